@@ -1,0 +1,3 @@
+//! The crossload binary.
+
+fn main() {}

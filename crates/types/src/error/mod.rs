@@ -1,0 +1,303 @@
+//! The one error of the house: what went wrong (a stable code), at which side, in which phase,
+//! whether trying again can help, what the peer said, and what to do next.
+
+mod code;
+
+pub use code::{ErrorCode, Retry};
+
+use std::fmt;
+
+/// A result with the house's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who is at fault, or where the fault was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The server that runs the transfer, or answers the request, itself.
+    Active,
+    /// Whoever sent the request or started the program.
+    Client,
+    /// Where the bytes go.
+    Destination,
+    /// The service that queues transfers.
+    Queue,
+    /// Where the bytes come from.
+    Source,
+}
+
+impl Side {
+    /// The word used in messages and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "server",
+            Self::Client => "client",
+            Self::Destination => "destination",
+            Self::Queue => "queue",
+            Self::Source => "source",
+        }
+    }
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are the documentation")]
+pub enum Phase {
+    Connect,
+    Tls,
+    Authenticate,
+    Authorize,
+    Open,
+    Transfer,
+    Checksum,
+    Commit,
+    Cleanup,
+}
+
+impl Phase {
+    /// The word used in messages and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Authenticate => "authenticate",
+            Self::Authorize => "authorize",
+            Self::Open => "open",
+            Self::Transfer => "transfer",
+            Self::Checksum => "checksum",
+            Self::Commit => "commit",
+            Self::Cleanup => "cleanup",
+        }
+    }
+}
+
+/// An error. Cheap to pass on; built with [`Error::new`] and the `with_` methods.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    code: ErrorCode,
+    side: Side,
+    phase: Phase,
+    detail: Option<String>,
+    subject: Option<String>,
+    peer_status: Option<u16>,
+    peer_words: Option<String>,
+    private: Option<String>,
+}
+
+impl Error {
+    /// An error with the code's own sentence.
+    #[must_use]
+    pub fn new(code: ErrorCode, side: Side, phase: Phase) -> Self {
+        Self(Box::new(Inner {
+            code,
+            side,
+            phase,
+            detail: None,
+            subject: None,
+            peer_status: None,
+            peer_words: None,
+            private: None,
+        }))
+    }
+
+    /// Says more than the code does, for whoever reads the message. Must hold no secret and no
+    /// local file name.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(one_line(&detail.into()));
+        self
+    }
+
+    /// Names what the error is about: a logical path, or a URL without its query.
+    #[must_use]
+    pub fn with_subject(mut self, subject: impl fmt::Display) -> Self {
+        self.0.subject = Some(one_line(&subject.to_string()));
+        self
+    }
+
+    /// Keeps what the peer answered: its status and the beginning of its own words.
+    #[must_use]
+    pub fn with_peer(mut self, status: Option<u16>, words: &str) -> Self {
+        self.0.peer_status = status;
+        let words = one_line(words);
+        self.0.peer_words = (!words.is_empty()).then(|| clip(words, crate::limits::PEER_WORDS_BYTES_MAX));
+        self
+    }
+
+    /// Keeps a detail for the server's own log only, such as a local path or a system error.
+    #[must_use]
+    pub fn with_private(mut self, private: impl fmt::Display) -> Self {
+        self.0.private = Some(one_line(&private.to_string()));
+        self
+    }
+
+    /// The same error seen from elsewhere: the fault lies at `side`.
+    #[must_use]
+    pub fn at_side(mut self, side: Side) -> Self {
+        self.0.side = side;
+        self
+    }
+
+    /// The same error met in another phase.
+    #[must_use]
+    pub fn in_phase(mut self, phase: Phase) -> Self {
+        self.0.phase = phase;
+        self
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    /// The side at fault.
+    #[must_use]
+    pub fn side(&self) -> Side {
+        self.0.side
+    }
+
+    /// The phase in which it was met.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.0.phase
+    }
+
+    /// The status that the peer answered with, when it answered.
+    #[must_use]
+    pub fn peer_status(&self) -> Option<u16> {
+        self.0.peer_status
+    }
+
+    /// The peer's own words, on one line, clipped.
+    #[must_use]
+    pub fn peer_words(&self) -> Option<&str> {
+        self.0.peer_words.as_deref()
+    }
+
+    /// What only the server's own log may show.
+    #[must_use]
+    pub fn private(&self) -> Option<&str> {
+        self.0.private.as_deref()
+    }
+
+    /// Whether the same attempt, made again a little later, may succeed.
+    #[must_use]
+    pub fn retry(&self) -> bool {
+        match (self.code().retry(), self.peer_status()) {
+            (Retry::Yes, _) => true,
+            (Retry::No, _) => false,
+            // Request timeout, too many requests, and what a server says of itself; but neither
+            // "not implemented" nor "no space", which do not pass by themselves.
+            (Retry::PeerDecides, Some(status)) => {
+                matches!(status, 408 | 429) || (status >= 500 && !matches!(status, 501 | 505 | 507))
+            }
+            (Retry::PeerDecides, None) => true,
+        }
+    }
+
+    /// The whole story on one line, without the private detail.
+    #[must_use]
+    pub fn public(&self) -> String {
+        let inner = &self.0;
+        let mut text = format!("{} {}: {}", inner.side.name(), inner.phase.name(), inner.code.meaning());
+        if let Some(detail) = &inner.detail {
+            text.push_str(&format!(" ({detail})"));
+        }
+        if let Some(subject) = &inner.subject {
+            text.push_str(&format!(", {subject}"));
+        }
+        match (inner.peer_status, &inner.peer_words) {
+            (Some(status), Some(words)) => text.push_str(&format!("; the peer answered {status}: \"{words}\"")),
+            (Some(status), None) => text.push_str(&format!("; the peer answered {status}")),
+            (None, Some(words)) => text.push_str(&format!("; the peer said: \"{words}\"")),
+            (None, None) => {}
+        }
+        text
+    }
+
+    /// What to do next, for whoever reads the message.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        self.code().next_step()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.public())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "[{}] {}", self.code().name(), self.public())?;
+        match self.private() {
+            Some(private) => write!(formatter, " {{{private}}}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Messages end up in one-line records and marker streams, so line ends and other control
+/// characters become blanks.
+fn one_line(text: &str) -> String {
+    let flat: String = text
+        .chars()
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect();
+    flat.trim().to_owned()
+}
+
+fn clip(mut text: String, limit_bytes: usize) -> String {
+    if text.len() > limit_bytes {
+        let mut cut = limit_bytes;
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_side_phase_subject_and_the_peers_words() {
+        let error = Error::new(ErrorCode::PeerNotFound, Side::Source, Phase::Open)
+            .with_subject("https://a/f")
+            .with_peer(Some(404), "Unable to open\n/f;  no such file ")
+            .with_private("/srv/data");
+        let text = error.public();
+        assert!(text.starts_with("source open: No such file or directory"), "{text}");
+        assert!(
+            text.contains("https://a/f") && text.contains("404") && text.contains("Unable to open /f"),
+            "{text}"
+        );
+        assert!(!text.contains('\n') && !text.contains("/srv"), "{text}");
+    }
+
+    #[test]
+    fn a_peers_status_decides_about_another_attempt() {
+        let answered =
+            |status| Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(status), "");
+        assert!(answered(503).retry() && answered(429).retry());
+        assert!(!answered(507).retry() && !answered(400).retry() && !answered(501).retry());
+        assert!(!Error::new(ErrorCode::NotFound, Side::Source, Phase::Open).retry());
+    }
+
+    #[test]
+    fn long_words_of_a_peer_are_clipped_on_a_character() {
+        let error = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(None, &"ä".repeat(5000));
+        assert!(error.peer_words().unwrap().len() <= crate::limits::PEER_WORDS_BYTES_MAX + 4);
+    }
+}

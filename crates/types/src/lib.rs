@@ -1,0 +1,20 @@
+//! The vocabulary of the house: what every other crate means by a path, a range, a checksum, a
+//! place, an error, a limit and a secret.
+//!
+//! Nothing here opens a socket or a file or reads a clock.
+#![forbid(unsafe_code)]
+
+mod checksum;
+pub mod error;
+pub mod limits;
+mod location;
+mod path;
+mod range;
+mod secret;
+
+pub use checksum::{Checksum, ChecksumAlgorithm, combine_adler32};
+pub use error::{Error, ErrorCode, Phase, Result, Side};
+pub use location::{Location, Scheme};
+pub use path::{LogicalPath, decode_percent, encode_path};
+pub use range::ByteRange;
+pub use secret::Secret;

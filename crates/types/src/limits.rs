@@ -1,0 +1,80 @@
+//! Every limit of the house by name. Those that a site may want to change are defaults, overridden
+//! in the configuration file; the rest are fixed, because no sound client comes near them.
+
+use std::time::Duration;
+
+/// Longest request or response head (request line and all header lines), in bytes.
+/// davix sends multi-range heads of about 4 KiB and tokens reach 8 KiB.
+pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// Most header lines in one head.
+pub const HEADER_COUNT_MAX: usize = 128;
+/// Longest chunk-size line of a chunked body, extensions included, in bytes.
+pub const CHUNK_LINE_BYTES_MAX: usize = 256;
+/// Longest trailer section behind a chunked body, in bytes.
+pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
+/// Most byte ranges in one request; davix coalesces to a few hundred.
+pub const RANGE_COUNT_MAX: usize = 1024;
+/// Largest XML body of a PROPFIND request, in bytes.
+pub const PROPFIND_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Largest control body (macaroon request, error text of a peer, token answer), in bytes.
+pub const CONTROL_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Largest macaroon request, in bytes.
+pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
+/// Largest serialised macaroon, in bytes.
+pub const MACAROON_BYTES_MAX: usize = 16 * 1024;
+/// Most caveats in one macaroon.
+pub const MACAROON_CAVEATS_MAX: usize = 64;
+/// How much of a peer's error text is kept, in bytes.
+pub const PEER_WORDS_BYTES_MAX: usize = 1024;
+/// Longest line in a performance-marker stream; davix reads lines into 1024 bytes.
+pub const MARKER_LINE_BYTES_MAX: usize = 1000;
+
+/// Longest logical path, in bytes.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest name of one path component, in bytes (the limit of every common file system).
+pub const NAME_BYTES_MAX: usize = 255;
+/// Entries handed over at a time when a directory is listed.
+pub const LISTING_BATCH_ENTRIES: usize = 512;
+
+/// Default: connections that one server accepts at the same time.
+pub const CONNECTIONS_MAX: usize = 16 * 1024;
+/// Default: transfers that one server runs as active party at the same time.
+pub const TRANSFERS_MAX: usize = 1024;
+/// Default: time in which a request head must have arrived, from its first byte.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Default: time in which a TLS handshake must be done.
+pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Default: time that an idle connection is kept.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Default: a body (or a client reading one) that moves no byte for this long is given up.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Default: time to the first byte of an answer from a peer.
+pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Default: time to connect to a peer, all its addresses together.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Head start of one address over the next when dialling (RFC 8305 §8).
+pub const DIAL_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Addresses of one name that are tried.
+pub const DIAL_ADDRESSES_MAX: usize = 16;
+/// Redirects followed for one request.
+pub const REDIRECTS_MAX: usize = 20;
+/// Default: streams of one transfer at the most; more asked for is cut to this.
+pub const STREAMS_MAX: usize = 16;
+/// Largest stream count that a request may name at all (XRootD refuses above 100).
+pub const STREAMS_REQUEST_MAX: u32 = 100;
+/// Bytes of one range in a transfer with several streams.
+pub const STREAM_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
+/// Default: attempts of a transfer that breaks without moving a byte, the first one included.
+pub const ATTEMPTS_MAX: u32 = 4;
+/// Default: period of performance markers.
+pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
+
+/// Bytes in one payload buffer. Measured: 256 KiB stays in the processor's cache, 1 MiB does not.
+pub const BUFFER_BYTES: usize = 256 * 1024;
+/// Payload buffers kept for reuse; what is above is given back to the system.
+pub const BUFFERS_KEPT_MAX: usize = 64;
+/// Payload in one TLS record (RFC 8446 §5.1).
+pub const TLS_RECORD_BYTES: usize = 16 * 1024;
+
+/// Free space that an export keeps for the system by default, in bytes.
+pub const SPACE_RESERVE_BYTES: u64 = 64 * 1024 * 1024;

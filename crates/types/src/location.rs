@@ -1,0 +1,328 @@
+//! Where a file is, as a person writes it: a URL, a local path, or `-`.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorCode, Phase, Side};
+use crate::path::encode_path;
+
+/// How a file is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// HTTP or WebDAV in clear text (`http`, `dav`).
+    Http,
+    /// HTTP or WebDAV over TLS (`https`, `davs`).
+    Https,
+    /// A file of this machine (`file://`, or a bare path).
+    File,
+    /// Standard input or output, written `-`.
+    Stdio,
+    /// A scheme that has a name here but no client yet: `root`, `roots`, `s3`, `s3s`.
+    Unsupported,
+}
+
+/// A place that can be copied from or to.
+///
+/// The path is kept as it was written (percent-encoded), because it goes to the peer unchanged.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Location {
+    scheme: Scheme,
+    scheme_text: String,
+    host: String,
+    port: u16,
+    path: String,
+    query: Option<String>,
+}
+
+impl Location {
+    /// Reads a URL of one of the known schemes, `-`, or a local path.
+    ///
+    /// # Errors
+    /// `bad_url` when a URL does not parse, carries a user name or password (they would end up in
+    /// logs), or names a scheme that is not known.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text == "-" {
+            return Ok(Self::local(Scheme::Stdio, "-"));
+        }
+        match text.split_once("://") {
+            None => Ok(Self::local(Scheme::File, text)),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => Self::parse_file(rest),
+            Some((scheme, _)) => Self::parse_url(&scheme.to_ascii_lowercase(), text),
+        }
+    }
+
+    fn parse_file(rest: &str) -> Result<Self, Error> {
+        let raw = rest.strip_prefix("localhost").unwrap_or(rest);
+        if !raw.starts_with('/') {
+            return Err(bad_url("a file URL needs an absolute path: file:///path"));
+        }
+        let path = crate::path::decode_percent(raw)
+            .ok_or_else(|| bad_url("the file URL is not valid percent-encoded UTF-8"))?;
+        Ok(Self::local(Scheme::File, &path))
+    }
+
+    fn parse_url(scheme_text: &str, text: &str) -> Result<Self, Error> {
+        let (scheme, default_port) = match scheme_text {
+            "http" | "dav" => (Scheme::Http, 80),
+            "https" | "davs" => (Scheme::Https, 443),
+            "root" | "xroot" | "roots" | "xroots" => (Scheme::Unsupported, 1094),
+            "s3" | "s3s" => (Scheme::Unsupported, 443),
+            other => return Err(bad_url(&format!("the scheme \"{other}\" is not known"))),
+        };
+        let rest = &text[scheme_text.len() + 3..];
+        // The standard parser decides about host and port; the path goes to the peer as written.
+        let parsed = url::Url::parse(&format!("http://{rest}")).map_err(|cause| bad_url(&cause.to_string()))?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(bad_url("a user name or password in a URL is not accepted"));
+        }
+        let host = parsed
+            .host_str()
+            .filter(|host| !host.is_empty())
+            .ok_or_else(|| bad_url("the URL has no host"))?;
+        // `url` hides its own default port 80, so a written :80 must be seen in the text.
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let port = parsed
+            .port()
+            .unwrap_or(if authority.ends_with(":80") { 80 } else { default_port });
+        let tail = rest[authority.len()..].split('#').next().unwrap_or_default();
+        let (raw_path, query) = match tail.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (tail, None),
+        };
+        if tail.chars().any(|character| character.is_control()) {
+            return Err(bad_url("a URL may not hold control characters"));
+        }
+        Ok(Self {
+            scheme,
+            scheme_text: scheme_text.to_owned(),
+            host: host.to_owned(),
+            port,
+            path: if raw_path.is_empty() {
+                "/".to_owned()
+            } else {
+                escape_unsafe(raw_path)
+            },
+            query: query.map(|query| escape_unsafe(&query)),
+        })
+    }
+
+    fn local(scheme: Scheme, path: &str) -> Self {
+        Self {
+            scheme,
+            scheme_text: "file".into(),
+            host: String::new(),
+            port: 0,
+            path: path.to_owned(),
+            query: None,
+        }
+    }
+
+    /// How it is reached.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Whether it is an HTTP or WebDAV place.
+    #[must_use]
+    pub fn is_http(&self) -> bool {
+        matches!(self.scheme, Scheme::Http | Scheme::Https)
+    }
+
+    /// Host name or address; an IPv6 address stands in brackets. Empty for local places.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// TCP port. 0 for local places.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `host` or `host:port`, as it is written in a request: the default port is left out.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        match (self.scheme, self.port) {
+            (Scheme::Http, 80) | (Scheme::Https, 443) => self.host.clone(),
+            _ => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The path: percent-encoded for URLs, plain for local files.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The query without its question mark. May hold a credential: not for logs.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
+    /// Path and query, as a request names its target.
+    #[must_use]
+    pub fn target(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.clone(),
+        }
+    }
+
+    /// The URL with `http`/`https` for `dav`/`davs` and with its query: what is sent to a peer.
+    #[must_use]
+    pub fn to_wire(&self) -> String {
+        match self.scheme {
+            Scheme::Http => format!("http://{}{}", self.authority(), self.target()),
+            Scheme::Https => format!("https://{}{}", self.authority(), self.target()),
+            Scheme::Unsupported => format!("{}://{}{}", self.scheme_text, self.authority(), self.target()),
+            Scheme::File | Scheme::Stdio => self.path.clone(),
+        }
+    }
+
+    /// The same place with another path (percent-encoded) and no query.
+    #[must_use]
+    pub fn with_path(&self, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            query: None,
+            ..self.clone()
+        }
+    }
+
+    /// The place named `name` (not percent-encoded) below this one; the query stays.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        let name = if self.host.is_empty() {
+            name.to_owned()
+        } else {
+            encode_path(name)
+        };
+        Self {
+            path: format!("{}/{name}", self.path.trim_end_matches('/')),
+            ..self.clone()
+        }
+    }
+
+    /// The last name of the path, percent-decoded where it is a URL. Empty for the root.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let raw = self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if self.host.is_empty() {
+            raw.to_owned()
+        } else {
+            crate::path::decode_percent(raw).unwrap_or(raw.to_owned())
+        }
+    }
+
+    /// Whether both are served by the same scheme, host and port.
+    #[must_use]
+    pub fn same_origin(&self, other: &Self) -> bool {
+        self.scheme == other.scheme && self.host.eq_ignore_ascii_case(&other.host) && self.port == other.port
+    }
+
+    /// Follows a `Location` header: an absolute URL, or a path on the same server (RFC 3986 §5.2).
+    ///
+    /// # Errors
+    /// `bad_url` when the text is neither.
+    pub fn resolve(&self, reference: &str) -> Result<Self, Error> {
+        if reference.contains("://") {
+            return Self::parse(reference);
+        }
+        if let Some(rest) = reference.strip_prefix("//") {
+            return Self::parse(&format!("{}://{rest}", self.scheme_text));
+        }
+        let path = if reference.starts_with('/') {
+            reference.to_owned()
+        } else {
+            let directory = self.path.rfind('/').map_or("", |cut| &self.path[..cut]);
+            format!("{directory}/{reference}")
+        };
+        Self::parse(&format!("{}://{}:{}{path}", self.scheme_text, self.host, self.port))
+    }
+}
+
+/// For people and logs: the query, which may hold a token, is left out.
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.scheme {
+            Scheme::File | Scheme::Stdio => formatter.write_str(&self.path),
+            _ => {
+                let authority = self.authority();
+                write!(formatter, "{}://{authority}{}", self.scheme_text, self.path)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// Blanks and other bytes that would break a request line become escapes; existing escapes stay.
+fn escape_unsafe(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'}' | b'|') {
+            escaped.push(byte as char);
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+fn bad_url(why: &str) -> Error {
+    Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_detail(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dav_is_http_and_ports_default() {
+        let place = Location::parse("davs://se.example.org/a/b?x=1").unwrap();
+        assert_eq!(
+            (place.scheme(), place.port(), place.path()),
+            (Scheme::Https, 443, "/a/b")
+        );
+        assert_eq!(place.to_wire(), "https://se.example.org/a/b?x=1");
+        assert_eq!(place.to_string(), "davs://se.example.org/a/b");
+        assert_eq!(Location::parse("https://h:80/").unwrap().port(), 80);
+        assert_eq!(Location::parse("http://[::1]:8080").unwrap().authority(), "[::1]:8080");
+    }
+
+    #[test]
+    fn local_places_are_told_from_urls() {
+        assert_eq!(Location::parse("-").unwrap().scheme(), Scheme::Stdio);
+        assert_eq!(Location::parse("dir/file").unwrap().path(), "dir/file");
+        assert_eq!(Location::parse("file:///a%20b").unwrap().path(), "/a b");
+        assert!(Location::parse("file://host/x").is_err());
+    }
+
+    #[test]
+    fn bad_urls_are_refused_and_passwords_never_kept() {
+        for bad in ["gopher://x/", "https://", "https://user:pass@host/", "https://h:99999/"] {
+            assert_eq!(Location::parse(bad).unwrap_err().code(), ErrorCode::BadUrl, "{bad}");
+        }
+    }
+
+    #[test]
+    fn redirects_resolve_absolute_and_relative() {
+        let base = Location::parse("https://h:8443/dir/file").unwrap();
+        assert_eq!(base.resolve("http://d:1/x?t=1").unwrap().to_wire(), "http://d:1/x?t=1");
+        assert_eq!(base.resolve("/y").unwrap().to_wire(), "https://h:8443/y");
+        assert_eq!(base.resolve("z").unwrap().to_wire(), "https://h:8443/dir/z");
+        assert_eq!(base.resolve("//k/q").unwrap().to_wire(), "https://k/q");
+    }
+
+    #[test]
+    fn the_query_is_not_shown() {
+        let place = Location::parse("https://h/f?authz=Bearer%20secret").unwrap();
+        assert!(!format!("{place} {place:?}").contains("secret"));
+    }
+}
