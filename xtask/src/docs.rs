@@ -1,0 +1,177 @@
+//! The documents that are made from code: `docs/errors.md` from the table of error codes, and `docs/configuration.md`
+//! from the configuration's own description, which the binary prints (`crossload config docs`).
+//!
+//! The binary is only asked when `CROSSLOAD_BIN` names one that was just built: an old binary would contradict the code.
+
+use crate::tidy::{Finding, Rule};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use types::ErrorCode;
+use types::error::Retry;
+
+const ERRORS_FILE: &str = "docs/errors.md";
+const CONFIGURATION_FILE: &str = "docs/configuration.md";
+/// Names the binary that describes the configuration.
+const BINARY_VARIABLE: &str = "CROSSLOAD_BIN";
+
+struct Document {
+    path: &'static str,
+    text: String,
+}
+
+/// Writes all generated documents.
+///
+/// # Errors
+/// When the binary cannot be asked or a file cannot be written.
+pub(crate) fn write(root: &Path) -> Result<String, String> {
+    let mut written = Vec::new();
+    for document in documents()? {
+        let path = root.join(document.path);
+        fs::write(&path, document.text).map_err(|error| format!("{}: {error}", path.display()))?;
+        written.push(document.path);
+    }
+    Ok(format!("docs: wrote {}", written.join(", ")))
+}
+
+/// Compares the documents with what the code would write now.
+///
+/// # Errors
+/// The documents that differ, or why the binary could not be asked.
+pub(crate) fn check(root: &Path) -> Result<String, String> {
+    let documents = documents()?;
+    let findings: Vec<String> = documents
+        .iter()
+        .filter_map(|document| difference(root, document))
+        .map(|finding| finding.to_string())
+        .collect();
+    if findings.is_empty() {
+        return Ok(format!("docs: {} documents agree with the code", documents.len()));
+    }
+    Err(findings.join("\n"))
+}
+
+/// The findings of `tidy`: documents that can be made without a binary, and those of the binary when one is named.
+pub(crate) fn findings(root: &Path) -> Vec<Finding> {
+    match documents() {
+        Ok(documents) => documents
+            .iter()
+            .filter_map(|document| difference(root, document))
+            .collect(),
+        Err(reason) => vec![Finding::new(CONFIGURATION_FILE, 1, Rule::GeneratedDocs, reason)],
+    }
+}
+
+fn documents() -> Result<Vec<Document>, String> {
+    let mut documents = vec![Document {
+        path: ERRORS_FILE,
+        text: errors_document(),
+    }];
+    if let Some(binary) = std::env::var_os(BINARY_VARIABLE) {
+        documents.push(Document {
+            path: CONFIGURATION_FILE,
+            text: configuration_document(Path::new(&binary))?,
+        });
+    }
+    Ok(documents)
+}
+
+fn difference(root: &Path, document: &Document) -> Option<Finding> {
+    let found = fs::read_to_string(root.join(document.path)).unwrap_or_default();
+    if found == document.text {
+        return None;
+    }
+    let same = found
+        .lines()
+        .zip(document.text.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let detail = "differs from what the code says; run `cargo xtask docs`";
+    Some(Finding::new(document.path, same + 1, Rule::GeneratedDocs, detail))
+}
+
+fn configuration_document(binary: &Path) -> Result<String, String> {
+    let output = Command::new(binary)
+        .args(["config", "docs"])
+        .output()
+        .map_err(|error| format!("{} cannot be started: {error}", binary.display()))?;
+    if !output.status.success() {
+        return Err(format!(
+            "`{} config docs` failed: {}",
+            binary.display(),
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    String::from_utf8(output.stdout).map_err(|_| "the description of the configuration is not UTF-8".to_owned())
+}
+
+const ERRORS_PREAMBLE: &str = "\
+<!-- Made by `cargo xtask docs` from the table in crates/types; change it there. -->
+
+# Error codes
+
+Every failure has one of these codes. It is in the log (`code`), in the metrics' labels and in the client's `--json`
+output, and it does not change from release to release; the sentences may. *HTTP* is the status that a request is answered
+with, *exit* the client's exit code (the `errno` that gfal's tools use for the same case), and *again* says whether the same
+attempt can succeed later.
+
+A message also names the side at fault (source, destination, server, client), the phase (connect, tls, authenticate,
+authorize, open, transfer, checksum, commit, cleanup) and, when a peer answered, its status and words.
+
+| code | HTTP | exit | again | meaning | what to do |
+|---|---|---|---|---|---|
+";
+
+fn errors_document() -> String {
+    let mut text = ERRORS_PREAMBLE.to_owned();
+    for code in ErrorCode::ALL {
+        let again = match code.retry() {
+            Retry::Yes => "yes",
+            Retry::No => "no",
+            Retry::PeerDecides => "by the peer's status",
+        };
+        text.push_str(&format!(
+            "| `{}` | {} | {} | {again} | {} | {} |\n",
+            code.name(),
+            code.http_status(),
+            code.exit_code(),
+            cell(code.meaning()),
+            cell(code.next_step()),
+        ));
+    }
+    text
+}
+
+/// Text that cannot end a table's cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_row() {
+        let text = errors_document();
+        for code in ErrorCode::ALL {
+            assert!(text.contains(&format!("| `{}` |", code.name())), "{}", code.name());
+        }
+    }
+
+    #[test]
+    fn a_difference_is_reported_at_its_line() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let own = fs::read_to_string(root.join("Cargo.toml")).expect("the manifest can be read");
+        let same = Document {
+            path: "Cargo.toml",
+            text: own.clone(),
+        };
+        assert!(difference(root, &same).is_none());
+        let changed = Document {
+            path: "Cargo.toml",
+            text: own.replacen("name = \"xtask\"", "name = \"other\"", 1),
+        };
+        assert_eq!(difference(root, &changed).map(|finding| finding.line), Some(2));
+    }
+}

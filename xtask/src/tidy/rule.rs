@@ -1,0 +1,146 @@
+//! The rules by name, each with its reason, and what is said when one is broken.
+
+use std::fmt;
+
+/// A house rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rule {
+    /// A crate uses only crates on floors below its own.
+    Floors,
+    /// `unsafe` only in `net` and `storage`.
+    UnsafePlace,
+    /// Each `unsafe` is explained.
+    UnsafeReason,
+    /// Every other crate forbids `unsafe`.
+    ForbidUnsafe,
+    /// Names of a wire protocol stay in its wire crate.
+    WireNames,
+    /// No HTTP status number above the doors.
+    StatusNumbers,
+    /// Arguments and environment are read by the binary alone.
+    Environment,
+    /// The product starts no program.
+    Programs,
+    /// Pure crates read no file and no clock.
+    Purity,
+    /// Functions fit a screen.
+    FunctionLength,
+    /// Files can be read in one sitting.
+    FileLength,
+    /// Each file says what it is for.
+    ModuleDoc,
+    /// Nothing unfinished is left behind.
+    Leftovers,
+    /// No path of somebody's machine.
+    MachinePaths,
+    /// Generated documents agree with the code.
+    GeneratedDocs,
+    /// Sources can be parsed.
+    Syntax,
+    /// Exceptions are needed and explained.
+    Exceptions,
+}
+
+impl Rule {
+    /// All rules, in the order of the enum.
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Floors,
+        Self::UnsafePlace,
+        Self::UnsafeReason,
+        Self::ForbidUnsafe,
+        Self::WireNames,
+        Self::StatusNumbers,
+        Self::Environment,
+        Self::Programs,
+        Self::Purity,
+        Self::FunctionLength,
+        Self::FileLength,
+        Self::ModuleDoc,
+        Self::Leftovers,
+        Self::MachinePaths,
+        Self::GeneratedDocs,
+        Self::Syntax,
+        Self::Exceptions,
+    ];
+
+    /// The name used in reports and in `xtask/exceptions.toml`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Floors => "floors",
+            Self::UnsafePlace => "unsafe-place",
+            Self::UnsafeReason => "unsafe-reason",
+            Self::ForbidUnsafe => "forbid-unsafe",
+            Self::WireNames => "wire-names",
+            Self::StatusNumbers => "status-numbers",
+            Self::Environment => "environment",
+            Self::Programs => "programs",
+            Self::Purity => "purity",
+            Self::FunctionLength => "function-length",
+            Self::FileLength => "file-length",
+            Self::ModuleDoc => "module-doc",
+            Self::Leftovers => "leftovers",
+            Self::MachinePaths => "machine-paths",
+            Self::GeneratedDocs => "generated-docs",
+            Self::Syntax => "syntax",
+            Self::Exceptions => "exceptions",
+        }
+    }
+
+    /// Why the rule exists.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::Floors => "dependencies that only point down keep each crate testable without the ones above it",
+            Self::UnsafePlace => "unsafe code sits next to the sockets and files that need it, where it is looked for",
+            Self::UnsafeReason => "whoever reads an unsafe block must be able to check the claim that makes it sound",
+            Self::ForbidUnsafe => "the compiler, not a reviewer, keeps the other crates free of unsafe code",
+            Self::WireNames => "a protocol's spelling is known to one crate, so it is parsed and written in one way",
+            Self::StatusNumbers => "one table turns error codes into statuses; a number elsewhere is a second table",
+            Self::Environment => {
+                "only the binary reads arguments and environment, so every input is visible in one place"
+            }
+            Self::Programs => "serving never starts a program: it would cost milliseconds and open a way in",
+            Self::Purity => "decisions are handed their inputs, so that each can be repeated and tested exactly",
+            Self::FunctionLength => "a function that fits a screen can be checked by reading it",
+            Self::FileLength => "a file that can be read in one sitting has one subject",
+            Self::ModuleDoc => "the reader of a file learns first what it is for",
+            Self::Leftovers => {
+                "unfinished work is recorded as an issue, where it is planned, not as a mark in the code"
+            }
+            Self::MachinePaths => "a path of one machine is wrong on every other",
+            Self::GeneratedDocs => "documents made from code are only right when they are made again: cargo xtask docs",
+            Self::Syntax => "a file that does not parse cannot be checked",
+            Self::Exceptions => "an exception without need or reason hides the next real one",
+        }
+    }
+}
+
+/// One broken rule at one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// Relative to the repository's root.
+    pub(crate) path: String,
+    /// Counted from 1.
+    pub(crate) line: usize,
+    /// What was broken.
+    pub(crate) rule: Rule,
+    /// What exactly is there.
+    pub(crate) detail: String,
+}
+
+impl Finding {
+    /// A finding at `path:line`.
+    pub(crate) fn new(path: &str, line: usize, rule: Rule, detail: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            rule,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.path, self.line, self.rule.name(), self.detail)
+    }
+}
