@@ -1,0 +1,226 @@
+//! A throw-away certificate authority, with the hashed trust directory that OpenSSL-based grid programs want.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RsaKeySize, SerialNumber,
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::programs::output_of;
+use crate::{Error, Result, require};
+
+/// The kind of key that a certificate holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeyKind {
+    /// RSA with 2048 bits, what nearly every grid host has.
+    #[default]
+    Rsa2048,
+    /// ECDSA on P-256.
+    EcdsaP256,
+}
+
+/// A host's certificate and key, both PEM files.
+#[derive(Debug, Clone)]
+pub struct HostCertificate {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its private key, readable by its owner only.
+    pub key: PathBuf,
+}
+
+/// A certificate authority for one test run.
+#[derive(Debug)]
+pub struct Authority {
+    directory: PathBuf,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Makes an authority with files in `directory`: `ca.pem`, and the trust directory `certificates`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without the `openssl` program, which names the files of the trust directory.
+    pub fn new(directory: &Path) -> Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, "Crossload test");
+        params.distinguished_name.push(DnType::CommonName, "Crossload test CA");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        limit_to_days(&mut params, 30);
+        let issuer = CertifiedIssuer::self_signed(params, key_pair(KeyKind::Rsa2048)?)?;
+        let authority = Self {
+            directory: directory.to_owned(),
+            issuer,
+        };
+        authority.write_trust()?;
+        Ok(authority)
+    }
+
+    /// The authority's own certificate, a PEM file.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.directory.join("ca.pem")
+    }
+
+    /// The directory with `HASH.0` (certificate), `HASH.r0` (empty revocation list) and `HASH.signing_policy`, for
+    /// `X509_CERT_DIR` and `--capath`.
+    #[must_use]
+    pub fn trust_directory(&self) -> PathBuf {
+        self.directory.join("certificates")
+    }
+
+    /// Issues a certificate for `names` (DNS names or IP addresses; the first is the common name too), good for servers
+    /// and clients, into `NAME.pem` and `NAME.key` for the given file `label`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when a name is not valid or the files cannot be written.
+    pub fn issue_host(&self, label: &str, names: &[&str], kind: KeyKind) -> Result<HostCertificate> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names.clone())?;
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, "Crossload test");
+        if let Some(first) = names.iter().find(|name| name.parse::<IpAddr>().is_err()) {
+            params.distinguished_name.push(DnType::CommonName, first.as_str());
+        }
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        limit_to_days(&mut params, 10);
+        let key = key_pair(kind)?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let host = HostCertificate {
+            certificate: self.directory.join(format!("{label}.pem")),
+            key: self.directory.join(format!("{label}.key")),
+        };
+        fs::write(&host.certificate, certificate.pem())?;
+        write_private(&host.key, &key.serialize_pem())?;
+        Ok(host)
+    }
+
+    /// A certificate for this machine under the names that tests use: `localhost`, `127.0.0.1` and `::1`.
+    ///
+    /// # Errors
+    /// As [`Authority::issue_host`].
+    pub fn issue_localhost(&self) -> Result<HostCertificate> {
+        self.issue_host("localhost", &["localhost", "127.0.0.1", "::1"], KeyKind::Rsa2048)
+    }
+
+    fn write_trust(&self) -> Result<()> {
+        let trust = self.trust_directory();
+        fs::create_dir_all(&trust)?;
+        fs::write(self.ca_file(), self.issuer.pem())?;
+        let openssl = require("openssl")?;
+        let hash_of = |option: &str| {
+            output_of(
+                Command::new(&openssl)
+                    .args(["x509", option, "-noout", "-in"])
+                    .arg(self.ca_file()),
+            )
+        };
+        // Programs on OpenSSL 1 and 3 look for the first name, those that still use the older hash for the second.
+        for hash in [hash_of("-subject_hash")?, hash_of("-subject_hash_old")?] {
+            let hash = hash.trim();
+            fs::write(trust.join(format!("{hash}.0")), self.issuer.pem())?;
+            fs::write(trust.join(format!("{hash}.r0")), self.revocation_list()?)?;
+            fs::write(trust.join(format!("{hash}.signing_policy")), SIGNING_POLICY)?;
+        }
+        Ok(())
+    }
+
+    fn revocation_list(&self) -> Result<String> {
+        let now = OffsetDateTime::now_utc();
+        let list = CertificateRevocationListParams {
+            this_update: now - Duration::hours(1),
+            next_update: now + Duration::days(30),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: Vec::new(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        Ok(list.signed_by(&self.issuer)?.pem()?)
+    }
+}
+
+/// What the authority may sign, in the format of Globus' signing policy files.
+const SIGNING_POLICY: &str = "access_id_CA X509 '/O=Crossload test/CN=Crossload test CA'\n\
+     pos_rights globus CA:sign\n\
+     cond_subjects globus '\"/O=Crossload test/*\"'\n";
+
+fn key_pair(kind: KeyKind) -> Result<KeyPair> {
+    Ok(match kind {
+        KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048)?,
+        KeyKind::EcdsaP256 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?,
+    })
+}
+
+/// Valid from an hour ago, because clocks differ, for `days`.
+fn limit_to_days(params: &mut CertificateParams, days: i64) {
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now - Duration::hours(1);
+    params.not_after = now + Duration::days(days);
+}
+
+fn write_private(path: &Path, text: &str) -> Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|e| Error::during(path.display(), e))?;
+    Ok(file.write_all(text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scratch, available};
+
+    fn openssl(arguments: &[&str], path: &Path) -> String {
+        output_of(Command::new("openssl").args(arguments).arg(path)).expect("openssl agrees")
+    }
+
+    #[test]
+    fn both_kinds_of_certificate_are_trusted_by_openssl() {
+        let scratch = Scratch::new("authority").expect("scratch");
+        let made = Authority::new(scratch.path());
+        let Some(authority) = available("both_kinds_of_certificate_are_trusted_by_openssl", made) else {
+            return;
+        };
+        let trust = authority.trust_directory();
+        for (label, kind, algorithm) in [
+            ("rsa", KeyKind::Rsa2048, "rsaEncryption"),
+            ("ec", KeyKind::EcdsaP256, "id-ecPublicKey"),
+        ] {
+            let host = authority
+                .issue_host(label, &["localhost", "127.0.0.1"], kind)
+                .expect("issued");
+            let trust = trust.to_str().expect("plain path");
+            // -crl_check makes it read the revocation list too.
+            let words = openssl(
+                &[
+                    "verify",
+                    "-crl_check",
+                    "-CApath",
+                    trust,
+                    "-verify_hostname",
+                    "localhost",
+                ],
+                &host.certificate,
+            );
+            assert!(words.trim().ends_with(": OK"), "{words}");
+            assert!(openssl(&["x509", "-noout", "-text", "-in"], &host.certificate).contains(algorithm));
+            assert!(openssl(&["pkey", "-noout", "-check", "-in"], &host.key).contains("valid"));
+        }
+    }
+}

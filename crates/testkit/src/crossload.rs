@@ -1,0 +1,316 @@
+//! Launcher for the Crossload binary under test.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{Error, HostCertificate, Process, Result};
+
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Names the binary to test when it is not the one in the target directory.
+const BINARY_VARIABLE: &str = "CROSSLOAD_BIN";
+
+/// What anonymous clients may do below an export.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Read and list.
+    Read,
+    /// Read, write and delete.
+    #[default]
+    Write,
+}
+
+impl Access {
+    fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// A directory shown under a URL path.
+#[derive(Debug, Clone)]
+pub struct Export {
+    /// The URL path, such as `/data`.
+    pub path: String,
+    /// The directory; made if need be.
+    pub directory: PathBuf,
+    /// What anonymous clients may do.
+    pub anonymous: Access,
+    /// Quota in bytes; 0 is none.
+    pub quota_bytes: u64,
+}
+
+impl Export {
+    /// `/data` on `directory`, where everybody may write.
+    #[must_use]
+    pub fn open(directory: &Path) -> Self {
+        Self {
+            path: "/data".to_owned(),
+            directory: directory.to_owned(),
+            anonymous: Access::Write,
+            quota_bytes: 0,
+        }
+    }
+}
+
+/// How to start it.
+#[derive(Debug, Clone)]
+pub struct CrossloadOptions {
+    /// A short name for its files.
+    pub name: String,
+    /// Where its configuration and logs go; made if need be.
+    pub directory: PathBuf,
+    /// What it shows.
+    pub exports: Vec<Export>,
+    /// Certificate and key; without, it speaks clear text only.
+    pub certificate: Option<HostCertificate>,
+    /// Authorities that it trusts when it connects to others. The system's are not trusted.
+    pub ca_files: Vec<PathBuf>,
+    /// Whether third-party copies may connect to loopback. On, because all tests are on loopback.
+    pub allow_local_peers: bool,
+    /// Further lines of TOML for the `[tpc]` section.
+    pub tpc: String,
+    /// Further lines of TOML for the `[limits]` section.
+    pub limits: String,
+    /// Further sections of TOML, put at the end.
+    pub more: String,
+}
+
+impl CrossloadOptions {
+    /// An endpoint with TLS, one export that everybody may write to, and `ca_file` trusted.
+    #[must_use]
+    pub fn open(name: &str, directory: &Path, data: &Path, certificate: &HostCertificate, ca_file: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            directory: directory.to_owned(),
+            exports: vec![Export::open(data)],
+            certificate: Some(certificate.clone()),
+            ca_files: vec![ca_file.to_owned()],
+            allow_local_peers: true,
+            tpc: String::new(),
+            limits: String::new(),
+            more: String::new(),
+        }
+    }
+}
+
+/// A running Crossload. TLS and clear text are on the same port of loopback.
+#[derive(Debug)]
+pub struct Crossload {
+    options: CrossloadOptions,
+    process: Process,
+    port: u16,
+    admin_port: Option<u16>,
+}
+
+impl Crossload {
+    /// The binary under test: `CROSSLOAD_BIN`, or the release build, or the debug build.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when none has been built.
+    pub fn binary() -> Result<PathBuf> {
+        if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
+            return Ok(PathBuf::from(named));
+        }
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+        ["release/crossload", "debug/crossload"]
+            .iter()
+            .map(|name| target.join(name))
+            .find(|path| path.is_file())
+            .ok_or_else(|| Error::Missing("the crossload binary has not been built".to_owned()))
+    }
+
+    /// Writes the configuration, starts the server on free ports and waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a binary; [`Error::Failed`] with its log when it does not come up.
+    pub fn start(options: CrossloadOptions) -> Result<Self> {
+        let (process, started) = launch(&options, 0)?;
+        Ok(Self {
+            options,
+            process,
+            port: started.port,
+            admin_port: started.admin_port,
+        })
+    }
+
+    /// Starts it again on the same port and the same files, after [`Process::kill_hard`] or [`Process::terminate`].
+    ///
+    /// # Errors
+    /// As [`Crossload::start`].
+    pub fn start_again(&mut self) -> Result<()> {
+        self.process.terminate()?;
+        let (process, started) = launch(&self.options, self.port)?;
+        self.process = process;
+        self.admin_port = started.admin_port;
+        Ok(())
+    }
+
+    /// The URL of `path` over TLS.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+
+    /// The URL of `path` in clear text.
+    #[must_use]
+    pub fn clear_url(&self, path: &str) -> String {
+        format!("http://localhost:{}{path}", self.port)
+    }
+
+    /// The URL of `path` on the admin listener.
+    #[must_use]
+    pub fn admin_url(&self, path: &str) -> Option<String> {
+        self.admin_port.map(|port| format!("http://localhost:{port}{path}"))
+    }
+
+    /// The port of the door.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory of the first export.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.options.exports[0].directory
+    }
+
+    /// The process, to be measured or broken. Its log is [`Process::stderr`].
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+fn launch(options: &CrossloadOptions, port: u16) -> Result<(Process, Started)> {
+    fs::create_dir_all(&options.directory)?;
+    for export in &options.exports {
+        fs::create_dir_all(&export.directory)?;
+    }
+    let file = options.directory.join("crossload.toml");
+    fs::write(&file, configuration(options, port))?;
+    let mut command = Command::new(Crossload::binary()?);
+    command
+        .arg("serve")
+        .arg("--config")
+        .arg(&file)
+        .current_dir(&options.directory);
+    let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
+    let started = process.wait_for("ready", START_TIMEOUT, |process| started(&process.stdout()))?;
+    Ok((process, started))
+}
+
+/// What the server said on standard output when it came up.
+#[derive(Debug, PartialEq, Eq)]
+struct Started {
+    port: u16,
+    admin_port: Option<u16>,
+}
+
+/// Reads the lines that the server prints when it starts; `None` until it is ready and has said where it listens.
+fn started(stdout: &str) -> Option<Started> {
+    let (lines, _) = stdout.split_once("ready\n")?;
+    let port_after = |prefix: &str| -> Option<u16> {
+        let url = lines.lines().find_map(|line| line.strip_prefix(prefix))?;
+        url.trim_end_matches('/').rsplit_once(':')?.1.parse().ok()
+    };
+    Some(Started {
+        port: port_after("listening on ")?,
+        admin_port: port_after("admin on "),
+    })
+}
+
+fn configuration(options: &CrossloadOptions, port: u16) -> String {
+    let mut text = format!("[server]\nlisten = [\"127.0.0.1:{port}\"]\nadmin_listen = \"127.0.0.1:0\"\n");
+    if let Some(host) = &options.certificate {
+        let _ = writeln!(text, "certificate = {}", quoted(&host.certificate));
+        let _ = writeln!(text, "key = {}", quoted(&host.key));
+    }
+    for export in &options.exports {
+        let _ = write!(
+            text,
+            "[[export]]\npath = {:?}\ndirectory = {}\nanonymous = {:?}\nquota_bytes = {}\n",
+            export.path,
+            quoted(&export.directory),
+            export.anonymous.word(),
+            export.quota_bytes
+        );
+    }
+    let _ = write!(
+        text,
+        "[macaroons]\nsecret_file = {}\n[tpc]\nallow_local_peers = {}\n{}\n[trust]\nca_files = [{}]\nsystem = false\n",
+        quoted(&options.directory.join("macaroon.secret")),
+        options.allow_local_peers,
+        options.tpc,
+        options
+            .ca_files
+            .iter()
+            .map(|path| quoted(path))
+            .collect::<Vec<_>>()
+            .join(", "),
+    );
+    if !options.limits.is_empty() {
+        let _ = write!(text, "[limits]\n{}\n", options.limits);
+    }
+    text.push_str(&options.more);
+    text
+}
+
+/// A path as a TOML string. Test paths are plain text, in which Rust's and TOML's escapes agree.
+fn quoted(path: &Path) -> String {
+    format!("{:?}", path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_lines_are_read_once_ready() {
+        let lines = "listening on https://127.0.0.1:40001\nadmin on http://127.0.0.1:40002\n";
+        assert_eq!(started(lines), None);
+        let expected = Started {
+            port: 40_001,
+            admin_port: Some(40_002),
+        };
+        assert_eq!(started(&format!("{lines}ready\n")), Some(expected));
+        let plain = "listening on http://127.0.0.1:1\nready\n";
+        assert_eq!(
+            started(plain),
+            Some(Started {
+                port: 1,
+                admin_port: None
+            })
+        );
+        assert_eq!(started("ready\n"), None);
+    }
+
+    #[test]
+    fn the_configuration_names_exports_and_trust() {
+        let host = HostCertificate {
+            certificate: "/c/host.pem".into(),
+            key: "/c/host.key".into(),
+        };
+        let options = CrossloadOptions::open("a", Path::new("/w"), Path::new("/d"), &host, Path::new("/c/ca.pem"));
+        let text = configuration(&options, 7);
+        for line in [
+            "listen = [\"127.0.0.1:7\"]",
+            "certificate = \"/c/host.pem\"",
+            "directory = \"/d\"",
+            "anonymous = \"write\"",
+            "allow_local_peers = true",
+            "ca_files = [\"/c/ca.pem\"]",
+        ] {
+            assert!(text.lines().any(|have| have == line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("[limits]"));
+    }
+}

@@ -1,0 +1,34 @@
+//! What tests and benchmarks need around the servers they exercise: a throw-away certificate authority, child processes
+//! that always end, launchers for Crossload and for real peers (XRootD, nginx), a relay that breaks connections on
+//! purpose, and small file systems that fill up.
+//!
+//! Everything here is synchronous and speaks loopback only, and nothing outlives its guard: dropping a launcher ends its
+//! process, dropping a [`Scratch`] removes its files. A program or right that the machine lacks is reported as
+//! [`Error::Missing`], so that a test can say that it was skipped and why (see [`available`]).
+#![forbid(unsafe_code)]
+
+mod authority;
+mod crossload;
+mod error;
+mod nginx;
+mod ports;
+mod process;
+mod procfs;
+mod programs;
+mod relay;
+mod scratch;
+mod tmpfs;
+mod xrootd;
+
+pub use authority::{Authority, HostCertificate, KeyKind};
+pub use crossload::{Access, Crossload, CrossloadOptions, Export};
+pub use error::{Error, Result};
+pub use nginx::{Nginx, NginxOptions};
+pub use ports::free_port;
+pub use process::Process;
+pub use procfs::Memory;
+pub use programs::{available, is_root, require};
+pub use relay::{Direction, Fault, Relay};
+pub use scratch::Scratch;
+pub use tmpfs::Tmpfs;
+pub use xrootd::{Xrootd, XrootdAccess, XrootdOptions};

@@ -1,0 +1,55 @@
+//! Free TCP ports for servers that must be told theirs.
+
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use crate::{Error, Result};
+
+/// Below Linux' range for outgoing connections (32768 and up), so that no client takes a port between choice and use.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// A port that nobody listens on now, on any address. Successive calls in a process give different ports; processes start
+/// at different places. Another process may still be quicker: launchers try again with other ports.
+///
+/// # Errors
+/// [`Error::Failed`] when all are taken.
+pub fn free_port() -> Result<u16> {
+    static OFFSET: AtomicU16 = AtomicU16::new(0);
+    let span = PORTS.end - PORTS.start;
+    let first = u16::try_from(std::process::id().wrapping_mul(89) % u32::from(span)).unwrap_or(0);
+    for _ in 0..span {
+        let offset = OFFSET.fetch_add(1, Ordering::Relaxed) % span;
+        let port = PORTS.start + (first + offset) % span;
+        if is_free(port) {
+            return Ok(port);
+        }
+    }
+    Err(Error::Failed("no free port".to_owned()))
+}
+
+fn is_free(port: u16) -> bool {
+    let on_every_address = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+    // A machine without IPv6 refuses the address itself, which does not make the port taken.
+    let six = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
+    on_every_address && !six.is_err_and(|e| e.kind() == std::io::ErrorKind::AddrInUse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_differ_and_can_be_bound() {
+        let first = free_port().expect("a port");
+        let second = free_port().expect("another port");
+        assert_ne!(first, second);
+        assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, first)).is_ok());
+    }
+
+    #[test]
+    fn a_port_in_use_is_not_free() {
+        let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
+        assert!(!is_free(holder.local_addr().expect("address").port()));
+    }
+}

@@ -1,0 +1,286 @@
+//! A child process that is ready when its guard says so, can be measured and broken, and never outlives the guard.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::procfs::{self, Memory};
+use crate::{Error, Result};
+
+/// Between two looks at a condition. Every wait has a deadline and ends as soon as its condition holds.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a process may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long one attempt to connect may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How much of a log goes into an error.
+const LOG_TAIL_LINES: usize = 20;
+
+/// A running child with its output in files. Dropping it ends the process and its descendants.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`. Its standard output and error go to `NAME.stdout` and `NAME.stderr` in `log_directory`; its
+    /// standard input is empty.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the files or the process cannot be created.
+    pub fn spawn(name: &str, command: &mut Command, log_directory: &Path) -> Result<Self> {
+        fs::create_dir_all(log_directory)?;
+        let stdout = log_directory.join(format!("{name}.stdout"));
+        let stderr = log_directory.join(format!("{name}.stderr"));
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(File::create(&stdout)?)
+            .stderr(File::create(&stderr)?)
+            .spawn()
+            .map_err(|e| Error::during(format!("starting {name}"), e))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard output so far.
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        read_lossy(&self.stdout)
+    }
+
+    /// What it wrote to standard error so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        read_lossy(&self.stderr)
+    }
+
+    /// True until it has ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until `condition` gives a value; it is shown the process and asked again and again.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], with the end of the process's logs, when it ends first or `deadline` passes.
+    pub fn wait_for<T>(
+        &mut self,
+        what: &str,
+        deadline: Duration,
+        mut condition: impl FnMut(&Self) -> Option<T>,
+    ) -> Result<T> {
+        let end = Instant::now() + deadline;
+        loop {
+            if let Some(value) = condition(self) {
+                return Ok(value);
+            }
+            if let Some(status) = self.child.try_wait()? {
+                return Err(self.failure(&format!("ended with {status} before {what}")));
+            }
+            if Instant::now() >= end {
+                return Err(self.failure(&format!("not {what} after {deadline:?}")));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Waits until something accepts connections at `address`.
+    ///
+    /// # Errors
+    /// As [`Process::wait_for`].
+    pub fn wait_listening(&mut self, address: SocketAddr, deadline: Duration) -> Result<()> {
+        self.wait_for("listening", deadline, |_| {
+            TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).ok()
+        })
+        .map(drop)
+    }
+
+    /// Processor seconds, user and system, used so far by it and its descendants.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        procfs::cpu_seconds(self.id())
+    }
+
+    /// Memory of it and its descendants.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn memory(&self) -> Result<Memory> {
+        procfs::memory(self.id())
+    }
+
+    /// Sends SIGHUP, the customary request to read the configuration again.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn hang_up(&mut self) -> Result<()> {
+        self.signal(Signal::HUP)
+    }
+
+    /// Stops it in its tracks (SIGSTOP) until [`Process::resume`]: a peer that neither answers nor closes.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn pause(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it run on after [`Process::pause`].
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn resume(&mut self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Asks it to end (SIGTERM), kills it after ten seconds, and returns how it ended.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it cannot be waited for.
+    pub fn terminate(&mut self) -> Result<ExitStatus> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        let family = procfs::tree(self.id());
+        self.signal(Signal::TERM)?;
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        kill_all(&family);
+        Ok(self.child.wait()?)
+    }
+
+    /// Kills it and its descendants at once (SIGKILL), as a crash would.
+    pub fn kill_hard(&mut self) {
+        // Once it has been waited for, its id may belong to somebody else.
+        if self.is_running() {
+            kill_all(&procfs::tree(self.id()));
+            let _ = self.child.wait();
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<()> {
+        if !self.is_running() {
+            return Err(self.failure("has ended"));
+        }
+        kill_process(pid(self.id()), signal).map_err(|e| Error::during(&self.name, e))
+    }
+
+    fn failure(&self, what: &str) -> Error {
+        let log = self.stdout() + &self.stderr();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n");
+        Error::Failed(format!("{} {what}\n{tail}", self.name))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.terminate();
+    }
+}
+
+fn kill_all(ids: &[u32]) {
+    for id in ids {
+        let _ = kill_process(pid(*id), Signal::KILL);
+    }
+}
+
+fn pid(id: u32) -> Pid {
+    i32::try_from(id)
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("the kernel's process ids are positive and fit in 31 bits")
+}
+
+fn read_lossy(path: &Path) -> String {
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scratch;
+
+    fn shell(script: &str, scratch: &Scratch) -> Process {
+        Process::spawn("shell", Command::new("sh").args(["-c", script]), scratch.path()).expect("sh starts")
+    }
+
+    #[test]
+    fn output_is_awaited_and_termination_reported() {
+        let scratch = Scratch::new("process").expect("scratch");
+        let mut process = shell("trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done", &scratch);
+        let seen = process
+            .wait_for("up", Duration::from_secs(10), |p| {
+                p.stdout().lines().next().map(str::to_owned)
+            })
+            .expect("greets");
+        assert_eq!(seen, "up");
+        assert!(process.memory().expect("memory").resident_bytes > 0);
+        assert_eq!(process.terminate().expect("ends").code(), Some(7));
+    }
+
+    #[test]
+    fn an_early_end_is_an_error_with_the_log() {
+        let scratch = Scratch::new("process").expect("scratch");
+        let mut process = shell("echo no luck >&2; exit 1", &scratch);
+        let waited = process.wait_for("up", Duration::from_secs(10), |_| None::<()>);
+        assert!(matches!(waited, Err(Error::Failed(words)) if words.contains("no luck")));
+    }
+
+    #[test]
+    fn a_hard_kill_takes_the_children_too() {
+        let scratch = Scratch::new("process").expect("scratch");
+        let mut process = shell("sleep 600 & echo $!; wait", &scratch);
+        let child: u32 = process
+            .wait_for("up", Duration::from_secs(10), |p| p.stdout().trim().parse().ok())
+            .expect("tells its child");
+        assert!(procfs::tree(process.id()).contains(&child));
+        process.kill_hard();
+        assert!(!process.is_running());
+        let gone = || fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |stat| stat.contains(") Z "));
+        let end = Instant::now() + Duration::from_secs(10);
+        while !gone() && Instant::now() < end {
+            thread::yield_now();
+        }
+        assert!(gone(), "the child still runs");
+    }
+
+    #[test]
+    fn processor_time_counts_children() {
+        let scratch = Scratch::new("process").expect("scratch");
+        let mut process = shell("(while :; do :; done) & wait", &scratch);
+        process
+            .wait_for("busy", Duration::from_secs(30), |p| {
+                p.cpu_seconds().ok().filter(|seconds| *seconds > 0.1)
+            })
+            .expect("the child's time is seen");
+        process.kill_hard();
+    }
+}

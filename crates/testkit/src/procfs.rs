@@ -1,0 +1,123 @@
+//! Reading `/proc`: processor time and memory of a process and all its descendants, because nginx does its work in
+//! children.
+
+use std::fs;
+
+use crate::{Error, Result};
+
+/// Memory of a process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Resident now (`VmRSS`), in bytes. Pages shared between processes count in each.
+    pub resident_bytes: u64,
+    /// The sum of each process's highest resident size so far (`VmHWM`), in bytes.
+    pub peak_bytes: u64,
+}
+
+/// `id` and the ids of all its living descendants.
+pub(crate) fn tree(id: u32) -> Vec<u32> {
+    let mut found = vec![id];
+    let mut next = 0;
+    while next < found.len() {
+        found.extend(children(found[next]));
+        next += 1;
+    }
+    found
+}
+
+fn children(id: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else {
+        return Vec::new();
+    };
+    threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+/// Processor seconds, user and system, that `id`, its descendants and the children it has waited for have used.
+pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
+    let own = read(id, "stat")?;
+    let mut ticks = stat_ticks(&own).ok_or_else(|| Error::Failed(format!("cannot read /proc/{id}/stat")))?;
+    for other in tree(id).into_iter().skip(1) {
+        // A descendant that has just ended is counted by its parent from now on.
+        ticks += read(other, "stat").ok().and_then(|text| stat_ticks(&text)).unwrap_or(0);
+    }
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Memory of `id` and its descendants.
+pub(crate) fn memory(id: u32) -> Result<Memory> {
+    let mut sum = status_memory(&read(id, "status")?);
+    for other in tree(id).into_iter().skip(1) {
+        let more = read(other, "status")
+            .map(|text| status_memory(&text))
+            .unwrap_or_default();
+        sum.resident_bytes += more.resident_bytes;
+        sum.peak_bytes += more.peak_bytes;
+    }
+    Ok(sum)
+}
+
+fn read(id: u32, file: &str) -> Result<String> {
+    let path = format!("/proc/{id}/{file}");
+    fs::read_to_string(&path).map_err(|e| Error::during(path, e))
+}
+
+/// utime + stime + cutime + cstime of a line of `/proc/PID/stat` (proc(5): fields 14 to 17).
+fn stat_ticks(line: &str) -> Option<u64> {
+    // The second field is the command in brackets, and may itself hold blanks and brackets.
+    let (_, rest) = line.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum()
+}
+
+fn status_memory(text: &str) -> Memory {
+    let kib = |key: &str| -> u64 {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .and_then(|rest| rest.split_whitespace().next())
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(0)
+    };
+    Memory {
+        resident_bytes: kib("VmRSS:") * 1024,
+        peak_bytes: kib("VmHWM:") * 1024,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_found_behind_a_hostile_command_name() {
+        let line = "42 (a b) R) S 1 42 42 0 -1 4194560 10 0 0 0 7 5 3 2 20 0 1 0 100 0 0";
+        assert_eq!(stat_ticks(line), Some(17));
+        assert_eq!(stat_ticks("42 (short) S 1"), None);
+    }
+
+    #[test]
+    fn memory_lines_are_read_in_bytes() {
+        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        let expected = Memory {
+            resident_bytes: 1 << 20,
+            peak_bytes: 2 << 20,
+        };
+        assert_eq!(status_memory(text), expected);
+    }
+
+    #[test]
+    fn this_process_can_be_read() {
+        let id = std::process::id();
+        assert!(tree(id).contains(&id));
+        assert!(cpu_seconds(id).is_ok_and(|seconds| seconds >= 0.0));
+        let memory = memory(id).expect("own memory");
+        assert!(memory.peak_bytes >= memory.resident_bytes && memory.resident_bytes > 0);
+    }
+}

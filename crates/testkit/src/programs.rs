@@ -1,0 +1,97 @@
+//! Finding programs, and saying plainly when a test cannot run because one is missing.
+
+use std::env;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, Result};
+
+/// Places that are searched after `PATH`: Debian keeps servers here, and the `PATH` of a plain user may not name them.
+const SERVER_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// The variable that turns "skipped" into "failed", for machines on which every peer must be there.
+const NO_SKIP_VARIABLE: &str = "CROSSLOAD_NO_SKIP";
+
+/// The path of the program `name`.
+///
+/// # Errors
+/// [`Error::Missing`] when it is not installed.
+pub fn require(name: &str) -> Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(SERVER_DIRECTORIES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|candidate| is_executable(candidate))
+        .ok_or_else(|| Error::Missing(format!("the program {name} is not installed")))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+/// True when this process may do what only root may.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Turns [`Error::Missing`] into `None` after reporting `test` as skipped, so that a test can begin with
+/// `let Some(x) = available("name", …) else { return };`.
+///
+/// # Panics
+/// On [`Error::Failed`], and on [`Error::Missing`] too when `CROSSLOAD_NO_SKIP` is set: where every peer was installed, a
+/// test must not pass by being absent.
+pub fn available<T>(test: &str, wanted: Result<T>) -> Option<T> {
+    match wanted {
+        Ok(value) => Some(value),
+        Err(Error::Missing(reason)) if env::var_os(NO_SKIP_VARIABLE).is_none() => {
+            // Straight to the stream: the test harness would hide what goes through the print macros.
+            let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
+            None
+        }
+        Err(error) => panic!("{test}: {error}"),
+    }
+}
+
+/// Runs `command` to its end and returns its standard output.
+///
+/// # Errors
+/// [`Error::Failed`] with its standard error when it cannot be started or does not exit with 0.
+pub(crate) fn output_of(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| Error::during(&name, e))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let words = String::from_utf8_lossy(&output.stderr);
+        Err(Error::during(name, format!("{}: {}", output.status, words.trim())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_is_found_and_nonsense_is_missing() {
+        assert!(require("sh").is_ok_and(|path| path.is_absolute()));
+        let refused = require("no-such-program-anywhere");
+        assert!(matches!(refused, Err(Error::Missing(reason)) if reason.contains("no-such-program")));
+    }
+
+    #[test]
+    #[should_panic(expected = "broken")]
+    fn a_failure_is_never_a_skip() {
+        available::<()>("demo", Err(Error::Failed("broken".to_owned())));
+    }
+
+    #[test]
+    fn output_is_returned_and_a_bad_exit_carries_the_words() {
+        assert_eq!(output_of(Command::new("echo").arg("hello")), Ok("hello\n".to_owned()));
+        let failed = output_of(Command::new("sh").args(["-c", "echo sorry >&2; exit 3"]));
+        assert!(matches!(failed, Err(Error::Failed(words)) if words.contains("sorry")));
+    }
+}

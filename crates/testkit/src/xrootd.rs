@@ -1,0 +1,219 @@
+//! Launcher for Debian's XRootD 5.5 with HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons, as sites run it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{Error, HostCertificate, Process, Result, free_port, is_root, require};
+
+/// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and `nogroup`.
+const NOBODY: u32 = 65_534;
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Another process may take a port between our choice and XRootD's use of it.
+const START_ATTEMPTS: usize = 3;
+/// Cache of checksums and the like that XRootD's plug-ins need as a shared secret, of any content.
+const MACAROON_SECRET: &str = "Y3Jvc3Nsb2FkIHRocm93LWF3YXkgbWFjYXJvb24gc2VjcmV0LCBhdCBsZWFzdCB0aGlydHktdHdvIGJ5dGVz\n";
+
+/// Who may do what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum XrootdAccess {
+    /// Everybody may read, write and delete: no authorisation is configured.
+    #[default]
+    Open,
+    /// Anonymous clients may do everything below `/data`, and macaroons are issued and checked.
+    OpenWithMacaroons,
+    /// Anonymous clients may read below `/data` and get macaroons for reading; nothing else.
+    ReadOnlyWithMacaroons,
+}
+
+/// How to start it.
+#[derive(Debug, Clone)]
+pub struct XrootdOptions {
+    /// A short name, of letters and digits, for its files and its macaroons' location.
+    pub name: String,
+    /// Where its configuration and logs go; made if need be.
+    pub directory: PathBuf,
+    /// The directory that is exported as `/data`. Its last part must be `data`; made if need be.
+    pub data: PathBuf,
+    /// Certificate and key.
+    pub certificate: HostCertificate,
+    /// The trust directory for its connections to other servers.
+    pub trust_directory: PathBuf,
+    /// Who may do what.
+    pub access: XrootdAccess,
+}
+
+/// A running XRootD. It answers HTTP and HTTPS on the same port, and on all addresses of the machine (it cannot be told
+/// otherwise).
+#[derive(Debug)]
+pub struct Xrootd {
+    process: Process,
+    port: u16,
+    data: PathBuf,
+}
+
+impl Xrootd {
+    /// Starts it and waits until it accepts connections.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when XRootD is not installed.
+    pub fn start(options: &XrootdOptions) -> Result<Self> {
+        let program = require("xrootd")?;
+        if options.data.file_name().is_none_or(|name| name != "data") {
+            return Err(Error::Failed(format!("{} must end in data", options.data.display())));
+        }
+        prepare(options)?;
+        let mut last = Error::Failed("not started".to_owned());
+        for _ in 0..START_ATTEMPTS {
+            match Self::start_once(&program, options) {
+                Ok(running) => return Ok(running),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn start_once(program: &Path, options: &XrootdOptions) -> Result<Self> {
+        let port = free_port()?;
+        let file = options.directory.join("xrootd.cfg");
+        fs::write(&file, configuration(options, port, free_port()?))?;
+        let mut command = unprivileged(program)?;
+        command
+            .arg("-c")
+            .arg(&file)
+            .args(["-n", &options.name])
+            .current_dir(&options.directory)
+            .env("X509_CERT_DIR", &options.trust_directory);
+        let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        process.wait_listening(address, START_TIMEOUT)?;
+        // The port accepts before the plug-ins are loaded; this line comes after.
+        process.wait_for("initialised", START_TIMEOUT, |process| {
+            process.stderr().contains("initialization completed.\n").then_some(())
+        })?;
+        Ok(Self {
+            process,
+            port,
+            data: options.data.clone(),
+        })
+    }
+
+    /// The URL of `path` (which begins with `/data`) over TLS.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+
+    /// The URL of `path` in clear text.
+    #[must_use]
+    pub fn clear_url(&self, path: &str) -> String {
+        format!("http://localhost:{}{path}", self.port)
+    }
+
+    /// The port of both.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory behind `/data`.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The process, to be measured or broken.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+/// `program` as an ordinary user, because XRootD refuses to run as root.
+fn unprivileged(program: &Path) -> Result<Command> {
+    if !is_root() {
+        return Ok(Command::new(program));
+    }
+    let mut command = Command::new(require("setpriv")?);
+    let id = NOBODY.to_string();
+    command
+        .args(["--reuid", &id, "--regid", &id, "--clear-groups"])
+        .arg(program);
+    Ok(command)
+}
+
+/// Creates the directories and the files of its own (a key that others can read is refused).
+fn prepare(options: &XrootdOptions) -> Result<()> {
+    let own = &options.directory;
+    for directory in [own.clone(), own.join("admin"), own.join("run"), options.data.clone()] {
+        fs::create_dir_all(&directory)?;
+        give(&directory)?;
+    }
+    let copies: [(&str, Vec<u8>); 4] = [
+        ("host.pem", fs::read(&options.certificate.certificate)?),
+        ("host.key", fs::read(&options.certificate.key)?),
+        ("macaroon-secret", MACAROON_SECRET.into()),
+        ("authdb", authorisation(options.access).into()),
+    ];
+    for (name, content) in copies {
+        let path = own.join(name);
+        if path.exists() {
+            fs::remove_file(&path)?;
+        }
+        fs::write(&path, content)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400))?;
+        give(&path)?;
+    }
+    Ok(())
+}
+
+fn give(path: &Path) -> Result<()> {
+    if is_root() {
+        chown(path, Some(NOBODY), Some(NOBODY)).map_err(|e| Error::during(path.display(), e))?;
+    }
+    Ok(())
+}
+
+/// One line of XRootD's authorisation file: `a` is everything, `lr` list and read.
+fn authorisation(access: XrootdAccess) -> &'static str {
+    match access {
+        XrootdAccess::Open | XrootdAccess::OpenWithMacaroons => "u * /data a\n",
+        XrootdAccess::ReadOnlyWithMacaroons => "u * /data lr\n",
+    }
+}
+
+fn configuration(options: &XrootdOptions, http_port: u16, xroot_port: u16) -> String {
+    let own = options.directory.display();
+    let root = options.data.parent().unwrap_or(Path::new("/")).display();
+    let trust = options.trust_directory.display();
+    let mut text = format!(
+        "all.sitename {name}\n\
+         all.adminpath {own}/admin\n\
+         all.pidpath {own}/run\n\
+         oss.localroot {root}\n\
+         all.export /data\n\
+         xrd.port {xroot_port}\n\
+         xrd.protocol http:{http_port} libXrdHttp.so\n\
+         xrd.tls {own}/host.pem {own}/host.key\n\
+         xrd.tlsca certdir {trust}\n\
+         xrootd.chksum max 2 adler32 md5 crc32c\n\
+         http.exthandler xrdtpc libXrdHttpTPC.so\n\
+         http.header2cgi Authorization authz\n\
+         http.listingdeny no\n",
+        name = options.name,
+    );
+    if options.access != XrootdAccess::Open {
+        let _ = write!(
+            text,
+            "ofs.authorize 1\n\
+             acc.authdb {own}/authdb\n\
+             ofs.authlib libXrdMacaroons.so\n\
+             macaroons.secretkey {own}/macaroon-secret\n\
+             http.exthandler xrdmacaroons libXrdMacaroons.so\n"
+        );
+    }
+    text
+}
