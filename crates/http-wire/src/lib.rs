@@ -1,0 +1,20 @@
+//! HTTP/1.1 and WebDAV as bytes: heads, bodies, header values, XML, performance markers.
+//!
+//! Everything here is given bytes and gives back bytes or values. There are no sockets, files,
+//! clocks or random numbers, so every rule can be tested, and every decoder fuzzed, in memory.
+//!
+//! This is the only crate that spells header names. Whoever needs a header uses a typed accessor of
+//! [`RequestHead`] or [`ResponseHead`], or a setter of [`RequestBuilder`] or [`ResponseBuilder`].
+#![forbid(unsafe_code)]
+
+mod body;
+mod fault;
+mod head;
+mod headers;
+mod names;
+mod parse;
+
+pub use body::{BodyDecoder, CHUNK_END, ChunkHead, Decoded, LAST_CHUNK, chunk_head, last_chunk_with_trailers};
+pub use head::{Framing, Method, RequestHead, ResponseHead, Target, Version};
+pub use headers::Headers;
+pub use parse::{HeadLimits, parse_request, parse_response};
