@@ -1,0 +1,72 @@
+//! What is fuzzed: one function per decoder, in a table, so that the same functions run under libFuzzer (nightly) and in
+//! `cargo test` (stable), which replays the corpus and mutates it for a bounded time.
+//!
+//! A target gets any bytes and must not panic, whatever they are. It asserts what must hold for *every* input: that a
+//! decoder consumes no more than it was given, that cutting the input differently changes nothing, that what was accepted
+//! can be written and read again as the same. A target that asserts nothing only finds crashes.
+//!
+//! To add one:
+//! 1. write `fn <name>(data: &[u8])` in the file of its crate here, and a line for it in [`TARGETS`];
+//! 2. put a few small valid and invalid inputs into `fuzz/corpus/<name>/`, named for what they show;
+//! 3. run `FUZZ_SECONDS=60 ./dev fuzz <name>`. An input that breaks it is left in `fuzz/artifacts/<name>/`: move it into
+//!    the corpus together with the correction, so that it is tried for ever.
+#![forbid(unsafe_code)]
+
+mod http_wire;
+pub mod mutate;
+mod paths;
+
+/// A decoder and what helps to reach its depths.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name, and that of its directory in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Runs it on one input; panics when a property does not hold.
+    pub run: fn(&[u8]),
+    /// Pieces of its language, which blind mutation would take long to find.
+    pub words: &'static [&'static str],
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "http-body-chunked",
+        run: http_wire::body_chunked,
+        words: http_wire::CHUNK_WORDS,
+    },
+    Target {
+        name: "http-request-head",
+        run: http_wire::request_head,
+        words: http_wire::HEAD_WORDS,
+    },
+    Target {
+        name: "http-response-head",
+        run: http_wire::response_head,
+        words: http_wire::HEAD_WORDS,
+    },
+    Target {
+        name: "location",
+        run: paths::location,
+        words: paths::LOCATION_WORDS,
+    },
+    Target {
+        name: "url-path",
+        run: paths::url_path,
+        words: paths::PATH_WORDS,
+    },
+];
+
+/// The target of this name.
+#[must_use]
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// Runs the target `name` on `data`.
+///
+/// # Panics
+/// When there is no such target, and when the input breaks one of the target's properties.
+pub fn run(name: &str, data: &[u8]) {
+    let target = target(name).unwrap_or_else(|| panic!("no fuzz target is called {name}"));
+    (target.run)(data);
+}
