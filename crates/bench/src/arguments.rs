@@ -1,0 +1,96 @@
+//! The command line of the benchmark.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+const MIB: u64 = 1 << 20;
+
+/// Measures Crossload against Debian's XRootD and nginx on this machine, over loopback, with files in memory.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "bench")]
+pub(crate) struct Arguments {
+    /// How often each measurement is repeated; the median counts [default: 5, with --quick 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(crate) runs: Option<u32>,
+    /// Size of the largest file, in MiB [default: 1024, with --quick 256]
+    #[arg(long = "size", value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=2048))]
+    pub(crate) size_mib: Option<u64>,
+    /// Only these parts, separated by commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub(crate) only: Vec<Part>,
+    /// Smaller files and fewer runs: a look, not a result
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure the peers only
+    #[arg(long)]
+    pub(crate) without_crossload: bool,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Refresh the table between the markers of this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+/// A part of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Downloads
+    Get,
+    /// Uploads
+    Put,
+    /// Third-party copies, the destination active
+    Pull,
+    /// Third-party copies, the source active
+    Push,
+    /// Memory at 100 third-party copies
+    Memory,
+    /// HEAD and PROPFIND
+    Metadata,
+}
+
+impl Arguments {
+    /// Repetitions of each measurement.
+    pub(crate) fn runs(&self) -> u32 {
+        self.runs.unwrap_or(if self.quick { 3 } else { 5 })
+    }
+
+    /// Size of the largest file, in bytes.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_mib.unwrap_or(if self.quick { 256 } else { 1024 }) * MIB
+    }
+
+    /// Whether `part` is wanted.
+    pub(crate) fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Arguments {
+        Arguments::try_parse_from([&["bench"], words].concat()).expect("valid arguments")
+    }
+
+    #[test]
+    fn defaults_are_those_of_a_full_run() {
+        let full = parse(&[]);
+        assert_eq!((full.runs(), full.size_bytes()), (5, 1 << 30));
+        assert!(full.wants(Part::Memory));
+        let quick = parse(&["--quick", "--only", "get,push"]);
+        assert_eq!((quick.runs(), quick.size_bytes()), (3, 256 << 20));
+        assert!(quick.wants(Part::Push) && !quick.wants(Part::Put));
+        assert_eq!(
+            parse(&["--quick", "--runs", "1", "--size", "64"]).size_bytes(),
+            64 << 20
+        );
+    }
+
+    #[test]
+    fn zero_runs_are_refused() {
+        assert!(Arguments::try_parse_from(["bench", "--runs", "0"]).is_err());
+    }
+}

@@ -1,0 +1,345 @@
+//! Rows of figures, and the tables made of them.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::server::Kind;
+use crate::summary::Summary;
+
+/// What a row's two figures are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// Server processor seconds per GB (10⁹ bytes), and Gbit/s.
+    Data,
+    /// Highest resident MiB of the active and of the passive server.
+    Memory,
+    /// Requests per second, and server processor microseconds per request.
+    Requests,
+}
+
+impl Metric {
+    pub(crate) const ALL: [Self; 3] = [Self::Data, Self::Requests, Self::Memory];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Data => "Data: server CPU seconds per GB, median (min to max); less is better",
+            Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
+            Self::Requests => "Metadata: requests per second, median (min to max); more is better",
+        }
+    }
+
+    fn second_title(self) -> &'static str {
+        match self {
+            Self::Data => "Gbit/s",
+            Self::Memory => "passive MiB",
+            Self::Requests => "CPU µs per request",
+        }
+    }
+
+    fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Data => ("cpu_seconds_per_gb", "gbit_per_second"),
+            Self::Memory => ("active_peak_mib", "passive_peak_mib"),
+            Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        self == Self::Requests
+    }
+
+    fn digits(self) -> (usize, usize) {
+        match self {
+            Self::Data => (3, 1),
+            Self::Memory => (0, 0),
+            Self::Requests => (0, 1),
+        }
+    }
+}
+
+/// The figures of one server in one row.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    pub(crate) kind: Kind,
+    pub(crate) first: Summary,
+    pub(crate) second: Summary,
+}
+
+/// One workload.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) metric: Metric,
+    pub(crate) name: String,
+    /// The highest ratio of ours to XRootD's that is good enough.
+    pub(crate) goal: Option<f64>,
+    pub(crate) cells: Vec<Cell>,
+    /// What went wrong; such a server has no cell.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Row {
+    fn cell(&self, kind: Kind) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.kind == kind)
+    }
+
+    fn median(&self, kind: Kind) -> Option<f64> {
+        self.cell(kind).map(|cell| cell.first.median)
+    }
+
+    /// Ours divided by XRootD's.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        Some(self.median(Kind::Crossload)? / self.median(Kind::Xrootd)?)
+    }
+
+    /// Ours divided by the best peer's, and which peer that is.
+    fn ratio_to_best(&self) -> Option<(f64, Kind)> {
+        let ours = self.median(Kind::Crossload)?;
+        let peers = self.cells.iter().filter(|cell| cell.kind != Kind::Crossload);
+        let by_median = |a: &&Cell, b: &&Cell| a.first.median.total_cmp(&b.first.median);
+        let best = if self.metric.more_is_better() {
+            peers.max_by(by_median)
+        } else {
+            peers.min_by(by_median)
+        }?;
+        Some((ours / best.first.median, best.kind))
+    }
+
+    fn is_noisy(&self) -> bool {
+        self.cells.iter().any(|cell| cell.first.is_noisy())
+    }
+
+    fn remark(&self) -> String {
+        let mut words = Vec::new();
+        if let (Some(ratio), Some(goal)) = (self.ratio(), self.goal) {
+            words.push(if ratio <= goal { "met" } else { "missed" });
+        }
+        if self.is_noisy() {
+            words.push("noisy");
+        }
+        if !self.failures.is_empty() {
+            words.push("FAILED");
+        }
+        words.join(", ")
+    }
+
+    fn columns(&self, kinds: &[Kind]) -> Vec<String> {
+        let (digits, second_digits) = self.metric.digits();
+        let mut columns = vec![self.name.clone()];
+        columns.extend(kinds.iter().map(|kind| {
+            self.cell(*kind).map_or_else(
+                || "-".to_owned(),
+                |cell| {
+                    let Summary { min, median, max } = cell.first;
+                    format!("{median:.digits$} ({min:.digits$} to {max:.digits$})")
+                },
+            )
+        }));
+        columns.push(
+            self.ratio()
+                .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        );
+        columns.push(self.ratio_to_best().map_or_else(
+            || "-".to_owned(),
+            |(ratio, kind)| format!("{ratio:.2} ({})", kind.name()),
+        ));
+        columns.push(self.goal.map_or_else(|| "-".to_owned(), |goal| format!("≤ {goal:.2}")));
+        columns.push(self.remark());
+        let second = |kind: &Kind| {
+            self.cell(*kind).map_or_else(
+                || "-".to_owned(),
+                |cell| format!("{:.second_digits$}", cell.second.median),
+            )
+        };
+        columns.push(kinds.iter().map(second).collect::<Vec<_>>().join(" / "));
+        columns
+    }
+
+    fn json(&self) -> Value {
+        let (first, second) = self.metric.keys();
+        let summary = |s: &Summary| json!({"min": s.min, "median": s.median, "max": s.max});
+        let servers: serde_json::Map<String, Value> = self
+            .cells
+            .iter()
+            .map(|cell| {
+                (
+                    cell.kind.name().to_owned(),
+                    json!({first: summary(&cell.first), second: summary(&cell.second)}),
+                )
+            })
+            .collect();
+        json!({
+            "workload": self.name,
+            "servers": servers,
+            "ratio_to_xrootd": self.ratio(),
+            "goal": self.goal,
+            "noisy": self.is_noisy(),
+            "failures": self.failures,
+        })
+    }
+}
+
+/// All rows as JSON.
+pub(crate) fn rows_json(rows: &[Row]) -> Value {
+    rows.iter().map(Row::json).collect()
+}
+
+/// A table with its title, ready to be rendered.
+struct Table {
+    title: &'static str,
+    lines: Vec<Vec<String>>,
+}
+
+fn tables(rows: &[Row]) -> Vec<Table> {
+    Metric::ALL
+        .into_iter()
+        .filter_map(|metric| table(rows, metric))
+        .collect()
+}
+
+fn table(rows: &[Row], metric: Metric) -> Option<Table> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.metric == metric).collect();
+    let kinds: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| rows.iter().any(|row| row.cell(*kind).is_some()))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut header = vec!["workload".to_owned()];
+    header.extend(kinds.iter().map(|kind| kind.name().to_owned()));
+    header.extend(["÷ XRootD", "÷ best peer", "goal", "remark"].map(str::to_owned));
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    header.push(format!("{}: {}", metric.second_title(), names.join(" / ")));
+    let mut lines = vec![header];
+    lines.extend(rows.iter().map(|row| row.columns(&kinds)));
+    Some(Table {
+        title: metric.title(),
+        lines,
+    })
+}
+
+/// The tables for a terminal, columns aligned, failures below.
+pub(crate) fn text(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for table in tables(rows) {
+        let _ = writeln!(out, "{}\n", table.title);
+        let widths = widths(&table.lines);
+        for line in &table.lines {
+            let padded: Vec<String> = line
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            let _ = writeln!(out, "{}", padded.join("  ").trim_end());
+        }
+        out.push('\n');
+    }
+    for (row, failure) in rows
+        .iter()
+        .flat_map(|row| row.failures.iter().map(move |failure| (row, failure)))
+    {
+        let _ = writeln!(out, "failed: {}: {failure}", row.name);
+    }
+    out
+}
+
+/// The tables as Markdown.
+pub(crate) fn markdown(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for table in tables(rows) {
+        let _ = writeln!(out, "{}\n", table.title);
+        for (index, line) in table.lines.iter().enumerate() {
+            let _ = writeln!(out, "| {} |", line.join(" | "));
+            if index == 0 {
+                let _ = writeln!(out, "|{}", "---|".repeat(line.len()));
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn widths(lines: &[Vec<String>]) -> Vec<usize> {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    (0..columns)
+        .map(|column| {
+            lines
+                .iter()
+                .filter_map(|line| line.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(kind: Kind, first: &[f64], second: f64) -> Cell {
+        Cell {
+            kind,
+            first: Summary::of(first).expect("values"),
+            second: Summary::of(&[second]).expect("value"),
+        }
+    }
+
+    fn row(metric: Metric, goal: Option<f64>) -> Row {
+        Row {
+            metric,
+            name: "GET https, 4 connections".to_owned(),
+            goal,
+            cells: vec![
+                cell(Kind::Crossload, &[0.3, 0.31], 12.0),
+                cell(Kind::Xrootd, &[0.6, 0.62], 9.0),
+                cell(Kind::Nginx, &[0.5, 0.8], 8.0),
+            ],
+            failures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ratios_and_goals_are_against_xrootd_and_noise_is_named() {
+        let row = row(Metric::Data, Some(0.6));
+        assert!(row.ratio().is_some_and(|ratio| (ratio - 0.5).abs() < 1e-9));
+        assert_eq!(row.remark(), "met, noisy");
+        assert_eq!(Row { goal: Some(0.4), ..row }.remark(), "missed, noisy");
+    }
+
+    #[test]
+    fn the_best_peer_depends_on_the_metric() {
+        assert_eq!(
+            row(Metric::Data, None).ratio_to_best().map(|(_, kind)| kind),
+            Some(Kind::Xrootd)
+        );
+        assert_eq!(
+            row(Metric::Requests, None).ratio_to_best().map(|(_, kind)| kind),
+            Some(Kind::Nginx)
+        );
+    }
+
+    #[test]
+    fn tables_have_a_column_for_each_server_that_was_measured() {
+        let mut peers_only = row(Metric::Data, Some(0.6));
+        peers_only.cells.remove(0);
+        let text = text(&[peers_only.clone()]);
+        assert!(text.contains("XRootD") && !text.contains("Crossload"), "{text}");
+        assert!(text.contains("0.610 (0.600 to 0.620)"), "{text}");
+        let markdown = markdown(&[peers_only]);
+        let lines: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(lines.len(), 3);
+        let bars = |line: &str| line.matches('|').count();
+        assert!(lines.iter().all(|line| bars(line) == bars(lines[0])), "{markdown}");
+    }
+
+    #[test]
+    fn a_failure_is_shown_and_kept() {
+        let mut failed = row(Metric::Requests, None);
+        failed.cells.clear();
+        failed.failures.push("nginx: no answer".to_owned());
+        assert!(text(&[failed.clone()]).contains("failed: GET https, 4 connections: nginx: no answer"));
+        assert_eq!(rows_json(&[failed])[0]["failures"][0], "nginx: no answer");
+    }
+}

@@ -1,0 +1,240 @@
+//! The servers that are compared, behind one face, and the place where their files lie.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use testkit::{
+    Authority, Crossload, CrossloadOptions, HostCertificate, Nginx, NginxOptions, Process, Result, Scratch, Xrootd,
+    XrootdAccess, XrootdOptions,
+};
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// A kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Crossload,
+    Xrootd,
+    Nginx,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Crossload, Self::Xrootd, Self::Nginx];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Crossload => "Crossload",
+            Self::Xrootd => "XRootD",
+            Self::Nginx => "nginx",
+        }
+    }
+
+    /// Whether it can be the active party of a third-party copy, and answers PROPFIND.
+    pub(crate) fn is_storage(self) -> bool {
+        self != Self::Nginx
+    }
+}
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Https,
+    Http,
+}
+
+impl Scheme {
+    pub(crate) const BOTH: [Self; 2] = [Self::Https, Self::Http];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// A running server.
+pub(crate) enum Server {
+    Crossload(Crossload),
+    Xrootd(Xrootd),
+    Nginx(Nginx),
+}
+
+impl Server {
+    /// The URL of the file `name` in its data directory.
+    pub(crate) fn url(&self, scheme: Scheme, name: &str) -> String {
+        let path = format!("/data/{name}");
+        match (self, scheme) {
+            (Self::Crossload(server), Scheme::Https) => server.url(&path),
+            (Self::Crossload(server), Scheme::Http) => server.clear_url(&path),
+            (Self::Xrootd(server), Scheme::Https) => server.url(&path),
+            (Self::Xrootd(server), Scheme::Http) => server.clear_url(&path),
+            (Self::Nginx(server), Scheme::Https) => server.url(&path),
+            (Self::Nginx(server), Scheme::Http) => server.clear_url(&path),
+        }
+    }
+
+    /// The file `name` as it lies in memory.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        let data = match self {
+            Self::Crossload(server) => server.data(),
+            Self::Xrootd(server) => server.data(),
+            Self::Nginx(server) => server.data(),
+        };
+        data.join(name)
+    }
+
+    pub(crate) fn process(&mut self) -> &mut Process {
+        match self {
+            Self::Crossload(server) => server.process(),
+            Self::Xrootd(server) => server.process(),
+            Self::Nginx(server) => server.process(),
+        }
+    }
+}
+
+/// Files, certificates and sources for one run of the benchmark.
+pub(crate) struct Lab {
+    memory: Scratch,
+    logs: Scratch,
+    authority: Authority,
+    host: HostCertificate,
+    started: u32,
+    sources: BTreeMap<u64, u32>,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Result<Self> {
+        let memory = Scratch::in_memory("bench")?;
+        let logs = Scratch::new("bench")?;
+        let authority = Authority::new(logs.path())?;
+        let host = authority.issue_localhost()?;
+        Ok(Self {
+            memory,
+            logs,
+            authority,
+            host,
+            started: 0,
+            sources: BTreeMap::new(),
+        })
+    }
+
+    /// The authority that clients are to trust.
+    pub(crate) fn ca_file(&self) -> PathBuf {
+        self.authority.ca_file()
+    }
+
+    /// A place for the clients' own files.
+    pub(crate) fn client_directory(&self) -> Result<PathBuf> {
+        self.logs.create("client")
+    }
+
+    /// Starts one more server of `kind` with an empty data directory.
+    pub(crate) fn start(&mut self, kind: Kind) -> Result<Server> {
+        self.started += 1;
+        let name = format!("{}{}", kind.name().to_lowercase(), self.started);
+        let directory = self.logs.join(&name);
+        let data = self.memory.join(&name).join("data");
+        Ok(match kind {
+            Kind::Crossload => {
+                let options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
+                Server::Crossload(Crossload::start(options)?)
+            }
+            Kind::Xrootd => Server::Xrootd(Xrootd::start(&XrootdOptions {
+                name,
+                directory,
+                data,
+                certificate: self.host.clone(),
+                trust_directory: self.authority.trust_directory(),
+                access: XrootdAccess::Open,
+            })?),
+            Kind::Nginx => {
+                let certificate = self.host.clone();
+                Server::Nginx(Nginx::start(&NginxOptions {
+                    name,
+                    directory,
+                    data,
+                    certificate,
+                })?)
+            }
+        })
+    }
+
+    /// A file of `size_bytes` in memory that clients send, with its adler32. Made once for each size.
+    pub(crate) fn source(&mut self, size_bytes: u64) -> Result<(PathBuf, u32)> {
+        let path = self.memory.join(&format!("source-{size_bytes}"));
+        if let Some(checksum) = self.sources.get(&size_bytes) {
+            return Ok((path, *checksum));
+        }
+        let checksum = generate(&path, size_bytes)?;
+        self.sources.insert(size_bytes, checksum);
+        Ok((path, checksum))
+    }
+
+    /// Puts a file of `size_bytes` named `name` under `server` without going through it. It is a hard link to
+    /// [`Lab::source`], so it takes no memory. Returns its adler32.
+    pub(crate) fn plant(&mut self, server: &Server, name: &str, size_bytes: u64) -> Result<u32> {
+        let (source, checksum) = self.source(size_bytes)?;
+        let file = server.file(name);
+        if !file.exists() {
+            fs::hard_link(source, file)?;
+        }
+        Ok(checksum)
+    }
+}
+
+/// Writes `size_bytes` that do not compress (xorshift64) to `path` and returns their adler32.
+fn generate(path: &Path, size_bytes: u64) -> Result<u32> {
+    let mut output = BufWriter::with_capacity(BLOCK_BYTES, File::create(path)?);
+    let mut adler = simd_adler32::Adler32::new();
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ size_bytes;
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut left = size_bytes;
+    while left > 0 {
+        for word in block.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+        adler.write(&block[..length]);
+        output.write_all(&block[..length])?;
+        left -= length as u64;
+    }
+    output.flush()?;
+    Ok(adler.finish())
+}
+
+/// The adler32 of the file at `path`.
+pub(crate) fn adler32(path: &Path) -> Result<u32> {
+    use std::io::Read as _;
+    let mut file = File::open(path)?;
+    let mut adler = simd_adler32::Adler32::new();
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(adler.finish()),
+            length => adler.write(&block[..length]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_files_have_their_size_and_checksum() {
+        let scratch = Scratch::new("bench-test").expect("scratch");
+        let path = scratch.join("file");
+        let size = BLOCK_BYTES as u64 + 12_345;
+        let checksum = generate(&path, size).expect("written");
+        assert_eq!(path.metadata().expect("facts").len(), size);
+        assert_eq!(adler32(&path).expect("read"), checksum);
+        fs::write(&path, b"Wikipedia").expect("written");
+        assert_eq!(adler32(&path), Ok(0x11E6_0398));
+    }
+}

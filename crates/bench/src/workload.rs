@@ -1,0 +1,275 @@
+//! One workload at a time: what is asked of a server, and what it costs.
+
+use std::fs;
+use std::time::Instant;
+
+use testkit::{Error, Result};
+
+use crate::client::{Client, CopyRequest};
+use crate::server::{Kind, Lab, Scheme, Server, adler32};
+
+const GB: f64 = 1e9;
+const MIB: f64 = (1 << 20) as f64;
+
+/// The two figures of one measurement, as [`crate::report::Metric`] says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) first: f64,
+    pub(crate) second: f64,
+}
+
+/// Everything that a workload needs.
+pub(crate) struct Bench {
+    pub(crate) lab: Lab,
+    pub(crate) client: Client,
+    /// Size of the largest file.
+    pub(crate) size_bytes: u64,
+    /// How long requests for metadata are repeated.
+    pub(crate) load_seconds: u32,
+}
+
+/// The servers of one kind: the second is the passive party of copies.
+pub(crate) struct Pair {
+    pub(crate) first: Server,
+    pub(crate) second: Option<Server>,
+}
+
+/// Who is active in a third-party copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Pull,
+    Push,
+}
+
+impl Mode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "push",
+        }
+    }
+}
+
+/// How a fixed number of bytes is spread over connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spread {
+    pub(crate) file_bytes: u64,
+    pub(crate) files_per_connection: u64,
+}
+
+impl Spread {
+    /// `total_bytes` over `connections`, in files of at most `size_bytes`, the same number on each connection.
+    pub(crate) fn new(total_bytes: u64, connections: u64, size_bytes: u64) -> Self {
+        let per_connection = total_bytes / connections;
+        let files_per_connection = per_connection.div_ceil(size_bytes).max(1);
+        Self {
+            file_bytes: per_connection / files_per_connection,
+            files_per_connection,
+        }
+    }
+
+    /// A list of names for each connection.
+    fn names(self, connections: u64, name: impl Fn(u64, u64) -> String) -> Vec<Vec<String>> {
+        (0..connections)
+            .map(|c| (0..self.files_per_connection).map(|f| name(c, f)).collect())
+            .collect()
+    }
+}
+
+impl Bench {
+    /// Bytes per run of GET and PUT. In clear text a server needs so little time that more bytes are needed for a figure.
+    pub(crate) fn total_bytes(&self, scheme: Scheme) -> u64 {
+        self.size_bytes * if scheme == Scheme::Http { 4 } else { 2 }
+    }
+
+    /// Starts the servers of `kind`.
+    pub(crate) fn start(&mut self, kind: Kind) -> Result<Pair> {
+        let first = self.lab.start(kind)?;
+        let second = if kind.is_storage() {
+            Some(self.lab.start(kind)?)
+        } else {
+            None
+        };
+        Ok(Pair { first, second })
+    }
+
+    /// GET on `connections` at once.
+    pub(crate) fn get(&mut self, pair: &mut Pair, scheme: Scheme, connections: u64) -> Result<Sample> {
+        let spread = Spread::new(self.total_bytes(scheme), connections, self.size_bytes);
+        let file = format!("get-{}", spread.file_bytes);
+        self.lab.plant(&pair.first, &file, spread.file_bytes)?;
+        let url = pair.first.url(scheme, &file);
+        let urls = spread.names(connections, |_, _| url.clone());
+        let expected = spread.file_bytes * spread.files_per_connection * connections;
+        let client = &self.client;
+        measured(&mut [&mut pair.first], expected, || client.download(&urls))
+    }
+
+    /// PUT on `connections` at once, each file under a new name, all removed afterwards.
+    pub(crate) fn put(&mut self, pair: &mut Pair, scheme: Scheme, connections: u64) -> Result<Sample> {
+        // Everything that is written stays in memory until the run ends: half as much as for GET in clear text.
+        let spread = Spread::new(self.total_bytes(Scheme::Https), connections, self.size_bytes);
+        let (source, checksum) = self.lab.source(spread.file_bytes)?;
+        let names = spread.names(connections, |c, f| format!("put-{c}-{f}"));
+        let urls: Vec<Vec<String>> = names
+            .iter()
+            .map(|list| list.iter().map(|name| pair.first.url(scheme, name)).collect())
+            .collect();
+        let expected = spread.file_bytes * spread.files_per_connection * connections;
+        let client = &self.client;
+        let sample = measured(&mut [&mut pair.first], expected, || client.upload(&source, &urls));
+        let checked = take_away(&pair.first, &names.concat(), checksum);
+        sample.and_then(|sample| checked.map(|()| sample))
+    }
+
+    /// `count` third-party copies at once over TLS between the two servers, together [`Bench::size_bytes`] long. The
+    /// processor time is that of both sides.
+    pub(crate) fn copies(&mut self, pair: &mut Pair, mode: Mode, count: u64) -> Result<Sample> {
+        let file_bytes = self.size_bytes / count;
+        let Pair {
+            first: active,
+            second: Some(passive),
+        } = pair
+        else {
+            return Err(Error::Failed("copies need two servers".to_owned()));
+        };
+        self.copy_files(active, passive, mode, count, file_bytes)
+    }
+
+    /// The highest resident memory of two fresh servers after 100 copies at once, each long enough that they overlap.
+    pub(crate) fn memory(&mut self, kind: Kind, mode: Mode) -> Result<Sample> {
+        let file_bytes = self.size_bytes / 32;
+        let (mut active, mut passive) = (self.lab.start(kind)?, self.lab.start(kind)?);
+        self.copy_files(&mut active, &mut passive, mode, 100, file_bytes)?;
+        let peak = |server: &mut Server| server.process().memory().map(|memory| memory.peak_bytes as f64 / MIB);
+        Ok(Sample {
+            first: peak(&mut active)?,
+            second: peak(&mut passive)?,
+        })
+    }
+
+    fn copy_files(
+        &mut self,
+        active: &mut Server,
+        passive: &mut Server,
+        mode: Mode,
+        count: u64,
+        file_bytes: u64,
+    ) -> Result<Sample> {
+        let source = format!("source-{file_bytes}");
+        let names: Vec<String> = (0..count).map(|index| format!("copy-{index}")).collect();
+        let giver = if mode == Mode::Pull { &*passive } else { &*active };
+        let checksum = self.lab.plant(giver, &source, file_bytes)?;
+        let requests: Vec<CopyRequest> = names
+            .iter()
+            .map(|name| match mode {
+                Mode::Pull => CopyRequest {
+                    url: active.url(Scheme::Https, name),
+                    header: format!("Source: {}", passive.url(Scheme::Https, &source)),
+                },
+                Mode::Push => CopyRequest {
+                    url: active.url(Scheme::Https, &source),
+                    header: format!("Destination: {}", passive.url(Scheme::Https, name)),
+                },
+            })
+            .collect();
+        let client = &self.client;
+        let total = file_bytes * count;
+        let sample = measured(&mut [active, passive], total, || client.copy(&requests).map(|()| total));
+        let taker = if mode == Mode::Pull { active } else { passive };
+        let checked = take_away(taker, &names, checksum);
+        sample.and_then(|sample| checked.map(|()| sample))
+    }
+
+    /// `method` on 16 connections. The answer to HEAD is of an empty file: wrk would wait for an announced body.
+    pub(crate) fn metadata(&mut self, pair: &mut Pair, scheme: Scheme, method: &str) -> Result<Sample> {
+        let size_bytes = if method == "HEAD" { 0 } else { 12_345 };
+        let name = format!("metadata-{size_bytes}");
+        self.lab.plant(&pair.first, &name, size_bytes)?;
+        let url = pair.first.url(scheme, &name);
+        let before = pair.first.process().cpu_seconds()?;
+        let load = self.client.load(method, &url, self.load_seconds)?;
+        let used = pair.first.process().cpu_seconds()? - before;
+        Ok(Sample {
+            first: load.requests_per_second,
+            second: used * 1e6 / load.requests as f64,
+        })
+    }
+}
+
+/// Runs `work`, which moves `expected` bytes, and sets the processor time of `servers` against them.
+fn measured(servers: &mut [&mut Server], expected: u64, work: impl FnOnce() -> Result<u64>) -> Result<Sample> {
+    let mut used = 0.0;
+    for server in servers.iter_mut() {
+        used -= server.process().cpu_seconds()?;
+    }
+    let started = Instant::now();
+    let moved = work()?;
+    let seconds = started.elapsed().as_secs_f64();
+    for server in servers.iter_mut() {
+        used += server.process().cpu_seconds()?;
+    }
+    if moved != expected {
+        return Err(Error::Failed(format!("{moved} bytes were moved instead of {expected}")));
+    }
+    Ok(Sample {
+        first: used / (moved as f64 / GB),
+        second: moved as f64 * 8.0 / GB / seconds,
+    })
+}
+
+/// Removes the files `names` of `server`, and complains of the first that was missing or had another checksum.
+fn take_away(server: &Server, names: &[String], checksum: u32) -> Result<()> {
+    let mut outcome = Ok(());
+    for name in names {
+        let path = server.file(name);
+        let found = adler32(&path);
+        let _ = fs::remove_file(&path);
+        if outcome.is_ok() && found != Ok(checksum) {
+            outcome = Err(Error::Failed(format!(
+                "{name} has adler32 {found:08x?} instead of {checksum:08x}"
+            )));
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn the_total_is_the_same_for_any_number_of_connections() {
+        for connections in [1, 4, 16] {
+            let spread = Spread::new(4 * GIB, connections, GIB);
+            assert_eq!(spread.file_bytes * spread.files_per_connection * connections, 4 * GIB);
+            assert!(spread.file_bytes <= GIB);
+        }
+        assert_eq!(
+            Spread::new(2 * GIB, 1, GIB),
+            Spread {
+                file_bytes: GIB,
+                files_per_connection: 2
+            }
+        );
+        assert_eq!(
+            Spread::new(2 * GIB, 16, GIB),
+            Spread {
+                file_bytes: GIB / 8,
+                files_per_connection: 1
+            }
+        );
+    }
+
+    #[test]
+    fn every_file_has_a_name_of_its_own() {
+        let spread = Spread {
+            file_bytes: 1,
+            files_per_connection: 2,
+        };
+        let names = spread.names(3, |c, f| format!("{c}-{f}")).concat();
+        assert_eq!(names, ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"]);
+    }
+}
