@@ -1,0 +1,205 @@
+//! What a request presents to say who it comes from.
+//!
+//! Now anonymous requests and macaroons; the place for bearer tokens of other issuers (WLCG,
+//! SciTokens) and for client certificates is one more variant of [`Credential`] each, and one more
+//! branch of [`read_bearer`] for the tokens. Whatever is added yields a [`Grant`] or an identity
+//! for the rules of `policy`, and an [`Identity`] for the log.
+
+use types::Error;
+
+use crate::grant::Grant;
+use crate::invalid_token;
+use crate::macaroon::{Macaroon, MacaroonKey};
+
+/// A credential that was checked. A time limit or an address in it is not checked yet: that takes
+/// the request, and is done by `policy`.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// None was sent.
+    Anonymous,
+    /// A macaroon with our signature.
+    Macaroon(Box<VerifiedMacaroon>),
+}
+
+/// A macaroon whose signature is ours and whose caveats are all understood.
+#[derive(Clone, Debug)]
+pub struct VerifiedMacaroon {
+    macaroon: Macaroon,
+    grant: Grant,
+}
+
+impl VerifiedMacaroon {
+    /// Verifies with each of the keys, the newest first, so that a secret can be replaced while
+    /// macaroons of the old one are still about.
+    ///
+    /// # Errors
+    /// `invalid_token`, see [`Macaroon::verify`] and [`Grant::from_caveats`].
+    pub fn new(macaroon: Macaroon, keys: &[MacaroonKey]) -> Result<Self, Error> {
+        let mut refusal = invalid_token("this server accepts no macaroons");
+        for key in keys {
+            match macaroon.verify(key).and_then(|caveats| Grant::from_caveats(&caveats)) {
+                Ok(grant) => return Ok(Self { macaroon, grant }),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// What it grants.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The macaroon itself, to narrow it further.
+    #[must_use]
+    pub fn macaroon(&self) -> &Macaroon {
+        &self.macaroon
+    }
+}
+
+/// The kinds of credential, for logs, metrics and explanations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CredentialKind {
+    /// None was sent.
+    Anonymous,
+    /// A macaroon of ours.
+    Macaroon,
+}
+
+impl CredentialKind {
+    /// The word in logs and metrics. Never changes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::Macaroon => "macaroon",
+        }
+    }
+}
+
+/// Who was it? For the log; it holds nothing that would let a reader of the log act as the bearer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The credential's kind.
+    pub kind: CredentialKind,
+    /// For whom the credential was issued, when it says so.
+    pub subject: Option<String>,
+    /// Who issued it: a macaroon's location.
+    pub issuer: Option<String>,
+    /// The credential's own name: a macaroon's identifier.
+    pub token_id: Option<String>,
+}
+
+impl Credential {
+    /// What it grants by itself; `None` when only the rules of the export can say.
+    #[must_use]
+    pub fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Anonymous => None,
+            Self::Macaroon(verified) => Some(verified.grant()),
+        }
+    }
+
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> CredentialKind {
+        match self {
+            Self::Anonymous => CredentialKind::Anonymous,
+            Self::Macaroon(_) => CredentialKind::Macaroon,
+        }
+    }
+
+    /// The record for the log.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        let (subject, issuer, token_id) = match self {
+            Self::Anonymous => (None, None, None),
+            Self::Macaroon(verified) => (
+                verified.grant.subject.clone(),
+                Some(verified.macaroon.location()),
+                Some(verified.macaroon.identifier()),
+            ),
+        };
+        Identity {
+            kind: self.kind(),
+            subject,
+            issuer,
+            token_id,
+        }
+    }
+}
+
+/// Reads the token of an `Authorization: Bearer` header or an `authz` query parameter (the value
+/// without the scheme) and verifies it.
+///
+/// A JSON Web Token has exactly two dots (RFC 7515 §3.1), a macaroon in base64 has none.
+///
+/// # Errors
+/// `invalid_token`, with the reason. A request with such a token must not be treated as anonymous:
+/// its sender means to be somebody, and has to learn that the token is of no use.
+pub fn read_bearer(token: &str, keys: &[MacaroonKey]) -> Result<Credential, Error> {
+    let token = token.trim();
+    if token.is_empty() {
+        return Err(invalid_token("the token is empty"));
+    }
+    if !token.starts_with('{') {
+        match token.bytes().filter(|byte| *byte == b'.').count() {
+            0 => {}
+            2 => {
+                return Err(invalid_token(
+                    "tokens of this kind (JWT) are not accepted yet; use a macaroon",
+                ));
+            }
+            _ => return Err(invalid_token("the token is neither a macaroon nor a JSON Web Token")),
+        }
+    }
+    let verified = VerifiedMacaroon::new(Macaroon::parse(token)?, keys)?;
+    Ok(Credential::Macaroon(Box::new(verified)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::ErrorCode;
+
+    #[test]
+    fn kinds_of_token_are_told_apart() {
+        let keys = [MacaroonKey::new(b"k")];
+        for (token, words) in [
+            ("", "empty"),
+            ("aaa.bbb.ccc", "not accepted yet"),
+            ("aaa.bbb", "neither"),
+            ("a.b.c.d.e", "neither"),
+            ("!!!", "base64"),
+            ("AAAA", "length"),
+        ] {
+            let error = read_bearer(token, &keys).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidToken, "{token}");
+            assert!(error.public().contains(words), "{token}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_older_key_still_verifies_and_the_log_shows_no_secret() {
+        let (old, new) = (MacaroonKey::new(b"old"), MacaroonKey::new(b"new"));
+        let macaroon = Macaroon::mint(&old, "se.example.org", "id-1", ["name:jdoe", "path:/a"]).unwrap();
+        let text = macaroon.to_text();
+        let credential = read_bearer(text.expose(), &[new.clone(), old]).unwrap();
+        let identity = credential.identity();
+        assert_eq!(identity.subject.as_deref(), Some("jdoe"));
+        assert_eq!(identity.issuer.as_deref(), Some("se.example.org"));
+        assert_eq!(identity.token_id.as_deref(), Some("id-1"));
+        let shown = format!("{credential:?} {identity:?}");
+        let signature = &text.expose()[text.expose().len() - 20..];
+        assert!(!shown.contains(signature) && !shown.contains(text.expose()));
+        assert_eq!(
+            read_bearer(text.expose(), &[new]).unwrap_err().code(),
+            ErrorCode::InvalidToken
+        );
+        assert_eq!(
+            read_bearer(text.expose(), &[]).unwrap_err().code(),
+            ErrorCode::InvalidToken
+        );
+    }
+}

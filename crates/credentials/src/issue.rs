@@ -1,0 +1,259 @@
+//! Issuing a macaroon: what was asked for, cut down to what the requester may do.
+
+use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side};
+
+use crate::activity::Activities;
+use crate::bad_request;
+use crate::caveat::Caveat;
+use crate::credential::Credential;
+use crate::macaroon::{Macaroon, MacaroonKey};
+use crate::request::MacaroonRequest;
+
+/// How long macaroons live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// When the request does not say, in seconds.
+    pub default_s: u64,
+    /// At the most, in seconds; longer wishes are cut to this.
+    pub max_s: u64,
+}
+
+/// One hour when not said, one day at the most (XRootD's maximum too).
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self {
+            default_s: 3600,
+            max_s: 86_400,
+        }
+    }
+}
+
+/// What the server brings to the act of issuing.
+#[derive(Clone, Copy, Debug)]
+pub struct Issuer<'a> {
+    /// The newest key.
+    pub key: &'a MacaroonKey,
+    /// The server's name, written into the macaroon as a hint.
+    pub location: &'a str,
+    /// How long macaroons live.
+    pub lifetimes: Lifetimes,
+    /// Fresh random bytes for the identifier. They need not be secret, only unique.
+    pub random: [u8; 16],
+    /// The time, in seconds since 1970.
+    pub now_s: i64,
+}
+
+/// A macaroon to hand out.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    /// The serialised macaroon.
+    pub text: Secret,
+    /// Its own name, for the log.
+    pub identifier: String,
+    /// What it allows.
+    pub activities: Activities,
+    /// For how long, in seconds from now.
+    pub expires_in_s: u64,
+}
+
+/// Issues a macaroon for `path` (the request's own path where its form names one) that grants no
+/// more than `rights`, which are those of the requester on that path.
+///
+/// Asked for with a macaroon, the answer is that macaroon narrowed, so it keeps all restrictions
+/// and the identifier. A request that names no activity gets reading only, never everything.
+///
+/// # Errors
+/// `forbidden` (without a credential `unauthenticated`) when none of the activities asked for is
+/// among the rights; `bad_request` when it would already be over, or too long.
+pub fn issue(
+    request: &MacaroonRequest,
+    requester: &Credential,
+    rights: Activities,
+    path: &LogicalPath,
+    issuer: &Issuer<'_>,
+) -> Result<Issued, Error> {
+    let activities = request.activities.unwrap_or(Activities::READ).intersection(rights);
+    if activities.is_empty() {
+        let code = match requester {
+            Credential::Anonymous => ErrorCode::Unauthenticated,
+            Credential::Macaroon(_) => ErrorCode::Forbidden,
+        };
+        return Err(Error::new(code, Side::Client, Phase::Authorize)
+            .with_detail("none of the activities asked for is allowed to the requester")
+            .with_subject(path));
+    }
+    let expires_s = expiry_s(request, requester, issuer);
+    let expires_in_s = u64::try_from(expires_s.saturating_sub(issuer.now_s)).unwrap_or(0);
+    if expires_in_s == 0 {
+        return Err(bad_request("the macaroon would already have expired"));
+    }
+    let path = request.path.as_ref().unwrap_or(path);
+    let mut caveats = vec![Caveat::Activity(activities), Caveat::Path(path.clone())];
+    caveats.extend(
+        request
+            .restrictions
+            .iter()
+            .filter(|caveat| !matches!(caveat, Caveat::Before(_)))
+            .cloned(),
+    );
+    caveats.push(Caveat::Before(expires_s));
+    let macaroon = build(requester, issuer, &caveats)?;
+    Ok(Issued {
+        text: macaroon.to_text(),
+        identifier: macaroon.identifier(),
+        activities,
+        expires_in_s,
+    })
+}
+
+/// The earliest of what was asked for, what this server allows and what the requester has left.
+fn expiry_s(request: &MacaroonRequest, requester: &Credential, issuer: &Issuer<'_>) -> i64 {
+    let lifetime_s = request
+        .lifetime_s
+        .unwrap_or(issuer.lifetimes.default_s)
+        .min(issuer.lifetimes.max_s);
+    let asked_s = issuer.now_s.saturating_add_unsigned(lifetime_s);
+    let before = request.restrictions.iter().filter_map(|caveat| match caveat {
+        Caveat::Before(time_s) => Some(*time_s),
+        _ => None,
+    });
+    let own = requester.grant().and_then(|grant| grant.expires_s);
+    before.chain(own).fold(asked_s, i64::min)
+}
+
+fn build(requester: &Credential, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Result<Macaroon, Error> {
+    let texts: Vec<String> = caveats.iter().map(ToString::to_string).collect();
+    match requester {
+        Credential::Anonymous => {
+            let identifier = uuid_text(issuer.random);
+            Macaroon::mint(
+                issuer.key,
+                issuer.location,
+                &identifier,
+                texts.iter().map(String::as_str),
+            )
+        }
+        Credential::Macaroon(verified) => {
+            let mut macaroon = verified.macaroon().clone();
+            for text in &texts {
+                macaroon.attenuate(text)?;
+            }
+            Ok(macaroon)
+        }
+    }
+}
+
+/// A random UUID (RFC 9562 §5.4), the form of identifier that XRootD's macaroons have.
+fn uuid_text(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credential::read_bearer;
+
+    const NOW_S: i64 = 1_800_000_000;
+
+    fn ask(body: &str, requester: &Credential, rights: Activities) -> Result<Issued, Error> {
+        let key = MacaroonKey::new(b"secret");
+        let issuer = Issuer {
+            key: &key,
+            location: "se",
+            lifetimes: Lifetimes::default(),
+            random: [0xff; 16],
+            now_s: NOW_S,
+        };
+        let request = MacaroonRequest::from_json(body.as_bytes()).unwrap();
+        issue(
+            &request,
+            requester,
+            rights,
+            &LogicalPath::parse("/data/f").unwrap(),
+            &issuer,
+        )
+    }
+
+    fn read(issued: &Issued) -> Credential {
+        read_bearer(issued.text.expose(), &[MacaroonKey::new(b"secret")]).unwrap()
+    }
+
+    #[test]
+    fn what_is_granted_is_what_is_asked_and_allowed() {
+        let issued = ask(
+            r#"{"caveats":["activity:UPLOAD,LIST"],"validity":"PT30M"}"#,
+            &Credential::Anonymous,
+            Activities::READ,
+        )
+        .unwrap();
+        assert_eq!(
+            (issued.activities.to_string().as_str(), issued.expires_in_s),
+            ("LIST", 1800)
+        );
+        assert_eq!(issued.identifier, "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let credential = read(&issued);
+        let grant = credential.grant().unwrap();
+        assert_eq!(grant.scopes[0].activities, issued.activities);
+        assert_eq!(grant.scopes[0].path.as_str(), "/data/f");
+        assert_eq!(grant.expires_s, Some(NOW_S + 1800));
+    }
+
+    #[test]
+    fn an_empty_intersection_is_refused_and_no_wish_means_reading() {
+        let body = r#"{"caveats":["activity:UPLOAD"]}"#;
+        let error = ask(body, &Credential::Anonymous, Activities::READ).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Unauthenticated);
+        let holder = read(&ask("{}", &Credential::Anonymous, Activities::ALL).unwrap());
+        assert_eq!(holder.grant().unwrap().scopes[0].activities, Activities::READ);
+        assert_eq!(
+            ask(body, &holder, Activities::READ).unwrap_err().code(),
+            ErrorCode::Forbidden
+        );
+    }
+
+    #[test]
+    fn lifetimes_are_cut_and_before_narrows() {
+        let lifetime =
+            |body: &str| ask(body, &Credential::Anonymous, Activities::ALL).map(|issued| issued.expires_in_s);
+        assert_eq!(lifetime("{}").unwrap(), 3600);
+        assert_eq!(lifetime(r#"{"validity":"P30D"}"#).unwrap(), 86_400);
+        let before = Caveat::Before(NOW_S + 60);
+        assert_eq!(
+            lifetime(&format!(r#"{{"caveats":["{before}"],"validity":"PT1H"}}"#)).unwrap(),
+            60
+        );
+        let past = Caveat::Before(NOW_S);
+        assert_eq!(
+            lifetime(&format!(r#"{{"caveats":["{past}"]}}"#)).unwrap_err().code(),
+            ErrorCode::BadRequest
+        );
+    }
+
+    #[test]
+    fn a_macaroon_begets_only_narrower_ones() {
+        let first = read(
+            &ask(
+                r#"{"caveats":["activity:UPLOAD,LIST","max-upload:7"],"validity":"PT10M"}"#,
+                &Credential::Anonymous,
+                Activities::ALL,
+            )
+            .unwrap(),
+        );
+        // Even when the caller overstates the rights, the old caveats still bind.
+        let second = read(
+            &ask(
+                r#"{"caveats":["activity:UPLOAD,DELETE"],"validity":"PT1H"}"#,
+                &first,
+                Activities::ALL,
+            )
+            .unwrap(),
+        );
+        let grant = second.grant().unwrap();
+        assert_eq!(grant.scopes[0].activities.to_string(), "UPLOAD");
+        assert_eq!((grant.expires_s, grant.max_upload_bytes), (Some(NOW_S + 600), Some(7)));
+        assert_eq!(second.identity().token_id, first.identity().token_id);
+    }
+}

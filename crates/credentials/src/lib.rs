@@ -1,0 +1,40 @@
+//! Who is this? Given the bytes of a credential, the server's keys and a time, this crate says
+//! what the credential is, whether it is genuine, and what it grants.
+//!
+//! Pure: no file, clock, socket or source of randomness is touched here; whatever of these is
+//! needed is handed in by the caller. Whether the grant suffices for an operation is decided by
+//! the crate `policy`.
+#![forbid(unsafe_code)]
+
+mod activity;
+mod address;
+mod caveat;
+mod credential;
+pub mod discovery;
+mod duration;
+mod grant;
+mod issue;
+mod macaroon;
+mod request;
+
+pub use activity::{Activities, Activity};
+pub use address::AddressRange;
+pub use caveat::Caveat;
+pub use credential::{Credential, CredentialKind, Identity, VerifiedMacaroon, read_bearer};
+pub use duration::parse_duration_s;
+pub use grant::{Grant, Scope};
+pub use issue::{Issued, Issuer, Lifetimes, issue};
+pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
+pub use request::{MacaroonRequest, RequestForm};
+
+use types::{Error, ErrorCode, Phase, Side};
+
+/// A token that is refused, and why, in words that may be shown to whoever sent it.
+fn invalid_token(why: impl Into<String>) -> Error {
+    Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate).with_detail(why)
+}
+
+/// A request that cannot be read, and why.
+fn bad_request(why: impl Into<String>) -> Error {
+    Error::new(ErrorCode::BadRequest, Side::Client, Phase::Authorize).with_detail(why)
+}
