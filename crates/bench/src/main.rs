@@ -227,16 +227,19 @@ fn publish(arguments: &Arguments, machine: &Machine, rows: &[Row]) -> Result<()>
 }
 
 fn conditions(arguments: &Arguments) -> String {
+    let runs = arguments.runs();
+    let mib = arguments.size_bytes() >> 20;
     format!(
-        "`./dev bench{}`: median of {} runs, largest file {} MiB. A run moves the same number of bytes whatever the number \
-         of connections: GET and PUT {} MiB (GET http {} MiB), in smaller files where there are more connections; pull and \
-         push {} MiB in all.",
+        "`./dev bench{}`: median of {runs} run{}, largest file {mib} MiB. A run moves the same number of bytes on 1, 4 and \
+         16 connections, in smaller files where there are more of them: GET https and PUT {} MiB, GET http {} MiB. A single \
+         pull or push is of {mib} MiB; 10 and 100 are of {} and {} MiB each (for memory {} MiB).",
         if arguments.quick { " --quick" } else { "" },
-        arguments.runs(),
-        arguments.size_bytes() >> 20,
-        arguments.size_bytes() >> 19,
-        arguments.size_bytes() >> 18,
-        arguments.size_bytes() >> 20,
+        if runs == 1 { "" } else { "s" },
+        2 * mib,
+        4 * mib,
+        workload::copy_bytes(mib, 10),
+        workload::copy_bytes(mib, 100),
+        mib / 32,
     )
 }
 

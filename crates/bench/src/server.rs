@@ -57,7 +57,7 @@ impl Scheme {
 
 /// A running server.
 pub(crate) enum Server {
-    Crossload(Crossload),
+    Crossload(Box<Crossload>),
     Xrootd(Xrootd),
     Nginx(Nginx),
 }
@@ -140,7 +140,7 @@ impl Lab {
         Ok(match kind {
             Kind::Crossload => {
                 let options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
-                Server::Crossload(Crossload::start(options)?)
+                Server::Crossload(Box::new(Crossload::start(options)?))
             }
             Kind::Xrootd => Server::Xrootd(Xrootd::start(&XrootdOptions {
                 name,

@@ -122,10 +122,9 @@ impl Bench {
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
-    /// `count` third-party copies at once over TLS between the two servers, together [`Bench::size_bytes`] long. The
-    /// processor time is that of both sides.
+    /// `count` third-party copies at once over TLS between the two servers. The processor time is that of both sides.
     pub(crate) fn copies(&mut self, pair: &mut Pair, mode: Mode, count: u64) -> Result<Sample> {
-        let file_bytes = self.size_bytes / count;
+        let file_bytes = copy_bytes(self.size_bytes, count);
         let Pair {
             first: active,
             second: Some(passive),
@@ -197,6 +196,12 @@ impl Bench {
     }
 }
 
+/// The length of each of `count` copies: one is of the largest size, several are together twice that, so that what each
+/// connection costs does not hide what each byte costs.
+pub(crate) fn copy_bytes(size_bytes: u64, count: u64) -> u64 {
+    if count == 1 { size_bytes } else { 2 * size_bytes / count }
+}
+
 /// Runs `work`, which moves `expected` bytes, and sets the processor time of `servers` against them.
 fn measured(servers: &mut [&mut Server], expected: u64, work: impl FnOnce() -> Result<u64>) -> Result<Sample> {
     let mut used = 0.0;
@@ -260,6 +265,14 @@ mod tests {
                 file_bytes: GIB / 8,
                 files_per_connection: 1
             }
+        );
+    }
+
+    #[test]
+    fn several_copies_are_together_twice_as_long_as_one() {
+        assert_eq!(
+            [1, 10, 100].map(|count| copy_bytes(1000, count) * count),
+            [1000, 2000, 2000]
         );
     }
 

@@ -63,6 +63,8 @@ impl Export {
 /// How to start it.
 #[derive(Debug, Clone)]
 pub struct CrossloadOptions {
+    /// The binary; [`Crossload::binary`] when not given.
+    pub binary: Option<PathBuf>,
     /// A short name for its files.
     pub name: String,
     /// Where its configuration and logs go; made if need be.
@@ -88,6 +90,7 @@ impl CrossloadOptions {
     #[must_use]
     pub fn open(name: &str, directory: &Path, data: &Path, certificate: &HostCertificate, ca_file: &Path) -> Self {
         Self {
+            binary: None,
             name: name.to_owned(),
             directory: directory.to_owned(),
             exports: vec![Export::open(data)],
@@ -197,7 +200,7 @@ fn launch(options: &CrossloadOptions, port: u16) -> Result<(Process, Started)> {
     }
     let file = options.directory.join("crossload.toml");
     fs::write(&file, configuration(options, port))?;
-    let mut command = Command::new(Crossload::binary()?);
+    let mut command = Command::new(options.binary.clone().map_or_else(Crossload::binary, Ok)?);
     command
         .arg("serve")
         .arg("--config")
@@ -312,5 +315,29 @@ mod tests {
             assert!(text.lines().any(|have| have == line), "{line} is missing in\n{text}");
         }
         assert!(!text.contains("[limits]"));
+    }
+
+    #[test]
+    fn a_server_is_started_and_again_on_its_port() {
+        let scratch = crate::Scratch::new("crossload").expect("scratch");
+        let host = HostCertificate {
+            certificate: "/c/host.pem".into(),
+            key: "/c/host.key".into(),
+        };
+        let (own, data) = (scratch.join("own"), scratch.join("files/data"));
+        let mut options = CrossloadOptions::open("a", &own, &data, &host, Path::new("/c/ca.pem"));
+        options.binary = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in.sh"));
+        let mut server = Crossload::start(options).expect("comes up");
+        assert_eq!(server.url("/data/x"), "https://localhost:40001/data/x");
+        assert_eq!(
+            server.admin_url("/metrics").as_deref(),
+            Some("http://localhost:40002/metrics")
+        );
+        assert!(data.is_dir());
+        server.process().kill_hard();
+        server.start_again().expect("comes up again");
+        assert_eq!(server.port(), 40_001);
+        let configuration = fs::read_to_string(own.join("crossload.toml")).expect("configuration");
+        assert!(configuration.contains("127.0.0.1:40001"), "{configuration}");
     }
 }
