@@ -8,13 +8,25 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod condition;
+mod date;
+mod digest;
 mod fault;
 mod head;
 mod headers;
 mod names;
 mod parse;
+mod range;
+mod request;
+mod tpc;
 
 pub use body::{BodyDecoder, CHUNK_END, ChunkHead, Decoded, LAST_CHUNK, chunk_head, last_chunk_with_trailers};
+pub use condition::{Validators, Verdict};
+pub use date::{format_date, format_iso_date, parse_date};
+pub use digest::{digest_value, repr_digest_value, want_digest_value, want_repr_digest_value};
 pub use head::{Framing, Method, RequestHead, ResponseHead, Target, Version};
 pub use headers::Headers;
 pub use parse::{HeadLimits, parse_request, parse_response};
+pub use range::{ContentRange, Multipart, Ranges};
+pub use request::{Authorization, Depth, DestinationPath};
+pub use tpc::{CopyPeer, CopyRequest, ForwardedHeaders};

@@ -1,0 +1,337 @@
+//! What a request says, header by header: the server's view of [`RequestHead`].
+
+use types::{Checksum, ChecksumAlgorithm, Error, LogicalPath, Secret, decode_percent};
+
+use crate::digest::{
+    BadDigest, parse_content_md5, parse_digest, parse_repr_digest, parse_want_digest, parse_want_repr_digest,
+};
+use crate::fault::bad_request;
+use crate::head::{Method, RequestHead, Target};
+use crate::names::{
+    AUTHORIZATION, CLIENT_INFO, CONTENT_DIGEST, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DEPTH, DESTINATION, DIGEST,
+    HOST, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, TE, TRACEPARENT, TRANSFER_STATUS, USER_AGENT, WANT_DIGEST,
+    WANT_REPR_DIGEST,
+};
+use crate::range::{Ranges, parse_ranges};
+
+/// How deep a PROPFIND looks (RFC 4918 §10.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The thing itself.
+    Zero,
+    /// Itself and its entries.
+    One,
+    /// Everything below.
+    Infinity,
+}
+
+/// The credential that a request carries.
+#[derive(Clone, Debug)]
+pub enum Authorization {
+    /// None.
+    Absent,
+    /// A bearer token (RFC 6750), from the header or from the query's `authz`.
+    Bearer(Secret),
+    /// Another scheme, an empty token, or more than one header.
+    Unsupported,
+}
+
+/// Where a MOVE or local COPY goes: a path, and the `host[:port]` when a URL was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DestinationPath {
+    /// The host of the URL, as written; `None` when only a path was given.
+    pub authority: Option<String>,
+    /// The path.
+    pub path: LogicalPath,
+}
+
+impl Target {
+    /// The path, decoded and checked.
+    ///
+    /// # Errors
+    /// As [`LogicalPath::parse_url_path`].
+    pub fn path(&self) -> Result<LogicalPath, Error> {
+        LogicalPath::parse_url_path(&self.path_raw)
+    }
+
+    /// The first value of a parameter of the query, percent-decoded; `None` when it is absent or
+    /// broken.
+    #[must_use]
+    pub fn query_value(&self, name: &str) -> Option<String> {
+        let pairs = self.query.as_deref()?.split('&');
+        let value = pairs
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| *key == name)?
+            .1;
+        decode_percent(value)
+    }
+}
+
+impl RequestHead {
+    /// The host asked for: of an absolute target, else of the Host header (RFC 9112 §3.2.2).
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.target
+            .authority
+            .as_deref()
+            .or_else(|| self.headers.get(HOST))
+            .filter(|host| !host.is_empty())
+    }
+
+    /// Which bytes of a file of `size_bytes` are asked for (RFC 9110 §14.2). Only GET has ranges.
+    #[must_use]
+    pub fn ranges(&self, size_bytes: u64) -> Ranges {
+        let mut values = self.headers.all(RANGE);
+        match (values.next(), values.next()) {
+            (Some(value), None) if self.method == Method::Get => parse_ranges(value, size_bytes),
+            _ => Ranges::Whole,
+        }
+    }
+
+    /// Whether there is a Content-Range, which no request here may have (RFC 9110 §14.5).
+    #[must_use]
+    pub fn has_content_range(&self) -> bool {
+        self.headers.contains(CONTENT_RANGE)
+    }
+
+    /// Whether the body is encoded (compressed, say), which is not undone here (RFC 9110 §8.4).
+    #[must_use]
+    pub fn has_content_encoding(&self) -> bool {
+        self.headers
+            .elements("Content-Encoding")
+            .any(|coding| !coding.eq_ignore_ascii_case("identity"))
+    }
+
+    /// The depth, when one is given (RFC 4918 §10.2).
+    ///
+    /// # Errors
+    /// `bad_request` for anything but `0`, `1` and `infinity`.
+    pub fn depth(&self) -> Result<Option<Depth>, Error> {
+        match self.headers.get(DEPTH) {
+            None => Ok(None),
+            Some("0") => Ok(Some(Depth::Zero)),
+            Some("1") => Ok(Some(Depth::One)),
+            Some(value) if value.eq_ignore_ascii_case("infinity") => Ok(Some(Depth::Infinity)),
+            Some(_) => Err(bad_request("Depth is not 0, 1 or infinity")),
+        }
+    }
+
+    /// Whether an existing destination may be replaced; yes when nothing is said (RFC 4918 §10.6).
+    ///
+    /// # Errors
+    /// `bad_request` for anything but `T` and `F`.
+    pub fn overwrite(&self) -> Result<bool, Error> {
+        match self.headers.get(OVERWRITE) {
+            None | Some("T" | "t") => Ok(true),
+            Some("F" | "f") => Ok(false),
+            Some(_) => Err(bad_request("Overwrite is not T or F")),
+        }
+    }
+
+    /// Where a MOVE goes (RFC 4918 §10.3): an absolute URL, or a path.
+    ///
+    /// # Errors
+    /// `bad_request` when there is none or it is not of these forms; as
+    /// [`LogicalPath::parse_url_path`] for its path.
+    pub fn destination_path(&self) -> Result<DestinationPath, Error> {
+        let value = self
+            .headers
+            .get(DESTINATION)
+            .ok_or_else(|| bad_request("no Destination header"))?;
+        parse_destination_path(value)
+    }
+
+    /// Algorithms asked for with `Want-Digest` (RFC 3230 §4.3.1), best first; unknown ones left out.
+    #[must_use]
+    pub fn want_digest(&self) -> Vec<ChecksumAlgorithm> {
+        parse_want_digest(self.headers.all(WANT_DIGEST))
+    }
+
+    /// Algorithms asked for with `Want-Repr-Digest` (RFC 9530 §4), best first; unknown ones left out.
+    #[must_use]
+    pub fn want_repr_digest(&self) -> Vec<ChecksumAlgorithm> {
+        parse_want_repr_digest(self.headers.all(WANT_REPR_DIGEST))
+    }
+
+    /// The checksums that the sender declares for its body: Digest (RFC 3230), Repr-Digest and
+    /// Content-Digest (RFC 9530), Content-MD5 (RFC 1864, in hexadecimal too). Unknown algorithms are
+    /// left out; the same algorithm may occur twice.
+    ///
+    /// # Errors
+    /// `bad_request` when the value of a known algorithm cannot be read.
+    pub fn declared_digests(&self) -> Result<Vec<Checksum>, Error> {
+        let headers = &self.headers;
+        let rfc3230 = headers.all(DIGEST).flat_map(parse_digest);
+        let rfc9530 = headers
+            .all(REPR_DIGEST)
+            .chain(headers.all(CONTENT_DIGEST))
+            .flat_map(parse_repr_digest);
+        let md5 = headers.all(CONTENT_MD5).map(parse_content_md5);
+        rfc3230
+            .chain(rfc9530)
+            .chain(md5)
+            .collect::<Result<_, _>>()
+            .map_err(unreadable_digest)
+    }
+
+    /// The credential. The header counts before the query's `authz`; the scheme's name may be in any
+    /// case (RFC 9110 §11.1).
+    #[must_use]
+    pub fn authorization(&self) -> Authorization {
+        let mut values = self.headers.all(AUTHORIZATION);
+        match (values.next(), values.next()) {
+            (Some(value), None) => bearer_token(value).map_or(Authorization::Unsupported, Authorization::Bearer),
+            (Some(_), Some(_)) => Authorization::Unsupported,
+            (None, _) => match self.target.query_value("authz") {
+                None => Authorization::Absent,
+                Some(value) => {
+                    let token = bearer_token(&value).or_else(|| plain_token(&value));
+                    token.map_or(Authorization::Unsupported, Authorization::Bearer)
+                }
+            },
+        }
+    }
+
+    /// The bearer token, when there is a usable one.
+    #[must_use]
+    pub fn bearer(&self) -> Option<Secret> {
+        match self.authorization() {
+            Authorization::Bearer(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// The body's media type in lower case without parameters (RFC 9110 §8.3).
+    #[must_use]
+    pub fn media_type(&self) -> Option<String> {
+        let value = self.headers.get(CONTENT_TYPE)?;
+        Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+    }
+
+    /// Whether the client is one that shows pages: it names HTML itself, not only `*/*`.
+    #[must_use]
+    pub fn prefers_html(&self) -> bool {
+        self.headers.elements("Accept").any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            parts.next().is_some_and(|name| name.eq_ignore_ascii_case("text/html"))
+                && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+        })
+    }
+
+    /// Whether the client takes trailer fields (RFC 9110 §10.1.4).
+    #[must_use]
+    pub fn accepts_trailers(&self) -> bool {
+        self.headers
+            .elements(TE)
+            .any(|coding| coding.eq_ignore_ascii_case("trailers"))
+    }
+
+    /// Whether the client wants the outcome of a GET in a trailer, as XRootD offers it.
+    #[must_use]
+    pub fn wants_status_trailer(&self) -> bool {
+        self.accepts_trailers()
+            && self
+                .headers
+                .get(TRANSFER_STATUS)
+                .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// What the client says about the job that it works for, as `key=value;…`. For logs.
+    #[must_use]
+    pub fn client_info(&self) -> Option<&str> {
+        self.headers.get(CLIENT_INFO).filter(|value| !value.is_empty())
+    }
+
+    /// The trace that the request belongs to (W3C Trace Context §3.2), when it is well formed.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.headers.get(TRACEPARENT).filter(|value| is_traceparent(value))
+    }
+
+    /// The flow's tag (SciTags): `experiment << 6 | activity`. SciTag counts before
+    /// TransferHeaderSciTag; what is no number of 16 bits does not count.
+    #[must_use]
+    pub fn scitag(&self) -> Option<u16> {
+        let value = self
+            .headers
+            .get(SCITAG)
+            .or_else(|| self.headers.get("TransferHeaderSciTag"))?;
+        crate::head::plain_number(value).and_then(|number| u16::try_from(number).ok())
+    }
+
+    /// The client's name for itself.
+    #[must_use]
+    pub fn user_agent(&self) -> Option<&str> {
+        self.headers.get(USER_AGENT).filter(|value| !value.is_empty())
+    }
+
+    /// The options of the Connection header, in lower case.
+    pub fn connection_tokens(&self) -> impl Iterator<Item = String> {
+        self.headers
+            .elements(crate::names::CONNECTION)
+            .map(str::to_ascii_lowercase)
+    }
+}
+
+pub(crate) fn unreadable_digest(bad: BadDigest) -> Error {
+    bad_request(format!("the {} digest cannot be read", bad.0))
+}
+
+pub(crate) fn parse_destination_path(value: &str) -> Result<DestinationPath, Error> {
+    let (authority, rest) = match value.split_once("://") {
+        None => (None, value),
+        Some((scheme, rest)) => {
+            if !["http", "https", "dav", "davs"]
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(scheme))
+            {
+                return Err(bad_request("the Destination is not an http or dav URL"));
+            }
+            let cut = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let authority = &rest[..cut];
+            if authority.is_empty() || authority.contains('@') {
+                return Err(bad_request("the Destination has no plain host"));
+            }
+            (Some(authority.to_owned()), &rest[cut..])
+        }
+    };
+    let raw = rest.split(['?', '#']).next().unwrap_or_default();
+    if !raw.starts_with('/') {
+        return Err(bad_request("the Destination is neither a URL nor an absolute path"));
+    }
+    Ok(DestinationPath {
+        authority,
+        path: LogicalPath::parse_url_path(raw)?,
+    })
+}
+
+/// The token behind the word `Bearer`.
+fn bearer_token(value: &str) -> Option<Secret> {
+    let (scheme, token) = value.trim().split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        plain_token(token)
+    } else {
+        None
+    }
+}
+
+/// A text that can be a token: without blanks, not empty.
+fn plain_token(text: &str) -> Option<Secret> {
+    let token = text.trim();
+    let plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    plain.then(|| Secret::new(token))
+}
+
+/// `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not all zero; later versions may be longer.
+fn is_traceparent(value: &str) -> bool {
+    let hex = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let nonzero = |text: &str| text.bytes().any(|byte| byte != b'0');
+    let parts: Vec<&str> = value.splitn(5, '-').collect();
+    let [version, trace, parent, flags, ..] = parts.as_slice() else {
+        return false;
+    };
+    let version_fits = hex(version, 2) && *version != "ff" && (*version != "00" || parts.len() == 4);
+    version_fits && hex(trace, 32) && nonzero(trace) && hex(parent, 16) && nonzero(parent) && hex(flags, 2)
+}

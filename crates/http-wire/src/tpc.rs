@@ -1,0 +1,311 @@
+//! The COPY request of HTTP third-party copy (WLCG HTTP-TPC): who is asked to copy what, from or to
+//! where, with which headers for the other side.
+
+use std::fmt;
+
+use types::limits::STREAMS_REQUEST_MAX;
+use types::{Checksum, Error, ErrorCode, Location, Secret};
+
+use crate::digest::{parse_digest, parse_repr_digest};
+use crate::fault::{bad_request, refused};
+use crate::head::{RequestHead, plain_number};
+use crate::headers::{Headers, is_token};
+use crate::names::{
+    COPY_FLAGS, CREDENTIAL, DESTINATION, DIGEST, NUMBER_OF_STREAMS, REPR_DIGEST, REQUIRE_VERIFICATION, SOURCE,
+    TRANSFER_HEADER_PREFIX,
+};
+use crate::request::{DestinationPath, parse_destination_path, unreadable_digest};
+
+const COPY_HEADER_PREFIX: &str = "Copy-Header";
+
+/// The other side of a COPY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyPeer {
+    /// Pull: fetch from here into the request's target.
+    Source(Location),
+    /// Push: send the request's target to here.
+    Destination(Location),
+    /// A copy within this server (RFC 4918 §9.8): the Destination is a path without a host.
+    Local(DestinationPath),
+}
+
+/// A COPY request that makes sense.
+#[derive(Clone, Debug)]
+pub struct CopyRequest {
+    /// The other side.
+    pub peer: CopyPeer,
+    /// Whether the other side's URL names the same host as the request: this very server, or one
+    /// that its clients cannot tell from it.
+    pub same_host: bool,
+    /// What to send to the other side with every request.
+    pub forwarded: ForwardedHeaders,
+    /// Whether an existing destination may be replaced.
+    pub overwrite: bool,
+    /// How many streams are wanted; `None` means that the server chooses.
+    pub streams: Option<u32>,
+    /// Whether checksums must (`true`) or need not (`false`) be compared; `None` when nothing is said.
+    pub require_checksum_verification: Option<bool>,
+    /// The checksums that the client expects of the data.
+    pub expected_digests: Vec<Checksum>,
+    /// Whether the other side must not be asked with HEAD: its URL is signed for one method.
+    pub skip_head: bool,
+    /// Whether redirects to clear text are unwelcome.
+    pub secure_redirection: bool,
+    /// The flow's tag (SciTags).
+    pub scitag: Option<u16>,
+    /// What the client says about its job.
+    pub client_info: Option<String>,
+}
+
+impl CopyRequest {
+    /// Reads the headers of a COPY.
+    ///
+    /// # Errors
+    /// `bad_request` with the reason for: both Source and Destination or neither, a malformed header
+    /// to be forwarded, a bad stream count, Overwrite, RequireChecksumVerification or digest;
+    /// `bad_url` for a URL that is not of http, https, dav, davs, s3 or s3s;
+    /// `credential_unsupported` for a way of delegation other than `none`.
+    pub fn parse(head: &RequestHead) -> Result<Self, Error> {
+        check_credential(&head.headers)?;
+        let peer = parse_peer(&head.headers)?;
+        let says = |name: &str, word: &str| {
+            head.headers
+                .elements(name)
+                .any(|element| element.eq_ignore_ascii_case(word))
+        };
+        Ok(Self {
+            same_host: same_host(&peer, head),
+            peer,
+            forwarded: ForwardedHeaders::collect(&head.headers)?,
+            overwrite: head.overwrite()?,
+            streams: parse_streams(&head.headers)?,
+            require_checksum_verification: parse_verification(&head.headers)?,
+            expected_digests: parse_expected(&head.headers)?,
+            skip_head: says(COPY_FLAGS, "NoHead"),
+            secure_redirection: says("Secure-Redirection", "1"),
+            scitag: head.scitag(),
+            client_info: head.client_info().map(str::to_owned),
+        })
+    }
+}
+
+/// Headers for the other side. Their values may be tokens, so printing shows only names.
+#[derive(Clone, Default)]
+pub struct ForwardedHeaders(Vec<(String, Secret)>);
+
+/// What the active party alone decides: the connection, the framing, the part that is asked for,
+/// and the headers of COPY itself.
+const NOT_FORWARDED: &[&str] = &[
+    "Connection",
+    "Content-Encoding",
+    "Content-Length",
+    "Content-Range",
+    "Copy-Flags",
+    "Credential",
+    "Depth",
+    "Destination",
+    "Expect",
+    "Host",
+    "If-Match",
+    "If-Range",
+    "Keep-Alive",
+    "Overwrite",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
+    "Proxy-Connection",
+    "Range",
+    "SciTag",
+    "Source",
+    "TE",
+    "Trailer",
+    "Transfer-Encoding",
+    "Upgrade",
+    "X-Number-Of-Streams",
+];
+
+impl ForwardedHeaders {
+    fn collect(headers: &Headers) -> Result<Self, Error> {
+        let mut list = Vec::new();
+        for (name, value) in headers.iter() {
+            if let Some(name) = strip_prefix(name, TRANSFER_HEADER_PREFIX) {
+                list.extend(forwardable(name, value)?);
+            } else if strip_prefix(name, COPY_HEADER_PREFIX).is_some() {
+                let (name, value) = value
+                    .split_once(':')
+                    .ok_or_else(|| bad_request("Copy-Header holds no header line"))?;
+                list.extend(forwardable(name.trim_end(), value)?);
+            }
+        }
+        Ok(Self(list))
+    }
+
+    /// Adds a header; those that the active party alone decides are left out.
+    ///
+    /// # Errors
+    /// `bad_request` when it is not a header: a name that is not a token, control characters.
+    pub fn push(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        self.0.extend(forwardable(name, value)?);
+        Ok(())
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Whether there is nothing to forward.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a credential for the other side is among them.
+    #[must_use]
+    pub fn has_authorization(&self) -> bool {
+        self.0
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case(crate::names::AUTHORIZATION))
+    }
+
+    /// The same headers without the credential, for a redirect to another origin.
+    #[must_use]
+    pub fn without_authorization(&self) -> Self {
+        let secret = |name: &str| {
+            ["Authorization", "Cookie"]
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Self(self.0.iter().filter(|(name, _)| !secret(name)).cloned().collect())
+    }
+}
+
+impl fmt::Debug for ForwardedHeaders {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_list()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+fn forwardable(name: &str, value: &str) -> Result<Option<(String, Secret)>, Error> {
+    // A blank name means nothing; peers ignore it too.
+    if name.is_empty() || NOT_FORWARDED.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(None);
+    }
+    if !is_token(name) {
+        return Err(bad_request("the name of a header to be forwarded is malformed"));
+    }
+    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+        return Err(bad_request("a control character in a header to be forwarded"));
+    }
+    Ok(Some((name.to_owned(), Secret::new(value.trim()))))
+}
+
+fn strip_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    let start = name.get(..prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])
+}
+
+fn check_credential(headers: &Headers) -> Result<(), Error> {
+    match headers
+        .all(CREDENTIAL)
+        .all(|value| value.is_empty() || value.eq_ignore_ascii_case("none"))
+    {
+        true => Ok(()),
+        false => Err(refused(
+            ErrorCode::CredentialUnsupported,
+            "only Credential: none is offered",
+        )),
+    }
+}
+
+fn parse_peer(headers: &Headers) -> Result<CopyPeer, Error> {
+    let one = |name: &str| {
+        let mut values = headers.all(name).map(str::to_owned);
+        match (values.next(), values.next()) {
+            (_, Some(_)) => Err(bad_request(format!("more than one {name} header"))),
+            (value, None) => Ok(value),
+        }
+    };
+    match (one(SOURCE)?, one(DESTINATION)?) {
+        (Some(_), Some(_)) => Err(bad_request("both Source and Destination")),
+        (None, None) => Err(bad_request("neither Source nor Destination")),
+        (Some(source), None) => Ok(CopyPeer::Source(parse_url(&source)?)),
+        (None, Some(destination)) if destination.starts_with('/') => {
+            Ok(CopyPeer::Local(parse_destination_path(&destination)?))
+        }
+        (None, Some(destination)) => Ok(CopyPeer::Destination(parse_url(&destination)?)),
+    }
+}
+
+/// A URL of the other side. S3 URLs are signed https URLs in disguise, as XRootD takes them.
+fn parse_url(text: &str) -> Result<Location, Error> {
+    let (scheme, rest) = text
+        .split_once("://")
+        .ok_or_else(|| refused(ErrorCode::BadUrl, "the URL of the other side is not absolute"))?;
+    let place = match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3s" => Location::parse(&format!("https://{rest}"))?,
+        _ => Location::parse(text)?,
+    };
+    if place.is_http() {
+        Ok(place)
+    } else {
+        Err(refused(
+            ErrorCode::BadUrl,
+            "the scheme is not one of http, https, dav, davs",
+        ))
+    }
+}
+
+fn same_host(peer: &CopyPeer, head: &RequestHead) -> bool {
+    match peer {
+        CopyPeer::Local(_) => true,
+        CopyPeer::Source(place) | CopyPeer::Destination(place) => {
+            let with_port = format!("{}:{}", place.host(), place.port());
+            head.host().is_some_and(|host| {
+                with_port.eq_ignore_ascii_case(host) || place.authority().eq_ignore_ascii_case(host)
+            })
+        }
+    }
+}
+
+/// 0 asks for the default, as gfal always does; XRootD refuses more than 100, too.
+fn parse_streams(headers: &Headers) -> Result<Option<u32>, Error> {
+    let Some(value) = headers.get(NUMBER_OF_STREAMS) else {
+        return Ok(None);
+    };
+    match plain_number(value) {
+        Some(0) => Ok(None),
+        Some(count) if count <= u64::from(STREAMS_REQUEST_MAX) => Ok(Some(count as u32)),
+        _ => Err(bad_request(format!(
+            "the number of streams is not between 0 and {STREAMS_REQUEST_MAX}"
+        ))),
+    }
+}
+
+fn parse_verification(headers: &Headers) -> Result<Option<bool>, Error> {
+    match headers.get(REQUIRE_VERIFICATION) {
+        None => Ok(None),
+        Some(value) if value.eq_ignore_ascii_case("true") => Ok(Some(true)),
+        Some(value) if value.eq_ignore_ascii_case("false") => Ok(Some(false)),
+        Some(_) => Err(bad_request("RequireChecksumVerification is not true or false")),
+    }
+}
+
+/// Repr-Digest, or else Digest.
+fn parse_expected(headers: &Headers) -> Result<Vec<Checksum>, Error> {
+    let modern: Vec<_> = headers
+        .all(REPR_DIGEST)
+        .flat_map(parse_repr_digest)
+        .collect::<Result<_, _>>()
+        .map_err(unreadable_digest)?;
+    if !modern.is_empty() {
+        return Ok(modern);
+    }
+    headers
+        .all(DIGEST)
+        .flat_map(parse_digest)
+        .collect::<Result<_, _>>()
+        .map_err(unreadable_digest)
+}
