@@ -28,6 +28,12 @@ pub const MACAROON_CAVEATS_MAX: usize = 64;
 pub const PEER_WORDS_BYTES_MAX: usize = 1024;
 /// Longest line in a performance-marker stream; davix reads lines into 1024 bytes.
 pub const MARKER_LINE_BYTES_MAX: usize = 1000;
+/// Most stripes that a peer's performance markers may name; more are not counted.
+pub const MARKER_STRIPES_MAX: usize = 128;
+/// Largest multistatus answer that a client reads, in bytes.
+pub const MULTISTATUS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Deepest nesting of elements in XML from outside.
+pub const XML_DEPTH_MAX: usize = 32;
 
 /// Longest logical path, in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
@@ -78,3 +84,13 @@ pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 
 /// Free space that an export keeps for the system by default, in bytes.
 pub const SPACE_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
+/// Replaced or removed files that wait to be closed in the background; more are closed at once.
+pub const LATE_CLOSES_MAX: usize = 256;
+/// Space that an upload of unknown size asks for at a time, in bytes.
+pub const SPACE_STEP_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes after which an upload's data are sent on to the disk, so that the last sync is short.
+pub const WRITEBACK_STEP_BYTES: u64 = 32 * 1024 * 1024;
+/// Announced size from which an upload's blocks are set aside at once, in bytes.
+pub const PREALLOCATE_BYTES_MIN: u64 = 1024 * 1024;
+/// Deepest nesting of directories that the scan of an export's usage follows.
+pub const SCAN_DEPTH_MAX: usize = 128;

@@ -1,0 +1,383 @@
+//! What a store offers: the traits, and the plain values that go in and out of them.
+//!
+//! All calls block. Where they run (on the caller's task or in the blocking pool) is decided by a
+//! [`Lane`](crate::Lane), so that a store itself knows no runtime.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+/// Whether a name is a file or a directory. Nothing else is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// What is known of a file or directory without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// File or directory.
+    pub kind: Kind,
+    /// Size of a file in bytes; 0 for a directory.
+    pub size_bytes: u64,
+    /// Last change of the content, to the nanosecond where the store knows it.
+    pub modified: SystemTime,
+    /// Permission bits (`0o777` and below).
+    pub mode: u32,
+    /// Identity of the file within the store; another file of the same name has another one.
+    pub inode: u64,
+}
+
+impl Stat {
+    /// Whether this is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// A strong validator without its quotes (RFC 9110 §8.8.3), made from size, time of change in
+    /// nanoseconds and identity: overwriting by rename changes all three.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        let (seconds, nanoseconds) = seconds_and_nanoseconds(self.modified);
+        format!("{:x}-{:x}.{:x}-{:x}", self.size_bytes, seconds, nanoseconds, self.inode)
+    }
+
+    /// Whether `other` shows the same content: same size, time of change and identity.
+    #[must_use]
+    pub fn same_content(&self, other: &Self) -> bool {
+        (self.size_bytes, self.modified, self.inode) == (other.size_bytes, other.modified, other.inode)
+    }
+}
+
+/// Seconds since the epoch (negative before it) and the nanoseconds above them.
+pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            match before.subsec_nanos() {
+                0 => (-(before.as_secs() as i64), 0),
+                nanoseconds => (-(before.as_secs() as i64) - 1, 1_000_000_000 - nanoseconds),
+            }
+        }
+    }
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name without any slash.
+    pub name: String,
+    /// What it is; symbolic links are already followed.
+    pub stat: Stat,
+}
+
+/// A directory being read, a batch at a time.
+pub trait Listing: Send {
+    /// The next entries in no particular order, at most
+    /// [`LISTING_BATCH_ENTRIES`](types::limits::LISTING_BATCH_ENTRIES); empty at the end.
+    ///
+    /// # Errors
+    /// `storage_failed` when the directory cannot be read on.
+    fn next_batch(&mut self) -> Result<Vec<Entry>>;
+}
+
+/// What happens when the name of a new file is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// The old file is replaced at commit, at once and completely.
+    Allow,
+    /// The upload is refused: when it is created, and once more, atomically, when it is committed.
+    Refuse,
+}
+
+/// How a new file is to be made.
+#[derive(Clone, Debug)]
+pub struct UploadOptions {
+    /// The announced size in bytes. Space is asked for it at once; more is then refused.
+    pub size_bytes: Option<u64>,
+    /// What to do when the name is taken.
+    pub overwrite: Overwrite,
+    /// Whether missing parent directories are made.
+    pub create_parents: bool,
+    /// Algorithms whose values will be handed over at commit.
+    pub checksums: Vec<ChecksumAlgorithm>,
+}
+
+impl Default for UploadOptions {
+    fn default() -> Self {
+        Self {
+            size_bytes: None,
+            overwrite: Overwrite::Allow,
+            create_parents: false,
+            checksums: Vec::new(),
+        }
+    }
+}
+
+/// What the uploader knows at the end.
+#[derive(Clone, Debug, Default)]
+pub struct CommitFacts {
+    /// Size of the whole file in bytes; compared with what the store really holds.
+    pub size_bytes: u64,
+    /// Verified checksums of the whole file, kept with it.
+    pub checksums: Vec<Checksum>,
+    /// Time of change to give the file; the time of commit otherwise.
+    pub modified: Option<SystemTime>,
+}
+
+/// How long a read may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Only what is in memory already; `WouldBlock` when the disk would have to be asked.
+    CachedOnly,
+    /// As long as it takes.
+    Wait,
+}
+
+/// How much room there is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Size of the file system, or the quota when that is smaller.
+    pub total_bytes: u64,
+    /// What new files can take: after the reserve, running uploads and the quota.
+    pub free_bytes: u64,
+    /// What the files take. With a quota: of this export; until the first scan is through, only
+    /// what changed since start-up. Without one: of the whole file system.
+    pub used_bytes: u64,
+    /// The export's quota.
+    pub quota_bytes: Option<u64>,
+}
+
+/// Files behind one export.
+pub trait Storage: Send + Sync + 'static {
+    /// What is under a name. Symbolic links are followed as long as they stay within the export.
+    ///
+    /// # Errors
+    /// `not_found`, `not_directory`, `symlink_escapes`, `forbidden`, `path_refused` for what is
+    /// neither file nor directory, `storage_failed`.
+    fn stat(&self, path: &LogicalPath) -> Result<Stat>;
+
+    /// Begins to read a directory.
+    ///
+    /// # Errors
+    /// As [`Storage::stat`]; `not_directory` for a file.
+    fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>>;
+
+    /// Opens a file for reading. The reader goes on showing this file when the name is overwritten.
+    ///
+    /// # Errors
+    /// As [`Storage::stat`]; `is_directory` for a directory.
+    fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>>;
+
+    /// Begins an upload. Nothing is visible under the name before [`Upload::commit`].
+    ///
+    /// # Errors
+    /// `no_space` and `quota_exceeded` before the first byte, `exists` when overwriting is refused,
+    /// `is_directory`, `parent_missing`, `not_directory`, `path_refused`, `read_only`, `forbidden`.
+    fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>>;
+
+    /// Makes a directory, and with `parents` those above it that are missing.
+    ///
+    /// # Errors
+    /// `directory_exists`, `exists` for a file, `parent_missing`, `not_directory`, `read_only`.
+    fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()>;
+
+    /// Removes a file or an empty directory. A symbolic link is removed, not what it points to.
+    ///
+    /// # Errors
+    /// `not_found`, `not_empty`, `forbidden` for the root, `read_only`.
+    fn remove(&self, path: &LogicalPath) -> Result<()>;
+
+    /// Gives a file or directory another name; returns whether an old file was replaced.
+    ///
+    /// # Errors
+    /// `not_found`, `exists` when overwriting is refused, `is_directory` when a directory is in the
+    /// way, `parent_missing`, `forbidden` for the root or into itself, `cross_export`.
+    fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool>;
+
+    /// Copies a file within the store, sharing blocks where the file system can; its kept
+    /// checksums go with it.
+    ///
+    /// # Errors
+    /// Those of [`Storage::open`], [`Storage::create`] and [`Upload::commit`]; `source_changed`.
+    fn copy(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<Stat> {
+        let source = self.open(from)?;
+        let size_bytes = source.stat().size_bytes;
+        let checksums = self.stored_checksums(from)?;
+        let unchanged = self.stat(from)?.same_content(source.stat());
+        let options = UploadOptions {
+            size_bytes: Some(size_bytes),
+            overwrite,
+            ..UploadOptions::default()
+        };
+        let upload = self.create(to, &options)?;
+        upload.copy_from(source.as_ref())?;
+        let checksums = if unchanged { checksums } else { Vec::new() };
+        upload.commit(&CommitFacts {
+            size_bytes,
+            checksums,
+            modified: None,
+        })
+    }
+
+    /// Checksums kept with a file that are still valid for it; often none.
+    ///
+    /// # Errors
+    /// As [`Storage::open`].
+    fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>>;
+
+    /// Keeps a checksum that was computed over the file as `seen`. Where the store cannot keep
+    /// checksums this does nothing.
+    ///
+    /// # Errors
+    /// As [`Storage::open`]; `source_changed` when the file is no longer the one seen.
+    fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()>;
+
+    /// How much room there is.
+    ///
+    /// # Errors
+    /// `storage_failed`.
+    fn space(&self) -> Result<Space>;
+}
+
+/// An open file. Reads at any offset from any thread.
+pub trait FileReader: Send + Sync {
+    /// The file as it was when it was opened.
+    fn stat(&self) -> &Stat;
+
+    /// Reads from `offset` on into the slices, one after the other; returns how many bytes, 0 at
+    /// the end of the file. May return fewer than asked for.
+    ///
+    /// # Errors
+    /// `WouldBlock` with [`Patience::CachedOnly`] when the disk would have to be asked; a file
+    /// system that cannot tell simply reads. Otherwise the system's error.
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize>;
+
+    /// The system's file, when there is one, for `sendfile`.
+    fn as_file(&self) -> Option<&File> {
+        None
+    }
+
+    /// Says that this range will be read from front to back soon. Only a hint.
+    fn advise_sequential(&self, _range: ByteRange) {}
+}
+
+/// A file on its way in. Writes at any offset from any thread. Dropped without
+/// [`Upload::commit`], it is aborted.
+pub trait Upload: Send + Sync {
+    /// Writes all slices, one after the other, from `offset` on.
+    ///
+    /// # Errors
+    /// `no_space`, `quota_exceeded`, `peer_size_differs` beyond the announced size, `cancelled`
+    /// when the upload has ended, `storage_failed`.
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()>;
+
+    /// Reads back what was written, for checksums that could not be made while it streamed.
+    ///
+    /// # Errors
+    /// `storage_failed`.
+    fn reader(&self) -> Result<Arc<dyn FileReader>>;
+
+    /// Makes the file durable and puts it under its name, replacing an old file in one step.
+    /// On an error before that step the upload is aborted and an old file is untouched.
+    ///
+    /// # Errors
+    /// `body_incomplete` when the stored size is not the one given, `exists`, `is_directory`,
+    /// `parent_missing` when the directory went away, `no_space`, `storage_failed`; `cancelled`
+    /// when the upload has already ended.
+    fn commit(&self, facts: &CommitFacts) -> Result<Stat>;
+
+    /// Gives the upload up and removes what was written. Harmless when it has already ended.
+    fn abort(&self);
+
+    /// Fills the upload from another file, from front to back; returns the number of bytes.
+    ///
+    /// # Errors
+    /// Those of [`Upload::write_vectored_at`]; `storage_failed` when the source cannot be read,
+    /// `source_changed` when it ends early.
+    fn copy_from(&self, source: &dyn FileReader) -> Result<u64> {
+        copy_bytes(source, self, 0)
+    }
+}
+
+/// Copies what is left of `source` from `start` on through a buffer.
+pub(crate) fn copy_bytes<U: Upload + ?Sized>(source: &dyn FileReader, sink: &U, start: u64) -> Result<u64> {
+    let size_bytes = source.stat().size_bytes;
+    let mut buffer = vec![0; types::limits::BUFFER_BYTES];
+    let mut offset = start;
+    while offset < size_bytes {
+        let wanted = buffer.len().min((size_bytes - offset) as usize);
+        let mut slices = [IoSliceMut::new(&mut buffer[..wanted])];
+        let count = source
+            .read_vectored_at(&mut slices, offset, Patience::Wait)
+            .map_err(|error| crate::fault::from_io(&error, Phase::Transfer).at_side(Side::Source))?;
+        if count == 0 {
+            let why = "the file became shorter while it was copied";
+            return Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer).with_detail(why));
+        }
+        sink.write_vectored_at(&[IoSlice::new(&buffer[..count])], offset)?;
+        offset += count as u64;
+    }
+    Ok(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_before_the_epoch_keep_their_nanoseconds_above_the_second() {
+        assert_eq!(seconds_and_nanoseconds(UNIX_EPOCH + Duration::new(5, 7)), (5, 7));
+        assert_eq!(seconds_and_nanoseconds(UNIX_EPOCH - Duration::new(5, 0)), (-5, 0));
+        assert_eq!(
+            seconds_and_nanoseconds(UNIX_EPOCH - Duration::new(4, 1)),
+            (-5, 999_999_999)
+        );
+    }
+
+    #[test]
+    fn the_validator_changes_with_size_time_and_identity() {
+        let stat = Stat {
+            kind: Kind::File,
+            size_bytes: 1,
+            modified: UNIX_EPOCH,
+            mode: 0o644,
+            inode: 9,
+        };
+        let others = [
+            Stat {
+                size_bytes: 2,
+                ..stat.clone()
+            },
+            Stat {
+                modified: UNIX_EPOCH + Duration::from_nanos(1),
+                ..stat.clone()
+            },
+            Stat {
+                inode: 10,
+                ..stat.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(stat.etag(), other.etag());
+            assert!(!stat.same_content(&other));
+        }
+        assert_eq!(
+            stat.etag(),
+            Stat {
+                mode: 0o600,
+                ..stat.clone()
+            }
+            .etag()
+        );
+    }
+}

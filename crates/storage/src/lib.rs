@@ -1,0 +1,13 @@
+//! Files here: the [`Storage`] trait and its back ends.
+//!
+//! A store keeps the promises of a stored file: a file under its final name is whole, an old file
+//! stays untouched until the new one takes its place in one step, clean-up belongs to the upload
+//! that wrote, checksums are kept with the file, and space is asked before the first byte.
+#![deny(unsafe_code)]
+
+mod api;
+mod fault;
+
+pub use api::{
+    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
+};
