@@ -1,0 +1,149 @@
+//! What can be asked of a store, and which activities each operation takes: the mapping table.
+
+use credentials::{Activities, Activity};
+use types::LogicalPath;
+
+/// An operation on one path. The door says whether the name exists already, since creating and
+/// replacing take different rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Size, times, checksum: HEAD, PROPFIND depth 0, `stat`, checksum queries.
+    Stat,
+    /// GET, and COPY as push.
+    Read,
+    /// PROPFIND depth 1, GET of a directory.
+    List,
+    /// PUT to a new name, and COPY as pull.
+    Create,
+    /// PUT to a name that exists, and COPY as pull.
+    Overwrite,
+    /// DELETE of a file.
+    Delete,
+    /// DELETE of a directory.
+    RemoveDirectory,
+    /// MKCOL, and the missing parents of a new file.
+    MakeDirectory,
+    /// MOVE: the path of the request goes away, `target` comes into being.
+    Rename {
+        /// The new name.
+        target: LogicalPath,
+        /// Whether something of that name exists and is replaced.
+        replaces: bool,
+    },
+}
+
+/// The part of an operation that concerns one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Access {
+    Stat,
+    Read,
+    List,
+    Create,
+    Overwrite,
+    Delete,
+    RemoveDirectory,
+    MakeDirectory,
+    /// The old name of a rename.
+    MoveAway,
+}
+
+const LIST: Activities = Activities::of(&[Activity::List]);
+const DOWNLOAD: Activities = Activities::of(&[Activity::Download]);
+const UPLOAD: Activities = Activities::of(&[Activity::Upload]);
+const MANAGE: Activities = Activities::of(&[Activity::Manage]);
+const DELETE: Activities = Activities::of(&[Activity::Delete]);
+const UPLOAD_AND_DELETE: Activities = Activities::of(&[Activity::Upload, Activity::Delete]);
+
+impl Operation {
+    /// The word in logs and explanations.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Overwrite => "overwrite",
+            Self::Delete => "delete",
+            Self::RemoveDirectory => "remove_directory",
+            Self::MakeDirectory => "make_directory",
+            Self::Rename { .. } => "rename",
+        }
+    }
+
+    /// The paths that it touches, each with what it does there.
+    pub(crate) fn accesses<'a>(&'a self, path: &'a LogicalPath) -> impl Iterator<Item = (Access, &'a LogicalPath)> {
+        let (first, second) = match self {
+            Self::Stat => (Access::Stat, None),
+            Self::Read => (Access::Read, None),
+            Self::List => (Access::List, None),
+            Self::Create => (Access::Create, None),
+            Self::Overwrite => (Access::Overwrite, None),
+            Self::Delete => (Access::Delete, None),
+            Self::RemoveDirectory => (Access::RemoveDirectory, None),
+            Self::MakeDirectory => (Access::MakeDirectory, None),
+            Self::Rename {
+                target,
+                replaces: false,
+            } => (Access::MoveAway, Some((Access::Create, target))),
+            Self::Rename { target, replaces: true } => (Access::MoveAway, Some((Access::Overwrite, target))),
+        };
+        std::iter::once((first, path)).chain(second)
+    }
+}
+
+impl Access {
+    /// The word in explanations.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Overwrite => "overwrite",
+            Self::Delete => "delete",
+            Self::RemoveDirectory => "remove the directory",
+            Self::MakeDirectory => "make a directory",
+            Self::MoveAway => "rename",
+        }
+    }
+
+    /// The sets of activities of which any one suffices. An empty list: any activity at all.
+    ///
+    /// XRootD wants MANAGE for overwriting, dCache UPLOAD and DELETE: both do here, since clients
+    /// were written against either. A rename takes UPLOAD at its old name, because Rucio uploads
+    /// under a temporary name and renames (HTTP-TPC reference §7.1, 2 and 18).
+    pub(crate) fn sufficient(self) -> &'static [Activities] {
+        match self {
+            Self::Stat => &[],
+            Self::Read => &[DOWNLOAD],
+            Self::List => &[LIST],
+            Self::Create | Self::MakeDirectory | Self::MoveAway => &[UPLOAD, MANAGE],
+            Self::Overwrite => &[UPLOAD_AND_DELETE, MANAGE],
+            Self::Delete => &[DELETE],
+            Self::RemoveDirectory => &[DELETE, MANAGE],
+        }
+    }
+
+    pub(crate) fn is_satisfied_by(self, activities: Activities) -> bool {
+        match self.sufficient() {
+            [] => !activities.is_empty(),
+            sets => sets.iter().any(|set| activities.contains(*set)),
+        }
+    }
+
+    /// Whether it suffices to have the right somewhere below the path: parents of a path that one
+    /// may use can be looked at and made.
+    pub(crate) fn reaches_ancestors(self) -> bool {
+        matches!(self, Self::Stat | Self::MakeDirectory)
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        !matches!(self, Self::Stat | Self::Read | Self::List)
+    }
+
+    /// Whether it stores bytes, so that a limit on uploads binds it.
+    pub(crate) fn uploads(self) -> bool {
+        matches!(self, Self::Create | Self::Overwrite)
+    }
+}
