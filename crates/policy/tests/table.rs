@@ -1,0 +1,268 @@
+//! The mapping table cell by cell (operation by credential), the order of the rules, and what must
+//! hold for every request.
+
+use credentials::{Activities, Credential, Macaroon, MacaroonKey, read_bearer};
+use policy::{AnonymousAccess, Decision, ExportRules, Operation, Request, decide, rights_of};
+use proptest::prelude::*;
+use types::{ErrorCode, LogicalPath};
+
+const NOW_S: i64 = 1_000_000;
+const SECRET: &[u8] = b"secret";
+
+fn path(text: &str) -> LogicalPath {
+    LogicalPath::parse(text).unwrap()
+}
+
+fn export(at: &str, anonymous: AnonymousAccess) -> ExportRules {
+    ExportRules {
+        path: path(at),
+        anonymous,
+        read_only: false,
+    }
+}
+
+fn macaroon(caveats: &[&str]) -> Credential {
+    let key = MacaroonKey::new(SECRET);
+    let text = Macaroon::mint(&key, "se", "id", caveats.iter().copied())
+        .unwrap()
+        .to_text();
+    read_bearer(text.expose(), &[key]).unwrap()
+}
+
+fn request(operation: Operation, at: &str) -> Request {
+    let client_address = "192.0.2.1".parse().unwrap();
+    Request {
+        operation,
+        path: path(at),
+        client_address,
+        now_s: NOW_S,
+        size_bytes: None,
+    }
+}
+
+fn ask(exports: &[ExportRules], credential: &Credential, operation: Operation, at: &str) -> Decision {
+    decide(exports, Ok(credential), &request(operation, at))
+}
+
+fn code(decision: &Decision) -> Option<ErrorCode> {
+    decision.refusal.as_ref().map(|refusal| refusal.code)
+}
+
+fn operations(target: &str) -> [Operation; 10] {
+    let rename = |replaces| Operation::Rename {
+        target: path(target),
+        replaces,
+    };
+    [
+        Operation::Stat,
+        Operation::Read,
+        Operation::List,
+        Operation::Create,
+        Operation::Overwrite,
+        Operation::Delete,
+        Operation::RemoveDirectory,
+        Operation::MakeDirectory,
+        rename(false),
+        rename(true),
+    ]
+}
+
+/// One letter per operation, in the order of [`operations`]: `+` allowed, `-` refused.
+#[test]
+fn the_mapping_table() {
+    let table: [(&[&str], &str); 11] = [
+        //                                       S R L C O D d M r R
+        (&["activity:READ_METADATA"], "+---------"),
+        (&["activity:UPDATE_METADATA"], "+---------"),
+        (&["activity:STAGE"], "+---------"),
+        (&["activity:LIST"], "+-+-------"),
+        (&["activity:DOWNLOAD"], "++--------"),
+        (&["activity:UPLOAD"], "+--+---++-"),
+        (&["activity:MANAGE"], "+--++-++++"),
+        (&["activity:DELETE"], "+----++---"),
+        (&["activity:UPLOAD,DELETE"], "+--+++++++"),
+        (&["activity:LIST,DOWNLOAD,MANAGE,UPLOAD,DELETE"], "++++++++++"),
+        (&[], "++++++++++"),
+    ];
+    for (caveats, cells) in table {
+        let credential = macaroon(caveats);
+        for (operation, cell) in operations("/data/new").into_iter().zip(cells.chars()) {
+            let decision = ask(
+                &[export("/data", AnonymousAccess::None)],
+                &credential,
+                operation.clone(),
+                "/data/f",
+            );
+            let expected = (cell == '-').then_some(ErrorCode::Forbidden);
+            assert_eq!(
+                code(&decision),
+                expected,
+                "{caveats:?} {operation:?}: {:?}",
+                decision.trail
+            );
+        }
+    }
+    for (access, cells) in [
+        (AnonymousAccess::None, "----------"),
+        (AnonymousAccess::Read, "+++-------"),
+        (AnonymousAccess::Write, "++++++++++"),
+    ] {
+        for (operation, cell) in operations("/data/new").into_iter().zip(cells.chars()) {
+            let decision = ask(&[export("/data", access)], &Credential::Anonymous, operation, "/data/f");
+            assert_eq!(code(&decision), (cell == '-').then_some(ErrorCode::Unauthenticated));
+        }
+    }
+}
+
+#[test]
+fn parents_can_be_looked_at_and_made_but_nothing_more() {
+    let exports = [export("/data", AnonymousAccess::None)];
+    let credential = macaroon(&["activity:UPLOAD,LIST,DELETE", "path:/data/a/b/f"]);
+    for (operation, allowed) in operations("/data/a/b/f").into_iter().zip("+------+--".chars()) {
+        let decision = ask(&exports, &credential, operation.clone(), "/data/a");
+        assert_eq!(decision.is_allowed(), allowed == '+', "{operation:?}");
+    }
+    assert_eq!(
+        code(&ask(&exports, &credential, Operation::Stat, "/data/a/bc")),
+        Some(ErrorCode::Forbidden)
+    );
+    assert_eq!(
+        code(&ask(&exports, &credential, Operation::Create, "/data/a/b/f2")),
+        Some(ErrorCode::Forbidden)
+    );
+    let reader = macaroon(&["activity:DOWNLOAD", "path:/data/a/b"]);
+    assert!(!ask(&exports, &reader, Operation::MakeDirectory, "/data/a").is_allowed());
+}
+
+#[test]
+fn an_invalid_token_is_never_anonymous() {
+    let exports = [export("/data", AnonymousAccess::Write)];
+    let error = read_bearer("a.b.c", &[]).unwrap_err();
+    let decision = decide(&exports, Err(&error), &request(Operation::Read, "/data/f"));
+    assert_eq!(code(&decision), Some(ErrorCode::InvalidToken));
+    for caveats in [["before:1970-01-12T13:46:40Z"], ["ip:198.51.100.0/24"]] {
+        let decision = ask(&exports, &macaroon(&caveats), Operation::Read, "/data/f");
+        assert_eq!(code(&decision), Some(ErrorCode::InvalidToken), "{caveats:?}");
+    }
+    assert!(
+        ask(
+            &exports,
+            &macaroon(&["before:1970-01-12T13:46:41Z", "ip:192.0.2.0/24"]),
+            Operation::Read,
+            "/data/f"
+        )
+        .is_allowed()
+    );
+}
+
+#[test]
+fn a_valid_token_never_has_fewer_rights_than_none() {
+    let exports = [export("/data", AnonymousAccess::Read)];
+    let credential = macaroon(&["activity:UPLOAD", "path:/data/in"]);
+    assert!(ask(&exports, &credential, Operation::Read, "/data/other").is_allowed());
+    assert_eq!(
+        code(&ask(&exports, &credential, Operation::Create, "/data/other")),
+        Some(ErrorCode::Forbidden)
+    );
+}
+
+#[test]
+fn exports_and_their_ceilings() {
+    let mut exports = [
+        export("/data", AnonymousAccess::Write),
+        export("/data/frozen", AnonymousAccess::Read),
+    ];
+    exports[1].read_only = true;
+    let all = macaroon(&[]);
+    assert_eq!(
+        code(&ask(&exports, &all, Operation::Create, "/data/frozen/f")),
+        Some(ErrorCode::Forbidden)
+    );
+    assert!(ask(&exports, &all, Operation::Read, "/data/frozen/f").is_allowed());
+    assert!(ask(&exports, &all, Operation::Create, "/data/frozen2").is_allowed());
+    let into = Operation::Rename {
+        target: path("/data/frozen/f"),
+        replaces: false,
+    };
+    assert_eq!(code(&ask(&exports, &all, into, "/data/f")), Some(ErrorCode::Forbidden));
+    assert_eq!(
+        code(&ask(&exports, &all, Operation::Stat, "/elsewhere")),
+        Some(ErrorCode::NotFound)
+    );
+    assert_eq!(rights_of(&exports, &all, &path("/data/frozen/f")), Activities::READ);
+    assert_eq!(
+        rights_of(&exports, &Credential::Anonymous, &path("/data/f")),
+        Activities::ALL
+    );
+    assert_eq!(
+        rights_of(&exports, &Credential::Anonymous, &path("/elsewhere")),
+        Activities::NONE
+    );
+}
+
+#[test]
+fn uploads_are_limited_in_size() {
+    let exports = [export("/data", AnonymousAccess::None)];
+    let credential = macaroon(&["max-upload:10"]);
+    for (size_bytes, expected) in [(None, None), (Some(10), None), (Some(11), Some(ErrorCode::Forbidden))] {
+        let decision = decide(
+            &exports,
+            Ok(&credential),
+            &Request {
+                size_bytes,
+                ..request(Operation::Create, "/data/f")
+            },
+        );
+        assert_eq!(code(&decision), expected);
+        assert_eq!(decision.max_upload_bytes, expected.is_none().then_some(10));
+    }
+}
+
+#[test]
+fn the_trail_says_what_would_make_it_pass() {
+    let exports = [export("/data", AnonymousAccess::Read)];
+    let decision = ask(
+        &exports,
+        &macaroon(&["activity:UPLOAD", "path:/data"]),
+        Operation::Overwrite,
+        "/data/f",
+    );
+    let text: Vec<String> = decision.trail.iter().map(ToString::to_string).collect();
+    assert_eq!(text[0], "credential: macaroon id");
+    assert_eq!(text[1], "the token grants UPLOAD on /data");
+    assert_eq!(text.last().unwrap(), "it takes UPLOAD,DELETE or MANAGE on /data/f");
+}
+
+proptest! {
+    /// Whatever the caveats, nothing outside of their path (but parents) and activities is allowed.
+    #[test]
+    fn no_macaroon_does_more_than_its_caveats(
+        only in "(/[ab]{1,2}){1,3}", at in "(/{1,2}(\\.|[ab]{1,2})){1,4}", which in 0_usize..10, upload in any::<bool>(),
+    ) {
+        let activity = if upload { "activity:UPLOAD" } else { "activity:DOWNLOAD" };
+        let credential = macaroon(&[activity, &format!("path:{only}")]);
+        let operation = operations(&at)[which].clone();
+        let decision = ask(&[export("/", AnonymousAccess::None)], &credential, operation, &at);
+        let (only, at) = (path(&only), path(&at));
+        if decision.is_allowed() {
+            let parent_of_it = only.is_within(&at) && (which == 0 || which == 7 && upload);
+            prop_assert!(at.is_within(&only) || parent_of_it);
+            prop_assert!(matches!((which, upload), (0, _) | (1, false) | (3 | 7 | 8, true)));
+        }
+    }
+
+    /// However a path is spelled, an export's rights end at its edge.
+    #[test]
+    fn no_spelling_reaches_outside(raw in "(/|\\.\\.|\\.|%2e|%2F|data|dat|a){0,12}") {
+        if let Ok(at) = LogicalPath::parse_url_path(&format!("/data{raw}")) {
+            let decision = decide(
+                &[export("/data", AnonymousAccess::Write)],
+                Ok(&Credential::Anonymous),
+                &Request { path: at.clone(), ..request(Operation::Read, "/") },
+            );
+            let inside = at.as_str() == "/data" || at.as_str().starts_with("/data/");
+            prop_assert_eq!(decision.is_allowed(), inside);
+            prop_assert!(at.components().all(|name| name != ".."));
+        }
+    }
+}
