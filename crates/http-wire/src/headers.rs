@@ -153,6 +153,14 @@ pub(crate) fn push_value(out: &mut String, value: &str) {
     }
 }
 
+/// Writes one header line.
+pub(crate) fn push_field(out: &mut String, name: &str, value: &str) {
+    out.push_str(name);
+    out.push_str(": ");
+    push_value(out, value);
+    out.push_str("\r\n");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@
 //! [`RequestHead`] or [`ResponseHead`], or a setter of [`RequestBuilder`] or [`ResponseBuilder`].
 #![forbid(unsafe_code)]
 
+mod ask;
 mod body;
 mod condition;
 mod date;
@@ -14,19 +15,28 @@ mod digest;
 mod fault;
 mod head;
 mod headers;
+mod marker;
 mod names;
 mod parse;
 mod range;
 mod request;
+mod respond;
+mod response;
+mod status;
 mod tpc;
 
+pub use ask::RequestBuilder;
 pub use body::{BodyDecoder, CHUNK_END, ChunkHead, Decoded, LAST_CHUNK, chunk_head, last_chunk_with_trailers};
 pub use condition::{Validators, Verdict};
 pub use date::{format_date, format_iso_date, parse_date};
 pub use digest::{digest_value, repr_digest_value, want_digest_value, want_repr_digest_value};
 pub use head::{Framing, Method, RequestHead, ResponseHead, Target, Version};
 pub use headers::Headers;
+pub use marker::{Marker, MarkerParser, Outcome, Progress};
 pub use parse::{HeadLimits, parse_request, parse_response};
 pub use range::{ContentRange, Multipart, Ranges};
 pub use request::{Authorization, Depth, DestinationPath};
+pub use respond::{BearerChallenge, CONTINUE, ContentType, ResponseBuilder, digest_trailer, status_trailer};
+pub use response::{trailer_digests, transfer_status};
+pub use status::reason_phrase;
 pub use tpc::{CopyPeer, CopyRequest, ForwardedHeaders};

@@ -30,8 +30,10 @@ pub const PEER_WORDS_BYTES_MAX: usize = 1024;
 pub const MARKER_LINE_BYTES_MAX: usize = 1000;
 /// Most stripes that a peer's performance markers may name; more are not counted.
 pub const MARKER_STRIPES_MAX: usize = 128;
-/// Largest multistatus answer that a client reads, in bytes.
-pub const MULTISTATUS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Largest entry in a multistatus answer that a client reads, in bytes.
+pub const MULTISTATUS_ENTRY_BYTES_MAX: usize = 256 * 1024;
+/// Most properties that one PROPFIND may name.
+pub const PROPFIND_PROPERTIES_MAX: usize = 256;
 /// Deepest nesting of elements in XML from outside.
 pub const XML_DEPTH_MAX: usize = 32;
 

@@ -1,0 +1,274 @@
+//! Builds request heads: the typed setters of the client and the active party.
+
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Secret};
+
+use crate::digest::{digest_value, repr_digest_value, want_digest_value, want_repr_digest_value};
+use crate::head::Method;
+use crate::headers::{is_token, push_field};
+use crate::names::{
+    AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, CREDENTIAL, DEPTH, DESTINATION, DIGEST, EXPECT, HOST,
+    IF_MATCH, IF_NONE_MATCH, IF_RANGE, NUMBER_OF_STREAMS, OVERWRITE, RANGE, REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG,
+    SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX, TRANSFER_STATUS, USER_AGENT, WANT_DIGEST,
+    WANT_REPR_DIGEST,
+};
+use crate::request::Depth;
+use crate::tpc::ForwardedHeaders;
+
+/// A request head in the making. Values cannot break out of their line: control characters become
+/// blanks. Holds credentials, so printing shows nothing.
+#[derive(Clone)]
+pub struct RequestBuilder {
+    text: String,
+}
+
+impl std::fmt::Debug for RequestBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.text.split(['?', '\r', ' ']).next().unwrap_or_default())
+    }
+}
+
+impl RequestBuilder {
+    /// Begins with the request line and the Host header (RFC 9112 §3).
+    #[must_use]
+    pub fn new(method: &Method, place: &Location) -> Self {
+        let mut text = String::with_capacity(512);
+        text.push_str(method.name());
+        text.push(' ');
+        for character in place.target().chars() {
+            // A blank or control character would end the target.
+            if character <= ' ' || character == '\x7f' {
+                text.push_str(&format!("%{:02X}", character as u32));
+            } else {
+                text.push(character);
+            }
+        }
+        text.push_str(" HTTP/1.1\r\n");
+        push_field(&mut text, HOST, &place.authority());
+        Self { text }
+    }
+
+    fn field(mut self, name: &str, value: &str) -> Self {
+        push_field(&mut self.text, name, value);
+        self
+    }
+
+    /// The client's name and version.
+    #[must_use]
+    pub fn user_agent(self, name: &str) -> Self {
+        self.field(USER_AGENT, name)
+    }
+
+    /// Everything is welcome as an answer.
+    #[must_use]
+    pub fn accept_anything(self) -> Self {
+        self.field("Accept", "*/*")
+    }
+
+    /// The media type wanted.
+    #[must_use]
+    pub fn accept(self, media_type: &str) -> Self {
+        self.field("Accept", media_type)
+    }
+
+    /// The token for this server (RFC 6750 §2.1).
+    #[must_use]
+    pub fn bearer(self, token: &Secret) -> Self {
+        self.field(AUTHORIZATION, &format!("Bearer {}", token.expose()))
+    }
+
+    /// The token that the active party of a copy shows to the other server (WLCG HTTP-TPC).
+    #[must_use]
+    pub fn transfer_bearer(self, token: &Secret) -> Self {
+        self.transfer_header(AUTHORIZATION, &Secret::new(format!("Bearer {}", token.expose())))
+    }
+
+    /// A header that the active party of a copy sends to the other server. Nothing is sent when the
+    /// name is not a token.
+    #[must_use]
+    pub fn transfer_header(mut self, name: &str, value: &Secret) -> Self {
+        if is_token(name) {
+            push_field(
+                &mut self.text,
+                &format!("{TRANSFER_HEADER_PREFIX}{name}"),
+                value.expose(),
+            );
+        }
+        self
+    }
+
+    /// Headers that a client handed over for this server.
+    #[must_use]
+    pub fn forwarded(mut self, headers: &ForwardedHeaders) -> Self {
+        for (name, value) in headers.iter() {
+            push_field(&mut self.text, name, value.expose());
+        }
+        self
+    }
+
+    /// One part of the file, not empty (RFC 9110 §14.2).
+    #[must_use]
+    pub fn range(self, range: ByteRange) -> Self {
+        self.field(RANGE, &format!("bytes={}-{}", range.start, range.end.saturating_sub(1)))
+    }
+
+    /// The file from an offset to its end.
+    #[must_use]
+    pub fn range_from(self, start: u64) -> Self {
+        self.field(RANGE, &format!("bytes={start}-"))
+    }
+
+    /// Only if the file still has this tag, quotes included (RFC 9110 §13.1.1).
+    #[must_use]
+    pub fn if_match(self, tag: &str) -> Self {
+        self.field(IF_MATCH, tag)
+    }
+
+    /// The range only if the file still has this tag or date, else the whole (RFC 9110 §13.1.5).
+    #[must_use]
+    pub fn if_range(self, validator: &str) -> Self {
+        self.field(IF_RANGE, validator)
+    }
+
+    /// Only if there is no such file yet (RFC 9110 §13.1.2).
+    #[must_use]
+    pub fn if_absent(self) -> Self {
+        self.field(IF_NONE_MATCH, "*")
+    }
+
+    /// The body waits for `100 Continue` (RFC 9110 §10.1.1).
+    #[must_use]
+    pub fn expect_continue(self) -> Self {
+        self.field(EXPECT, "100-continue")
+    }
+
+    /// Asks for the file's checksum in both forms (RFC 3230, RFC 9530), best algorithm first.
+    #[must_use]
+    pub fn want_digests(self, algorithms: &[ChecksumAlgorithm]) -> Self {
+        if algorithms.is_empty() {
+            return self;
+        }
+        self.field(WANT_DIGEST, &want_digest_value(algorithms))
+            .field(WANT_REPR_DIGEST, &want_repr_digest_value(algorithms))
+    }
+
+    /// Declares the checksum of the body (PUT), or of the data expected (COPY), in the newer form.
+    #[must_use]
+    pub fn repr_digest(self, checksum: &Checksum) -> Self {
+        self.field(REPR_DIGEST, &repr_digest_value(checksum))
+    }
+
+    /// Declares the checksum of the body in the older form.
+    #[must_use]
+    pub fn digest(self, checksum: &Checksum) -> Self {
+        self.field(DIGEST, &digest_value(checksum))
+    }
+
+    /// Length of the body, in bytes.
+    #[must_use]
+    pub fn content_length(self, bytes: u64) -> Self {
+        self.field(CONTENT_LENGTH, &bytes.to_string())
+    }
+
+    /// The body comes in chunks (RFC 9112 §7.1).
+    #[must_use]
+    pub fn chunked(self) -> Self {
+        self.field(TRANSFER_ENCODING, "chunked")
+    }
+
+    /// The body's media type.
+    #[must_use]
+    pub fn content_type(self, value: &str) -> Self {
+        self.field(CONTENT_TYPE, value)
+    }
+
+    /// Pull from here.
+    #[must_use]
+    pub fn source(self, place: &Location) -> Self {
+        self.field(SOURCE, &place.to_wire())
+    }
+
+    /// Push (COPY) or move (MOVE) to here.
+    #[must_use]
+    pub fn destination(self, place: &Location) -> Self {
+        self.field(DESTINATION, &place.to_wire())
+    }
+
+    /// How many streams the active party is to use.
+    #[must_use]
+    pub fn number_of_streams(self, count: u32) -> Self {
+        self.field(NUMBER_OF_STREAMS, &count.to_string())
+    }
+
+    /// Whether an existing destination may be replaced (RFC 4918 §10.6).
+    #[must_use]
+    pub fn overwrite(self, allowed: bool) -> Self {
+        self.field(OVERWRITE, if allowed { "T" } else { "F" })
+    }
+
+    /// The active party shall use no credentials but those of the transfer headers.
+    #[must_use]
+    pub fn credential_none(self) -> Self {
+        self.field(CREDENTIAL, "none")
+    }
+
+    /// Whether the active party must compare checksums itself.
+    #[must_use]
+    pub fn require_checksum_verification(self, required: bool) -> Self {
+        self.field(REQUIRE_VERIFICATION, if required { "true" } else { "false" })
+    }
+
+    /// How deep a PROPFIND looks (RFC 4918 §10.2).
+    #[must_use]
+    pub fn depth(self, depth: Depth) -> Self {
+        let value = match depth {
+            Depth::Zero => "0",
+            Depth::One => "1",
+            Depth::Infinity => "infinity",
+        };
+        self.field(DEPTH, value)
+    }
+
+    /// The job that this request is for, as `key=value;…`.
+    #[must_use]
+    pub fn client_info(self, info: &str) -> Self {
+        self.field(CLIENT_INFO, info)
+    }
+
+    /// The trace that this request belongs to (W3C Trace Context).
+    #[must_use]
+    pub fn traceparent(self, value: &str) -> Self {
+        self.field(TRACEPARENT, value)
+    }
+
+    /// The flow's tag (SciTags).
+    #[must_use]
+    pub fn scitag(self, tag: u16) -> Self {
+        self.field(SCITAG, &tag.to_string())
+    }
+
+    /// Trailers are understood (RFC 9110 §10.1.4).
+    #[must_use]
+    pub fn accept_trailers(self) -> Self {
+        self.field(TE, "trailers")
+    }
+
+    /// Asks for the outcome of a GET in a trailer, as XRootD offers it.
+    #[must_use]
+    pub fn want_status_trailer(self) -> Self {
+        self.accept_trailers().field(TRANSFER_STATUS, "true")
+    }
+
+    /// The connection is not used again.
+    #[must_use]
+    pub fn close(self) -> Self {
+        self.field(crate::names::CONNECTION, "close")
+    }
+
+    /// The finished head with its empty line.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        let mut bytes = self.text.into_bytes();
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+}

@@ -1,0 +1,268 @@
+//! Builds response heads: the server's typed setters.
+
+use types::{ByteRange, Checksum};
+
+use crate::date::format_date;
+use crate::digest::{digest_value, repr_digest_value};
+use crate::head::Method;
+use crate::headers::{Headers, push_field};
+use crate::names::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DIGEST, ETAG, LAST_MODIFIED, LOCATION, REPR_DIGEST,
+    RETRY_AFTER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
+};
+use crate::range::{Multipart, content_range_value};
+use crate::status::reason_phrase;
+
+/// The interim answer that asks for the body (RFC 9110 §15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// The media types of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentType {
+    /// Bytes of a file.
+    Bytes,
+    /// Text for people.
+    Text,
+    /// A page.
+    Html,
+    /// JSON.
+    Json,
+    /// A WebDAV multistatus.
+    Xml,
+    /// Performance markers of a third-party copy.
+    PerfMarkers,
+}
+
+impl ContentType {
+    /// The value of the header.
+    #[must_use]
+    pub fn value(self) -> &'static str {
+        match self {
+            Self::Bytes => "application/octet-stream",
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Html => "text/html; charset=utf-8",
+            Self::Json => "application/json",
+            // In the spelling of the servers that clients were tried with.
+            Self::Xml => "text/xml; charset=\"utf-8\"",
+            Self::PerfMarkers => "text/perf-marker-stream",
+        }
+    }
+}
+
+/// Why a bearer token is asked for (RFC 6750 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BearerChallenge {
+    /// There was none.
+    Missing,
+    /// It is expired, malformed, or not from an issuer trusted here.
+    InvalidToken,
+    /// It is good, but does not cover this request.
+    InsufficientScope,
+}
+
+/// A response head in the making. Values cannot break out of their line: control characters become
+/// blanks.
+#[derive(Clone, Debug)]
+pub struct ResponseBuilder {
+    text: String,
+}
+
+impl ResponseBuilder {
+    /// Begins with the status line.
+    #[must_use]
+    pub fn new(status: u16) -> Self {
+        let mut text = String::with_capacity(384);
+        text.push_str(&format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status)));
+        Self { text }
+    }
+
+    fn field(mut self, name: &str, value: &str) -> Self {
+        push_field(&mut self.text, name, value);
+        self
+    }
+
+    /// Length of the body, in bytes (for HEAD: that GET would send).
+    #[must_use]
+    pub fn content_length(self, bytes: u64) -> Self {
+        self.field(CONTENT_LENGTH, &bytes.to_string())
+    }
+
+    /// The body comes in chunks (RFC 9112 §7.1).
+    #[must_use]
+    pub fn chunked(self) -> Self {
+        self.field(TRANSFER_ENCODING, "chunked")
+    }
+
+    /// The body's media type.
+    #[must_use]
+    pub fn content_type(self, kind: ContentType) -> Self {
+        self.field(CONTENT_TYPE, kind.value())
+    }
+
+    /// The body's media type, as text.
+    #[must_use]
+    pub fn content_type_text(self, value: &str) -> Self {
+        self.field(CONTENT_TYPE, value)
+    }
+
+    /// The body is several parts of a file (RFC 9110 §14.6).
+    #[must_use]
+    pub fn multipart(self, multipart: &Multipart) -> Self {
+        self.field(
+            CONTENT_TYPE,
+            &format!("multipart/byteranges; boundary={}", multipart.boundary()),
+        )
+    }
+
+    /// The entity tag, with its quotes (RFC 9110 §8.8.3).
+    #[must_use]
+    pub fn etag(self, tag: &str) -> Self {
+        self.field(ETAG, tag)
+    }
+
+    /// Time of the last change, in seconds since the epoch.
+    #[must_use]
+    pub fn last_modified(self, unix_s: i64) -> Self {
+        self.field(LAST_MODIFIED, &format_date(unix_s))
+    }
+
+    /// Ranges are served (RFC 9110 §14.3).
+    #[must_use]
+    pub fn accept_ranges(self) -> Self {
+        self.field("Accept-Ranges", "bytes")
+    }
+
+    /// Which part of a file of `size_bytes` the body is; the part is not empty.
+    #[must_use]
+    pub fn content_range(self, range: ByteRange, size_bytes: u64) -> Self {
+        self.field(CONTENT_RANGE, &content_range_value(range, size_bytes))
+    }
+
+    /// No asked-for range lies in the file of `size_bytes` (RFC 9110 §15.5.17).
+    #[must_use]
+    pub fn content_range_unsatisfied(self, size_bytes: u64) -> Self {
+        self.field(CONTENT_RANGE, &format!("bytes */{size_bytes}"))
+    }
+
+    /// The file's checksum in the older form (RFC 3230). Once per answer.
+    #[must_use]
+    pub fn digest(self, checksum: &Checksum) -> Self {
+        self.field(DIGEST, &digest_value(checksum))
+    }
+
+    /// The file's checksum in the newer form (RFC 9530). Once per answer.
+    #[must_use]
+    pub fn repr_digest(self, checksum: &Checksum) -> Self {
+        self.field(REPR_DIGEST, &repr_digest_value(checksum))
+    }
+
+    /// Where to go instead, or where the new thing is.
+    #[must_use]
+    pub fn location(self, url: &str) -> Self {
+        self.field(LOCATION, url)
+    }
+
+    /// The methods offered (RFC 9110 §10.2.1), without blanks, since XRootD's client does not trim.
+    /// davix takes a server for WebDAV when PROPFIND or MKCOL is among them.
+    #[must_use]
+    pub fn allow(self, methods: &[Method]) -> Self {
+        self.field("Allow", &methods.iter().map(Method::name).collect::<Vec<_>>().join(","))
+    }
+
+    /// WebDAV of class 1 is spoken (RFC 4918 §10.1).
+    #[must_use]
+    pub fn dav(self) -> Self {
+        self.field("DAV", "1")
+    }
+
+    /// A bearer token is needed (RFC 6750 §3). Quotes in the realm become apostrophes.
+    #[must_use]
+    pub fn www_authenticate(self, realm: &str, why: BearerChallenge) -> Self {
+        let realm = realm.replace(['"', '\\'], "'");
+        let error = match why {
+            BearerChallenge::Missing => "",
+            BearerChallenge::InvalidToken => ", error=\"invalid_token\"",
+            BearerChallenge::InsufficientScope => ", error=\"insufficient_scope\"",
+        };
+        self.field(WWW_AUTHENTICATE, &format!("Bearer realm=\"{realm}\"{error}"))
+    }
+
+    /// When to try again (RFC 9110 §10.2.3).
+    #[must_use]
+    pub fn retry_after(self, seconds: u64) -> Self {
+        self.field(RETRY_AFTER, &seconds.to_string())
+    }
+
+    /// Whether the connection stays open behind this answer; says nothing where that goes without
+    /// saying in HTTP/1.1.
+    #[must_use]
+    pub fn keep_alive(self, keep: bool) -> Self {
+        if keep { self } else { self.field(CONNECTION, "close") }
+    }
+
+    /// Says to an HTTP/1.0 client that the connection stays open.
+    #[must_use]
+    pub fn keep_alive_http10(self) -> Self {
+        self.field(CONNECTION, "keep-alive")
+    }
+
+    /// Announces the trailer with the outcome of a GET, as XRootD sends it.
+    #[must_use]
+    pub fn status_trailer(self) -> Self {
+        self.field(TRAILER, TRANSFER_STATUS)
+    }
+
+    /// Announces a Digest trailer.
+    #[must_use]
+    pub fn digest_trailer(self) -> Self {
+        self.field(TRAILER, DIGEST)
+    }
+
+    /// The server's name and version.
+    #[must_use]
+    pub fn server(self, name: &str) -> Self {
+        self.field("Server", name)
+    }
+
+    /// The time of this answer, in seconds since the epoch (RFC 9110 §6.6.1).
+    #[must_use]
+    pub fn date(self, unix_s: i64) -> Self {
+        self.field("Date", &format_date(unix_s))
+    }
+
+    /// The name under which this request is found in the log.
+    #[must_use]
+    pub fn request_id(self, id: &str) -> Self {
+        self.field("X-Request-Id", id)
+    }
+
+    /// Nothing on the way may keep this answer.
+    #[must_use]
+    pub fn no_store(self) -> Self {
+        self.field("Cache-Control", "no-store")
+    }
+
+    /// The finished head with its empty line.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        let mut bytes = self.text.into_bytes();
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+}
+
+/// The trailer that says how a GET ended: `200: OK`, or a status and a message.
+#[must_use]
+pub fn status_trailer(status: u16, message: &str) -> Headers {
+    let mut trailers = Headers::new();
+    trailers.append(TRANSFER_STATUS, &format!("{status}: {message}"));
+    trailers
+}
+
+/// The trailer with a checksum (RFC 3230).
+#[must_use]
+pub fn digest_trailer(checksum: &Checksum) -> Headers {
+    let mut trailers = Headers::new();
+    trailers.append(DIGEST, &digest_value(checksum));
+    trailers
+}

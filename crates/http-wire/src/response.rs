@@ -1,0 +1,157 @@
+//! What an answer says, header by header: the client's view of [`ResponseHead`]. Peers write many
+//! dialects, so these readers forgive; what cannot be read counts as absent.
+
+use types::{Checksum, ChecksumAlgorithm};
+
+use crate::date::parse_date;
+use crate::digest::{parse_content_md5, parse_digest, parse_repr_digest};
+use crate::head::{ResponseHead, plain_number};
+use crate::headers::Headers;
+use crate::names::{
+    CONTENT_DIGEST, CONTENT_LENGTH, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DIGEST, ETAG, LAST_MODIFIED, LOCATION,
+    REPR_DIGEST, RETRY_AFTER, TRANSFER_STATUS, WWW_AUTHENTICATE,
+};
+use crate::range::ContentRange;
+
+impl ResponseHead {
+    /// The announced length in bytes: of the body, or of what GET would send after HEAD.
+    #[must_use]
+    pub fn content_length(&self) -> Option<u64> {
+        self.headers.get(CONTENT_LENGTH).and_then(plain_number)
+    }
+
+    /// Which part of the file the body is.
+    #[must_use]
+    pub fn content_range(&self) -> Option<ContentRange> {
+        self.headers.get(CONTENT_RANGE).and_then(ContentRange::parse)
+    }
+
+    /// The entity tag with its quotes; a weak one begins with `W/`.
+    #[must_use]
+    pub fn etag(&self) -> Option<&str> {
+        self.headers.get(ETAG).filter(|tag| !tag.is_empty())
+    }
+
+    /// Time of the last change, in seconds since the epoch.
+    #[must_use]
+    pub fn last_modified(&self) -> Option<i64> {
+        self.headers.get(LAST_MODIFIED).and_then(parse_date)
+    }
+
+    /// The last change as it was written, to be sent back as a validator.
+    #[must_use]
+    pub fn last_modified_text(&self) -> Option<&str> {
+        self.headers.get(LAST_MODIFIED)
+    }
+
+    /// Whether ranges are offered (RFC 9110 §14.3); `None` when nothing is said.
+    #[must_use]
+    pub fn accepts_ranges(&self) -> Option<bool> {
+        self.headers
+            .get("Accept-Ranges")
+            .map(|value| value.eq_ignore_ascii_case("bytes"))
+    }
+
+    /// The checksums of the whole file, each algorithm once: of Repr-Digest, Digest, then (unless the
+    /// body is a part of the file) Content-Digest and Content-MD5, then OC-Checksum.
+    #[must_use]
+    pub fn digests(&self) -> Vec<Checksum> {
+        digests_of(
+            &self.headers,
+            self.status == 206 || self.headers.contains(CONTENT_RANGE),
+        )
+    }
+
+    /// The file's checksum of one algorithm.
+    #[must_use]
+    pub fn digest(&self, algorithm: ChecksumAlgorithm) -> Option<Checksum> {
+        self.digests()
+            .into_iter()
+            .find(|checksum| checksum.algorithm() == algorithm)
+    }
+
+    /// Where to go instead.
+    #[must_use]
+    pub fn location(&self) -> Option<&str> {
+        self.headers.get(LOCATION).filter(|url| !url.is_empty())
+    }
+
+    /// The methods offered, as they are written.
+    pub fn allow(&self) -> impl Iterator<Item = &str> {
+        self.headers.elements("Allow")
+    }
+
+    /// The media type with its parameters.
+    #[must_use]
+    pub fn content_type(&self) -> Option<&str> {
+        self.headers.get(CONTENT_TYPE)
+    }
+
+    /// The boundary, when the body is several parts of a file (RFC 9110 §14.6).
+    #[must_use]
+    pub fn multipart_boundary(&self) -> Option<&str> {
+        let mut parts = self.headers.get(CONTENT_TYPE)?.split(';').map(str::trim);
+        parts
+            .next()
+            .filter(|kind| kind.eq_ignore_ascii_case("multipart/byteranges"))?;
+        let (_, value) = parts
+            .filter_map(|part| part.split_once('='))
+            .find(|(key, _)| key.eq_ignore_ascii_case("boundary"))?;
+        let boundary = value.trim_matches('"');
+        (1..=70).contains(&boundary.len()).then_some(boundary)
+    }
+
+    /// Seconds to wait; the form with a date counts as absent.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u64> {
+        self.headers.get(RETRY_AFTER).and_then(plain_number)
+    }
+
+    /// How the server wants to be authenticated to, as it says it.
+    #[must_use]
+    pub fn www_authenticate(&self) -> Option<&str> {
+        self.headers.get(WWW_AUTHENTICATE)
+    }
+}
+
+/// The checksums in trailer fields.
+#[must_use]
+pub fn trailer_digests(trailers: &Headers) -> Vec<Checksum> {
+    digests_of(trailers, false)
+}
+
+/// The outcome of a GET in its trailer, as XRootD sends it: status and message. `None` when there is
+/// none.
+#[must_use]
+pub fn transfer_status(trailers: &Headers) -> Option<(u16, &str)> {
+    let (status, message) = trailers.get(TRANSFER_STATUS)?.split_once(':')?;
+    Some((status.trim().parse().ok()?, message.trim()))
+}
+
+fn digests_of(headers: &Headers, partial: bool) -> Vec<Checksum> {
+    let mut found: Vec<Checksum> = Vec::new();
+    let mut keep = |checksum: Checksum| {
+        if !found.iter().any(|known| known.algorithm() == checksum.algorithm()) {
+            found.push(checksum);
+        }
+    };
+    headers
+        .all(REPR_DIGEST)
+        .flat_map(parse_repr_digest)
+        .flatten()
+        .for_each(&mut keep);
+    headers.all(DIGEST).flat_map(parse_digest).flatten().for_each(&mut keep);
+    if !partial {
+        headers
+            .all(CONTENT_DIGEST)
+            .flat_map(parse_repr_digest)
+            .flatten()
+            .for_each(&mut keep);
+        headers.all(CONTENT_MD5).flat_map(parse_content_md5).for_each(&mut keep);
+    }
+    headers
+        .elements("OC-Checksum")
+        .filter_map(Checksum::from_pair)
+        .for_each(&mut keep);
+    found
+}
