@@ -12,6 +12,7 @@
 //!    the corpus together with the correction, so that it is tried for ever.
 #![forbid(unsafe_code)]
 
+mod credentials;
 mod http_wire;
 pub mod mutate;
 mod paths;
@@ -29,6 +30,16 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "caveat",
+        run: credentials::caveat,
+        words: credentials::CAVEAT_WORDS,
+    },
+    Target {
+        name: "duration",
+        run: credentials::duration,
+        words: credentials::DURATION_WORDS,
+    },
     Target {
         name: "http-body-chunked",
         run: http_wire::body_chunked,
@@ -48,6 +59,16 @@ pub const TARGETS: &[Target] = &[
         name: "location",
         run: paths::location,
         words: paths::LOCATION_WORDS,
+    },
+    Target {
+        name: "macaroon",
+        run: credentials::macaroon,
+        words: credentials::MACAROON_WORDS,
+    },
+    Target {
+        name: "macaroon-request",
+        run: credentials::macaroon_request,
+        words: credentials::REQUEST_WORDS,
     },
     Target {
         name: "url-path",
