@@ -1,0 +1,252 @@
+//! Pooled buffers and batches of payload.
+//!
+//! Two sizes: large ones for payload (sixteen TLS records, about 256 KiB, which stays in the
+//! processor's cache) and small ones for heads (one TLS record). A connection that waits holds
+//! neither.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use types::limits::BUFFERS_KEPT_MAX;
+
+/// Most bytes that one TLS record takes on the wire (RFC 8446 §5.2: header, 2^14 and 256 more).
+pub const RECORD_WIRE_BYTES_MAX: usize = 5 + 16 * 1024 + 256;
+/// Size of a small buffer: one record, rounded up to pages.
+pub const SMALL_BYTES: usize = 20 * 1024;
+/// Size of a large buffer: sixteen full records with their headers and tags, rounded up to pages.
+pub const LARGE_BYTES: usize = 65 * 4096;
+
+static SMALL: Shelf = Shelf::new(SMALL_BYTES);
+static LARGE: Shelf = Shelf::new(LARGE_BYTES);
+
+/// Buffers of one size that wait to be used again.
+struct Shelf {
+    size_bytes: usize,
+    kept: Mutex<Vec<Box<[u8]>>>,
+}
+
+impl Shelf {
+    const fn new(size_bytes: usize) -> Self {
+        Self {
+            size_bytes,
+            kept: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn take(&'static self) -> Buffer {
+        let kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .pop();
+        let bytes = kept.unwrap_or_else(|| vec![0; self.size_bytes].into_boxed_slice());
+        Buffer { bytes, shelf: self }
+    }
+
+    fn put_back(&self, bytes: Box<[u8]>) {
+        let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if kept.len() < BUFFERS_KEPT_MAX {
+            kept.push(bytes);
+        }
+    }
+}
+
+/// A buffer from the pool; it goes back there when dropped.
+pub struct Buffer {
+    bytes: Box<[u8]>,
+    shelf: &'static Shelf,
+}
+
+impl Buffer {
+    /// A buffer for payload.
+    #[must_use]
+    pub fn large() -> Self {
+        LARGE.take()
+    }
+
+    /// A buffer for heads and small bodies.
+    #[must_use]
+    pub fn small() -> Self {
+        SMALL.take()
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.shelf.put_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Buffer({} bytes)", self.bytes.len())
+    }
+}
+
+/// Payload in the order in which it arrived: a buffer and the pieces of it that count.
+#[derive(Debug)]
+pub struct Batch {
+    buffer: Buffer,
+    pieces: VecDeque<Range<usize>>,
+    length: usize,
+}
+
+impl Batch {
+    /// A batch over `buffer`; pieces must lie within it and are kept in this order.
+    #[must_use]
+    pub fn new(buffer: Buffer, pieces: impl IntoIterator<Item = Range<usize>>) -> Self {
+        let pieces: VecDeque<_> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        debug_assert!(pieces.iter().all(|piece| piece.end <= buffer.len()));
+        let length = pieces.iter().map(ExactSizeIterator::len).sum();
+        Self { buffer, pieces, length }
+    }
+
+    /// Payload bytes in the batch.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there is no payload.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The pieces of payload in order.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|piece| &self.buffer[piece.clone()])
+    }
+
+    /// The pieces as the operating system wants them for a vectored write.
+    #[must_use]
+    pub fn io_slices(&self) -> Vec<IoSlice<'_>> {
+        self.slices().map(IoSlice::new).collect()
+    }
+
+    /// The first piece; `None` when the batch is used up.
+    #[must_use]
+    pub fn front(&self) -> Option<&[u8]> {
+        self.pieces.front().map(|piece| &self.buffer[piece.clone()])
+    }
+
+    /// Drops the first `count` bytes (at most all).
+    pub fn advance(&mut self, mut count: usize) {
+        while count > 0 {
+            let Some(piece) = self.pieces.front_mut() else { return };
+            let step = count.min(piece.len());
+            piece.start += step;
+            count -= step;
+            self.length -= step;
+            if piece.start >= piece.end {
+                self.pieces.pop_front();
+            }
+        }
+    }
+
+    /// Keeps the first `count` bytes.
+    pub fn truncate(&mut self, count: usize) {
+        while self.length > count {
+            let Some(piece) = self.pieces.back_mut() else { return };
+            let excess = (self.length - count).min(piece.len());
+            piece.end -= excess;
+            self.length -= excess;
+            if piece.start >= piece.end {
+                self.pieces.pop_back();
+            }
+        }
+    }
+
+    /// The payload beyond the first `count` bytes, copied out.
+    #[must_use]
+    pub fn tail(&self, count: usize) -> Vec<u8> {
+        let mut skip = count;
+        let mut tail = Vec::with_capacity(self.length.saturating_sub(count));
+        for slice in self.slices() {
+            let cut = skip.min(slice.len());
+            tail.extend_from_slice(&slice[cut..]);
+            skip -= cut;
+        }
+        tail
+    }
+
+    /// Replaces the pieces by parts of them: `keep` is called with each piece and names, relative
+    /// to it, the ranges that remain. This is how body framing is cut out without copying.
+    ///
+    /// # Errors
+    /// Whatever `keep` returns; the batch is then useless.
+    pub fn refine<E>(&mut self, mut keep: impl FnMut(&[u8], &mut Vec<Range<usize>>) -> Result<(), E>) -> Result<(), E> {
+        let mut refined = VecDeque::with_capacity(self.pieces.len());
+        let mut parts = Vec::new();
+        for piece in &self.pieces {
+            parts.clear();
+            keep(&self.buffer[piece.clone()], &mut parts)?;
+            refined.extend(
+                parts
+                    .iter()
+                    .filter(|part| !part.is_empty())
+                    .map(|part| piece.start + part.start..piece.start + part.end),
+            );
+        }
+        self.length = refined.iter().map(ExactSizeIterator::len).sum();
+        self.pieces = refined;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Batch {
+        let mut buffer = Buffer::small();
+        for (index, byte) in buffer.iter_mut().enumerate() {
+            *byte = index as u8;
+        }
+        Batch::new(buffer, [0..3, 10..10, 20..25])
+    }
+
+    fn bytes(batch: &Batch) -> Vec<u8> {
+        batch.slices().flatten().copied().collect()
+    }
+
+    #[test]
+    fn cutting_from_both_ends_keeps_the_middle() {
+        let mut batch = batch();
+        assert_eq!(batch.len(), 8);
+        assert_eq!(batch.tail(2), [2, 20, 21, 22, 23, 24]);
+        batch.advance(4);
+        batch.truncate(2);
+        assert_eq!(bytes(&batch), [21, 22]);
+        batch.advance(9);
+        assert!(batch.is_empty() && batch.front().is_none());
+    }
+
+    #[test]
+    fn refining_keeps_the_named_parts_in_order() {
+        let mut batch = batch();
+        batch
+            .refine(|piece, keep| {
+                keep.push(0..1);
+                keep.push(piece.len() - 1..piece.len());
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+        assert_eq!(bytes(&batch), [0, 2, 20, 24]);
+    }
+}

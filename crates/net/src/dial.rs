@@ -1,0 +1,158 @@
+//! Connecting to others: resolve, check each address, and try them in parallel with head starts
+//! (RFC 8305), so that a broken address family costs a quarter of a second and not a minute.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use types::limits::{DIAL_ADDRESSES_MAX, DIAL_ATTEMPT_DELAY};
+use types::{Error, ErrorCode, Phase, Side};
+
+use crate::address::AddressPolicy;
+
+/// Connects to `host` (a name or an address, IPv6 with or without brackets).
+///
+/// # Errors
+/// `peer_unresolved`, `peer_address_refused` when the policy allows none of the addresses,
+/// `peer_unreachable` with the last system error, `peer_connect_timeout`.
+pub async fn dial(
+    host: &str,
+    port: u16,
+    policy: AddressPolicy,
+    timeout: Duration,
+    side: Side,
+) -> Result<TcpStream, Error> {
+    let attempt = async {
+        let addresses = resolve(host, port, side).await?;
+        let allowed: Vec<_> = addresses
+            .iter()
+            .copied()
+            .filter(|address| policy.allows(address.ip()))
+            .collect();
+        if allowed.is_empty() {
+            let seen = addresses
+                .first()
+                .map_or_else(String::new, |address| address.ip().to_string());
+            return Err(Error::new(ErrorCode::PeerAddressRefused, side, Phase::Connect)
+                .with_detail(format!("{host} is {seen}")));
+        }
+        race(interleave(allowed), side).await
+    };
+    match tokio::time::timeout(timeout, attempt).await {
+        Ok(result) => result.map_err(|error| error.with_subject(format!("{host}:{port}"))),
+        Err(_) => {
+            Err(Error::new(ErrorCode::PeerConnectTimeout, side, Phase::Connect).with_subject(format!("{host}:{port}")))
+        }
+    }
+}
+
+async fn resolve(host: &str, port: u16, side: Side) -> Result<Vec<SocketAddr>, Error> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    match tokio::net::lookup_host((bare, port)).await {
+        Ok(addresses) => Ok(addresses.take(DIAL_ADDRESSES_MAX).collect()),
+        Err(cause) => Err(Error::new(ErrorCode::PeerUnresolved, side, Phase::Connect).with_private(cause)),
+    }
+}
+
+/// Alternates the address families, the one that the resolver put first leading (RFC 8305 §4).
+fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let leads_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (leading, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == leads_v6);
+    let mut mixed = Vec::with_capacity(leading.len() + other.len());
+    let (mut leading, mut other) = (leading.into_iter(), other.into_iter());
+    loop {
+        match (leading.next(), other.next()) {
+            (None, None) => return mixed,
+            (first, second) => mixed.extend(first.into_iter().chain(second)),
+        }
+    }
+}
+
+/// Each address gets a head start over the next; the first connection wins and the rest are dropped.
+async fn race(addresses: Vec<SocketAddr>, side: Side) -> Result<TcpStream, Error> {
+    let mut attempts = JoinSet::new();
+    let mut waiting = addresses.into_iter();
+    let mut last: Option<std::io::Error> = None;
+    loop {
+        if let Some(address) = waiting.next() {
+            attempts.spawn(TcpStream::connect(address));
+        } else if attempts.is_empty() {
+            let error = Error::new(ErrorCode::PeerUnreachable, side, Phase::Connect);
+            return Err(match last {
+                Some(cause) => error.with_detail(plain_words(&cause)),
+                None => error,
+            });
+        }
+        let head_start = if waiting.len() > 0 {
+            DIAL_ATTEMPT_DELAY
+        } else {
+            Duration::MAX
+        };
+        // The next address is started when the head start is over or an attempt has failed.
+        let settled = tokio::time::timeout(head_start.min(Duration::from_secs(3600)), attempts.join_next()).await;
+        match settled {
+            Ok(Some(Ok(Ok(stream)))) => return tune(stream, side),
+            Ok(Some(Ok(Err(cause)))) => last = Some(cause),
+            Ok(Some(Err(_)) | None) | Err(_) => {}
+        }
+    }
+}
+
+/// The phrase that the system uses, without its number.
+fn plain_words(cause: &std::io::Error) -> String {
+    let text = cause.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn tune(stream: TcpStream, side: Side) -> Result<TcpStream, Error> {
+    // Payload is written in large batches, so waiting to fill segments only delays heads.
+    stream
+        .set_nodelay(true)
+        .map_err(|cause| Error::new(ErrorCode::PeerUnreachable, side, Phase::Connect).with_private(cause))?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_families_alternate() {
+        let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let (a, b, c, d) = (parse("[::1]:1"), parse("[::2]:1"), parse("1.1.1.1:1"), parse("[::3]:1"));
+        assert_eq!(interleave(vec![a, b, c, d]), vec![a, c, b, d]);
+    }
+
+    #[tokio::test]
+    async fn a_refused_port_and_a_refused_address_are_told_apart() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let timeout = Duration::from_secs(5);
+        assert!(
+            dial("127.0.0.1", port, AddressPolicy::ANY, timeout, Side::Source)
+                .await
+                .is_ok()
+        );
+        let strict = AddressPolicy {
+            local: false,
+            private: true,
+        };
+        let refused = dial("localhost", port, strict, timeout, Side::Source)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::PeerAddressRefused);
+        drop(listener);
+        let closed = dial("127.0.0.1", port, AddressPolicy::ANY, timeout, Side::Source)
+            .await
+            .unwrap_err();
+        assert_eq!(closed.code(), ErrorCode::PeerUnreachable);
+        assert!(closed.public().contains("refused"), "{closed}");
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading: from the socket into a pooled buffer, records opened where they lie.
+
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+use types::{Error, Phase};
+
+use super::{End, Stream};
+use crate::buffer::{Batch, Buffer, LARGE_BYTES};
+use crate::record::{ContentType, record_length};
+
+/// Received bytes that are not handed out yet.
+pub(super) struct Carry {
+    pub(super) buffer: Buffer,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// Which buffers to read into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Appetite {
+    /// Heads and small bodies.
+    Small,
+    /// Payload.
+    Large,
+}
+
+impl Appetite {
+    fn buffer(self) -> Buffer {
+        match self {
+            Self::Small => Buffer::small(),
+            Self::Large => Buffer::large(),
+        }
+    }
+}
+
+impl Stream {
+    /// Waits until there is something to read, holding no buffer meanwhile.
+    ///
+    /// # Errors
+    /// A stall after `limit`.
+    pub async fn wait_for_input(&self, limit: Duration) -> Result<(), Error> {
+        if self.carry.is_some() || self.end_seen != End::Open {
+            return Ok(());
+        }
+        self.wait_readable(limit).await
+    }
+
+    /// The next plaintext; `None` at the end of the connection.
+    ///
+    /// # Errors
+    /// Connection lost, stall, or a TLS record that cannot be opened.
+    pub(crate) async fn read(&mut self, appetite: Appetite) -> Result<Option<Batch>, Error> {
+        // A socket that always has data would otherwise never let another task run.
+        tokio::task::coop::consume_budget().await;
+        loop {
+            if let Some(batch) = self.take_opened(appetite)? {
+                return Ok(Some(batch));
+            }
+            self.answer_session().await?;
+            if self.end_seen != End::Open {
+                return Ok(None);
+            }
+            match self.fill(appetite) {
+                Ok(0) => self.note_end(),
+                Ok(_) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    self.release_empty();
+                    self.wait_readable(self.waits.stall).await?;
+                }
+                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
+            }
+        }
+    }
+
+    /// Plaintext that has already arrived, without waiting; `None` when there is none.
+    ///
+    /// # Errors
+    /// As reading; the end of the connection is an error here, since an answer is still owed.
+    pub(crate) fn read_available(&mut self) -> Result<Option<Batch>, Error> {
+        loop {
+            if let Some(batch) = self.take_opened(Appetite::Small)? {
+                return Ok(Some(batch));
+            }
+            match self.fill(Appetite::Small) {
+                Ok(0) => return Err(self.role.closed(Phase::Transfer)),
+                Ok(_) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    self.release_empty();
+                    return Ok(None);
+                }
+                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
+            }
+        }
+    }
+
+    fn note_end(&mut self) {
+        self.carry = None;
+        // In clear text there is no better farewell than the end itself.
+        self.end_seen = if self.tls.is_some() { End::Torn } else { End::Clean };
+    }
+
+    /// One non-blocking read behind what is there already.
+    pub(super) fn fill(&mut self, appetite: Appetite) -> io::Result<usize> {
+        let carry = self.carry.get_or_insert_with(|| Carry {
+            buffer: appetite.buffer(),
+            start: 0,
+            end: 0,
+        });
+        if carry.end == carry.buffer.len() {
+            carry.buffer.copy_within(carry.start..carry.end, 0);
+            carry.end -= carry.start;
+            carry.start = 0;
+        }
+        let count = self.tcp.try_read(&mut carry.buffer[carry.end..])?;
+        carry.end += count;
+        Ok(count)
+    }
+
+    /// A connection that waits keeps no buffer unless a part of a record lies in it.
+    fn release_empty(&mut self) {
+        if self.carry.as_ref().is_some_and(|carry| carry.start == carry.end) {
+            self.carry = None;
+        }
+    }
+
+    /// What can be handed out of the received bytes.
+    fn take_opened(&mut self, appetite: Appetite) -> Result<Option<Batch>, Error> {
+        if self.tls.is_none() {
+            let Some(carry) = self.carry.take() else {
+                return Ok(None);
+            };
+            let batch = Batch::new(carry.buffer, [carry.start..carry.end]);
+            return Ok((!batch.is_empty()).then_some(batch));
+        }
+        let Some(mut carry) = self.carry.take() else {
+            return Ok(None);
+        };
+        let pieces = self.open_records(&mut carry)?;
+        if pieces.is_empty() {
+            self.carry = (carry.start < carry.end).then_some(carry);
+            return Ok(None);
+        }
+        if carry.start < carry.end {
+            let rest = carry.start..carry.end;
+            let mut buffer = appetite.buffer();
+            if rest.len() > buffer.len() {
+                buffer = Buffer::large();
+            }
+            debug_assert!(rest.len() <= LARGE_BYTES);
+            buffer[..rest.len()].copy_from_slice(&carry.buffer[rest.clone()]);
+            self.carry = Some(Carry {
+                buffer,
+                start: 0,
+                end: rest.len(),
+            });
+        }
+        Ok(Some(Batch::new(carry.buffer, pieces)))
+    }
+
+    /// Opens all whole records of `carry` in place; returns where payload lies.
+    fn open_records(&mut self, carry: &mut Carry) -> Result<Vec<Range<usize>>, Error> {
+        let mut pieces = Vec::with_capacity(17);
+        let Some(tls) = &mut self.tls else { return Ok(pieces) };
+        while self.end_seen == End::Open {
+            let fault = |cause| self.role.tls(cause);
+            let whole = record_length(&carry.buffer[carry.start..carry.end]).map_err(fault)?;
+            let Some(length) = whole.filter(|length| carry.start + length <= carry.end) else {
+                break;
+            };
+            let record = carry.start..carry.start + length;
+            let (content, payload) = tls
+                .session
+                .opener
+                .open(&mut carry.buffer[record.clone()])
+                .map_err(fault)?;
+            let payload = record.start + payload.start..record.start + payload.end;
+            carry.start = record.end;
+            match content {
+                ContentType::ApplicationData if !payload.is_empty() => pieces.push(payload),
+                ContentType::ApplicationData | ContentType::ChangeCipherSpec => {}
+                ContentType::Alert => self.end_seen = tls.alert(&carry.buffer[payload], self.role)?,
+                ContentType::Handshake => tls.handshake_message(&carry.buffer[payload], self.role)?,
+            }
+        }
+        Ok(pieces)
+    }
+}

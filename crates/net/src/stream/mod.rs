@@ -1,0 +1,225 @@
+//! One TCP connection, in clear text or TLS, driven without an adapter between socket and records.
+
+mod incoming;
+mod outgoing;
+mod session;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use types::limits::{STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use types::{Error, Phase};
+
+use crate::failure::Role;
+pub(crate) use incoming::Appetite;
+use incoming::Carry;
+pub use outgoing::Outgoing;
+use session::TlsState;
+
+/// How long a connection may keep us waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// For a TLS handshake, all of it.
+    pub handshake: Duration,
+    /// For the next byte in either direction once data flows.
+    pub stall: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            handshake: TLS_HANDSHAKE_TIMEOUT,
+            stall: STALL_TIMEOUT,
+        }
+    }
+}
+
+/// A connection. Reading yields [`Batch`](crate::Batch)es of plaintext; writing goes through
+/// [`Outgoing`] for payload and [`Stream::queue`] for heads.
+///
+/// All waits end after the stall time with an error that blames the other end.
+pub struct Stream {
+    tcp: TcpStream,
+    role: Role,
+    tls: Option<Box<TlsState>>,
+    /// Received and not yet handed out: ciphertext, with its place in the buffer.
+    carry: Option<Carry>,
+    /// Small plaintext that goes out in front of what is sent next.
+    queued: Vec<u8>,
+    end_seen: End,
+    waits: Waits,
+}
+
+/// How far the other end has closed its direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    /// The TCP stream ended without TLS saying so: what came last may be missing.
+    Torn,
+    /// Ended as it should.
+    Clean,
+}
+
+impl Stream {
+    /// A connection in clear text.
+    #[must_use]
+    pub fn clear(tcp: TcpStream, role: Role, waits: Waits) -> Self {
+        Self {
+            tcp,
+            role,
+            tls: None,
+            carry: None,
+            queued: Vec::new(),
+            end_seen: End::Open,
+            waits,
+        }
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// What the other end is to us.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The other end's address.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.tcp.peer_addr().ok()
+    }
+
+    /// Our own address on this connection.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.tcp.local_addr().ok()
+    }
+
+    /// Negotiated protocol, for the log: `TLSv1.3`, `TLSv1.2` or `clear`.
+    #[must_use]
+    pub fn security(&self) -> &'static str {
+        self.tls.as_ref().map_or("clear", |tls| tls.version_name())
+    }
+
+    /// Changes how long the connection may keep us waiting.
+    pub fn set_stall(&mut self, stall: Duration) {
+        self.waits.stall = stall;
+    }
+
+    /// Whether the other end finished its direction properly. A body that is framed by the end of
+    /// the connection is whole only then (RFC 9112 §9.8).
+    #[must_use]
+    pub fn ended_cleanly(&self) -> bool {
+        self.end_seen == End::Clean
+    }
+
+    /// Waits until the other end closes or resets the connection, without reading from it.
+    ///
+    /// Data that arrives meanwhile (a pipelined request) stays where it is.
+    pub async fn peer_closed(&self) {
+        const LOOK_AGAIN: Duration = Duration::from_millis(100);
+        loop {
+            match self.tcp.ready(tokio::io::Interest::READABLE).await {
+                Ok(ready) if ready.is_read_closed() || ready.is_error() => return,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+            if session::is_hung_up(&self.tcp) {
+                return;
+            }
+            // Readable but open: something was pipelined. Readiness will not change until it is
+            // read, so the state of the connection is looked at now and then.
+            let empty = self
+                .tcp
+                .try_io(tokio::io::Interest::READABLE, || session::peek_one(&self.tcp));
+            if matches!(empty, Ok(0)) {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Ends our direction: what is queued, then the TLS farewell, then the TCP one.
+    ///
+    /// # Errors
+    /// When the rest cannot be sent.
+    pub async fn close(mut self) -> Result<(), Error> {
+        let sent = self.flush().await;
+        if let Some(tls) = &mut self.tls {
+            let farewell = tls.farewell();
+            self.write_all(&farewell).await?;
+        }
+        let _ = rustix::net::shutdown(&self.tcp, rustix::net::Shutdown::Write);
+        sent
+    }
+
+    /// As [`Stream::close`], then reads and drops what still comes, up to `limit_bytes` or a
+    /// second of silence, so that a final answer is not lost to a reset (RFC 9112 §9.6).
+    pub async fn close_lingering(mut self, limit_bytes: usize) {
+        let quiet = Duration::from_secs(1);
+        if self.flush().await.is_err() {
+            return;
+        }
+        if let Some(tls) = &mut self.tls {
+            let farewell = tls.farewell();
+            if self.write_all(&farewell).await.is_err() {
+                return;
+            }
+        }
+        let _ = rustix::net::shutdown(&self.tcp, rustix::net::Shutdown::Write);
+        self.carry = None;
+        let mut scratch = crate::Buffer::small();
+        let mut seen = 0;
+        while seen < limit_bytes {
+            match tokio::time::timeout(quiet, self.read_raw(&mut scratch)).await {
+                Ok(Ok(count)) if count > 0 => seen += count,
+                _ => return,
+            }
+        }
+    }
+
+    async fn read_raw(&self, into: &mut [u8]) -> Result<usize, Error> {
+        loop {
+            match self.tcp.try_read(into) {
+                Ok(count) => return Ok(count),
+                Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.wait_readable(self.waits.stall).await?
+                }
+                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
+            }
+        }
+    }
+
+    async fn wait_readable(&self, limit: Duration) -> Result<(), Error> {
+        match tokio::time::timeout(limit, self.tcp.readable()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(cause)) => Err(self.role.broken(Phase::Transfer, &cause)),
+            Err(_) => Err(self.role.stalled(Phase::Transfer)),
+        }
+    }
+
+    async fn wait_writable(&self) -> Result<(), Error> {
+        match tokio::time::timeout(self.waits.stall, self.tcp.writable()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(cause)) => Err(self.role.broken(Phase::Transfer, &cause)),
+            Err(_) => Err(self.role.stalled(Phase::Transfer)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "Stream({:?}, {}, {:?})",
+            self.peer_address(),
+            self.security(),
+            self.end_seen
+        )
+    }
+}

@@ -1,0 +1,230 @@
+//! Writing: payload is read or copied into the slots of records, sealed there, and sent with one
+//! call together with the head in front of it.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+
+use tokio::io::Interest;
+use types::limits::TLS_RECORD_BYTES;
+use types::{Error, Phase};
+
+use super::Stream;
+use crate::buffer::{Batch, Buffer};
+use crate::record::{ContentType, Sealer};
+
+/// Room for payload on its way out. Fill the slots in order, then hand it to [`Stream::send`].
+pub struct Outgoing {
+    buffer: Buffer,
+    /// Bytes at the front that are ready to go: the queued head.
+    ready: usize,
+    frame: Frame,
+}
+
+/// How payload is laid out in the buffer.
+#[derive(Clone, Copy)]
+enum Frame {
+    /// One slot up to the end.
+    Clear,
+    /// A slot in each record.
+    Records { prefix_bytes: usize, stride_bytes: usize },
+}
+
+impl Outgoing {
+    /// Payload bytes that fit.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        let room = self.buffer.len() - self.ready;
+        match self.frame {
+            Frame::Clear => room,
+            Frame::Records { stride_bytes, .. } => room / stride_bytes * TLS_RECORD_BYTES,
+        }
+    }
+
+    /// Slots for the first `want` bytes of payload (at most the capacity), for a vectored read.
+    pub fn slots(&mut self, want: usize) -> Vec<IoSliceMut<'_>> {
+        let mut left = want.min(self.capacity());
+        let room = &mut self.buffer[self.ready..];
+        let mut slots = Vec::with_capacity(17);
+        match self.frame {
+            Frame::Clear => slots.push(IoSliceMut::new(&mut room[..left])),
+            Frame::Records {
+                prefix_bytes,
+                stride_bytes,
+            } => {
+                for record in room.chunks_mut(stride_bytes) {
+                    let take = left.min(TLS_RECORD_BYTES);
+                    if take == 0 {
+                        break;
+                    }
+                    left -= take;
+                    slots.push(IoSliceMut::new(&mut record[prefix_bytes..prefix_bytes + take]));
+                }
+            }
+        }
+        slots
+    }
+
+    /// Copies as much of `batch` in as fits and takes it off there. Returns how much.
+    pub fn fill_from(&mut self, batch: &mut Batch) -> usize {
+        let want = batch.len().min(self.capacity());
+        for mut slot in self.slots(want) {
+            let mut at = 0;
+            while at < slot.len() {
+                let Some(piece) = batch.front() else { break };
+                let step = piece.len().min(slot.len() - at);
+                slot[at..at + step].copy_from_slice(&piece[..step]);
+                at += step;
+                batch.advance(step);
+            }
+        }
+        want
+    }
+
+    /// Seals the first `filled` bytes of payload; returns how many bytes of the buffer are to be sent.
+    fn seal(&mut self, filled: usize, sealer: Option<&mut Sealer>) -> Result<usize, crate::record::RecordFault> {
+        let Some(sealer) = sealer else {
+            return Ok(self.ready + filled);
+        };
+        let (mut at, mut left) = (self.ready, filled);
+        while left > 0 {
+            let take = left.min(TLS_RECORD_BYTES);
+            let record = at..at + sealer.record_bytes(take);
+            sealer.seal(&mut self.buffer[record.clone()], ContentType::ApplicationData)?;
+            at = record.end;
+            left -= take;
+        }
+        Ok(at)
+    }
+}
+
+impl Stream {
+    /// Puts small plaintext in front of what is sent next; [`Stream::flush`] sends it by itself.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        self.queued.extend_from_slice(bytes);
+    }
+
+    /// Room for payload, with what is queued already sealed in front of it.
+    ///
+    /// # Errors
+    /// When the session's keys are worn out and cannot be changed.
+    pub async fn outgoing(&mut self) -> Result<Outgoing, Error> {
+        const QUEUED_BYTES_MAX: usize = TLS_RECORD_BYTES;
+        if self.queued.len() > QUEUED_BYTES_MAX {
+            self.flush().await?;
+        }
+        let mut buffer = Buffer::large();
+        let mut ready = 0;
+        let wrap = self.take_queued()?;
+        buffer[..wrap.len()].copy_from_slice(&wrap);
+        ready += wrap.len();
+        let frame = match &self.tls {
+            None => Frame::Clear,
+            Some(tls) => Frame::Records {
+                prefix_bytes: tls.session.sealer.prefix_bytes(),
+                stride_bytes: tls.session.sealer.stride_bytes(),
+            },
+        };
+        Ok(Outgoing { buffer, ready, frame })
+    }
+
+    /// Sends the first `filled` bytes of payload, and what was queued before them.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<(), Error> {
+        tokio::task::coop::consume_budget().await;
+        let role = self.role;
+        let sealer = self.tls.as_mut().map(|tls| &mut tls.session.sealer);
+        let length = outgoing.seal(filled, sealer).map_err(|cause| role.tls(cause))?;
+        self.write_all(&outgoing.buffer[..length]).await
+    }
+
+    /// Sends what is queued.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn flush(&mut self) -> Result<(), Error> {
+        let wrapped = self.take_queued()?;
+        self.write_all(&wrapped).await
+    }
+
+    /// What is queued, sealed where the connection is encrypted, with fresh keys where they are worn.
+    fn take_queued(&mut self) -> Result<Vec<u8>, Error> {
+        let plain = std::mem::take(&mut self.queued);
+        let role = self.role;
+        let Some(tls) = &mut self.tls else { return Ok(plain) };
+        let mut wrapped = tls.renew_keys(role)?;
+        for piece in plain.chunks(TLS_RECORD_BYTES) {
+            tls.session
+                .sealer
+                .seal_copy(piece, ContentType::ApplicationData, &mut wrapped)
+                .map_err(|cause| role.tls(cause))?;
+        }
+        Ok(wrapped)
+    }
+
+    /// Sends a piece of a file without copying it through us. In clear text only.
+    ///
+    /// Returns how much was sent, `None` when the socket takes nothing right now (then
+    /// [`Stream::writable`] waits). 0 means that the file has ended. The call may wait for the disk.
+    ///
+    /// # Errors
+    /// Connection lost, or the file cannot be read.
+    pub fn send_file(&self, file: &File, offset: u64, count: usize) -> Result<Option<usize>, Error> {
+        debug_assert!(self.tls.is_none() && self.queued.is_empty());
+        let mut position = offset;
+        let sent = self.tcp.try_io(Interest::WRITABLE, || {
+            rustix::fs::sendfile(&self.tcp, file, Some(&mut position), count).map_err(io::Error::from)
+        });
+        match sent {
+            Ok(sent) => Ok(Some(sent)),
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(cause) => Err(self.role.broken(Phase::Transfer, &cause)),
+        }
+    }
+
+    /// Waits until the socket takes more.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn writable(&self) -> Result<(), Error> {
+        self.wait_writable().await
+    }
+
+    /// Sends what is queued and tells the system that more follows at once, so that a head and the
+    /// file behind it share a segment.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn flush_with_more(&mut self) -> Result<(), Error> {
+        let plain = self.take_queued()?;
+        let mut rest = plain.as_slice();
+        while !rest.is_empty() {
+            let sent = self.tcp.try_io(Interest::WRITABLE, || {
+                rustix::net::send(
+                    &self.tcp,
+                    rest,
+                    rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL,
+                )
+                .map_err(io::Error::from)
+            });
+            match sent {
+                Ok(count) => rest = &rest[count..],
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.wait_writable().await?,
+                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            match self.tcp.try_write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.wait_writable().await?,
+                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! The TLS side of a connection: handshake, alerts, changes of keys, tickets.
+
+use std::io;
+
+use rustls::ProtocolVersion;
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use types::{Error, ErrorCode, Phase, Side};
+
+use super::incoming::{Appetite, Carry};
+use super::{End, Stream, Waits};
+use crate::failure::Role;
+use crate::record::{ContentType, Sealer};
+use crate::tls::{ClientTls, Handshake, ServerTls, Session, Step};
+
+/// Handshake message types after the handshake (RFC 8446 §4).
+const HELLO_REQUEST: u8 = 0;
+const NEW_SESSION_TICKET: u8 = 4;
+const KEY_UPDATE: u8 = 24;
+/// `update_not_requested` in a KeyUpdate message (RFC 8446 §4.6.3).
+const KEY_UPDATE_MESSAGE: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
+/// Alert: warning, close_notify (RFC 8446 §6.1).
+const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+/// Alert description user_canceled, a warning that close_notify follows (RFC 8446 §6.1).
+const USER_CANCELED: u8 = 90;
+/// Largest message accepted after the handshake; tickets are the longest of them.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Keys and what belongs to them.
+pub(super) struct TlsState {
+    pub(super) session: Session,
+    /// The beginning of a handshake message that spans records.
+    partial: Vec<u8>,
+    /// The other end asked for new keys; ours are changed with the next bytes sent.
+    renewal_owed: bool,
+}
+
+impl TlsState {
+    pub(super) fn version_name(&self) -> &'static str {
+        if self.session.version == ProtocolVersion::TLSv1_3 {
+            "TLSv1.3"
+        } else {
+            "TLSv1.2"
+        }
+    }
+
+    /// What an alert means for the connection.
+    pub(super) fn alert(&self, payload: &[u8], role: Role) -> Result<End, Error> {
+        match payload {
+            [_, 0] => Ok(End::Clean),
+            [1, USER_CANCELED] => Ok(End::Open),
+            [_, description] => Err(role.tls(format!("the other end sent TLS alert {description}"))),
+            _ => Err(role.tls("a malformed TLS alert")),
+        }
+    }
+
+    /// Takes in handshake messages: tickets and changes of keys; anything else ends the connection.
+    pub(super) fn handshake_message(&mut self, payload: &[u8], role: Role) -> Result<(), Error> {
+        self.partial.extend_from_slice(payload);
+        if self.partial.len() > MESSAGE_BYTES_MAX {
+            return Err(role.tls("a TLS message that is too long"));
+        }
+        loop {
+            let [kind, a, b, c, ..] = self.partial[..] else {
+                return Ok(());
+            };
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            if self.partial.len() < 4 + length {
+                return Ok(());
+            }
+            let message: Vec<u8> = self.partial.drain(..4 + length).skip(4).collect();
+            self.take_message(kind, &message, role)?;
+        }
+    }
+
+    fn take_message(&mut self, kind: u8, message: &[u8], role: Role) -> Result<(), Error> {
+        let is_13 = self.session.version == ProtocolVersion::TLSv1_3;
+        match (kind, message) {
+            (NEW_SESSION_TICKET, _) if is_13 => self
+                .session
+                .keeper
+                .keep_ticket(message)
+                .map_err(|cause| role.tls(cause)),
+            (KEY_UPDATE, [wanted @ (0 | 1)]) if is_13 && self.partial.is_empty() => {
+                self.session.opener = self.session.keeper.next_opener().map_err(|cause| role.tls(cause))?;
+                self.renewal_owed |= *wanted == 1;
+                Ok(())
+            }
+            // A TLS 1.2 server may ask for a renegotiation; not answering is allowed (RFC 5246 §7.4.1.1).
+            (HELLO_REQUEST, []) if !is_13 => Ok(()),
+            _ => Err(role.tls("an unexpected TLS handshake message")),
+        }
+    }
+
+    /// The record that changes our keys, when it is due; nothing otherwise.
+    pub(super) fn renew_keys(&mut self, role: Role) -> Result<Vec<u8>, Error> {
+        let mut wire = Vec::new();
+        if self.session.sealer.is_worn() && !self.session.sealer.can_rekey() {
+            return Err(role.tls(crate::record::RecordFault::KeysExhausted));
+        }
+        if self.renewal_owed || self.session.sealer.is_worn() {
+            self.renewal_owed = false;
+            let sealed = self
+                .session
+                .sealer
+                .seal_copy(&KEY_UPDATE_MESSAGE, ContentType::Handshake, &mut wire);
+            sealed.map_err(|cause| role.tls(cause))?;
+            let fresh: Sealer = self.session.keeper.next_sealer().map_err(|cause| role.tls(cause))?;
+            self.session.sealer = fresh;
+        }
+        Ok(wire)
+    }
+
+    /// The record that says goodbye; nothing when the keys no longer allow it.
+    pub(super) fn farewell(&mut self) -> Vec<u8> {
+        let mut wire = Vec::new();
+        match self
+            .session
+            .sealer
+            .seal_copy(&CLOSE_NOTIFY, ContentType::Alert, &mut wire)
+        {
+            Ok(()) => wire,
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+impl Stream {
+    /// Answers a client's TLS handshake on `tcp`.
+    ///
+    /// # Errors
+    /// A failed or slow handshake, with rustls' reason.
+    pub async fn accept_tls(tcp: TcpStream, tls: &ServerTls, waits: Waits) -> Result<Self, Error> {
+        let handshake = Handshake::server(tls.current()).map_err(|cause| Role::Client.tls(cause))?;
+        Self::shake_hands(Self::clear(tcp, Role::Client, waits), handshake).await
+    }
+
+    /// Makes a TLS connection of `tcp` to the server that calls itself `host`.
+    ///
+    /// # Errors
+    /// `peer_tls_failed` with rustls' reason (certificate expired, unknown issuer, wrong name …).
+    pub async fn connect_tls(
+        tcp: TcpStream,
+        tls: &ClientTls,
+        host: &str,
+        side: Side,
+        waits: Waits,
+    ) -> Result<Self, Error> {
+        let role = Role::Peer(side);
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .unwrap_or(host);
+        let name = ServerName::try_from(bare.to_owned()).map_err(|cause| role.tls(cause))?;
+        let handshake = Handshake::client(tls.current(), name).map_err(|cause| role.tls(cause))?;
+        Self::shake_hands(Self::clear(tcp, role, waits), handshake).await
+    }
+
+    async fn shake_hands(mut self, mut handshake: Handshake) -> Result<Self, Error> {
+        let role = self.role;
+        let limit = self.waits.handshake;
+        match tokio::time::timeout(limit, self.drive(&mut handshake)).await {
+            Ok(done) => done?,
+            Err(_) => return Err(Error::new(timeout_code(role), role.side(), Phase::Tls)),
+        }
+        let session = handshake.finish(role)?;
+        self.tls = Some(Box::new(TlsState {
+            session,
+            partial: Vec::new(),
+            renewal_owed: false,
+        }));
+        Ok(self)
+    }
+
+    async fn drive(&mut self, handshake: &mut Handshake) -> Result<(), Error> {
+        let mut output = Vec::new();
+        loop {
+            let mut carry = self.carry.take().unwrap_or_else(|| Carry {
+                buffer: crate::Buffer::small(),
+                start: 0,
+                end: 0,
+            });
+            let mut used = 0;
+            let step = handshake.advance(&mut carry.buffer[carry.start..carry.end], &mut used, &mut output);
+            carry.start += used;
+            self.carry = (carry.start < carry.end).then_some(carry);
+            match step {
+                Ok(Step::Done) => {
+                    self.write_all(&output).await?;
+                    return Ok(());
+                }
+                Ok(Step::Send) => {
+                    self.write_all(&output).await?;
+                    output.clear();
+                }
+                Ok(Step::Read) => self.read_handshake().await?,
+                Err(cause) => {
+                    self.send_alert(handshake).await;
+                    return Err(self.role.tls(cause));
+                }
+            }
+        }
+    }
+
+    async fn read_handshake(&mut self) -> Result<(), Error> {
+        loop {
+            match self.fill(Appetite::Small) {
+                Ok(0) => return Err(self.role.closed(Phase::Tls)),
+                Ok(_) => return Ok(()),
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait_readable(self.waits.handshake).await?
+                }
+                Err(cause) => return Err(self.role.broken(Phase::Tls, &cause)),
+            }
+        }
+    }
+
+    /// Tells the other end why the handshake failed, as far as rustls has words for it.
+    async fn send_alert(&mut self, handshake: &mut Handshake) {
+        let mut output = Vec::new();
+        let _ = handshake.advance(&mut [], &mut 0, &mut output);
+        let _ = self.write_all(&output).await;
+    }
+
+    /// Sends what the session owes the other end (an answer to its change of keys).
+    pub(super) async fn answer_session(&mut self) -> Result<(), Error> {
+        let role = self.role;
+        let Some(tls) = self.tls.as_mut().filter(|tls| tls.renewal_owed) else {
+            return Ok(());
+        };
+        let wire = tls.renew_keys(role)?;
+        self.write_all(&wire).await
+    }
+}
+
+fn timeout_code(role: Role) -> ErrorCode {
+    match role {
+        Role::Client => ErrorCode::HeadTimeout,
+        Role::Peer(_) => ErrorCode::PeerConnectTimeout,
+    }
+}
+
+/// Whether the other end has closed its direction, even when unread data is in front of that.
+pub(super) fn is_hung_up(tcp: &TcpStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut watched = [PollFd::new(tcp, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now)).is_ok_and(|_| {
+        watched[0]
+            .revents()
+            .intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+    })
+}
+
+/// Looks at one byte without taking it; 0 at the end of the connection.
+pub(super) fn peek_one(tcp: &TcpStream) -> io::Result<usize> {
+    let mut byte = [0u8; 1];
+    let (count, _) = rustix::net::recv(
+        tcp,
+        &mut byte,
+        rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT,
+    )?;
+    Ok(count)
+}
