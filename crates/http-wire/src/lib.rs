@@ -24,6 +24,7 @@ mod respond;
 mod response;
 mod status;
 mod tpc;
+pub mod webdav;
 
 pub use ask::RequestBuilder;
 pub use body::{BodyDecoder, CHUNK_END, ChunkHead, Decoded, LAST_CHUNK, chunk_head, last_chunk_with_trailers};

@@ -1,0 +1,18 @@
+//! PROPFIND and its multistatus answers (RFC 4918 §9.1, §13): the request's body, the answer as a
+//! server writes it, and the answers of other servers as a client reads them.
+//!
+//! XML from outside is read without document types and without entities but the five of XML itself,
+//! to a limited depth.
+
+mod propfind;
+mod reader;
+mod writer;
+
+pub use propfind::{Property, PropfindRequest, parse_propfind, propfind_body};
+pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
+pub use writer::{Entry, MultistatusWriter};
+
+/// The namespace of WebDAV's own names.
+const DAV_NAMESPACE: &str = "DAV:";
+/// The namespace in which dCache publishes checksums.
+const DCACHE_NAMESPACE: &str = "http://www.dcache.org/2013/webdav";

@@ -1,0 +1,286 @@
+//! The body of a PROPFIND request (RFC 4918 §9.1, §14.20).
+
+use quick_xml::NsReader;
+use quick_xml::events::Event;
+use quick_xml::name::{Namespace, ResolveResult};
+use types::Error;
+use types::limits::{PROPFIND_BODY_BYTES_MAX, PROPFIND_PROPERTIES_MAX, XML_DEPTH_MAX};
+
+use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
+use crate::fault::bad_request;
+
+/// The properties that are known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// The last name of the path (RFC 4918 §15.2).
+    DisplayName,
+    /// Whether it is a directory (§15.9).
+    ResourceType,
+    /// Size in bytes (§15.4); files only.
+    ContentLength,
+    /// Time of the last change (§15.7).
+    LastModified,
+    /// Time of creation (§15.1).
+    CreationDate,
+    /// The entity tag (§15.6).
+    Etag,
+    /// The media type (§15.5).
+    ContentType,
+    /// Bytes used (RFC 4331 §4); directories only.
+    QuotaUsed,
+    /// Bytes left (RFC 4331 §3); directories only.
+    QuotaAvailable,
+    /// Checksums as dCache lists them.
+    Checksums,
+}
+
+impl Property {
+    /// All, in the order in which they are written.
+    pub const ALL: [Self; 10] = [
+        Self::DisplayName,
+        Self::ResourceType,
+        Self::ContentLength,
+        Self::LastModified,
+        Self::CreationDate,
+        Self::Etag,
+        Self::ContentType,
+        Self::QuotaUsed,
+        Self::QuotaAvailable,
+        Self::Checksums,
+    ];
+
+    /// The element's name with the prefix under which the writer knows its namespace.
+    pub(super) fn element(self) -> &'static str {
+        match self {
+            Self::DisplayName => "D:displayname",
+            Self::ResourceType => "D:resourcetype",
+            Self::ContentLength => "D:getcontentlength",
+            Self::LastModified => "D:getlastmodified",
+            Self::CreationDate => "D:creationdate",
+            Self::Etag => "D:getetag",
+            Self::ContentType => "D:getcontenttype",
+            Self::QuotaUsed => "D:quota-used-bytes",
+            Self::QuotaAvailable => "D:quota-available-bytes",
+            Self::Checksums => "C:Checksums",
+        }
+    }
+
+    fn from_name(namespace: &str, local: &str) -> Option<Self> {
+        let prefix = match namespace {
+            DAV_NAMESPACE => "D:",
+            DCACHE_NAMESPACE => "C:",
+            _ => return None,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|property| property.element().strip_prefix(prefix) == Some(local))
+    }
+}
+
+/// What a PROPFIND asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropfindRequest {
+    /// All properties; also meant by an empty body.
+    AllProperties,
+    /// The names of the properties, without values.
+    Names,
+    /// These properties; those that are not known here are left out.
+    Properties(Vec<Property>),
+}
+
+impl PropfindRequest {
+    /// Whether the answer holds this property.
+    #[must_use]
+    pub fn includes(&self, property: Property) -> bool {
+        match self {
+            Self::AllProperties | Self::Names => true,
+            Self::Properties(list) => list.contains(&property),
+        }
+    }
+}
+
+/// Reads the body of a PROPFIND.
+///
+/// # Errors
+/// `bad_request` for what is not well-formed XML, not a `propfind`, has a document type or foreign
+/// entities, or goes beyond [`PROPFIND_BODY_BYTES_MAX`], [`XML_DEPTH_MAX`] or
+/// [`PROPFIND_PROPERTIES_MAX`].
+pub fn parse_propfind(body: &[u8]) -> Result<PropfindRequest, Error> {
+    if body.len() > PROPFIND_BODY_BYTES_MAX {
+        return Err(bad_request("the PROPFIND body is too long"));
+    }
+    let text = std::str::from_utf8(body).map_err(|_| bad_request("the PROPFIND body is not UTF-8"))?;
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Ok(PropfindRequest::AllProperties);
+    }
+    let mut reader = NsReader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
+    let mut state = Reading::default();
+    loop {
+        let (resolved, event) = reader
+            .read_resolved_event()
+            .map_err(|_| bad_request("the PROPFIND body is not well-formed XML"))?;
+        match event {
+            Event::Start(element) => {
+                let namespace = match resolved {
+                    ResolveResult::Bound(Namespace(name)) => name,
+                    _ => "",
+                };
+                state.start(namespace, element.local_name().into_inner())?;
+            }
+            Event::End(_) => state.depth = state.depth.saturating_sub(1),
+            Event::DocType(_) | Event::GeneralRef(_) => {
+                return Err(bad_request("a document type or entity in the PROPFIND body"));
+            }
+            Event::Eof => return state.finish(),
+            _ => {}
+        }
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    depth: usize,
+    named: usize,
+    in_prop: bool,
+    found: Option<PropfindRequest>,
+}
+
+impl Reading {
+    fn start(&mut self, namespace: &str, local: &str) -> Result<(), Error> {
+        self.depth += 1;
+        if self.depth > XML_DEPTH_MAX {
+            return Err(bad_request("the PROPFIND body is nested too deeply"));
+        }
+        match self.depth {
+            1 if namespace != DAV_NAMESPACE || local != "propfind" => {
+                Err(bad_request("the body is not a DAV: propfind"))
+            }
+            2 if namespace == DAV_NAMESPACE => {
+                self.in_prop = local == "prop";
+                match local {
+                    "allprop" => self.found = Some(PropfindRequest::AllProperties),
+                    "propname" => self.found = Some(PropfindRequest::Names),
+                    "prop" if self.found.is_none() => self.found = Some(PropfindRequest::Properties(Vec::new())),
+                    _ => {}
+                }
+                Ok(())
+            }
+            2 => {
+                self.in_prop = false;
+                Ok(())
+            }
+            3 if self.in_prop => self.name(namespace, local),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&mut self, namespace: &str, local: &str) -> Result<(), Error> {
+        self.named += 1;
+        if self.named > PROPFIND_PROPERTIES_MAX {
+            return Err(bad_request(format!(
+                "the limit is {PROPFIND_PROPERTIES_MAX} properties"
+            )));
+        }
+        if let (Some(PropfindRequest::Properties(list)), Some(property)) =
+            (&mut self.found, Property::from_name(namespace, local))
+            && !list.contains(&property)
+        {
+            list.push(property);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<PropfindRequest, Error> {
+        if self.depth > 0 {
+            return Err(bad_request("the PROPFIND body ends too early"));
+        }
+        self.found
+            .ok_or_else(|| bad_request("the propfind names neither prop, allprop nor propname"))
+    }
+}
+
+/// The body with which a client asks for these properties.
+#[must_use]
+pub fn propfind_body(properties: &[Property]) -> String {
+    let mut body = format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:propfind xmlns:D=\"{DAV_NAMESPACE}\" xmlns:C=\"{DCACHE_NAMESPACE}\"><D:prop>"
+    );
+    for property in properties {
+        body.push_str(&format!("<{}/>", property.element()));
+    }
+    body.push_str("</D:prop></D:propfind>");
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::ErrorCode;
+
+    #[test]
+    fn the_bodies_of_real_clients_are_read() {
+        let davix = "<D:propfind xmlns:D=\"DAV:\" xmlns:L=\"LCGDM:\"><D:prop><D:displayname/><D:getlastmodified/><D:creationdate/>\
+                     <D:getcontentlength/><D:quota-used-bytes/><D:resourcetype><D:collection/></D:resourcetype><L:mode/>\
+                     <D:owner></D:owner><D:group></D:group></D:prop></D:propfind>";
+        let PropfindRequest::Properties(list) = parse_propfind(davix.as_bytes()).unwrap() else {
+            panic!("a list")
+        };
+        assert_eq!(list.len(), 6);
+        assert!(list.contains(&Property::QuotaUsed) && list.contains(&Property::ResourceType));
+        for empty in ["", "  \r\n", "\u{feff}"] {
+            assert_eq!(
+                parse_propfind(empty.as_bytes()).unwrap(),
+                PropfindRequest::AllProperties
+            );
+        }
+        let other_prefix = "<?xml version=\"1.0\"?><propfind xmlns=\"DAV:\"><propname/></propfind>";
+        assert_eq!(parse_propfind(other_prefix.as_bytes()).unwrap(), PropfindRequest::Names);
+        let all = propfind_body(&Property::ALL);
+        assert_eq!(
+            parse_propfind(all.as_bytes()).unwrap(),
+            PropfindRequest::Properties(Property::ALL.to_vec())
+        );
+    }
+
+    #[test]
+    fn names_of_other_namespaces_are_not_ours() {
+        let body = "<a:propfind xmlns:a='DAV:' xmlns:b='urn:x'><a:prop><b:getetag/><a:getetag/></a:prop></a:propfind>";
+        assert_eq!(
+            parse_propfind(body.as_bytes()).unwrap(),
+            PropfindRequest::Properties(vec![Property::Etag])
+        );
+    }
+
+    #[test]
+    fn dangerous_or_broken_bodies_are_refused() {
+        let deep = format!("<D:propfind xmlns:D=\"DAV:\">{}", "<x>".repeat(XML_DEPTH_MAX + 1));
+        let many = format!(
+            "<p xmlns=\"DAV:\"><prop>{}</prop></p>",
+            "<x/>".repeat(PROPFIND_PROPERTIES_MAX + 1)
+        )
+        .replace("p>", "propfind>")
+        .replacen("<p ", "<propfind ", 1);
+        let bad = [
+            "<!DOCTYPE x [<!ENTITY a \"b\">]><propfind xmlns=\"DAV:\"><allprop/></propfind>",
+            "<propfind xmlns=\"DAV:\"><prop>&a;</prop></propfind>",
+            "<propfind xmlns=\"DAV:\"><prop>",
+            "<propfind xmlns=\"DAV:\"><prop></x></propfind>",
+            "<propfind><allprop/></propfind>",
+            "<propfind xmlns=\"DAV:\"/>",
+            "hello",
+            &deep,
+            &many,
+        ];
+        for body in bad {
+            assert_eq!(
+                parse_propfind(body.as_bytes()).unwrap_err().code(),
+                ErrorCode::BadRequest,
+                "{body}"
+            );
+        }
+        assert!(parse_propfind(&vec![b' '; PROPFIND_BODY_BYTES_MAX + 1]).is_err());
+        assert!(parse_propfind(b"\xff").is_err());
+    }
+}

@@ -1,0 +1,257 @@
+//! Reads multistatus answers (RFC 4918 §14.16) of any server, entry by entry as they come.
+//!
+//! Only local names count, whatever their prefix. Servers differ in the rest: paths encoded or not,
+//! URLs or paths, directories with or without a trailing slash, `collection` or `iscollection`.
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
+use types::limits::{MULTISTATUS_ENTRY_BYTES_MAX, XML_DEPTH_MAX};
+use types::{Checksum, Error, decode_percent};
+
+use crate::date::parse_date;
+use crate::fault::misbehaved;
+
+/// One entry of a server's listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteEntry {
+    /// The path, percent-decoded, without a trailing slash (`/` for the root).
+    pub path: String,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Size in bytes, where it is told.
+    pub size_bytes: Option<u64>,
+    /// Time of the last change, in seconds since the epoch, where it is told.
+    pub modified_s: Option<i64>,
+    /// The entity tag with its quotes.
+    pub etag: Option<String>,
+    /// The checksums that are told.
+    pub checksums: Vec<Checksum>,
+    /// Bytes used below (RFC 4331).
+    pub quota_used_bytes: Option<u64>,
+    /// Bytes left below (RFC 4331).
+    pub quota_available_bytes: Option<u64>,
+}
+
+impl RemoteEntry {
+    /// The last name of the path; empty for the root.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// Reads an answer piece by piece; holds no more than one entry.
+#[derive(Clone, Debug, Default)]
+pub struct MultistatusParser {
+    buffer: Vec<u8>,
+    /// How far the buffer was searched for an entry's end.
+    searched: usize,
+    ended: bool,
+}
+
+impl MultistatusParser {
+    /// A parser at the start of a body.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes and returns the entries that they complete. Entries without a
+    /// successful `propstat` are left out.
+    ///
+    /// # Errors
+    /// `peer_misbehaved` for what is not XML, has a document type or foreign entities, or holds an
+    /// entry of more than [`MULTISTATUS_ENTRY_BYTES_MAX`].
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
+        self.buffer.extend_from_slice(bytes);
+        let mut entries = Vec::new();
+        let mut start = 0;
+        while let Some(close) = self.next_close() {
+            if close.name == "response" {
+                entries.extend(parse_entry(&self.buffer[start..close.end])?);
+                start = close.end;
+            } else if close.name == "multistatus" {
+                self.ended = true;
+            }
+        }
+        self.buffer.drain(..start);
+        self.searched -= start;
+        if self.buffer.len() > MULTISTATUS_ENTRY_BYTES_MAX {
+            return Err(misbehaved("an entry of the listing is too long"));
+        }
+        Ok(entries)
+    }
+
+    /// To be asked when the body has ended.
+    ///
+    /// # Errors
+    /// `peer_misbehaved` when the listing was not complete.
+    pub fn finish(&self) -> Result<(), Error> {
+        if self.ended {
+            Ok(())
+        } else {
+            Err(misbehaved("the listing ends too early or is not a multistatus"))
+        }
+    }
+
+    /// The next closing tag that is complete; an empty root counts as closed.
+    fn next_close(&mut self) -> Option<Close> {
+        loop {
+            let open = self.searched + memchr::memchr(b'<', &self.buffer[self.searched..])?;
+            let end = open + memchr::memchr(b'>', &self.buffer[open..])? + 1;
+            self.searched = end;
+            let tag = std::str::from_utf8(&self.buffer[open + 1..end - 1]).unwrap_or_default();
+            let name = match tag.strip_prefix('/') {
+                Some(name) => name,
+                None if tag.ends_with('/') => tag.split([' ', '\t', '\r', '\n', '/']).next().unwrap_or_default(),
+                None => continue,
+            };
+            let name = match local(name.trim_end()) {
+                "response" if tag.starts_with('/') => "response",
+                "multistatus" => "multistatus",
+                _ => continue,
+            };
+            return Some(Close { name, end });
+        }
+    }
+}
+
+struct Close {
+    name: &'static str,
+    end: usize,
+}
+
+fn local(name: &str) -> &str {
+    name.rsplit(':').next().unwrap_or_default()
+}
+
+/// Reads a whole answer.
+///
+/// # Errors
+/// As [`MultistatusParser::feed`] and [`MultistatusParser::finish`].
+pub fn parse_multistatus(body: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
+    let mut parser = MultistatusParser::new();
+    let mut entries = Vec::new();
+    // In pieces, since the parser holds no more than an entry at a time.
+    for piece in body.chunks(MULTISTATUS_ENTRY_BYTES_MAX / 4) {
+        entries.extend(parser.feed(piece)?);
+    }
+    parser.finish()?;
+    Ok(entries)
+}
+
+/// Reads one `response`. What stands in front of it, such as the root's opening tag, is passed over.
+fn parse_entry(bytes: &[u8]) -> Result<Option<RemoteEntry>, Error> {
+    let broken = |_| misbehaved("the listing is not well-formed XML");
+    let text = std::str::from_utf8(bytes).map_err(|_| misbehaved("the listing is not UTF-8"))?;
+    let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+    reader.config_mut().expand_empty_elements = true;
+    let mut reading = Reading::default();
+    loop {
+        match reader.read_event().map_err(broken)? {
+            Event::Start(element) => reading.start(element.local_name().into_inner())?,
+            Event::End(element) => reading.end(element.local_name().into_inner()),
+            Event::Text(text) => reading.text.push_str(&text),
+            Event::CData(text) => reading.text.push_str(&text),
+            Event::GeneralRef(name) => reading.text.push(resolve(&name)?),
+            Event::DocType(_) => return Err(misbehaved("a document type in the listing")),
+            Event::Eof => return Ok(reading.finish()),
+            _ => {}
+        }
+    }
+}
+
+/// The five entities of XML, and characters by number.
+fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<char, Error> {
+    let unknown = || misbehaved("an unknown entity in the listing");
+    if let Some(character) = reference.resolve_char_ref().map_err(|_| unknown())? {
+        return Ok(character);
+    }
+    match &**reference {
+        "amp" => Ok('&'),
+        "lt" => Ok('<'),
+        "gt" => Ok('>'),
+        "quot" => Ok('"'),
+        "apos" => Ok('\''),
+        _ => Err(unknown()),
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    depth: usize,
+    text: String,
+    href: Option<String>,
+    /// What the current `propstat` says; kept when its status is a success.
+    pending: RemoteEntry,
+    failed: bool,
+    entry: Option<RemoteEntry>,
+}
+
+impl Reading {
+    fn start(&mut self, name: &str) -> Result<(), Error> {
+        self.depth += 1;
+        if self.depth > XML_DEPTH_MAX {
+            return Err(misbehaved("the listing is nested too deeply"));
+        }
+        self.text.clear();
+        if name == "propstat" {
+            self.pending = RemoteEntry::default();
+            self.failed = false;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, name: &str) {
+        self.depth = self.depth.saturating_sub(1);
+        let text = std::mem::take(&mut self.text);
+        let text = text.trim();
+        let pending = &mut self.pending;
+        match name {
+            "href" if self.href.is_none() => self.href = Some(text.to_owned()),
+            "collection" => pending.is_directory = true,
+            "iscollection" if text == "1" => pending.is_directory = true,
+            "getcontentlength" => pending.size_bytes = text.parse().ok(),
+            "getlastmodified" => pending.modified_s = parse_date(text),
+            "getetag" if !text.is_empty() => pending.etag = Some(text.to_owned()),
+            "quota-used-bytes" => pending.quota_used_bytes = text.parse().ok(),
+            "quota-available-bytes" => pending.quota_available_bytes = text.parse().ok(),
+            "Checksums" | "checksums" | "checksum" => {
+                let list = text
+                    .split([',', ' '])
+                    .filter_map(|pair| crate::digest::parse_digest(pair).next());
+                pending.checksums.extend(list.flatten());
+                // ownCloud and nextCloud write `SHA1:… MD5:…`.
+                pending.checksums.extend(
+                    text.split(' ')
+                        .filter(|pair| !pair.contains('='))
+                        .filter_map(Checksum::from_pair),
+                );
+            }
+            "status" => self.failed = !text.split(' ').nth(1).is_some_and(|code| code.starts_with('2')),
+            "propstat" if !self.failed && self.entry.is_none() => self.entry = Some(std::mem::take(pending)),
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> Option<RemoteEntry> {
+        let path = decode_href(&self.href?)?;
+        Some(RemoteEntry { path, ..self.entry? })
+    }
+}
+
+/// The path of an href, decoded. XRootD does not encode paths, so a text that does not decode is
+/// taken as it stands.
+fn decode_href(href: &str) -> Option<String> {
+    let path = match href.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |cut| &rest[cut..]),
+        None => href,
+    };
+    let decoded = decode_percent(path).unwrap_or_else(|| path.to_owned());
+    let trimmed = decoded.trim_end_matches('/');
+    match (decoded.starts_with('/'), trimmed.is_empty()) {
+        (false, _) => None,
+        (true, true) => Some("/".to_owned()),
+        (true, false) => Some(trimmed.to_owned()),
+    }
+}
