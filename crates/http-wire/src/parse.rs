@@ -109,7 +109,9 @@ pub fn parse_response(buffer: &[u8], limits: &HeadLimits) -> Result<Option<(Resp
         .code
         .filter(|code| *code >= 100)
         .ok_or_else(|| misbehaved("a status below 100"))?;
-    let reason = raw.reason.unwrap_or_default().trim().to_owned();
+    // Taken from the text, because the library drops a phrase that is not ASCII.
+    let status_line = text.split("\r\n").next().unwrap_or_default();
+    let reason = status_line.splitn(3, ' ').nth(2).unwrap_or_default().trim().to_owned();
     let headers = collect(text, bytes, raw.headers);
     Ok(Some((
         ResponseHead {

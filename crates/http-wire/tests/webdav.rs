@@ -1,0 +1,175 @@
+//! Multistatus answers: ours have the shape that every client reads, and those of others are read.
+
+use http_wire::webdav::{Entry, MultistatusParser, MultistatusWriter, Property, PropfindRequest, parse_multistatus};
+use types::{Checksum, LogicalPath};
+
+fn path(text: &str) -> LogicalPath {
+    LogicalPath::parse(text).unwrap()
+}
+
+fn directory(path: &LogicalPath) -> Entry<'_> {
+    let quota_bytes = Some((10, 90));
+    Entry {
+        path,
+        is_directory: true,
+        size_bytes: 4096,
+        modified_s: 5,
+        created_s: None,
+        etag: None,
+        quota_bytes,
+        checksums: &[],
+    }
+}
+
+fn listing(request: PropfindRequest) -> Vec<u8> {
+    let (top, file) = (path("/data"), path("/data/a b<&>\"ü%.root"));
+    let checksums = [Checksum::adler32(0x0000_00ff)];
+    let entry = Entry {
+        path: &file,
+        is_directory: false,
+        size_bytes: 12813,
+        modified_s: 1_795_287_684,
+        created_s: Some(0),
+        etag: Some("\"x\""),
+        quota_bytes: Some((1, 2)),
+        checksums: &checksums,
+    };
+    let writer = MultistatusWriter::new(request);
+    let mut out = Vec::new();
+    writer.begin(&mut out);
+    writer.entry(&mut out, &directory(&top));
+    writer.entry(&mut out, &entry);
+    writer.end(&mut out);
+    out
+}
+
+#[test]
+fn what_is_written_is_read_again_however_it_is_cut() {
+    let body = listing(PropfindRequest::AllProperties);
+    let whole = parse_multistatus(&body).unwrap();
+    assert_eq!(
+        (whole[0].path.as_str(), whole[0].is_directory, whole[0].size_bytes),
+        ("/data", true, None)
+    );
+    assert_eq!(
+        (whole[0].quota_used_bytes, whole[0].quota_available_bytes),
+        (Some(10), Some(90))
+    );
+    assert_eq!((whole[1].name(), whole[1].is_directory), ("a b<&>\"ü%.root", false));
+    assert_eq!(
+        (whole[1].size_bytes, whole[1].modified_s),
+        (Some(12813), Some(1_795_287_684))
+    );
+    assert_eq!(
+        (whole[1].etag.as_deref(), whole[1].checksums.as_slice()),
+        (Some("\"x\""), [Checksum::adler32(255)].as_slice())
+    );
+    for size in [1, 7, 100] {
+        let mut parser = MultistatusParser::new();
+        let mut entries = Vec::new();
+        for piece in body.chunks(size) {
+            entries.extend(parser.feed(piece).unwrap());
+        }
+        parser.finish().unwrap();
+        assert_eq!(entries, whole);
+    }
+    assert!(
+        parse_multistatus(&body[..body.len() - 20]).is_err(),
+        "a listing that was cut off"
+    );
+}
+
+#[test]
+fn the_shape_is_the_one_that_clients_compare_as_text() {
+    let text = String::from_utf8(listing(PropfindRequest::Properties(vec![
+        Property::ContentLength,
+        Property::ResourceType,
+    ])))
+    .unwrap();
+    let directory = "<D:response><D:href>/data/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop>\
+                     <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n";
+    assert!(text.contains(directory), "{text}");
+    assert!(
+        text.contains("<D:resourcetype/><D:getcontentlength>12813</D:getcontentlength></D:prop>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("<D:href>/data/a%20b%3C%26%3E%22%C3%BC%25.root</D:href>"),
+        "{text}"
+    );
+    assert_eq!(text.matches("<D:propstat>").count(), 2);
+}
+
+#[test]
+fn names_come_without_values() {
+    let text = String::from_utf8(listing(PropfindRequest::Names)).unwrap();
+    assert!(
+        text.contains("<D:getcontentlength/>") && !text.contains("12813"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_root_has_one_slash() {
+    let root = LogicalPath::root();
+    let mut out = Vec::new();
+    MultistatusWriter::new(PropfindRequest::AllProperties).entry(&mut out, &directory(&root));
+    assert!(String::from_utf8(out).unwrap().contains("<D:href>/</D:href>"));
+}
+
+const XROOTD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:ns0=\"DAV:\">\n\
+    <D:response xmlns:lp1=\"DAV:\" xmlns:lp3=\"LCGDM:\">\n<D:href>/data/100%</D:href>\n<D:propstat>\n<D:prop>\n\
+    <lp1:getcontentlength>12813</lp1:getcontentlength>\n<lp1:getlastmodified>Sat, 21 Nov 2026 19:01:24 GMT</lp1:getlastmodified>\n\
+    <lp1:iscollection>0</lp1:iscollection>\n<lp1:executable>F</lp1:executable>\n</D:prop>\n<D:status>HTTP/1.1 200 OK</D:status>\n\
+    </D:propstat>\n</D:response>\n</D:multistatus>\n";
+
+#[test]
+fn listings_of_other_servers_are_read() {
+    let xrootd = &parse_multistatus(XROOTD.as_bytes()).unwrap()[0];
+    assert_eq!(
+        (xrootd.path.as_str(), xrootd.size_bytes, xrootd.is_directory),
+        ("/data/100%", Some(12813), false)
+    );
+
+    let dcache = "<d:multistatus xmlns:d=\"DAV:\" xmlns:n1=\"http://www.dcache.org/2013/webdav\"><d:response><d:href>https://h:2880/a%20b/</d:href>\
+        <d:propstat><d:prop><n1:Checksums>adler32=0b6f26,md5=OXXw2MTh7LJfA17fsbonrA==</n1:Checksums><d:resourcetype><d:collection></d:collection>\
+        </d:resourcetype></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat><d:propstat><d:prop><d:getcontentlength/></d:prop>\
+        <d:status>HTTP/1.1 404 Not Found</d:status></d:propstat></d:response></d:multistatus>";
+    let entry = &parse_multistatus(dcache.as_bytes()).unwrap()[0];
+    assert_eq!(
+        (
+            entry.path.as_str(),
+            entry.name(),
+            entry.is_directory,
+            entry.checksums.len()
+        ),
+        ("/a b", "a b", true, 2)
+    );
+
+    let apache = "<multistatus xmlns=\"DAV:\"><response><href>/x&amp;y&#x41;<![CDATA[&]]></href><propstat><prop><getetag>\"e\"</getetag></prop>\
+        <status>HTTP/1.1 200 OK</status></propstat></response><response><href>/gone</href><status>HTTP/1.1 404 Not Found</status></response></multistatus>";
+    let entries = parse_multistatus(apache.as_bytes()).unwrap();
+    assert_eq!((entries.len(), entries[0].path.as_str()), (1, "/x&yA&"));
+    assert_eq!(parse_multistatus(b"<D:multistatus xmlns:D=\"DAV:\"/>").unwrap(), []);
+}
+
+#[test]
+fn broken_listings_are_the_peers_fault() {
+    let deep = format!("<m>{}</response>", "<a>".repeat(100));
+    let long = format!(
+        "<multistatus><response><href>{}",
+        "x".repeat(types::limits::MULTISTATUS_ENTRY_BYTES_MAX)
+    );
+    for bad in [
+        "",
+        "hello",
+        "<html></html>",
+        "<multistatus><response><href>/a</response></multistatus>",
+        "<!DOCTYPE a><r><response></response>",
+        "<r><response>&evil;</response>",
+        &deep,
+        &long,
+    ] {
+        assert!(parse_multistatus(bad.as_bytes()).is_err(), "{bad}");
+    }
+}
