@@ -5,6 +5,7 @@
 mod arguments;
 mod client;
 mod document;
+mod interrupt;
 mod machine;
 mod report;
 mod server;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use serde_json::json;
-use testkit::Result;
+use testkit::{Error, Result};
 
 use crate::arguments::{Arguments, Part};
 use crate::client::Client;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Vec<Row>> {
+    interrupt::watch()?;
     let lab = Lab::new()?;
     let client = Client::new(lab.ca_file(), lab.client_directory()?)?;
     let load_seconds = if arguments.quick {
@@ -64,10 +66,13 @@ fn run(arguments: &Arguments) -> Result<Vec<Row>> {
         }
     }
     let machine = Machine::inspect();
-    let rows: Vec<Row> = plan(arguments)
-        .into_iter()
-        .map(|task| task.measure(&mut bench, &mut pairs, arguments.runs()))
-        .collect();
+    let mut rows = Vec::new();
+    for task in plan(arguments) {
+        rows.push(task.measure(&mut bench, &mut pairs, arguments.runs()));
+        if interrupt::is_set() {
+            return Err(Error::Failed("interrupted".to_owned()));
+        }
+    }
     publish(arguments, &machine, &rows)?;
     Ok(rows)
 }
@@ -167,7 +172,7 @@ impl Task {
         let mut failed: BTreeMap<Kind, String> = BTreeMap::new();
         for _ in 0..runs {
             for (kind, pair) in pairs.iter_mut().filter(|(kind, _)| self.concerns(**kind)) {
-                if failed.contains_key(kind) {
+                if failed.contains_key(kind) || interrupt::is_set() {
                     continue;
                 }
                 match self.once(bench, *kind, pair) {

@@ -163,6 +163,8 @@ impl Process {
         }
         let family = procfs::tree(self.id());
         self.signal(Signal::TERM)?;
+        // A paused process would not see it.
+        let _ = self.signal(Signal::CONT);
         let end = Instant::now() + GRACE;
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait()? {
@@ -270,6 +272,32 @@ mod tests {
             thread::yield_now();
         }
         assert!(gone(), "the child still runs");
+    }
+
+    #[test]
+    fn a_paused_process_can_be_resumed_and_ended() {
+        let scratch = Scratch::new("process").expect("scratch");
+        let mut process = shell("trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done", &scratch);
+        process
+            .wait_for("up", Duration::from_secs(10), |p| {
+                p.stdout().contains("up").then_some(())
+            })
+            .expect("greets");
+        let state = |p: &Process| fs::read_to_string(format!("/proc/{}/stat", p.id())).unwrap_or_default();
+        process.pause().expect("paused");
+        process
+            .wait_for("stopped", Duration::from_secs(10), |p| {
+                state(p).contains(") T ").then_some(())
+            })
+            .expect("stands still");
+        process.resume().expect("resumed");
+        process
+            .wait_for("running", Duration::from_secs(10), |p| {
+                (!state(p).contains(") T ")).then_some(())
+            })
+            .expect("runs on");
+        process.pause().expect("paused again");
+        assert_eq!(process.terminate().expect("ends").code(), Some(7));
     }
 
     #[test]

@@ -15,7 +15,7 @@ const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Another process may take a port between our choice and XRootD's use of it.
 const START_ATTEMPTS: usize = 3;
-/// Cache of checksums and the like that XRootD's plug-ins need as a shared secret, of any content.
+/// The key that signs macaroons: any bytes, in base64. It guards nothing but the files of a test.
 const MACAROON_SECRET: &str = "Y3Jvc3Nsb2FkIHRocm93LWF3YXkgbWFjYXJvb24gc2VjcmV0LCBhdCBsZWFzdCB0aGlydHktdHdvIGJ5dGVz\n";
 
 /// Who may do what.
