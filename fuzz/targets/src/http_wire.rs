@@ -1,6 +1,12 @@
 //! Targets for the decoders of `http-wire`.
 
-use http_wire::{BodyDecoder, Framing, HeadLimits, parse_request, parse_response};
+use http_wire::webdav::{Entry, MultistatusParser, MultistatusWriter, RemoteEntry, parse_multistatus, parse_propfind};
+use http_wire::{
+    BodyDecoder, CopyRequest, Framing, HeadLimits, MarkerParser, Multipart, Outcome, Progress, Ranges, RequestHead,
+    parse_request, parse_response,
+};
+use types::limits::{MARKER_LINE_BYTES_MAX, RANGE_COUNT_MAX};
+use types::{LogicalPath, Secret};
 
 /// Pieces of heads.
 pub(crate) const HEAD_WORDS: &[&str] = &[
@@ -114,4 +120,254 @@ fn decode(body: &[u8], piece_bytes: usize) -> Option<Body> {
         payload,
         end: decoder.is_done().then_some(position),
     })
+}
+
+/// Pieces of Range values.
+pub(crate) const RANGE_WORDS: &[&str] = &[
+    "bytes=",
+    "0-0",
+    "-5",
+    "5-",
+    "0-",
+    ",",
+    "18446744073709551615",
+    "99999999999999999999999",
+    "bytes",
+    " ",
+];
+
+/// Pieces of digest headers.
+pub(crate) const DIGEST_WORDS: &[&str] = &[
+    "Digest: ",
+    "Repr-Digest: ",
+    "Content-Digest: ",
+    "Content-MD5: ",
+    "Want-Digest: ",
+    "Want-Repr-Digest: ",
+    "adler32=",
+    "adler=:38qE0g==:",
+    "md5=",
+    "sha-256=",
+    "crc32c=",
+    ";q=0.5",
+    "=10",
+    ",",
+    "38qE0g==",
+    "dfca84d2",
+    "3975f0d8c4e1ecb25f035edfb1ba27ac",
+    "\r\n",
+];
+
+/// Pieces of COPY requests.
+pub(crate) const COPY_WORDS: &[&str] = &[
+    "Source: https://a/b\r\n",
+    "Destination: davs://a/b\r\n",
+    "Destination: /b\r\n",
+    "TransferHeader",
+    "TransferHeaderAuthorization: Bearer x\r\n",
+    "Copy-Header: A: b\r\n",
+    "Credential: none\r\n",
+    "Credential: gridsite\r\n",
+    "X-Number-Of-Streams: 3\r\n",
+    "Overwrite: F\r\n",
+    "RequireChecksumVerification: true\r\n",
+    "Repr-Digest: adler=:38qE0g==:\r\n",
+    "SciTag: 66\r\n",
+    "TransferHeaderHost: a\r\n",
+    "s3://",
+    "\r\n",
+];
+
+/// Pieces of performance-marker streams.
+pub(crate) const MARKER_WORDS: &[&str] = &[
+    "Perf Marker\n",
+    "    Timestamp: 5\n",
+    "Stripe Index: 1\n",
+    "Stripe Bytes Transferred: 18446744073709551615\n",
+    "Total Stripe Count: 2\n",
+    "RemoteConnections: tcp:[::1]:1,tcp:127.0.0.1:2\n",
+    "End\n",
+    "success: Created",
+    "Success",
+    "failure: x",
+    "failed",
+    "aborted: y\n",
+    "\r\n",
+    "\n",
+];
+
+/// Pieces of WebDAV's XML.
+pub(crate) const XML_WORDS: &[&str] = &[
+    "<propfind xmlns=\"DAV:\">",
+    "</propfind>",
+    "<prop>",
+    "</prop>",
+    "<allprop/>",
+    "<propname/>",
+    "<getetag/>",
+    "<D:multistatus xmlns:D=\"DAV:\">",
+    "</D:multistatus>",
+    "<D:response>",
+    "</D:response>",
+    "<D:href>/a%20b</D:href>",
+    "<D:propstat>",
+    "</D:propstat>",
+    "<D:prop>",
+    "</D:prop>",
+    "<D:resourcetype><D:collection/></D:resourcetype>",
+    "<D:status>HTTP/1.1 200 OK</D:status>",
+    "<D:getcontentlength>5</D:getcontentlength>",
+    "<![CDATA[",
+    "]]>",
+    "<!--",
+    "-->",
+    "<!DOCTYPE a [",
+    "&amp;",
+    "&#x41;",
+    "&evil;",
+    "<?xml version=\"1.0\"?>",
+];
+
+/// A request of `method` with these header lines, when they make one.
+fn head_with(method: &str, lines: &[u8]) -> Option<RequestHead> {
+    let mut text = format!("{method} /f HTTP/1.1\r\nHost: h\r\n").into_bytes();
+    text.extend_from_slice(lines);
+    text.extend_from_slice(b"\r\n\r\n");
+    Some(parse_request(&text, &HeadLimits::default()).ok()??.0)
+}
+
+/// Every part lies in the file and is not empty, and a multipart body is as long as was said. The first eight bytes are
+/// the size of the file.
+pub(crate) fn ranges(data: &[u8]) {
+    let Some((size, value)) = data.split_first_chunk::<8>() else {
+        return;
+    };
+    let size_bytes = u64::from_le_bytes(*size) >> 8;
+    let Some(head) = head_with("GET", &[b"Range: ", value].concat()) else {
+        return;
+    };
+    let Ranges::Parts(parts) = head.ranges(size_bytes) else {
+        return;
+    };
+    assert!((1..=RANGE_COUNT_MAX).contains(&parts.len()));
+    assert!(parts.iter().all(|part| !part.is_empty() && part.end <= size_bytes));
+    let multipart = Multipart::new("boundary", size_bytes);
+    let total: u64 = parts.iter().map(|part| part.len()).sum();
+    assert!(parts.len() == 1 || u128::from(total) <= 2 * u128::from(size_bytes));
+    assert!(multipart.length(&parts) > total);
+}
+
+/// The two sides read the same checksums out of the same headers, each of its algorithm's length.
+pub(crate) fn digest_headers(data: &[u8]) {
+    let Some(head) = head_with("PUT", data) else { return };
+    for algorithms in [head.want_digest(), head.want_repr_digest()] {
+        assert!(
+            algorithms
+                .iter()
+                .all(|algorithm| algorithms.iter().filter(|other| *other == algorithm).count() == 1)
+        );
+    }
+    let answer = [b"HTTP/1.1 200 OK\r\n", data, b"\r\n\r\n"].concat();
+    let answered = parse_response(&answer, &HeadLimits::default()).ok().flatten();
+    if let (Ok(declared), Some((answered, _))) = (head.declared_digests(), answered)
+        && !head.has_content_range()
+    {
+        for algorithm in declared.iter().map(types::Checksum::algorithm) {
+            assert!(
+                answered.digest(algorithm).is_some(),
+                "{algorithm} is seen by one side only"
+            );
+        }
+    }
+}
+
+/// Nothing that is forwarded can change the connection or end its line.
+pub(crate) fn copy_request(data: &[u8]) {
+    let Some(head) = head_with("COPY", data) else { return };
+    let Ok(request) = CopyRequest::parse(&head) else { return };
+    for (name, value) in request.forwarded.iter() {
+        let value: &Secret = value;
+        assert!(!value.expose().contains(['\r', '\n', '\0']));
+        for reserved in [
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "range",
+            "expect",
+            "te",
+        ] {
+            assert!(!name.eq_ignore_ascii_case(reserved), "{name}");
+        }
+    }
+    assert!(request.streams.is_none_or(|count| (1..=100).contains(&count)));
+}
+
+/// How the bytes arrive does not change what is read. The first byte of the input says how they are cut.
+pub(crate) fn markers(data: &[u8]) {
+    let Some((cut, body)) = data.split_first() else { return };
+    let read = |piece_bytes: usize| -> (Progress, Option<Outcome>) {
+        let mut parser = MarkerParser::new();
+        for piece in body.chunks(piece_bytes) {
+            parser.feed(piece);
+        }
+        (parser.progress().clone(), parser.finish())
+    };
+    let (progress, outcome) = read(body.len().max(1));
+    assert_eq!(
+        (&progress, &outcome),
+        (&read(usize::from(*cut % 16) + 1).0, &read(usize::from(*cut % 16) + 1).1)
+    );
+    if let Some(outcome) = outcome {
+        let line = outcome.to_line();
+        assert!(line.len() <= MARKER_LINE_BYTES_MAX && line.find('\n') == Some(line.len() - 1));
+    }
+}
+
+/// What was asked for can be answered, and the answer read.
+pub(crate) fn propfind(data: &[u8]) {
+    let Ok(request) = parse_propfind(data) else { return };
+    let path = LogicalPath::parse("/a b/<&>").expect("a good path");
+    let entry = Entry {
+        path: &path,
+        is_directory: data.len().is_multiple_of(2),
+        size_bytes: 5,
+        modified_s: 0,
+        created_s: None,
+        etag: Some("\"e\""),
+        quota_bytes: Some((1, 2)),
+        checksums: &[],
+    };
+    let writer = MultistatusWriter::new(request);
+    let mut out = Vec::new();
+    writer.begin(&mut out);
+    writer.entry(&mut out, &entry);
+    writer.end(&mut out);
+    let entries = parse_multistatus(&out).expect("our own listing");
+    assert_eq!(
+        entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(),
+        [path.as_str()]
+    );
+}
+
+/// How the bytes arrive does not change the listing. The first byte of the input says how they are cut.
+pub(crate) fn multistatus(data: &[u8]) {
+    let Some((cut, body)) = data.split_first() else { return };
+    let read = |piece_bytes: usize| -> Option<Vec<RemoteEntry>> {
+        let mut parser = MultistatusParser::new();
+        let mut entries = Vec::new();
+        for piece in body.chunks(piece_bytes) {
+            entries.extend(parser.feed(piece).ok()?);
+        }
+        parser.finish().ok()?;
+        Some(entries)
+    };
+    let whole = read(body.len().max(1));
+    assert_eq!(whole, read(usize::from(*cut % 16) + 1));
+    for entry in whole.unwrap_or_default() {
+        assert!(
+            entry.path.starts_with('/') && (entry.path == "/" || !entry.path.ends_with('/')),
+            "{entry:?}"
+        );
+    }
 }

@@ -46,6 +46,36 @@ pub const TARGETS: &[Target] = &[
         words: http_wire::CHUNK_WORDS,
     },
     Target {
+        name: "http-copy-request",
+        run: http_wire::copy_request,
+        words: http_wire::COPY_WORDS,
+    },
+    Target {
+        name: "http-digest-headers",
+        run: http_wire::digest_headers,
+        words: http_wire::DIGEST_WORDS,
+    },
+    Target {
+        name: "http-markers",
+        run: http_wire::markers,
+        words: http_wire::MARKER_WORDS,
+    },
+    Target {
+        name: "http-multistatus",
+        run: http_wire::multistatus,
+        words: http_wire::XML_WORDS,
+    },
+    Target {
+        name: "http-propfind",
+        run: http_wire::propfind,
+        words: http_wire::XML_WORDS,
+    },
+    Target {
+        name: "http-ranges",
+        run: http_wire::ranges,
+        words: http_wire::RANGE_WORDS,
+    },
+    Target {
         name: "http-request-head",
         run: http_wire::request_head,
         words: http_wire::HEAD_WORDS,
