@@ -7,7 +7,11 @@
 
 mod api;
 mod fault;
+mod hash;
+mod posix;
 
 pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
+pub use hash::{Hasher, RangeSums, compute};
+pub use posix::{Cleaned, Posix, PosixOptions};

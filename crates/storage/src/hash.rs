@@ -1,0 +1,266 @@
+//! Checksums made while bytes pass, in order or range by range, or over a whole file.
+
+use std::collections::BTreeMap;
+use std::io::IoSliceMut;
+
+use md5::{Digest as _, Md5};
+use sha2::Sha256;
+use types::limits::BUFFER_BYTES;
+use types::{Checksum, ChecksumAlgorithm, ErrorCode, Phase, Result, combine_adler32};
+
+use crate::api::{FileReader, Patience};
+use crate::fault::{fault, from_io};
+
+enum State {
+    Adler32(simd_adler32::Adler32),
+    Crc32c(u32),
+    Md5(Md5),
+    Sha256(Sha256),
+}
+
+impl State {
+    fn new(algorithm: ChecksumAlgorithm) -> Self {
+        match algorithm {
+            ChecksumAlgorithm::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
+            ChecksumAlgorithm::Crc32c => Self::Crc32c(0),
+            ChecksumAlgorithm::Md5 => Self::Md5(Md5::new()),
+            ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Adler32(sum) => sum.write(bytes),
+            Self::Crc32c(sum) => *sum = crc32c::crc32c_append(*sum, bytes),
+            Self::Md5(sum) => sum.update(bytes),
+            Self::Sha256(sum) => sum.update(bytes),
+        }
+    }
+
+    fn finish(self) -> Option<Checksum> {
+        match self {
+            Self::Adler32(sum) => Some(Checksum::adler32(sum.finish())),
+            Self::Crc32c(sum) => Some(Checksum::crc32c(sum)),
+            Self::Md5(sum) => Checksum::new(ChecksumAlgorithm::Md5, &sum.finalize()),
+            Self::Sha256(sum) => Checksum::new(ChecksumAlgorithm::Sha256, &sum.finalize()),
+        }
+    }
+}
+
+/// Several checksums over the same bytes, given from front to back.
+pub struct Hasher {
+    states: Vec<State>,
+    length_bytes: u64,
+}
+
+impl Hasher {
+    /// A hasher over no bytes yet; an algorithm named twice counts once.
+    #[must_use]
+    pub fn new(algorithms: &[ChecksumAlgorithm]) -> Self {
+        let mut wanted = algorithms.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Self {
+            states: wanted.into_iter().map(State::new).collect(),
+            length_bytes: 0,
+        }
+    }
+
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        for state in &mut self.states {
+            state.update(bytes);
+        }
+        self.length_bytes += bytes.len() as u64;
+    }
+
+    /// How many bytes were added.
+    #[must_use]
+    pub fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    /// The values, in the order of [`ChecksumAlgorithm`].
+    #[must_use]
+    pub fn finish(self) -> Vec<Checksum> {
+        self.states.into_iter().filter_map(State::finish).collect()
+    }
+}
+
+/// Checksums of a file whose ranges arrive in any order. Adler-32 and CRC-32C of the ranges are
+/// combined at the end; the others need the file to be read again, see [`RangeSums::missing`].
+pub struct RangeSums {
+    wanted: Vec<ChecksumAlgorithm>,
+    ranges: BTreeMap<u64, (u64, Vec<Checksum>)>,
+}
+
+impl RangeSums {
+    /// For these algorithms.
+    #[must_use]
+    pub fn new(wanted: &[ChecksumAlgorithm]) -> Self {
+        Self {
+            wanted: wanted.to_vec(),
+            ranges: BTreeMap::new(),
+        }
+    }
+
+    /// A hasher for one range, with those algorithms that can be combined.
+    #[must_use]
+    pub fn range_hasher(&self) -> Hasher {
+        let combinable: Vec<_> = self
+            .wanted
+            .iter()
+            .copied()
+            .filter(|algorithm| algorithm.combines())
+            .collect();
+        Hasher::new(&combinable)
+    }
+
+    /// Takes the hasher of the range that began at `start`. A range given twice counts once, as
+    /// it was given last. Neighbours are joined, so that memory follows the number of gaps.
+    pub fn add(&mut self, start: u64, hasher: Hasher) {
+        let length = hasher.length_bytes();
+        if length == 0 {
+            return;
+        }
+        self.ranges.insert(start, (length, hasher.finish()));
+        self.join_at(start);
+        if let Some((&before, _)) = self.ranges.range(..start).next_back() {
+            self.join_at(before);
+        }
+    }
+
+    fn join_at(&mut self, start: u64) {
+        let Some((length, sums)) = self.ranges.get(&start) else {
+            return;
+        };
+        let Some((next_length, next)) = self.ranges.get(&(start + length)) else {
+            return;
+        };
+        let joined = sums
+            .iter()
+            .zip(next)
+            .filter_map(|(first, second)| combine(first, second, *next_length))
+            .collect();
+        let (length, next_length) = (*length, *next_length);
+        self.ranges.remove(&(start + length));
+        self.ranges.insert(start, (length + next_length, joined));
+    }
+
+    /// Algorithms whose values only a second reading gives.
+    #[must_use]
+    pub fn missing(&self) -> Vec<ChecksumAlgorithm> {
+        self.wanted
+            .iter()
+            .copied()
+            .filter(|algorithm| !algorithm.combines())
+            .collect()
+    }
+
+    /// The combined values of a file of `size_bytes`; `None` when the ranges do not cover it
+    /// exactly, in which case all of it has to be read again.
+    #[must_use]
+    pub fn finish(self, size_bytes: u64) -> Option<Vec<Checksum>> {
+        if size_bytes == 0 && self.ranges.is_empty() {
+            return Some(self.range_hasher().finish());
+        }
+        let mut ranges = self.ranges.into_iter();
+        match (ranges.next(), ranges.next()) {
+            (Some((0, (length, sums))), None) if length == size_bytes => Some(sums),
+            _ => None,
+        }
+    }
+}
+
+fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Option<Checksum> {
+    let (low, high) = (first.to_u32()?, second.to_u32()?);
+    match first.algorithm() {
+        ChecksumAlgorithm::Adler32 => Some(Checksum::adler32(combine_adler32(low, high, second_length_bytes))),
+        ChecksumAlgorithm::Crc32c => Some(Checksum::crc32c(crc32c::crc32c_combine(
+            low,
+            high,
+            usize::try_from(second_length_bytes).ok()?,
+        ))),
+        _ => None,
+    }
+}
+
+/// Reads a whole file for its checksums.
+///
+/// # Errors
+/// `storage_failed` when it cannot be read; `source_changed` when its length changed meanwhile.
+pub fn compute(reader: &dyn FileReader, algorithms: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
+    let mut hasher = Hasher::new(algorithms);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let mut slices = [IoSliceMut::new(&mut buffer)];
+        let count = reader
+            .read_vectored_at(&mut slices, hasher.length_bytes(), Patience::Wait)
+            .map_err(|error| from_io(&error, Phase::Checksum))?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+    }
+    if hasher.length_bytes() != reader.stat().size_bytes {
+        return Err(fault(ErrorCode::SourceChanged, Phase::Checksum));
+    }
+    Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes() -> Vec<u8> {
+        (0..300_001u32)
+            .map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect()
+    }
+
+    #[test]
+    fn known_values_of_the_standards_check_string() {
+        let mut hasher = Hasher::new(&ChecksumAlgorithm::ALL);
+        hasher.update(b"12345");
+        hasher.update(b"6789");
+        let values: Vec<String> = hasher.finish().iter().map(Checksum::to_string).collect();
+        assert_eq!(values[0], "adler32:091e01de");
+        assert_eq!(values[1], "crc32c:e3069283");
+        assert_eq!(values[2], "md5:25f9e794323b453885f5181f1b624d0b");
+        assert!(values[3].starts_with("sha-256:15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"));
+    }
+
+    #[test]
+    fn ranges_in_any_order_give_the_checksums_of_the_whole() {
+        let bytes = bytes();
+        let algorithms = [
+            ChecksumAlgorithm::Adler32,
+            ChecksumAlgorithm::Crc32c,
+            ChecksumAlgorithm::Md5,
+        ];
+        let mut whole = Hasher::new(&algorithms[..2]);
+        whole.update(&bytes);
+        let cuts = [(200_000, 300_001), (0, 1), (65_521, 200_000), (1, 65_521)];
+        let mut sums = RangeSums::new(&algorithms);
+        for (start, end) in cuts {
+            let mut hasher = sums.range_hasher();
+            hasher.update(&bytes[start..end]);
+            sums.add(start as u64, hasher);
+        }
+        assert_eq!(sums.missing(), [ChecksumAlgorithm::Md5]);
+        assert_eq!(sums.ranges.len(), 1, "neighbours are joined");
+        assert_eq!(sums.finish(bytes.len() as u64), Some(whole.finish()));
+    }
+
+    #[test]
+    fn a_hole_is_noticed() {
+        let mut sums = RangeSums::new(&[ChecksumAlgorithm::Adler32]);
+        for start in [0, 20] {
+            let mut hasher = sums.range_hasher();
+            hasher.update(&[7; 10]);
+            sums.add(start, hasher);
+        }
+        assert_eq!(sums.finish(30), None);
+        assert!(RangeSums::new(&[ChecksumAlgorithm::Adler32]).finish(0).is_some());
+    }
+}

@@ -1,0 +1,34 @@
+//! Closing replaced and removed files away from the request.
+//!
+//! The last close of a file without a name frees its blocks, which takes long for a big one. The
+//! file is therefore kept open across the rename or unlink and closed on a thread of its own.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use types::limits::LATE_CLOSES_MAX;
+
+pub(crate) struct LateClose {
+    queue: Option<SyncSender<OwnedFd>>,
+}
+
+impl LateClose {
+    /// Starts the thread; it ends when this is dropped and all files are closed.
+    pub(crate) fn start() -> Self {
+        let (queue, files) = sync_channel::<OwnedFd>(LATE_CLOSES_MAX);
+        let thread = std::thread::Builder::new().name("late-close".to_owned());
+        let started = thread.spawn(move || files.into_iter().for_each(drop));
+        // Without the thread files are closed at once: slower, not wrong.
+        Self {
+            queue: started.ok().map(|_| queue),
+        }
+    }
+
+    /// Closes the file soon; at once when the queue is full.
+    pub(crate) fn close(&self, file: OwnedFd) {
+        if let Some(queue) = &self.queue {
+            // A full queue hands the file back inside the error, which is dropped here.
+            let _ = queue.try_send(file);
+        }
+    }
+}

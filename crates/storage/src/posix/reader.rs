@@ -1,0 +1,50 @@
+//! An open file of the POSIX store.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
+
+use rustix::fs::Advice;
+use rustix::io::{Errno, ReadWriteFlags};
+use types::ByteRange;
+
+use crate::api::{FileReader, Patience, Stat};
+
+pub(crate) struct PosixReader {
+    pub(crate) file: File,
+    pub(crate) stat: Stat,
+}
+
+impl FileReader for PosixReader {
+    fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
+        if patience == Patience::CachedOnly {
+            match rustix::io::preadv2(&self.file, slices, offset, ReadWriteFlags::NOWAIT) {
+                // The file system (tmpfs) or kernel cannot tell: it is memory, or it has to do.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                done => return Ok(done?),
+            }
+        }
+        loop {
+            match rustix::io::preadv(&self.file, slices, offset) {
+                Err(Errno::INTR) => {}
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
+    fn advise_sequential(&self, range: ByteRange) {
+        if let Some(length) = NonZeroU64::new(range.len()) {
+            // Hints may be refused (on a pipe, by a network file system); nothing is lost then.
+            let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::Sequential);
+            let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::WillNeed);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Names to open files, never outside of the export's root directory.
+//!
+//! The kernel does the walk (`openat2` with `RESOLVE_BENEATH`), so a directory that is swapped for
+//! a symbolic link in the middle of it changes nothing. Where that call is missing (old kernels,
+//! some containers) each component is opened without following links, and any link is refused.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
+
+use crate::api::{Kind, Stat};
+use crate::fault::{about, fault, from_errno};
+
+/// Directory at the root that holds what is not yet, or no longer, a file.
+pub(crate) const HIDDEN_DIRECTORY: &str = ".crossload";
+const PART_PREFIX: &str = ".crossload-";
+const PART_SUFFIX: &str = ".part";
+/// A walk that meets a rename by somebody else is told to try again; more often than this is
+/// somebody's game.
+const WALK_ATTEMPTS: usize = 8;
+
+/// Name of a part that has to lie beside its final name.
+pub(crate) fn beside_name(id: &str) -> String {
+    format!("{PART_PREFIX}{id}{PART_SUFFIX}")
+}
+
+/// Whether a directory entry is a part that nobody may see or address.
+pub(crate) fn is_part_beside(name: &str) -> bool {
+    name.starts_with(PART_PREFIX) && name.ends_with(PART_SUFFIX)
+}
+
+fn is_hidden(path: &LogicalPath) -> bool {
+    path.components().next() == Some(HIDDEN_DIRECTORY) || path.components().any(is_part_beside)
+}
+
+/// Refuses hidden names: to a reader they do not exist.
+pub(crate) fn check_readable(path: &LogicalPath) -> Result<()> {
+    if is_hidden(path) {
+        Err(about(Errno::NOENT, Phase::Open, path))
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses to make hidden names, and the root.
+pub(crate) fn check_writable(path: &LogicalPath) -> Result<()> {
+    if is_hidden(path) {
+        let why = "this name is kept for the server itself";
+        return Err(fault(ErrorCode::PathRefused, Phase::Open)
+            .with_detail(why)
+            .with_subject(path));
+    }
+    Ok(())
+}
+
+/// The export's root directory.
+pub(crate) struct Root {
+    fd: OwnedFd,
+    kernel_walk: bool,
+}
+
+impl Root {
+    pub(crate) fn open(directory: &Path) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = fs::open(directory, flags, Mode::empty())
+            .map_err(|errno| from_errno(errno, Phase::Open).with_private(directory.display()))?;
+        let probe = fs::openat2(&fd, ".", flags, Mode::empty(), ResolveFlags::BENEATH);
+        Ok(Self {
+            fd,
+            kernel_walk: !matches!(probe, Err(Errno::NOSYS | Errno::PERM)),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn without_kernel_walk(mut self) -> Self {
+        self.kernel_walk = false;
+        self
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Opens what is under a name. Never waits for the other end of a pipe.
+    pub(crate) fn open_beneath(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags
+            | OFlags::CLOEXEC
+            | if flags.contains(OFlags::PATH) {
+                OFlags::empty()
+            } else {
+                OFlags::NONBLOCK
+            };
+        let opened = if self.kernel_walk {
+            self.walk_by_kernel(path, flags)
+        } else {
+            self.walk_by_hand(path, flags)
+        };
+        opened.map_err(|errno| match errno {
+            Errno::XDEV => escapes(path),
+            Errno::LOOP if !self.kernel_walk => escapes(path),
+            errno => about(errno, Phase::Open, path),
+        })
+    }
+
+    fn walk_by_kernel(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let relative = relative(path);
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..WALK_ATTEMPTS {
+            match fs::openat2(&self.fd, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                done => return done,
+            }
+        }
+        Err(Errno::BUSY)
+    }
+
+    fn walk_by_hand(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut directory = fs::openat(&self.fd, ".", step, Mode::empty())?;
+        let mut names = path.components().peekable();
+        while let Some(name) = names.next() {
+            let last = names.peek().is_none();
+            let flags = if last { flags | OFlags::NOFOLLOW } else { step };
+            match fs::openat(&directory, name, flags, Mode::empty()) {
+                Ok(opened) if last => return Ok(opened),
+                Ok(opened) => directory = opened,
+                // A link where a directory was wanted is told as "not a directory".
+                Err(Errno::NOTDIR) if is_link(directory.as_fd(), name) => return Err(Errno::LOOP),
+                Err(errno) => return Err(errno),
+            }
+        }
+        fs::openat(&directory, ".", flags, Mode::empty())
+    }
+
+    /// Opens the directory that holds a name, such that it can be synced.
+    pub(crate) fn open_parent<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            let why = "the root of the export stays where it is";
+            return Err(fault(ErrorCode::Forbidden, Phase::Open)
+                .with_detail(why)
+                .with_subject(path));
+        };
+        match self.open_beneath(&parent, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(directory) => Ok((directory, name)),
+            Err(error) if error.code() == ErrorCode::NotFound => {
+                Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path))
+            }
+            Err(error) => Err(error.with_subject(path)),
+        }
+    }
+
+    /// What is under a name; links followed.
+    pub(crate) fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+        let fd = self.open_beneath(path, OFlags::PATH)?;
+        let raw = fs::fstat(&fd).map_err(|errno| about(errno, Phase::Open, path))?;
+        stat_of(&raw, path)
+    }
+}
+
+fn is_link(directory: BorrowedFd<'_>, name: &str) -> bool {
+    fs::statat(directory, name, fs::AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|raw| FileType::from_raw_mode(raw.st_mode) == FileType::Symlink)
+}
+
+fn relative(path: &LogicalPath) -> &str {
+    if path.is_root() { "." } else { &path.as_str()[1..] }
+}
+
+fn escapes(path: &LogicalPath) -> Error {
+    fault(ErrorCode::SymlinkEscapes, Phase::Open).with_subject(path)
+}
+
+/// The house's view of a system's stat; refuses what is neither file nor directory.
+pub(crate) fn stat_of(raw: &fs::Stat, path: &LogicalPath) -> Result<Stat> {
+    match FileType::from_raw_mode(raw.st_mode) {
+        FileType::RegularFile => Ok(plain_stat(raw, Kind::File)),
+        FileType::Directory => Ok(plain_stat(raw, Kind::Directory)),
+        FileType::Symlink => Err(escapes(path)),
+        _ => {
+            let why = "it is neither a file nor a directory";
+            Err(fault(ErrorCode::PathRefused, Phase::Open)
+                .with_detail(why)
+                .with_subject(path))
+        }
+    }
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "the widths of these fields differ between machines"
+)]
+pub(crate) fn plain_stat(raw: &fs::Stat, kind: Kind) -> Stat {
+    let (seconds, nanoseconds) = (raw.st_mtime as i64, raw.st_mtime_nsec as u64);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = if seconds < 0 {
+        UNIX_EPOCH - whole
+    } else {
+        UNIX_EPOCH + whole
+    };
+    Stat {
+        kind,
+        size_bytes: if kind == Kind::File { raw.st_size as u64 } else { 0 },
+        modified: second + Duration::from_nanos(nanoseconds),
+        mode: raw.st_mode & 0o777,
+        inode: raw.st_ino as u64,
+    }
+}
