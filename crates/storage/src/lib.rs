@@ -8,10 +8,14 @@
 mod api;
 mod fault;
 mod hash;
+mod lane;
+mod memory;
 mod posix;
 
 pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
 pub use hash::{Hasher, RangeSums, compute};
+pub use lane::Lane;
+pub use memory::Memory;
 pub use posix::{Cleaned, Posix, PosixOptions};

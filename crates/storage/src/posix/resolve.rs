@@ -209,3 +209,29 @@ pub(crate) fn plain_stat(raw: &fs::Stat, kind: Kind) -> Stat {
         inode: raw.st_ino as u64,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_kernels_walk_every_link_is_refused_and_files_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("d")).unwrap();
+        std::fs::write(directory.path().join("d/f"), "abc").unwrap();
+        std::os::unix::fs::symlink("/etc", directory.path().join("out")).unwrap();
+        std::os::unix::fs::symlink("f", directory.path().join("d/link")).unwrap();
+        let root = Root::open(directory.path()).unwrap().without_kernel_walk();
+        let path = |text| LogicalPath::parse(text).unwrap();
+        assert_eq!(root.stat(&path("/d/f")).unwrap().size_bytes, 3);
+        assert!(root.stat(&path("/")).unwrap().is_directory());
+        for link in ["/out", "/out/passwd", "/d/link"] {
+            assert_eq!(
+                root.stat(&path(link)).unwrap_err().code(),
+                ErrorCode::SymlinkEscapes,
+                "{link}"
+            );
+        }
+        assert_eq!(root.stat(&path("/d/f/x")).unwrap_err().code(), ErrorCode::NotDirectory);
+    }
+}

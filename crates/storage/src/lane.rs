@@ -1,0 +1,150 @@
+//! Where a blocking call runs.
+//!
+//! A cached operation takes microseconds; handing it to another thread and back costs more than
+//! itself, so it runs where the task is. But a slow disk must not hold the runtime's few workers,
+//! on which all other connections wait. A lane therefore measures: one slow call sends the
+//! following ones to the blocking pool for a while, longer each time the disk stays slow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use types::{ErrorCode, Phase, Result};
+
+use crate::fault::fault;
+
+/// A call that takes longer does not belong on a worker.
+const SLOW: Duration = Duration::from_millis(2);
+/// Fast calls that the pool must see before calls come back, after the first slow one.
+const DETOUR_CALLS: u32 = 16;
+/// The longest such row.
+const DETOUR_CALLS_MAX: u32 = 1024;
+
+/// Decides for one store (or one file) where its calls run. Clones share what was measured.
+#[derive(Clone, Default)]
+pub struct Lane(Arc<Gauge>);
+
+#[derive(Default)]
+struct Gauge {
+    /// Fast calls still to be seen in the pool; 0: calls run on the task.
+    detour_left: AtomicU32,
+    /// Length of the latest detour.
+    detour_length: AtomicU32,
+    /// Slow calls seen so far.
+    slow_calls: AtomicU64,
+}
+
+impl Gauge {
+    fn note(&self, took: Duration) {
+        if took > SLOW {
+            self.slow_calls.fetch_add(1, Ordering::Relaxed);
+            let length = self.detour_length.load(Ordering::Relaxed);
+            let longer = length.saturating_mul(2).clamp(DETOUR_CALLS, DETOUR_CALLS_MAX);
+            self.detour_length.store(longer, Ordering::Relaxed);
+            self.detour_left.store(longer, Ordering::Relaxed);
+            return;
+        }
+        let left = self.detour_left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.detour_left.store(left - 1, Ordering::Relaxed);
+        } else if self.detour_length.load(Ordering::Relaxed) > 0 {
+            // Fast on the task itself: forgiven a step at a time.
+            self.detour_length
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |length| Some(length / 2))
+                .ok();
+        }
+    }
+
+    fn measured<T>(&self, call: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = call();
+        self.note(started.elapsed());
+        result
+    }
+}
+
+impl Lane {
+    /// A lane that has seen nothing yet: its calls run on the task.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether calls currently go to the blocking pool.
+    #[must_use]
+    pub fn is_detoured(&self) -> bool {
+        self.0.detour_left.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many slow calls were seen.
+    #[must_use]
+    pub fn slow_calls(&self) -> u64 {
+        self.0.slow_calls.load(Ordering::Relaxed)
+    }
+
+    /// Runs a call that is fast when its data are cached.
+    ///
+    /// # Errors
+    /// Those of the call; `internal` when it panicked in the pool.
+    pub async fn run<T: Send + 'static>(&self, call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        if self.is_detoured() {
+            let gauge = Arc::clone(&self.0);
+            return self.run_blocking(move || gauge.measured(call)).await;
+        }
+        self.0.measured(call)
+    }
+
+    /// Runs a call that waits for the disk by its nature (a commit), always in the pool.
+    ///
+    /// # Errors
+    /// As [`Lane::run`].
+    pub async fn run_blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match tokio::task::spawn_blocking(call).await {
+            Ok(result) => result,
+            Err(failure) => Err(fault(ErrorCode::Internal, Phase::Transfer).with_private(failure)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn runs_here(lane: &Lane) -> bool {
+        let here = std::thread::current().id();
+        lane.run(move || Ok(std::thread::current().id() == here)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn slow_calls_leave_the_task_and_fast_ones_bring_them_back() {
+        let lane = Lane::new();
+        assert!(runs_here(&lane).await);
+        lane.0.note(SLOW * 2);
+        for _ in 0..DETOUR_CALLS {
+            assert!(lane.is_detoured());
+            // The pool's own hand-over is not part of what is measured; the call itself is fast.
+            lane.0.note(Duration::ZERO);
+        }
+        assert!(runs_here(&lane).await);
+        lane.0.note(SLOW * 2);
+        assert!(!runs_here(&lane).await);
+        assert_eq!(lane.0.detour_length.load(Ordering::Relaxed), DETOUR_CALLS);
+        lane.0.note(SLOW * 2);
+        assert_eq!(
+            lane.0.detour_left.load(Ordering::Relaxed),
+            DETOUR_CALLS * 2,
+            "it stays away longer"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_pool_is_an_error() {
+        let failed = Lane::new()
+            .run_blocking(|| -> Result<()> { panic!("on purpose") })
+            .await;
+        assert_eq!(failed.unwrap_err().code(), ErrorCode::Internal);
+    }
+}

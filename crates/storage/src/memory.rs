@@ -1,0 +1,416 @@
+//! Files in memory, with the behaviour of files on a disk: for tests, and for trying things out.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use types::limits::LISTING_BATCH_ENTRIES;
+use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::api::{
+    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
+};
+use crate::fault::fault;
+
+#[derive(Clone)]
+struct Node {
+    stat: Stat,
+    content: Arc<Vec<u8>>,
+    checksums: Vec<Checksum>,
+}
+
+struct Tree {
+    nodes: BTreeMap<LogicalPath, Node>,
+    capacity_bytes: u64,
+    promised_bytes: u64,
+    next_inode: u64,
+}
+
+/// A store in memory. Clones show the same files.
+#[derive(Clone)]
+pub struct Memory(Arc<Mutex<Tree>>);
+
+impl Memory {
+    /// An empty store that takes at most `capacity_bytes`, running uploads included.
+    #[must_use]
+    pub fn new(capacity_bytes: u64) -> Self {
+        let mut tree = Tree {
+            nodes: BTreeMap::new(),
+            capacity_bytes,
+            promised_bytes: 0,
+            next_inode: 1,
+        };
+        let root = tree.fresh(Kind::Directory, Vec::new());
+        tree.nodes.insert(LogicalPath::root(), root);
+        Self(Arc::new(Mutex::new(tree)))
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refuse<T>(code: ErrorCode, path: &LogicalPath) -> Result<T> {
+    Err(fault(code, Phase::Open).with_subject(path))
+}
+
+impl Tree {
+    fn fresh(&mut self, kind: Kind, content: Vec<u8>) -> Node {
+        self.next_inode += 1;
+        let size_bytes = content.len() as u64;
+        let mode = if kind == Kind::File { 0o644 } else { 0o755 };
+        let stat = Stat {
+            kind,
+            size_bytes,
+            modified: SystemTime::now(),
+            mode,
+            inode: self.next_inode,
+        };
+        Node {
+            stat,
+            content: Arc::new(content),
+            checksums: Vec::new(),
+        }
+    }
+
+    fn node(&self, path: &LogicalPath) -> Result<&Node> {
+        match self.nodes.get(path) {
+            Some(node) => Ok(node),
+            None if self.has_file_above(path) => refuse(ErrorCode::NotDirectory, path),
+            None => refuse(ErrorCode::NotFound, path),
+        }
+    }
+
+    fn file(&self, path: &LogicalPath) -> Result<&Node> {
+        match self.node(path)? {
+            node if node.stat.is_directory() => refuse(ErrorCode::IsDirectory, path),
+            node => Ok(node),
+        }
+    }
+
+    fn has_file_above(&self, path: &LogicalPath) -> bool {
+        std::iter::successors(path.parent(), LogicalPath::parent)
+            .any(|above| self.nodes.get(&above).is_some_and(|node| !node.stat.is_directory()))
+    }
+
+    fn check_parent(&mut self, path: &LogicalPath, make: bool) -> Result<()> {
+        let Some(parent) = path.parent() else {
+            return refuse(ErrorCode::Forbidden, path);
+        };
+        match self.node(&parent) {
+            Ok(node) if node.stat.is_directory() => Ok(()),
+            Ok(_) => refuse(ErrorCode::NotDirectory, path),
+            Err(error) if error.code() != ErrorCode::NotFound => Err(error),
+            Err(_) if !make => refuse(ErrorCode::ParentMissing, path),
+            Err(_) => {
+                self.check_parent(&parent, true)?;
+                let node = self.fresh(Kind::Directory, Vec::new());
+                self.nodes.insert(parent, node);
+                Ok(())
+            }
+        }
+    }
+
+    fn check_target(&self, path: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        match self.nodes.get(path) {
+            Some(node) if node.stat.is_directory() => refuse(ErrorCode::IsDirectory, path),
+            Some(_) if overwrite == Overwrite::Refuse => refuse(ErrorCode::Exists, path),
+            found => Ok(found.is_some()),
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.nodes.values().map(|node| node.stat.size_bytes).sum()
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.capacity_bytes
+            .saturating_sub(self.used_bytes())
+            .saturating_sub(self.promised_bytes)
+    }
+
+    fn promise(&mut self, bytes: u64, path: &LogicalPath) -> Result<()> {
+        if bytes > self.free_bytes() {
+            return refuse(ErrorCode::NoSpace, path);
+        }
+        self.promised_bytes += bytes;
+        Ok(())
+    }
+
+    /// The first name behind `after` that lies directly in `directory`.
+    fn next_child(&self, directory: &LogicalPath, after: &LogicalPath) -> Option<(LogicalPath, Stat)> {
+        let behind = self.nodes.range((Bound::Excluded(after), Bound::Unbounded));
+        let mut inside = behind.take_while(|(path, _)| path.as_str().starts_with(directory.as_str()));
+        let found = inside.find(|(path, _)| path.parent().as_ref() == Some(directory));
+        found.map(|(path, node)| (path.clone(), node.stat.clone()))
+    }
+}
+
+impl Storage for Memory {
+    fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+        self.tree().node(path).map(|node| node.stat.clone())
+    }
+
+    fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
+        if !self.stat(path)?.is_directory() {
+            return refuse(ErrorCode::NotDirectory, path);
+        }
+        Ok(Box::new(MemoryListing {
+            store: self.clone(),
+            directory: path.clone(),
+            after: path.clone(),
+        }))
+    }
+
+    fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
+        let tree = self.tree();
+        let node = tree.file(path)?;
+        Ok(Arc::new(MemoryReader {
+            content: Arc::clone(&node.content),
+            stat: node.stat.clone(),
+        }))
+    }
+
+    fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
+        let mut tree = self.tree();
+        tree.check_target(path, options.overwrite)?;
+        let promised = options.size_bytes.unwrap_or(0);
+        tree.promise(promised, path)?;
+        if let Err(error) = tree.check_parent(path, options.create_parents) {
+            tree.promised_bytes -= promised;
+            return Err(error);
+        }
+        let draft = Draft {
+            content: Vec::new(),
+            promised,
+            ended: false,
+        };
+        let (path, announced, overwrite) = (path.clone(), options.size_bytes, options.overwrite);
+        Ok(Arc::new(MemoryUpload {
+            store: self.clone(),
+            path,
+            announced,
+            overwrite,
+            draft: RwLock::new(draft),
+        }))
+    }
+
+    fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        let mut tree = self.tree();
+        match tree.nodes.get(path) {
+            Some(node) if node.stat.is_directory() => return refuse(ErrorCode::DirectoryExists, path),
+            Some(_) => return refuse(ErrorCode::Exists, path),
+            None => tree.check_parent(path, parents)?,
+        }
+        let node = tree.fresh(Kind::Directory, Vec::new());
+        tree.nodes.insert(path.clone(), node);
+        Ok(())
+    }
+
+    fn remove(&self, path: &LogicalPath) -> Result<()> {
+        let mut tree = self.tree();
+        tree.node(path)?;
+        if path.is_root() {
+            return refuse(ErrorCode::Forbidden, path);
+        }
+        if tree.next_child(path, path).is_some() {
+            return refuse(ErrorCode::NotEmpty, path);
+        }
+        tree.nodes.remove(path);
+        Ok(())
+    }
+
+    fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        let mut tree = self.tree();
+        let moves_directory = tree.node(from)?.stat.is_directory();
+        if from.is_root() || to.is_within(from) {
+            return refuse(ErrorCode::Forbidden, to);
+        }
+        tree.check_parent(to, false)?;
+        let replaced = tree.check_target(to, overwrite)?;
+        if replaced && moves_directory {
+            return refuse(ErrorCode::Exists, to);
+        }
+        let moved: Vec<_> = tree
+            .nodes
+            .keys()
+            .filter_map(|path| Some((path.clone(), path.below(from)?)))
+            .collect();
+        for (path, below) in moved {
+            if let Some(node) = tree.nodes.remove(&path) {
+                tree.nodes.insert(below.under(to), node);
+            }
+        }
+        Ok(replaced)
+    }
+
+    fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
+        self.tree().file(path).map(|node| node.checksums.clone())
+    }
+
+    fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()> {
+        let mut tree = self.tree();
+        if !tree.file(path)?.stat.same_content(seen) {
+            return refuse(ErrorCode::SourceChanged, path);
+        }
+        if let Some(node) = tree.nodes.get_mut(path) {
+            node.checksums.retain(|old| old.algorithm() != checksum.algorithm());
+            node.checksums.push(checksum.clone());
+        }
+        Ok(())
+    }
+
+    fn space(&self) -> Result<Space> {
+        let tree = self.tree();
+        let (free_bytes, used_bytes) = (tree.free_bytes(), tree.used_bytes());
+        Ok(Space {
+            total_bytes: tree.capacity_bytes,
+            free_bytes,
+            used_bytes,
+            quota_bytes: None,
+        })
+    }
+}
+
+struct MemoryListing {
+    store: Memory,
+    directory: LogicalPath,
+    after: LogicalPath,
+}
+
+impl Listing for MemoryListing {
+    fn next_batch(&mut self) -> Result<Vec<Entry>> {
+        let tree = self.store.tree();
+        let mut batch = Vec::new();
+        while batch.len() < LISTING_BATCH_ENTRIES {
+            let Some((path, stat)) = tree.next_child(&self.directory, &self.after) else {
+                break;
+            };
+            batch.push(Entry {
+                name: path.name().unwrap_or_default().to_owned(),
+                stat,
+            });
+            self.after = path;
+        }
+        Ok(batch)
+    }
+}
+
+struct MemoryReader {
+    content: Arc<Vec<u8>>,
+    stat: Stat,
+}
+
+impl FileReader for MemoryReader {
+    fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, _patience: Patience) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.content.len());
+        let mut left = &self.content[start..];
+        let mut total = 0;
+        for slice in slices {
+            let count = slice.len().min(left.len());
+            slice[..count].copy_from_slice(&left[..count]);
+            left = &left[count..];
+            total += count;
+        }
+        Ok(total)
+    }
+}
+
+struct Draft {
+    content: Vec<u8>,
+    promised: u64,
+    ended: bool,
+}
+
+struct MemoryUpload {
+    store: Memory,
+    path: LogicalPath,
+    announced: Option<u64>,
+    overwrite: Overwrite,
+    draft: RwLock<Draft>,
+}
+
+impl Upload for MemoryUpload {
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        let end = offset + length as u64;
+        if self.announced.is_some_and(|size| end > size) {
+            return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer));
+        }
+        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
+        if draft.ended {
+            return Err(fault(ErrorCode::Cancelled, Phase::Transfer));
+        }
+        if end > draft.promised {
+            self.store
+                .tree()
+                .promise(end - draft.promised, &self.path)
+                .map_err(|error| error.in_phase(Phase::Transfer))?;
+            draft.promised = end;
+        }
+        let mut at = offset as usize;
+        let grown = draft.content.len().max(end as usize);
+        draft.content.resize(grown, 0);
+        for slice in slices {
+            draft.content[at..at + slice.len()].copy_from_slice(slice);
+            at += slice.len();
+        }
+        Ok(())
+    }
+
+    fn reader(&self) -> Result<Arc<dyn FileReader>> {
+        let content = self
+            .draft
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .content
+            .clone();
+        let stat = self.store.tree().fresh(Kind::File, content);
+        Ok(Arc::new(MemoryReader {
+            content: stat.content,
+            stat: stat.stat,
+        }))
+    }
+
+    fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
+        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut draft.ended, true) {
+            return Err(fault(ErrorCode::Cancelled, Phase::Commit).with_subject(&self.path));
+        }
+        let mut tree = self.store.tree();
+        tree.promised_bytes -= draft.promised;
+        let content = std::mem::take(&mut draft.content);
+        let size_bytes = content.len() as u64;
+        if size_bytes != facts.size_bytes || self.announced.is_some_and(|size| size != size_bytes) {
+            return Err(fault(ErrorCode::BodyIncomplete, Phase::Commit).with_subject(&self.path));
+        }
+        tree.check_parent(&self.path, false)?;
+        tree.check_target(&self.path, self.overwrite)?;
+        let mut node = tree.fresh(Kind::File, content);
+        node.stat.modified = facts.modified.unwrap_or(node.stat.modified);
+        node.checksums.clone_from(&facts.checksums);
+        let stat = node.stat.clone();
+        tree.nodes.insert(self.path.clone(), node);
+        Ok(stat)
+    }
+
+    fn abort(&self) {
+        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut draft.ended, true) {
+            self.store.tree().promised_bytes -= draft.promised;
+            draft.content = Vec::new();
+        }
+    }
+}
+
+impl Drop for MemoryUpload {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}

@@ -1,0 +1,295 @@
+//! What every store promises, asked of each back end in the same words.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::path::Path;
+
+use storage::{CommitFacts, Memory, Overwrite, Patience, Posix, PosixOptions, Storage, UploadOptions};
+use types::{Checksum, ErrorCode, LogicalPath, Result};
+
+fn path(text: &str) -> LogicalPath {
+    LogicalPath::parse(text).unwrap()
+}
+
+fn code<T>(result: Result<T>) -> Option<ErrorCode> {
+    result.err().map(|error| error.code())
+}
+
+fn options(size_bytes: Option<u64>, overwrite: Overwrite) -> UploadOptions {
+    UploadOptions {
+        size_bytes,
+        overwrite,
+        create_parents: true,
+        checksums: Vec::new(),
+    }
+}
+
+fn put(store: &dyn Storage, name: &str, content: &[u8], overwrite: Overwrite) -> Result<()> {
+    let upload = store.create(&path(name), &options(Some(content.len() as u64), overwrite))?;
+    let (first, second) = content.split_at(content.len() / 2);
+    upload.write_vectored_at(&[IoSlice::new(second)], first.len() as u64)?;
+    upload.write_vectored_at(&[IoSlice::new(first)], 0)?;
+    let checksums = vec![Checksum::adler32(7)];
+    upload
+        .commit(&CommitFacts {
+            size_bytes: content.len() as u64,
+            checksums,
+            modified: None,
+        })
+        .map(drop)
+}
+
+fn read(store: &dyn Storage, name: &str) -> Vec<u8> {
+    let reader = store.open(&path(name)).unwrap();
+    let mut content = vec![0; reader.stat().size_bytes as usize];
+    let (first, second) = content.split_at_mut(1);
+    let mut slices = [IoSliceMut::new(first), IoSliceMut::new(second)];
+    let count = reader.read_vectored_at(&mut slices, 0, Patience::Wait).unwrap();
+    assert_eq!(count, content.len());
+    content
+}
+
+fn names(store: &dyn Storage, directory: &str) -> Vec<String> {
+    let mut listing = store.list(&path(directory)).unwrap();
+    let mut names = Vec::new();
+    loop {
+        let batch = listing.next_batch().unwrap();
+        assert!(batch.len() <= types::limits::LISTING_BATCH_ENTRIES);
+        if batch.is_empty() {
+            names.sort();
+            return names;
+        }
+        names.extend(batch.into_iter().map(|entry| entry.name));
+    }
+}
+
+fn uploads_take_their_name_at_the_end(store: &dyn Storage) {
+    put(store, "/u/f", b"old content", Overwrite::Allow).unwrap();
+    let before = store.stat(&path("/u/f")).unwrap();
+    let upload = store.create(&path("/u/f"), &options(None, Overwrite::Allow)).unwrap();
+    upload.write_vectored_at(&[IoSlice::new(b"new")], 0).unwrap();
+    assert_eq!(read(store, "/u/f"), b"old content");
+    let wrong = CommitFacts {
+        size_bytes: 4,
+        ..CommitFacts::default()
+    };
+    assert_eq!(code(upload.commit(&wrong)), Some(ErrorCode::BodyIncomplete));
+    assert_eq!(
+        code(upload.write_vectored_at(&[IoSlice::new(b"x")], 0)),
+        Some(ErrorCode::Cancelled)
+    );
+    upload.abort();
+    assert_eq!(read(store, "/u/f"), b"old content");
+    let reader = store.open(&path("/u/f")).unwrap();
+    put(store, "/u/f", b"new content", Overwrite::Allow).unwrap();
+    assert_eq!(read(store, "/u/f"), b"new content");
+    assert_ne!(store.stat(&path("/u/f")).unwrap().etag(), before.etag());
+    let mut old = [0; 3];
+    reader
+        .read_vectored_at(&mut [IoSliceMut::new(&mut old)], 0, Patience::Wait)
+        .unwrap();
+    assert_eq!(&old, b"old");
+    assert_eq!(names(store, "/u"), ["f"]);
+}
+
+fn names_are_refused_as_documented(store: &dyn Storage) {
+    put(store, "/n/f", b"12", Overwrite::Allow).unwrap();
+    assert_eq!(
+        code(put(store, "/n/f", b"34", Overwrite::Refuse)),
+        Some(ErrorCode::Exists)
+    );
+    assert_eq!(
+        code(put(store, "/n", b"34", Overwrite::Allow)),
+        Some(ErrorCode::IsDirectory)
+    );
+    assert_eq!(
+        code(put(store, "/n/f/x", b"34", Overwrite::Allow)),
+        Some(ErrorCode::NotDirectory)
+    );
+    let without_parents = UploadOptions::default();
+    assert_eq!(
+        code(store.create(&path("/none/f"), &without_parents)),
+        Some(ErrorCode::ParentMissing)
+    );
+    assert_eq!(code(store.open(&path("/n"))), Some(ErrorCode::IsDirectory));
+    assert_eq!(code(store.list(&path("/n/f"))), Some(ErrorCode::NotDirectory));
+    assert_eq!(
+        code(store.make_directory(&path("/n"), true)),
+        Some(ErrorCode::DirectoryExists)
+    );
+    assert_eq!(code(store.remove(&path("/n"))), Some(ErrorCode::NotEmpty));
+    assert_eq!(code(store.remove(&path("/n/none"))), Some(ErrorCode::NotFound));
+    let upload = store
+        .create(&path("/n/g"), &options(Some(2), Overwrite::Allow))
+        .unwrap();
+    let too_much = upload.write_vectored_at(&[IoSlice::new(b"123")], 0);
+    assert_eq!(code(too_much), Some(ErrorCode::PeerSizeDiffers));
+}
+
+fn of_two_that_refuse_to_overwrite_one_wins(store: &dyn Storage) {
+    let uploads = [(); 2].map(|()| {
+        store
+            .create(&path("/race"), &options(Some(0), Overwrite::Refuse))
+            .unwrap()
+    });
+    let [first, second] = std::thread::scope(|scope| {
+        let threads = uploads
+            .each_ref()
+            .map(|upload| scope.spawn(|| code(upload.commit(&CommitFacts::default()))));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert!(matches!(
+        (first, second),
+        (None, Some(ErrorCode::Exists)) | (Some(ErrorCode::Exists), None)
+    ));
+}
+
+fn moving_copying_and_checksums(store: &dyn Storage) {
+    put(store, "/m/a", b"abc", Overwrite::Allow).unwrap();
+    put(store, "/m/b", b"def", Overwrite::Allow).unwrap();
+    assert_eq!(
+        code(store.rename(&path("/m/a"), &path("/m/b"), Overwrite::Refuse)),
+        Some(ErrorCode::Exists)
+    );
+    assert_eq!(
+        code(store.rename(&path("/m"), &path("/m/c"), Overwrite::Allow)),
+        Some(ErrorCode::Forbidden)
+    );
+    assert!(store.rename(&path("/m/a"), &path("/m/b"), Overwrite::Allow).unwrap());
+    assert!(!store.rename(&path("/m"), &path("/k"), Overwrite::Refuse).unwrap());
+    store.copy(&path("/k/b"), &path("/k/c"), Overwrite::Refuse).unwrap();
+    assert_eq!(read(store, "/k/c"), b"abc");
+    assert_eq!(names(store, "/k"), ["b", "c"]);
+    let seen = store.stat(&path("/k/c")).unwrap();
+    store
+        .store_checksum(&path("/k/c"), &seen, &Checksum::crc32c(9))
+        .unwrap();
+    put(store, "/k/c", b"xyz", Overwrite::Allow).unwrap();
+    let stale = store.store_checksum(&path("/k/c"), &seen, &Checksum::crc32c(9));
+    assert_eq!(code(stale), Some(ErrorCode::SourceChanged));
+}
+
+fn too_much_is_refused_before_the_first_byte(store: &dyn Storage) {
+    let size = store.space().unwrap().total_bytes + 1;
+    let refused = store.create(&path("/big"), &options(Some(size), Overwrite::Allow));
+    assert!(matches!(
+        code(refused),
+        Some(ErrorCode::NoSpace | ErrorCode::QuotaExceeded)
+    ));
+}
+
+fn suite(store: &dyn Storage) {
+    uploads_take_their_name_at_the_end(store);
+    names_are_refused_as_documented(store);
+    of_two_that_refuse_to_overwrite_one_wins(store);
+    moving_copying_and_checksums(store);
+    too_much_is_refused_before_the_first_byte(store);
+}
+
+fn posix(directory: &Path) -> Posix {
+    Posix::open(directory, &PosixOptions::default()).unwrap()
+}
+
+#[test]
+fn memory() {
+    suite(&Memory::new(1 << 30));
+}
+
+#[test]
+fn posix_on_disk_keeps_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = posix(directory.path());
+    suite(&store);
+    assert!(!names(&store, "/").contains(&".crossload".to_owned()));
+    drop(store);
+    let left = std::fs::read_dir(directory.path().join(".crossload/uploads"))
+        .unwrap()
+        .count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn posix_in_memory() {
+    let shared_memory = Path::new("/dev/shm");
+    let place = if shared_memory.is_dir() {
+        shared_memory
+    } else {
+        Path::new("/tmp")
+    };
+    let directory = tempfile::tempdir_in(place).unwrap();
+    suite(&posix(directory.path()));
+}
+
+#[test]
+fn links_that_leave_the_export_and_hidden_names_are_refused() {
+    let outside = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "x").unwrap();
+    std::fs::write(directory.path().join("inside"), "x").unwrap();
+    let link = |target: &Path, name: &str| std::os::unix::fs::symlink(target, directory.path().join(name)).unwrap();
+    link(outside.path(), "absolute");
+    link(Path::new(".."), "up");
+    link(Path::new("up"), "chained");
+    link(Path::new("inside"), "good");
+    let store = posix(directory.path());
+    for bad in ["/absolute/secret", "/absolute", "/up", "/chained"] {
+        assert_eq!(code(store.stat(&path(bad))), Some(ErrorCode::SymlinkEscapes), "{bad}");
+    }
+    assert_eq!(
+        code(put(&store, "/absolute/new", b"12", Overwrite::Allow)),
+        Some(ErrorCode::SymlinkEscapes)
+    );
+    assert_eq!(names(&store, "/"), ["good", "inside"]);
+    assert_eq!(read(&store, "/good"), b"x");
+    assert_eq!(
+        code(store.list(&path("/.crossload/uploads"))),
+        Some(ErrorCode::NotFound)
+    );
+    assert_eq!(
+        code(put(&store, "/.crossload/x", b"12", Overwrite::Allow)),
+        Some(ErrorCode::PathRefused)
+    );
+}
+
+#[test]
+fn parts_of_a_dead_server_are_removed_and_those_of_a_living_one_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let living = posix(directory.path());
+    let upload = living.create(&path("/f"), &options(Some(2), Overwrite::Allow)).unwrap();
+    let dead = directory.path().join(".crossload/uploads/dead");
+    std::fs::create_dir(&dead).unwrap();
+    std::fs::write(dead.join("1.part"), "x").unwrap();
+    std::fs::write(dead.join("2.elsewhere"), "/\n.crossload-2.part").unwrap();
+    std::fs::write(directory.path().join(".crossload-2.part"), "x").unwrap();
+    let second = posix(directory.path());
+    assert_eq!((second.cleaned().instances, second.cleaned().parts), (1, 2));
+    assert!(!dead.exists() && !directory.path().join(".crossload-2.part").exists());
+    upload.write_vectored_at(&[IoSlice::new(b"ok")], 0).unwrap();
+    upload
+        .commit(&CommitFacts {
+            size_bytes: 2,
+            ..CommitFacts::default()
+        })
+        .unwrap();
+    assert_eq!(read(&second, "/f"), b"ok");
+}
+
+#[test]
+fn a_quota_counts_what_was_there_before() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("old"), vec![0; 600]).unwrap();
+    let quota = PosixOptions {
+        quota_bytes: Some(1000),
+        ..PosixOptions::default()
+    };
+    let store = Posix::open(directory.path(), &quota).unwrap();
+    while !store.usage_is_known() {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        code(put(&store, "/f", &[1; 500], Overwrite::Allow)),
+        Some(ErrorCode::QuotaExceeded)
+    );
+    store.remove(&path("/old")).unwrap();
+    put(&store, "/f", &[1; 500], Overwrite::Allow).unwrap();
+    assert_eq!(store.space().unwrap().used_bytes, 500);
+}
