@@ -66,6 +66,27 @@ pub const DIAL_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub const DIAL_ADDRESSES_MAX: usize = 16;
 /// Redirects followed for one request.
 pub const REDIRECTS_MAX: usize = 20;
+/// Interim answers (1xx) passed over in front of one answer of a peer.
+pub const INTERIM_ANSWERS_MAX: usize = 64;
+/// Idle connections kept to one peer.
+pub const IDLE_PEER_CONNECTIONS_MAX: usize = 16;
+/// Idle connections kept to all peers together.
+pub const IDLE_CONNECTIONS_MAX: usize = 128;
+/// How long an idle connection to a peer is kept; most servers close theirs a little later.
+pub const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an upload waits for `100 Continue` before it goes on without (RFC 9110 §10.1.1 allows
+/// any time; curl waits as long).
+pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+/// How long a peer that refuses a request may take to say why.
+pub const PEER_WORDS_WAIT: Duration = Duration::from_secs(5);
+/// Largest rest of a peer's answer that is read so that its connection can be used again, in bytes.
+pub const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+/// How long to wait before asking again for a checksum that a peer is still computing.
+pub const ACCEPTED_POLL_PERIOD: Duration = Duration::from_secs(5);
+/// How often to ask for a checksum that a peer is still computing; dCache gives up after as long.
+pub const ACCEPTED_POLLS_MAX: u32 = 52;
+/// Default: time between two performance markers after which a third-party copy is given up.
+pub const MARKER_SILENCE: Duration = Duration::from_secs(120);
 /// Default: streams of one transfer at the most; more asked for is cut to this.
 pub const STREAMS_MAX: usize = 16;
 /// Largest stream count that a request may name at all (XRootD refuses above 100).
@@ -96,3 +117,14 @@ pub const WRITEBACK_STEP_BYTES: u64 = 32 * 1024 * 1024;
 pub const PREALLOCATE_BYTES_MIN: u64 = 1024 * 1024;
 /// Deepest nesting of directories that the scan of an export's usage follows.
 pub const SCAN_DEPTH_MAX: usize = 128;
+/// Largest rest of a refused request's body that is read so that its connection can be used again,
+/// in bytes.
+pub const REFUSED_BODY_BYTES_MAX: u64 = 256 * 1024;
+/// Default: how long a third-party copy may fail with a status of its own before it is accepted.
+pub const EARLY_OUTCOME_WAIT: Duration = Duration::from_millis(300);
+/// Connections over the limit that are told so at the same time; more are closed without a word.
+pub const REFUSALS_MAX: usize = 64;
+/// Time that a shut-down server gives its connections for their last words.
+pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
+/// Bytes of a listing that are gathered before they are sent.
+pub const LISTING_PIECE_BYTES: usize = 64 * 1024;

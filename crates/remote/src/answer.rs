@@ -1,0 +1,165 @@
+//! An answer in the making: its head is known, its body may still be coming.
+
+use http_wire::{Headers, Method, ResponseHead};
+use net::Batch;
+use net::http::Incoming;
+use types::limits::{DRAIN_BYTES_MAX, PEER_WORDS_BYTES_MAX, PEER_WORDS_WAIT};
+use types::{Error, ErrorCode, Phase, Result};
+
+use crate::exchange::Live;
+use crate::resource::Resource;
+use crate::verdict::{code_of, plain_words, refusal};
+
+/// Bytes of markup that may surround the words of a peer.
+const MARKUP_FACTOR: usize = 4;
+
+/// The final answer to a request. Dropping it before its body is whole closes the connection.
+pub(crate) struct Answer {
+    pub(crate) head: ResponseHead,
+    /// The file where the redirects ended.
+    pub(crate) file: Resource,
+    live: Live,
+    incoming: Incoming,
+}
+
+impl Answer {
+    /// The answer to a request with this method.
+    pub(crate) fn new(live: Live, file: Resource, head: ResponseHead, method: &Method) -> Result<Self> {
+        let framing = head.framing(method).map_err(|error| file.blame(error))?;
+        let incoming = live.connection.incoming(framing);
+        Ok(Self {
+            head,
+            file,
+            live,
+            incoming,
+        })
+    }
+
+    /// Whether the status says that the request was carried out.
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.head.status)
+    }
+
+    /// The next payload.
+    pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
+        let batch = self.incoming.next(&mut self.live.connection).await;
+        batch.map_err(|error| self.file.blame(error))
+    }
+
+    /// Whether the whole body has been handed out.
+    pub(crate) fn is_done(&self) -> bool {
+        self.incoming.is_done()
+    }
+
+    /// Trailers, once the body is done.
+    pub(crate) fn trailers(&self) -> &Headers {
+        self.incoming.trailers()
+    }
+
+    /// The other end's address.
+    pub(crate) fn peer_address(&self) -> Option<std::net::SocketAddr> {
+        self.live.connection.stream.peer_address()
+    }
+
+    /// How long the body may keep us waiting for a byte.
+    pub(crate) fn set_stall(&mut self, stall: std::time::Duration) {
+        self.live.connection.stream.set_stall(stall);
+    }
+
+    /// Collects a small body, of at most `limit_bytes`.
+    pub(crate) async fn collect(&mut self, limit_bytes: usize) -> Result<Vec<u8>> {
+        let mut whole = Vec::new();
+        while let Some(batch) = self.next().await? {
+            whole.extend(batch.slices().flatten());
+            if whole.len() > limit_bytes {
+                let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
+                return Err(error.with_detail(format!("the answer is longer than {limit_bytes} bytes")));
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Gives the connection back if it can be used again.
+    pub(crate) fn release(self) {
+        if self.incoming.is_done() && self.head.keep_alive() {
+            self.live.keep();
+        }
+    }
+
+    /// Reads the rest, if it is short and comes soon, and gives the connection back.
+    pub(crate) async fn finish(mut self) {
+        let drain = async {
+            let mut seen = 0;
+            while seen <= DRAIN_BYTES_MAX {
+                match self.next().await {
+                    Ok(Some(batch)) => seen += batch.len() as u64,
+                    Ok(None) | Err(_) => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(PEER_WORDS_WAIT, drain).await;
+        self.release();
+    }
+
+    /// The peer's own words: the beginning of the body, as far as it comes soon.
+    pub(crate) async fn words(mut self) -> String {
+        let words = self.read_words().await;
+        self.release();
+        words
+    }
+
+    /// As [`Answer::words`], for an answer to a request that is not all sent: its connection ends.
+    pub(crate) async fn words_and_close(mut self) -> String {
+        self.read_words().await
+    }
+
+    async fn read_words(&mut self) -> String {
+        let mut body = Vec::new();
+        let read = async {
+            while body.len() < PEER_WORDS_BYTES_MAX * MARKUP_FACTOR {
+                match self.next().await {
+                    Ok(Some(batch)) => body.extend(batch.slices().flatten()),
+                    Ok(None) | Err(_) => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(PEER_WORDS_WAIT, read).await;
+        let kind = self.head.content_type().unwrap_or_default().to_ascii_lowercase();
+        let is_markup = kind.contains("html") || kind.contains("xml");
+        body.truncate(PEER_WORDS_BYTES_MAX * MARKUP_FACTOR);
+        let words = plain_words(&body, is_markup);
+        if words.is_empty() {
+            self.head.reason.clone()
+        } else {
+            words
+        }
+    }
+
+    /// The error that this answer is, by the common table.
+    pub(crate) async fn refused(self) -> Error {
+        let code = code_of(self.head.status);
+        self.refused_as(code).await
+    }
+
+    /// The error that this answer is, with another code than the common one.
+    pub(crate) async fn refused_as(self, code: ErrorCode) -> Error {
+        let (file, status) = (self.file.clone(), self.head.status);
+        let words = self.words().await;
+        refusal(&file, code, status, &words)
+    }
+
+    /// The answer when it is a success, else its error.
+    pub(crate) async fn success(self) -> Result<Self> {
+        if self.is_success() {
+            Ok(self)
+        } else {
+            Err(self.refused().await)
+        }
+    }
+
+    /// A fault of this answer's content.
+    pub(crate) fn misbehaved(&self, why: impl Into<String>) -> Error {
+        let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Open);
+        error.with_detail(why).with_peer(Some(self.head.status), "")
+    }
+}

@@ -1,0 +1,248 @@
+//! Asking one server to copy from or to another (WLCG HTTP-TPC), and following it to its end.
+//!
+//! A status says only that the copy has begun; whether it succeeded is in the last line of the body.
+
+use std::time::Duration;
+
+use http_wire::{MarkerParser, Method, Outcome, Progress, RequestBuilder};
+use types::limits::MARKER_SILENCE;
+use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
+
+use crate::answer::Answer;
+use crate::client::Client;
+use crate::exchange::{Ask, Body, Hop};
+use crate::resource::{Access, Resource};
+use crate::verdict::{code_of, code_of_words, side_of_words};
+
+/// Which way the bytes go, as seen from the server that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It fetches from the peer.
+    Pull,
+    /// It sends to the peer.
+    Push,
+}
+
+/// What a server is to copy.
+#[derive(Clone, Debug)]
+pub struct CopyOrder {
+    /// The other server's file.
+    pub peer: Location,
+    /// Which way.
+    pub direction: Direction,
+    /// What the active server shows to the other one: goes there as transfer headers.
+    pub peer_access: Access,
+    /// Whether an existing destination may be replaced.
+    pub overwrite: bool,
+    /// How many streams; said only when more than one.
+    pub streams: Option<u32>,
+    /// Whether the active server must (`true`) or need not (`false`) compare checksums.
+    pub verification: Option<bool>,
+    /// The checksum that the data should have.
+    pub expected: Option<Checksum>,
+    /// Longest time without a performance marker; never under a minute in practice, since some
+    /// servers wait as long for a slow disk.
+    pub silence: Duration,
+}
+
+impl CopyOrder {
+    /// An order with what is usual for the rest: overwriting allowed, one stream, and the active
+    /// server's own rule about checksums.
+    #[must_use]
+    pub fn new(peer: Location, direction: Direction, peer_access: Access) -> Self {
+        Self {
+            peer,
+            direction,
+            peer_access,
+            overwrite: true,
+            streams: None,
+            verification: None,
+            expected: None,
+            silence: MARKER_SILENCE,
+        }
+    }
+
+    fn headers(&self, request: RequestBuilder, hop: &Hop<'_>) -> RequestBuilder {
+        let mut request = match self.direction {
+            Direction::Pull => request.source(&self.peer),
+            Direction::Push => request.destination(&self.peer),
+        };
+        request = request.accept_anything().credential_none().overwrite(self.overwrite);
+        let access = &self.peer_access;
+        // The token for the other server may not travel in clear text where TLS was asked for.
+        if !hop.left_tls {
+            if let Some(token) = access.bearer.as_ref().filter(|_| !access.forwarded.has_authorization()) {
+                request = request.transfer_bearer(token);
+            }
+            request = transfer_headers(request, &access.forwarded);
+        } else {
+            request = transfer_headers(request, &access.forwarded.without_authorization());
+        }
+        if let Some(count) = self.streams.filter(|count| *count > 1) {
+            request = request.number_of_streams(count);
+        }
+        if let Some(required) = self.verification {
+            request = request.require_checksum_verification(required);
+        }
+        match &self.expected {
+            Some(checksum) => request.repr_digest(checksum),
+            None => request,
+        }
+    }
+
+    fn other_side(&self) -> Side {
+        match self.direction {
+            Direction::Pull => Side::Source,
+            Direction::Push => Side::Destination,
+        }
+    }
+}
+
+fn transfer_headers(request: RequestBuilder, headers: &http_wire::ForwardedHeaders) -> RequestBuilder {
+    headers
+        .iter()
+        .fold(request, |request, (name, value)| request.transfer_header(name, value))
+}
+
+impl Client {
+    /// Asks `active` to make a copy. The copy runs as long as the answer is read; redirects are
+    /// followed with all headers, but our own token stays with its origin.
+    ///
+    /// # Errors
+    /// What the server answers before it begins: its own refusal, or what it met at the other side.
+    pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
+        let headers = |request: RequestBuilder, hop: &Hop<'_>| order.headers(request, hop);
+        let ask = Ask {
+            method: Method::Copy,
+            headers: &headers,
+            body: Body::Nothing,
+            repeatable: true,
+        };
+        let mut answer = self.ask(active, &ask).await?;
+        if !answer.is_success() {
+            return Err(refused(answer, order).await);
+        }
+        answer.set_stall(order.silence + Duration::from_secs(1));
+        Ok(Copying {
+            file: answer.file.clone(),
+            answer: Some(answer),
+            parser: MarkerParser::new(),
+            silence: order.silence,
+            other_side: order.other_side(),
+        })
+    }
+}
+
+/// A COPY that was refused before it began. Newer servers put the other side's fault here, with its
+/// status or as a failure line.
+async fn refused(answer: Answer, order: &CopyOrder) -> Error {
+    let (file, status) = (answer.file.clone(), answer.head.status);
+    let words = answer.words().await;
+    let line = ["failure:", "failed:"].iter().find_map(|mark| words.strip_prefix(mark));
+    let by_words = code_of_words(line.unwrap_or(&words));
+    let code = match (status, line) {
+        (412, None) if !order.overwrite => ErrorCode::PeerExists,
+        // StoRM says so of whatever fails early; a failure line says more than its status.
+        (412, _) | (_, Some(_)) if by_words != ErrorCode::PeerFailed => by_words,
+        (415, _) => ErrorCode::PeerUnsupported,
+        _ => code_of(status),
+    };
+    let side = line.map_or(file.side, |line| side_of_words(line, file.side, order.other_side()));
+    file.error(code, Phase::Open)
+        .at_side(side)
+        .with_peer(Some(status), &words)
+}
+
+/// A copy that another server makes. Dropping it closes the connection, on which that server gives
+/// the copy up.
+pub struct Copying {
+    answer: Option<Answer>,
+    file: Resource,
+    parser: MarkerParser,
+    silence: Duration,
+    other_side: Side,
+}
+
+impl Copying {
+    /// Waits for news: how far the copy is, or `None` when it has succeeded.
+    ///
+    /// # Errors
+    /// The active server's own words when it failed, with the side and code that they tell;
+    /// `cancelled` when it was given up there; `peer_stalled` without a marker for too long;
+    /// `peer_closed` or `peer_misbehaved` when the answer ends without saying how the copy went.
+    pub async fn next(&mut self) -> Result<Option<Progress>> {
+        let deadline = tokio::time::Instant::now() + self.silence;
+        while let Some(answer) = &mut self.answer {
+            let read = tokio::time::timeout_at(deadline, answer.next()).await;
+            match read {
+                Err(_) => {
+                    self.answer = None;
+                    let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
+                    return Err(error.with_detail(format!("no performance marker for {} s", self.silence.as_secs())));
+                }
+                Ok(Ok(Some(batch))) => {
+                    let mut news = false;
+                    for piece in batch.slices() {
+                        news |= self.parser.feed(piece);
+                    }
+                    if self.parser.outcome().is_some() {
+                        return self.conclude(None).await;
+                    }
+                    if news {
+                        return Ok(Some(self.parser.progress().clone()));
+                    }
+                }
+                Ok(Ok(None)) => return self.conclude(None).await,
+                Ok(Err(error)) => return self.conclude(Some(error)).await,
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        self.parser.progress()
+    }
+
+    /// The answer has ended, properly or not, or the line that decides has come.
+    async fn conclude(&mut self, broken: Option<Error>) -> Result<Option<Progress>> {
+        let outcome = self.parser.clone().finish();
+        let answer = self.answer.take();
+        match (outcome, broken) {
+            (Some(Outcome::Success), _) => {
+                if let Some(answer) = answer {
+                    answer.finish().await;
+                }
+                Ok(None)
+            }
+            (Some(Outcome::Failure(words)), _) => Err(self.failed(&words)),
+            (Some(Outcome::Aborted(words)), _) => Err(self
+                .file
+                .error(ErrorCode::Cancelled, Phase::Transfer)
+                .with_peer(None, &words)),
+            (None, Some(error)) => Err(error.with_detail("whether the copy succeeded is not known")),
+            (None, None) => {
+                let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
+                Err(error.with_detail("the answer does not say how the copy went"))
+            }
+        }
+    }
+
+    fn failed(&self, words: &str) -> Error {
+        let side = side_of_words(words, self.file.side, self.other_side);
+        let error = self.file.error(code_of_words(words), Phase::Transfer);
+        error.at_side(side).with_peer(None, words)
+    }
+}
+
+impl std::fmt::Debug for Copying {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "Copying({}, {} bytes)",
+            self.file.location,
+            self.parser.progress().bytes
+        )
+    }
+}

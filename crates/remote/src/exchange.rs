@@ -1,0 +1,253 @@
+//! One request and its answer: connecting, speaking, following redirects, and trying once more when
+//! a kept connection turns out to be dead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_wire::{HeadLimits, Method, RequestBuilder, ResponseHead};
+use net::Stream;
+use net::Waits;
+use net::dial::dial;
+use net::http::Connection;
+use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, REDIRECTS_MAX};
+use types::{Error, ErrorCode, Phase, Result, Scheme};
+
+use crate::answer::Answer;
+use crate::client::Client;
+use crate::pool::{Origin, Pool};
+use crate::resource::Resource;
+
+/// A connection in use.
+pub(crate) struct Live {
+    pub(crate) connection: Connection,
+    origin: Origin,
+    pool: Arc<Pool>,
+}
+
+impl Live {
+    /// Keeps the connection for another request. The caller knows that its last message is whole.
+    pub(crate) fn keep(self) {
+        if !self.connection.has_leftover() {
+            self.pool.put(self.origin, self.connection);
+        }
+    }
+
+    /// The next answer that is not interim, within `wait`.
+    pub(crate) async fn final_head(&mut self, wait: Duration, stall: Duration) -> Result<ResponseHead> {
+        self.connection.stream.set_stall(wait.max(stall));
+        for _ in 0..INTERIM_ANSWERS_MAX {
+            let head = self.connection.response(&HeadLimits::default(), wait).await?;
+            if !head.is_interim() {
+                self.connection.stream.set_stall(stall);
+                return Ok(head);
+            }
+        }
+        let side = self.connection.stream.role().side();
+        Err(Error::new(ErrorCode::PeerMisbehaved, side, Phase::Open).with_detail("too many interim answers"))
+    }
+}
+
+/// Where a request has got to by its redirects.
+pub(crate) struct Hop<'a> {
+    pub(crate) file: &'a Resource,
+    /// A redirect led from TLS to clear text: no credential may be sent any more.
+    pub(crate) left_tls: bool,
+}
+
+/// What follows the head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body<'a> {
+    /// Nothing.
+    Nothing,
+    /// A few bytes, sent at once.
+    Small(&'a [u8]),
+    /// Payload, once the peer has asked for it.
+    WhenAsked,
+    /// Payload, at once.
+    AtOnce,
+}
+
+/// A request: everything but where it goes.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: Method,
+    /// Adds the headers of this request for one hop.
+    pub(crate) headers: &'a (dyn Fn(RequestBuilder, &Hop<'_>) -> RequestBuilder + Send + Sync),
+    pub(crate) body: Body<'a>,
+    /// Whether it may be sent again when a kept connection breaks before any answer.
+    pub(crate) repeatable: bool,
+}
+
+/// What came of a request.
+pub(crate) enum Reply {
+    /// The final answer.
+    Answered(Answer),
+    /// The peer waits for the body, at the place where the redirects ended.
+    Continue(Box<Live>, Resource),
+}
+
+/// Why an attempt on one connection failed.
+struct Broken {
+    error: Error,
+    /// Not one byte of an answer had come.
+    unanswered: bool,
+}
+
+impl Client {
+    /// Sends a request without payload, follows its redirects, and returns the final answer.
+    ///
+    /// # Errors
+    /// No connection, no answer, an answer that cannot be understood, or too many redirects.
+    pub(crate) async fn ask(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
+        match self.begin(file, ask).await? {
+            Reply::Answered(answer) => Ok(answer),
+            Reply::Continue(_, file) => Err(file.error(ErrorCode::Internal, Phase::Open)),
+        }
+    }
+
+    /// As [`Client::ask`]; asks again while the peer says that it is still computing (202), as DPM
+    /// does for checksums.
+    pub(crate) async fn ask_patiently(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
+        for _ in 0..ACCEPTED_POLLS_MAX {
+            let answer = self.ask(file, ask).await?;
+            if answer.head.status != 202 {
+                return Ok(answer);
+            }
+            let wait = answer.head.retry_after().map(Duration::from_secs);
+            answer.finish().await;
+            tokio::time::sleep(wait.unwrap_or(ACCEPTED_POLL_PERIOD).min(ACCEPTED_POLL_PERIOD)).await;
+        }
+        let error = file.error(ErrorCode::PeerStalled, Phase::Checksum);
+        Err(error.with_detail("the peer is still computing the checksum"))
+    }
+
+    /// Sends a request and follows its redirects until there is a final answer, or the peer waits
+    /// for the body.
+    pub(crate) async fn begin(&self, file: &Resource, ask: &Ask<'_>) -> Result<Reply> {
+        file.check_scheme()?;
+        let mut at = file.clone();
+        let mut left_tls = false;
+        for _ in 0..=REDIRECTS_MAX {
+            let hop = Hop { file: &at, left_tls };
+            let answer = match self.speak_to(&hop, ask).await.map_err(|error| at.blame(error))? {
+                Reply::Answered(answer) => answer,
+                waiting => return Ok(waiting),
+            };
+            let Some(reference) = redirect_of(&answer.head, &ask.method) else {
+                return Ok(Reply::Answered(answer));
+            };
+            let next = at.redirected(reference)?;
+            left_tls |= at.downgrades_to(&next);
+            answer.finish().await;
+            at = next;
+        }
+        let error = file.error(ErrorCode::TooManyRedirects, Phase::Open);
+        Err(error.with_detail(format!("{REDIRECTS_MAX} are followed")))
+    }
+
+    async fn speak_to(&self, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply> {
+        let origin = Origin::of(hop.file);
+        if let Some(connection) = self.pool.take(&origin) {
+            match self.speak(self.live(connection, &origin), hop, ask).await {
+                // The server closed the idle connection just when it was used again (RFC 9112 §9.3.1).
+                Err(broken) if broken.unanswered && ask.repeatable => {}
+                other => return other.map_err(|broken| broken.error),
+            }
+        }
+        let connection = self.connect(hop.file).await?;
+        let spoken = self.speak(self.live(connection, &origin), hop, ask).await;
+        spoken.map_err(|broken| broken.error)
+    }
+
+    fn live(&self, connection: Connection, origin: &Origin) -> Live {
+        Live {
+            connection,
+            origin: origin.clone(),
+            pool: Arc::clone(&self.pool),
+        }
+    }
+
+    async fn connect(&self, file: &Resource) -> Result<Connection> {
+        let options = &self.options;
+        let (host, port) = (file.location.host(), file.location.port());
+        let tcp = dial(host, port, options.addresses, options.connect, file.side).await?;
+        let waits = Waits {
+            handshake: options.connect,
+            stall: options.stall,
+        };
+        let stream = if file.location.scheme() == Scheme::Https {
+            Stream::connect_tls(tcp, &options.tls, host, file.side, waits).await?
+        } else {
+            Stream::clear(tcp, net::Role::Peer(file.side), waits)
+        };
+        Ok(Connection::new(stream))
+    }
+
+    /// Sends the request on one connection.
+    async fn speak(&self, mut live: Live, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply, Broken> {
+        live.connection.stream.queue(&self.request(hop, ask));
+        if let Body::Small(bytes) = ask.body {
+            live.connection.stream.queue(bytes);
+        }
+        let sent = live.connection.stream.flush().await;
+        let heard = match sent {
+            Err(error) => Err(error),
+            Ok(()) if ask.body == Body::AtOnce => return Ok(Reply::Continue(Box::new(live), hop.file.clone())),
+            Ok(()) if ask.body == Body::WhenAsked => self.invitation(&mut live).await,
+            Ok(()) => live
+                .final_head(self.options.first_byte, self.options.stall)
+                .await
+                .map(Some),
+        };
+        match heard {
+            Ok(None) => Ok(Reply::Continue(Box::new(live), hop.file.clone())),
+            Ok(Some(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
+                .map(Reply::Answered)
+                .map_err(|error| Broken {
+                    error,
+                    unanswered: false,
+                }),
+            Err(error) => Err(Broken {
+                unanswered: error.code() == ErrorCode::PeerClosed && !live.connection.has_leftover(),
+                error,
+            }),
+        }
+    }
+
+    fn request(&self, hop: &Hop<'_>, ask: &Ask<'_>) -> Vec<u8> {
+        let request = RequestBuilder::new(&ask.method, &hop.file.location).user_agent(&self.options.user_agent);
+        (ask.headers)(hop.file.access.apply(request), hop).finish()
+    }
+
+    /// Waits for `100 Continue`: `None` when the body may go, also when the peer keeps silent
+    /// because it does not know of this (RFC 9110 §10.1.1); a head when the peer has decided already.
+    async fn invitation(&self, live: &mut Live) -> Result<Option<ResponseHead>> {
+        let limits = HeadLimits::default();
+        let deadline = tokio::time::Instant::now() + CONTINUE_WAIT;
+        live.connection.stream.set_stall(CONTINUE_WAIT * 2);
+        let outcome = loop {
+            let response = live.connection.response(&limits, CONTINUE_WAIT * 2);
+            match tokio::time::timeout_at(deadline, response).await {
+                Err(_) => break None,
+                Ok(head) => match head? {
+                    head if head.status == 100 => break None,
+                    head if head.is_interim() => {}
+                    head => break Some(head),
+                },
+            }
+        };
+        live.connection.stream.set_stall(self.options.stall);
+        Ok(outcome)
+    }
+}
+
+/// Where an answer sends us. Every method keeps its name, as storage servers expect it; for COPY any
+/// 3xx is followed, as davix does.
+fn redirect_of<'a>(head: &'a ResponseHead, method: &Method) -> Option<&'a str> {
+    let follows = match head.status {
+        301 | 302 | 303 | 307 | 308 => true,
+        304 => false,
+        300..400 => *method == Method::Copy,
+        _ => false,
+    };
+    head.location().filter(|_| follows)
+}

@@ -1,0 +1,51 @@
+//! Asking a server for a macaroon: a credential for one file and a short time, to be handed to the
+//! server that makes a copy.
+
+use credentials::Activities;
+use http_wire::{Method, RequestBuilder};
+use types::limits::{CONTROL_BODY_BYTES_MAX, MACAROON_BYTES_MAX};
+use types::{Result, Secret};
+
+use crate::client::Client;
+use crate::exchange::{Ask, Body, Hop};
+use crate::resource::Resource;
+
+const MACAROON_REQUEST: &str = "application/macaroon-request";
+
+impl Client {
+    /// Asks for a macaroon that allows `activities` on this file (the request form of dCache and
+    /// XRootD), valid for about `validity_s` seconds: whole minutes are asked for, rounded up.
+    ///
+    /// # Errors
+    /// The peer's refusal, or an answer without a macaroon.
+    pub async fn request_macaroon(&self, file: &Resource, activities: Activities, validity_s: u64) -> Result<Secret> {
+        let names: Vec<_> = activities.iter().map(|activity| activity.name()).collect();
+        let wish = serde_json::json!({
+            "caveats": [format!("activity:{}", names.join(","))],
+            // XRootD reads no days and no fractions.
+            "validity": format!("PT{}M", validity_s.div_ceil(60).max(1)),
+        });
+        let body = wish.to_string();
+        let headers = |request: RequestBuilder, _: &Hop<'_>| {
+            let request = request.accept_anything().content_type(MACAROON_REQUEST);
+            request.content_length(body.len() as u64)
+        };
+        let ask = Ask {
+            method: Method::Post,
+            headers: &headers,
+            body: Body::Small(body.as_bytes()),
+            repeatable: false,
+        };
+        let mut answer = self.ask(file, &ask).await?.success().await?;
+        let body = Secret::new(String::from_utf8_lossy(&answer.collect(CONTROL_BODY_BYTES_MAX).await?));
+        let parsed = serde_json::from_str::<serde_json::Value>(body.expose()).ok();
+        let macaroon = parsed.as_ref().and_then(|value| value.get("macaroon")?.as_str());
+        let fits = |text: &&str| {
+            !text.is_empty() && text.len() <= MACAROON_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let macaroon = macaroon.filter(fits).map(Secret::new);
+        let macaroon = macaroon.ok_or_else(|| answer.misbehaved("the answer holds no macaroon"));
+        answer.release();
+        macaroon
+    }
+}

@@ -1,0 +1,169 @@
+//! What is done to names at a peer: remove, create, rename, look, list (RFC 4918).
+
+use http_wire::webdav::{Property, parse_multistatus, propfind_body};
+use http_wire::{Depth, Method, RequestBuilder, parse_date};
+use types::limits::CONTROL_BODY_BYTES_MAX;
+use types::{ErrorCode, Location, Result, decode_percent};
+
+use crate::Entry;
+use crate::answer::Answer;
+use crate::client::Client;
+use crate::exchange::{Ask, Body, Hop};
+use crate::listing::Listing;
+use crate::resource::Resource;
+
+/// The media type of a PROPFIND's body.
+const XML: &str = "application/xml; charset=\"utf-8\"";
+
+impl Client {
+    /// Removes a file, or a directory with what is in it as far as the peer does so.
+    ///
+    /// # Errors
+    /// The peer's refusal.
+    pub async fn delete(&self, file: &Resource) -> Result<()> {
+        let answer = self.simple(file, Method::Delete, true, |request| request).await?;
+        let answer = answer.success().await?;
+        if answer.head.status == 207 {
+            // Some entry could not be removed (RFC 4918 §9.6.1).
+            return Err(answer.refused_as(ErrorCode::PeerFailed).await);
+        }
+        answer.finish().await;
+        Ok(())
+    }
+
+    /// Makes a directory (MKCOL).
+    ///
+    /// # Errors
+    /// `peer_exists` when there is something of that name, `parent_missing`, or another refusal.
+    pub async fn make_directory(&self, file: &Resource) -> Result<()> {
+        let answer = self.simple(file, Method::Mkcol, false, |request| request).await?;
+        match answer.head.status {
+            // RFC 4918 §9.3.1.
+            405 => Err(answer.refused_as(ErrorCode::PeerExists).await),
+            409 => Err(answer.refused_as(ErrorCode::ParentMissing).await),
+            _ => {
+                answer.success().await?.finish().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Renames a file or directory within its server (MOVE).
+    ///
+    /// # Errors
+    /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
+    pub async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
+        let headers = |request: RequestBuilder| request.destination(destination).overwrite(overwrite);
+        let answer = self.simple(file, Method::Move, false, headers).await?;
+        match answer.head.status {
+            412 if !overwrite => Err(answer.refused_as(ErrorCode::PeerExists).await),
+            409 => Err(answer.refused_as(ErrorCode::ParentMissing).await),
+            207 => Err(answer.refused_as(ErrorCode::PeerFailed).await),
+            _ => {
+                answer.success().await?.finish().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// The methods that a peer offers for a file.
+    ///
+    /// # Errors
+    /// The peer's refusal.
+    pub async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
+        let answer = self.simple(file, Method::Options, true, |request| request).await?;
+        let answer = answer.success().await?;
+        let methods = answer.head.allow().map(Method::from_name).collect();
+        answer.finish().await;
+        Ok(methods)
+    }
+
+    /// What a name stands for: PROPFIND, and HEAD where the peer is no WebDAV server. HEAD cannot
+    /// tell directories from files.
+    ///
+    /// # Errors
+    /// `peer_not_found`, or another refusal.
+    pub async fn stat(&self, file: &Resource) -> Result<Entry> {
+        let mut answer = self.propfind(file, Depth::Zero).await?;
+        match answer.head.status {
+            207 => {
+                let body = answer.collect(CONTROL_BODY_BYTES_MAX).await?;
+                let entries = parse_multistatus(&body).map_err(|error| file.blame(error))?;
+                let first = entries.into_iter().next();
+                let entry = first.ok_or_else(|| answer.misbehaved("the listing has no entry"));
+                answer.release();
+                entry
+            }
+            200..300 | 400 | 405 | 415 | 501 => {
+                answer.finish().await;
+                self.stat_by_head(file).await
+            }
+            _ => Err(answer.refused().await),
+        }
+    }
+
+    async fn stat_by_head(&self, file: &Resource) -> Result<Entry> {
+        let facts = self.head(file, &[]).await?;
+        let path = decode_percent(file.location.path()).unwrap_or_else(|| file.location.path().to_owned());
+        let trimmed = path.trim_end_matches('/');
+        Ok(Entry {
+            path: if trimmed.is_empty() {
+                "/".to_owned()
+            } else {
+                trimmed.to_owned()
+            },
+            is_directory: path.ends_with('/'),
+            size_bytes: facts.size_bytes,
+            modified_s: facts.last_modified.as_deref().and_then(parse_date),
+            etag: facts.etag,
+            checksums: facts.checksums,
+            ..Entry::default()
+        })
+    }
+
+    /// The entries of a directory, a batch at a time.
+    ///
+    /// # Errors
+    /// The peer's refusal; `not_directory` comes with the first batch.
+    pub async fn list(&self, file: &Resource) -> Result<Listing> {
+        let answer = self.propfind(file, Depth::One).await?;
+        match answer.head.status {
+            207 => Ok(Listing::new(answer, file)),
+            200..300 => Err(answer.misbehaved("this is no listing")),
+            _ => Err(answer.refused().await),
+        }
+    }
+
+    async fn propfind(&self, file: &Resource, depth: Depth) -> Result<Answer> {
+        let body = propfind_body(&Property::ALL);
+        let headers = |request: RequestBuilder, _: &Hop<'_>| {
+            let request = request.depth(depth).content_type(XML);
+            request.content_length(body.len() as u64)
+        };
+        let ask = Ask {
+            method: Method::Propfind,
+            headers: &headers,
+            body: Body::Small(body.as_bytes()),
+            repeatable: true,
+        };
+        self.ask(file, &ask).await
+    }
+
+    /// A request without a body.
+    async fn simple(
+        &self,
+        file: &Resource,
+        method: Method,
+        repeatable: bool,
+        headers: impl Fn(RequestBuilder) -> RequestBuilder + Send + Sync,
+    ) -> Result<Answer> {
+        let headers = |request: RequestBuilder, _: &Hop<'_>| headers(request.accept_anything());
+        let ask = Ask {
+            method,
+            headers: &headers,
+            body: Body::Nothing,
+            repeatable,
+        };
+        self.ask(file, &ask).await
+    }
+}

@@ -1,0 +1,183 @@
+//! What a peer's refusal means: the one place where statuses, and the words of peers, become error
+//! codes.
+
+use types::{Error, ErrorCode, Phase, Side};
+
+use crate::resource::Resource;
+
+/// The code of a status that is no success.
+pub(crate) fn code_of(status: u16) -> ErrorCode {
+    match status {
+        401 | 407 => ErrorCode::PeerDenied,
+        403 => ErrorCode::PeerForbidden,
+        404 | 410 => ErrorCode::PeerNotFound,
+        405 | 501 => ErrorCode::PeerUnsupported,
+        507 => ErrorCode::PeerNoSpace,
+        _ => ErrorCode::PeerFailed,
+    }
+}
+
+/// The error for a refusal, with the peer's own words.
+pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str) -> Error {
+    let phase = match code {
+        ErrorCode::PeerDenied => Phase::Authenticate,
+        ErrorCode::PeerForbidden => Phase::Authorize,
+        _ => Phase::Open,
+    };
+    file.error(code, phase).with_peer(Some(status), words)
+}
+
+/// Phrases by which the many servers say the same things, in lower case. The first that fits counts.
+const PHRASES: [(&str, ErrorCode); 23] = [
+    ("checksum mismatch", ErrorCode::ChecksumMismatch),
+    ("checksums do not match", ErrorCode::ChecksumMismatch),
+    ("checksum do not match", ErrorCode::ChecksumMismatch),
+    ("no such file", ErrorCode::PeerNotFound),
+    ("not found", ErrorCode::PeerNotFound),
+    ("no space left", ErrorCode::PeerNoSpace),
+    ("quota exceeded", ErrorCode::PeerNoSpace),
+    ("insufficient storage", ErrorCode::PeerNoSpace),
+    ("file exists", ErrorCode::PeerExists),
+    ("already exists", ErrorCode::PeerExists),
+    ("unauthorized", ErrorCode::PeerDenied),
+    ("authentication required", ErrorCode::PeerDenied),
+    ("valid credential is needed", ErrorCode::PeerDenied),
+    ("permission denied", ErrorCode::PeerForbidden),
+    ("forbidden", ErrorCode::PeerForbidden),
+    ("couldn't resolve host", ErrorCode::PeerUnresolved),
+    ("could not resolve host", ErrorCode::PeerUnresolved),
+    ("connection refused", ErrorCode::PeerUnreachable),
+    ("no route to host", ErrorCode::PeerUnreachable),
+    ("no bytes have been received", ErrorCode::PeerStalled),
+    ("timed out", ErrorCode::PeerStalled),
+    ("ssl certificate", ErrorCode::PeerTlsFailed),
+    ("certificate verify failed", ErrorCode::PeerTlsFailed),
+];
+
+/// What servers write in front of the status that the other side gave them.
+const STATUS_MARKS: [&str; 6] = [
+    "status code ",
+    "rejected get: ",
+    "rejected put: ",
+    "rejected head: ",
+    "the peer answered ",
+    "returned http ",
+];
+
+/// The code of a failed copy, as far as the active party's words tell.
+pub(crate) fn code_of_words(words: &str) -> ErrorCode {
+    let words = words.to_ascii_lowercase();
+    let quoted = STATUS_MARKS.iter().find_map(|mark| {
+        let behind = &words[words.find(mark)? + mark.len()..];
+        behind.get(..3)?.parse::<u16>().ok()
+    });
+    let by_status = quoted.map(code_of).filter(|code| *code != ErrorCode::PeerFailed);
+    let by_phrase = || {
+        PHRASES
+            .iter()
+            .find(|(phrase, _)| words.contains(phrase))
+            .map(|(_, code)| *code)
+    };
+    by_status.or_else(by_phrase).unwrap_or(ErrorCode::PeerFailed)
+}
+
+/// Which side a failed copy failed at: ours say it in their first word, others speak of the remote
+/// side, which is not the active party's own.
+pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
+    let words = words.trim_start().to_ascii_lowercase();
+    match words.split([' ', ':']).next() {
+        Some("source") => return Side::Source,
+        Some("destination") => return Side::Destination,
+        Some("client") => return Side::Client,
+        _ => {}
+    }
+    let speaks_of_other = [
+        "remote side",
+        "rejected get",
+        "rejected put",
+        "rejected head",
+        "source returned",
+        "resolve host",
+    ];
+    if speaks_of_other.iter().any(|phrase| words.contains(phrase)) {
+        other
+    } else {
+        active
+    }
+}
+
+/// A peer's answer as words for people: of HTML only the text is kept, roughly.
+pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
+    let text = String::from_utf8_lossy(body);
+    if !is_html && !looks_like_html(&text) {
+        return text.trim().to_owned();
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut skipping: Option<&str> = None;
+    for piece in text.split('<') {
+        let (tag, rest) = piece.split_once('>').unwrap_or(("", piece));
+        let name = tag
+            .split([' ', '\t', '\r', '\n'])
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        match (skipping, name.as_str()) {
+            (None, "style") => skipping = Some("/style"),
+            (None, "script") => skipping = Some("/script"),
+            (Some(end), name) if name == end => skipping = None,
+            _ => {}
+        }
+        if skipping.is_none() {
+            plain.push(' ');
+            plain.push_str(rest);
+        }
+    }
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn looks_like_html(text: &str) -> bool {
+    let start = text.trim_start().get(..14).unwrap_or_default().to_ascii_lowercase();
+    start.starts_with("<html") || start.starts_with("<!doctype html") || start.starts_with("<?xml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_every_server_tell_code_and_side() {
+        let cases = [
+            (
+                "source open: No such file or directory at the peer, https://a/f; the peer answered 404",
+                ErrorCode::PeerNotFound,
+                Side::Source,
+            ),
+            (
+                "Remote side failed with status code 403; error message: \"no\"",
+                ErrorCode::PeerForbidden,
+                Side::Source,
+            ),
+            ("rejected GET: 404 Not Found", ErrorCode::PeerNotFound, Side::Source),
+            (
+                "Error when interacting with local filesystem: No space left on device",
+                ErrorCode::PeerNoSpace,
+                Side::Destination,
+            ),
+            ("Couldn't resolve host name", ErrorCode::PeerUnresolved, Side::Source),
+            ("something else", ErrorCode::PeerFailed, Side::Destination),
+        ];
+        for (words, code, side) in cases {
+            assert_eq!(code_of_words(words), code, "{words}");
+            assert_eq!(side_of_words(words, Side::Destination, Side::Source), side, "{words}");
+        }
+    }
+
+    #[test]
+    fn pages_become_plain_text() {
+        let page =
+            b"<html><head><title>404</title><style>p { x }</style></head>\n<body><p>Not <b>here</b></p></body></html>";
+        assert_eq!(plain_words(page, true), "404 Not here");
+        assert_eq!(plain_words(page, false), "404 Not here");
+        assert_eq!(plain_words(b" a < b \n", false), "a < b");
+    }
+}
