@@ -322,6 +322,14 @@ impl Handshake {
         }
     }
 
+    /// What is to be told to the other end after [`Handshake::advance`] has failed.
+    pub(crate) fn alert(&mut self) -> Vec<u8> {
+        match self {
+            Self::Client(connection) => alert(connection.process_tls_records(&mut [])),
+            Self::Server(connection) => alert(connection.process_tls_records(&mut [])),
+        }
+    }
+
     /// Takes the secrets over once the handshake is done.
     pub(crate) fn finish(self, role: Role) -> Result<Session, Error> {
         let (secrets, version, keeper) = match self {
@@ -350,6 +358,18 @@ impl Handshake {
             _ => Err(role.tls("the negotiated suite is not offered here")),
         }
     }
+}
+
+/// The one record that a failed handshake still has to send. The connection must not be asked again.
+fn alert<Data>(status: UnbufferedStatus<'_, '_, Data>) -> Vec<u8> {
+    let mut output = Vec::new();
+    if let Ok(ConnectionState::EncodeTlsData(mut encoder)) = status.state
+        && let Err(EncodeError::InsufficientSize(size)) = encoder.encode(&mut [])
+    {
+        output.resize(size.required_size, 0);
+        let _ = encoder.encode(&mut output);
+    }
+    output
 }
 
 /// One record at a time is shown to rustls, so that it never decrypts application data that

@@ -217,8 +217,7 @@ impl Stream {
 
     /// Tells the other end why the handshake failed, as far as rustls has words for it.
     async fn send_alert(&mut self, handshake: &mut Handshake) {
-        let mut output = Vec::new();
-        let _ = handshake.advance(&mut [], &mut 0, &mut output);
+        let output = handshake.alert();
         let _ = self.write_all(&output).await;
     }
 

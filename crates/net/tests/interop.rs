@@ -1,0 +1,249 @@
+//! The connection against rustls' own stream, which seals and opens its records by itself: both
+//! roles, both protocol versions, every suite, and changes of keys in the middle.
+
+use std::io::{Read, Write};
+use std::net::TcpListener as StdListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_wire::{Framing, HeadLimits};
+use net::http::Connection;
+use net::tls::{ClientTls, ServerTls, Trust};
+use net::{Stream, Waits};
+use rustls::crypto::aws_lc_rs as provider;
+use types::Side;
+
+struct Site {
+    _directory: tempfile::TempDir,
+    server: ServerTls,
+    trust: Trust,
+    certificate: rustls_pki_types::CertificateDer<'static>,
+    key_pem: String,
+}
+
+fn site() -> Site {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    Site {
+        server: ServerTls::load(&certificate, &key).unwrap(),
+        trust: Trust {
+            files: vec![certificate],
+            ..Trust::default()
+        },
+        certificate: made.cert.der().clone(),
+        key_pem: made.signing_key.serialize_pem(),
+        _directory: directory,
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|index| (index.wrapping_mul(2_654_435_761) >> 11) as u8)
+        .collect()
+}
+
+fn only(suite: rustls::SupportedCipherSuite) -> Arc<rustls::crypto::CryptoProvider> {
+    let mut chosen = provider::default_provider();
+    chosen.cipher_suites = vec![suite];
+    Arc::new(chosen)
+}
+
+/// Everything that is offered.
+fn suites() -> Vec<rustls::SupportedCipherSuite> {
+    use provider::cipher_suite as suite;
+    vec![
+        suite::TLS13_AES_128_GCM_SHA256,
+        suite::TLS13_AES_256_GCM_SHA384,
+        suite::TLS13_CHACHA20_POLY1305_SHA256,
+        suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ]
+}
+
+/// Reads a request with a body from `stream` and answers with the same body in records.
+async fn echo(stream: Stream) {
+    let mut connection = Connection::new(stream);
+    let wait = Duration::from_secs(10);
+    while let Some(head) = connection.request(&HeadLimits::default(), wait, wait).await.unwrap() {
+        let framing = head.framing().unwrap();
+        let mut body = connection.body(framing);
+        let mut whole = Vec::new();
+        while let Some(batch) = body.next().await.unwrap() {
+            whole.extend(batch.slices().flatten());
+        }
+        connection
+            .stream
+            .queue(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", whole.len()).as_bytes());
+        let mut rest = whole.as_slice();
+        while !rest.is_empty() {
+            let mut outgoing = connection.stream.outgoing().await.unwrap();
+            let filled = rest.len().min(outgoing.capacity());
+            let mut at = 0;
+            for mut slot in outgoing.slots(filled) {
+                let length = slot.len();
+                slot.copy_from_slice(&rest[at..at + length]);
+                at += length;
+            }
+            connection.stream.send(outgoing, filled).await.unwrap();
+            rest = &rest[filled..];
+        }
+        connection.stream.flush().await.unwrap();
+    }
+}
+
+/// A plain rustls client that sends `bodies` and returns what came back, changing its keys between.
+fn rustls_client(address: std::net::SocketAddr, site: &Site, suite: rustls::SupportedCipherSuite, bodies: &[Vec<u8>]) {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(site.certificate.clone()).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(only(suite))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+    let mut session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    let mut tls = rustls::Stream::new(&mut session, &mut socket);
+    for body in bodies {
+        let head = format!("PUT /f HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.len());
+        tls.write_all(head.as_bytes()).unwrap();
+        tls.write_all(body).unwrap();
+        let expected = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let mut answer = vec![0; expected.len() + body.len()];
+        tls.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer[..expected.len()], expected.as_bytes());
+        assert!(answer[expected.len()..] == body[..], "the body came back changed");
+        if suite.version().version == rustls::ProtocolVersion::TLSv1_3 {
+            tls.conn.refresh_traffic_keys().unwrap();
+        }
+    }
+    tls.conn.send_close_notify();
+    tls.flush().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rustls_client_and_our_server_understand_each_other_in_every_suite() {
+    let site = Arc::new(site());
+    for suite in suites() {
+        let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let peer = site.clone();
+        let client = tokio::task::spawn_blocking(move || {
+            rustls_client(
+                address,
+                &peer,
+                suite,
+                &[Vec::new(), pattern(1), pattern(100_000), pattern(3_000_001)],
+            );
+        });
+        let (tcp, _) = listener.accept().await.unwrap();
+        let idle = Duration::from_secs(10);
+        let stream = net::listen::welcome(tcp, Some(&site.server), idle, Waits::default())
+            .await
+            .unwrap();
+        assert_eq!(
+            stream.security() == "TLSv1.3",
+            suite.version().version == rustls::ProtocolVersion::TLSv1_3
+        );
+        echo(stream).await;
+        client.await.unwrap();
+    }
+}
+
+/// A plain rustls server that answers one request with `body`, in two halves with new keys between.
+fn rustls_server(listener: &StdListener, site: &Site, suite: rustls::SupportedCipherSuite, body: &[u8]) {
+    use rustls_pki_types::pem::PemObject;
+    let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(site.key_pem.as_bytes()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(only(suite))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![site.certificate.clone()], key)
+        .unwrap();
+    let mut session = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut tls = rustls::Stream::new(&mut session, &mut socket);
+    let mut request = Vec::new();
+    let mut byte = [0];
+    while !request.ends_with(b"\r\n\r\n") {
+        tls.read_exact(&mut byte).unwrap();
+        request.push(byte[0]);
+    }
+    tls.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+    let (first, second) = body.split_at(body.len() / 2);
+    tls.write_all(first).unwrap();
+    if suite.version().version == rustls::ProtocolVersion::TLSv1_3 {
+        tls.conn.refresh_traffic_keys().unwrap();
+    }
+    tls.write_all(second).unwrap();
+    tls.conn.send_close_notify();
+    tls.flush().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_client_and_a_rustls_server_understand_each_other_in_every_suite() {
+    let site = Arc::new(site());
+    let (tls, _) = ClientTls::load(&site.trust).unwrap();
+    for suite in suites() {
+        let listener = StdListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let peer = site.clone();
+        let server = tokio::task::spawn_blocking(move || rustls_server(&listener, &peer, suite, &pattern(2_000_003)));
+        let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
+        let stream = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default())
+            .await
+            .unwrap();
+        let mut connection = Connection::new(stream);
+        connection.stream.queue(b"GET /f HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        connection.stream.flush().await.unwrap();
+        connection
+            .response(&HeadLimits::default(), Duration::from_secs(10))
+            .await
+            .unwrap();
+        let body = connection.body(Framing::UntilClose).collect(10_000_000).await.unwrap();
+        assert!(body == pattern(2_000_003), "the body came changed");
+        assert!(connection.stream.ended_cleanly());
+        server.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_named_in_the_error() {
+    let site = site();
+    let (tls, _) = ClientTls::load(&Trust::default()).unwrap();
+    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = site.server.clone();
+    let accepted = tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        net::listen::welcome(tcp, Some(&server), Duration::from_secs(10), Waits::default()).await
+    });
+    let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
+    let refused = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), types::ErrorCode::PeerTlsFailed);
+    assert!(refused.public().contains("UnknownIssuer"), "{refused}");
+    let told = accepted.await.unwrap().unwrap_err();
+    assert!(told.public().contains("alert"), "the server learns why: {told}");
+}
+
+#[tokio::test]
+async fn leaving_is_noticed_without_reading() {
+    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    let (tcp, _) = listener.accept().await.unwrap();
+    let stream = Stream::clear(tcp, net::Role::Client, Waits::default());
+    // Data that nobody reads must not hide that the other end is gone.
+    client.try_write(b"pipelined").unwrap();
+    drop(client);
+    tokio::time::timeout(Duration::from_secs(10), stream.peer_closed())
+        .await
+        .unwrap();
+}
