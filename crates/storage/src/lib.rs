@@ -7,6 +7,7 @@
 
 mod api;
 mod fault;
+mod faulty;
 mod hash;
 mod lane;
 mod memory;
@@ -15,6 +16,7 @@ mod posix;
 pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
+pub use faulty::{Effect, Fault, Faulty, Operation};
 pub use hash::{Hasher, RangeSums, compute};
 pub use lane::Lane;
 pub use memory::Memory;

@@ -3,7 +3,10 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 
-use storage::{CommitFacts, Memory, Overwrite, Patience, Posix, PosixOptions, Storage, UploadOptions};
+use storage::{
+    CommitFacts, Effect, Fault, Faulty, Memory, Operation, Overwrite, Patience, Posix, PosixOptions, Storage,
+    UploadOptions,
+};
 use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 fn path(text: &str) -> LogicalPath {
@@ -292,4 +295,32 @@ fn a_quota_counts_what_was_there_before() {
     store.remove(&path("/old")).unwrap();
     put(&store, "/f", &[1; 500], Overwrite::Allow).unwrap();
     assert_eq!(store.space().unwrap().used_bytes, 500);
+}
+
+#[test]
+fn faulty_without_faults() {
+    suite(&Faulty::new(Memory::new(1 << 30), Vec::new()));
+}
+
+#[test]
+fn an_old_file_survives_every_fault_of_an_upload() {
+    let faults = [(Operation::Create, 2), (Operation::Write, 4), (Operation::Commit, 2)];
+    for (operation, nth) in faults {
+        let directory = tempfile::tempdir().unwrap();
+        let fault = Fault {
+            operation,
+            nth,
+            effect: Effect::Fail(ErrorCode::NoSpace),
+        };
+        let store = Faulty::new(posix(directory.path()), vec![fault]);
+        put(&store, "/f", b"old", Overwrite::Allow).unwrap();
+        assert_eq!(
+            code(put(&store, "/f", b"new", Overwrite::Allow)),
+            Some(ErrorCode::NoSpace),
+            "{operation:?}"
+        );
+        assert_eq!(read(&store, "/f"), b"old");
+        put(&store, "/f", b"third", Overwrite::Allow).unwrap();
+        assert_eq!(read(&store, "/f"), b"third");
+    }
 }

@@ -1,0 +1,172 @@
+//! A store that fails on demand: another store behind a script of faults. For tests.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use types::{ByteRange, Checksum, ErrorCode, LogicalPath, Phase, Result};
+
+use crate::api::{CommitFacts, FileReader, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions};
+use crate::fault::fault;
+
+/// The kinds of calls that a fault can be put on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the calls")]
+pub enum Operation {
+    Open,
+    Read,
+    Create,
+    Write,
+    Commit,
+}
+
+/// What happens instead of, or before, the call.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect {
+    /// It fails with this code and has no effect.
+    Fail(ErrorCode),
+    /// It takes this much longer.
+    Delay(Duration),
+}
+
+/// One fault: the `nth` call (from 1) of an operation, counted over the whole store.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// On which calls.
+    pub operation: Operation,
+    /// On which of them; 0 means on all.
+    pub nth: u64,
+    /// What happens.
+    pub effect: Effect,
+}
+
+struct Plan {
+    faults: Vec<Fault>,
+    counts: Mutex<[u64; 5]>,
+}
+
+impl Plan {
+    fn meet(&self, operation: Operation, phase: Phase) -> Result<()> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts[operation as usize] += 1;
+        let count = counts[operation as usize];
+        drop(counts);
+        for planned in self.faults.iter().filter(|planned| planned.operation == operation) {
+            match planned.effect {
+                _ if planned.nth != 0 && planned.nth != count => {}
+                Effect::Fail(code) => return Err(fault(code, phase)),
+                Effect::Delay(delay) => std::thread::sleep(delay),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Another store with faults in front of it.
+pub struct Faulty<S> {
+    inner: S,
+    plan: Arc<Plan>,
+}
+
+impl<S: Storage> Faulty<S> {
+    /// Puts the faults in front of `inner`.
+    pub fn new(inner: S, faults: Vec<Fault>) -> Self {
+        Self {
+            inner,
+            plan: Arc::new(Plan {
+                faults,
+                counts: Mutex::new([0; 5]),
+            }),
+        }
+    }
+}
+
+impl<S: Storage> Storage for Faulty<S> {
+    fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+        self.inner.stat(path)
+    }
+    fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
+        self.inner.list(path)
+    }
+    fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
+        self.plan.meet(Operation::Open, Phase::Open)?;
+        Ok(Arc::new(FaultyReader {
+            inner: self.inner.open(path)?,
+            plan: Arc::clone(&self.plan),
+        }))
+    }
+    fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
+        self.plan.meet(Operation::Create, Phase::Open)?;
+        Ok(Arc::new(FaultyUpload {
+            inner: self.inner.create(path, options)?,
+            plan: Arc::clone(&self.plan),
+        }))
+    }
+    fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        self.inner.make_directory(path, parents)
+    }
+    fn remove(&self, path: &LogicalPath) -> Result<()> {
+        self.inner.remove(path)
+    }
+    fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        self.inner.rename(from, to, overwrite)
+    }
+    fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
+        self.inner.stored_checksums(path)
+    }
+    fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()> {
+        self.inner.store_checksum(path, seen, checksum)
+    }
+    fn space(&self) -> Result<Space> {
+        self.inner.space()
+    }
+}
+
+struct FaultyReader {
+    inner: Arc<dyn FileReader>,
+    plan: Arc<Plan>,
+}
+
+impl FileReader for FaultyReader {
+    fn stat(&self) -> &Stat {
+        self.inner.stat()
+    }
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
+        self.plan
+            .meet(Operation::Read, Phase::Transfer)
+            .map_err(io::Error::other)?;
+        self.inner.read_vectored_at(slices, offset, patience)
+    }
+    /// None, so that every read passes here.
+    fn as_file(&self) -> Option<&File> {
+        None
+    }
+    fn advise_sequential(&self, range: ByteRange) {
+        self.inner.advise_sequential(range);
+    }
+}
+
+struct FaultyUpload {
+    inner: Arc<dyn Upload>,
+    plan: Arc<Plan>,
+}
+
+impl Upload for FaultyUpload {
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.plan.meet(Operation::Write, Phase::Transfer)?;
+        self.inner.write_vectored_at(slices, offset)
+    }
+    fn reader(&self) -> Result<Arc<dyn FileReader>> {
+        self.inner.reader()
+    }
+    fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
+        self.plan
+            .meet(Operation::Commit, Phase::Commit)
+            .inspect_err(|_| self.inner.abort())?;
+        self.inner.commit(facts)
+    }
+    fn abort(&self) {
+        self.inner.abort();
+    }
+}
