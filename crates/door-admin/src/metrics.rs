@@ -1,0 +1,377 @@
+//! The counters. Those of requests are made beforehand for every combination of labels, so that
+//! counting a request is a few additions to atomics and no look-up.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use types::{ErrorCode, Side};
+
+/// The methods that are counted by name; all others are counted as `other`.
+const METHODS: [&str; 12] = [
+    "GET", "HEAD", "PUT", "DELETE", "COPY", "PROPFIND", "MKCOL", "MOVE", "OPTIONS", "POST", "PROPPATCH", "other",
+];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Upper bounds of the request times, in seconds: a cached HEAD takes tens of microseconds, a large PUT minutes.
+const DURATION_BOUNDS_S: [f64; 14] = [
+    0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
+];
+/// Upper bounds of transfer rates, in bytes per second: from a modem's to 100 Gbit/s.
+const RATE_BOUNDS: [f64; 11] = [1e4, 1e5, 1e6, 5e6, 1e7, 5e7, 1e8, 5e8, 1e9, 5e9, 1.25e10];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ErrorLabels {
+    code: &'static str,
+    side: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ModeLabels {
+    mode: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    mode: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ExportLabels {
+    export: String,
+}
+
+/// Which way a third-party copy goes, as seen from this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyMode {
+    /// This server fetches.
+    Pull,
+    /// This server sends.
+    Push,
+}
+
+impl CopyMode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "push",
+        }
+    }
+}
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The method as it was sent.
+    pub method: &'a str,
+    /// The status that it was answered with.
+    pub status: u16,
+    /// Payload that came in, in bytes.
+    pub bytes_in: u64,
+    /// Payload that went out, in bytes.
+    pub bytes_out: u64,
+    /// From the head's arrival to the end of the answer.
+    pub duration: Duration,
+    /// What went wrong, if anything.
+    pub error: Option<(ErrorCode, Side)>,
+}
+
+/// A third-party copy that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// Which way it went.
+    pub mode: CopyMode,
+    /// Payload moved, in bytes.
+    pub bytes: u64,
+    /// From the request to the end.
+    pub duration: Duration,
+    /// Why it failed, if it did.
+    pub error: Option<(ErrorCode, Side)>,
+}
+
+/// Everything that is counted. Shared by all connections; every update is a few atomic additions.
+pub struct Metrics {
+    registry: Registry,
+    requests: [[Counter; CLASSES.len()]; METHODS.len()],
+    errors: Family<ErrorLabels, Counter>,
+    bytes_in: Counter,
+    bytes_out: Counter,
+    duration: Histogram,
+    connections: Gauge,
+    transfers_started: Family<ModeLabels, Counter>,
+    transfers_finished: Family<OutcomeLabels, Counter>,
+    transfer_bytes: Family<ModeLabels, Counter>,
+    transfers_active: Family<ModeLabels, Gauge>,
+    rate: Histogram,
+    space_total: Family<ExportLabels, Gauge>,
+    space_free: Family<ExportLabels, Gauge>,
+    space_used: Family<ExportLabels, Gauge>,
+    certificate: Gauge,
+    resident: Gauge,
+    cpu: Counter<f64, AtomicU64>,
+    log_dropped: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All counters at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("crossload");
+        let by_request = Family::<RequestLabels, Counter>::default();
+        let requests = METHODS.map(|method| {
+            CLASSES.map(|class| by_request.get_or_create(&RequestLabels { method, class }).clone())
+        });
+        registry.register("requests", "Requests answered, by method and class of status", by_request);
+        let metrics = Self {
+            requests,
+            errors: Family::default(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            duration: Histogram::new(DURATION_BOUNDS_S),
+            connections: Gauge::default(),
+            transfers_started: Family::default(),
+            transfers_finished: Family::default(),
+            transfer_bytes: Family::default(),
+            transfers_active: Family::default(),
+            rate: Histogram::new(RATE_BOUNDS),
+            space_total: Family::default(),
+            space_free: Family::default(),
+            space_used: Family::default(),
+            certificate: Gauge::default(),
+            resident: Gauge::default(),
+            cpu: Counter::default(),
+            log_dropped: Counter::default(),
+            registry: Registry::default(),
+        };
+        metrics.register_traffic(&mut registry);
+        metrics.register_state(&mut registry);
+        Self { registry, ..metrics }
+    }
+
+    fn register_traffic(&self, registry: &mut Registry) {
+        let bytes = Unit::Bytes;
+        registry.register("errors", "Failed requests and transfers, by error code and side", self.errors.clone());
+        registry.register_with_unit("received", "Payload taken from clients", bytes.clone(), self.bytes_in.clone());
+        registry.register_with_unit("sent", "Payload sent to clients", bytes.clone(), self.bytes_out.clone());
+        let help = "Time from a request's head to the end of its answer";
+        registry.register_with_unit("request_duration", help, Unit::Seconds, self.duration.clone());
+        registry.register("connections_open", "Open client connections", self.connections.clone());
+        let help = "Third-party copies begun as active party";
+        registry.register("transfers_started", help, self.transfers_started.clone());
+        let help = "Third-party copies ended, by outcome";
+        registry.register("transfers_finished", help, self.transfers_finished.clone());
+        let help = "Payload moved by third-party copies";
+        registry.register_with_unit("transfer", help, bytes, self.transfer_bytes.clone());
+        registry.register("transfers_active", "Third-party copies in progress", self.transfers_active.clone());
+        let help = "Payload rate of successful third-party copies";
+        registry.register_with_unit("transfer_rate", help, Unit::Other("bytes_per_second".into()), self.rate.clone());
+        registry.register("log_lines_dropped", "Log lines dropped because the log was too slow", self.log_dropped.clone());
+    }
+
+    fn register_state(&self, registry: &mut Registry) {
+        let bytes = Unit::Bytes;
+        let help = "Size of the export's file system, or its quota";
+        registry.register_with_unit("export_total", help, bytes.clone(), self.space_total.clone());
+        let help = "What new files can take in the export";
+        registry.register_with_unit("export_free", help, bytes.clone(), self.space_free.clone());
+        let help = "What the export's files take";
+        registry.register_with_unit("export_used", help, bytes.clone(), self.space_used.clone());
+        let help = "Time until the server's certificate expires; 0 without one";
+        registry.register_with_unit("certificate_expiry", help, Unit::Seconds, self.certificate.clone());
+        let help = "Memory of this process that is in use";
+        registry.register_with_unit("process_resident", help, bytes, self.resident.clone());
+        let help = "Processor time of this process, user and system";
+        registry.register_with_unit("process_cpu", help, Unit::Seconds, self.cpu.clone());
+    }
+
+    /// Counts a request that was answered.
+    pub fn request(&self, request: &Request<'_>) {
+        let method = METHODS.iter().position(|name| *name == request.method);
+        let class = usize::from(request.status / 100).clamp(1, CLASSES.len()) - 1;
+        self.requests[method.unwrap_or(METHODS.len() - 1)][class].inc();
+        self.bytes_in.inc_by(request.bytes_in);
+        self.bytes_out.inc_by(request.bytes_out);
+        self.duration.observe(request.duration.as_secs_f64());
+        self.error(request.error);
+    }
+
+    fn error(&self, error: Option<(ErrorCode, Side)>) {
+        if let Some((code, side)) = error {
+            let labels = ErrorLabels { code: code.name(), side: side.name() };
+            self.errors.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Counts a connection as long as the returned guard lives.
+    #[must_use]
+    pub fn connection(self: &Arc<Self>) -> ConnectionGuard {
+        self.connections.inc();
+        ConnectionGuard(self.clone())
+    }
+
+    /// Counts a third-party copy that begins.
+    pub fn transfer_started(&self, mode: CopyMode) {
+        let labels = ModeLabels { mode: mode.name() };
+        self.transfers_started.get_or_create(&labels).inc();
+        self.transfers_active.get_or_create(&labels).inc();
+    }
+
+    /// Counts a third-party copy that ended.
+    pub fn transfer_finished(&self, transfer: &Transfer) {
+        let labels = ModeLabels { mode: transfer.mode.name() };
+        self.transfers_active.get_or_create(&labels).dec();
+        self.transfer_bytes.get_or_create(&labels).inc_by(transfer.bytes);
+        let outcome = if transfer.error.is_some() { "failed" } else { "done" };
+        let labels = OutcomeLabels { mode: transfer.mode.name(), outcome };
+        self.transfers_finished.get_or_create(&labels).inc();
+        if transfer.error.is_none() && !transfer.duration.is_zero() {
+            self.rate.observe(transfer.bytes as f64 / transfer.duration.as_secs_f64());
+        }
+        self.error(transfer.error);
+    }
+
+    /// Counts log lines that were dropped.
+    pub fn log_dropped(&self, lines: u64) {
+        self.log_dropped.inc_by(lines);
+    }
+
+    pub(crate) fn set_space(&self, export: &str, space: Option<storage::Space>) {
+        let labels = ExportLabels { export: export.to_owned() };
+        let Some(space) = space else { return };
+        self.space_total.get_or_create(&labels).set(clamp(space.total_bytes));
+        self.space_free.get_or_create(&labels).set(clamp(space.free_bytes));
+        self.space_used.get_or_create(&labels).set(clamp(space.used_bytes));
+    }
+
+    pub(crate) fn set_certificate(&self, seconds_left: Option<i64>) {
+        self.certificate.set(seconds_left.unwrap_or(0));
+    }
+
+    pub(crate) fn set_process(&self, usage: crate::process::Usage) {
+        self.resident.set(clamp(usage.resident_bytes));
+        let passed = usage.cpu_s - self.cpu.get();
+        if passed > 0.0 {
+            self.cpu.inc_by(passed);
+        }
+    }
+
+    /// The text that Prometheus reads (OpenMetrics 1.0).
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a text cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Metrics")
+    }
+}
+
+fn clamp(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// A connection that is counted as open.
+#[derive(Debug)]
+pub struct ConnectionGuard(Arc<Metrics>);
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.connections.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(text: &str, line: &str) -> bool {
+        text.lines().any(|have| have == line)
+    }
+
+    #[test]
+    fn requests_are_counted_by_method_and_class() {
+        let metrics = Arc::new(Metrics::new());
+        let request = Request {
+            method: "PUT",
+            status: 507,
+            bytes_in: 10,
+            bytes_out: 3,
+            duration: Duration::from_millis(2),
+            error: Some((ErrorCode::NoSpace, Side::Destination)),
+        };
+        metrics.request(&request);
+        metrics.request(&Request { method: "BREW", status: 418, error: None, ..request });
+        let open = metrics.connection();
+        let text = metrics.text();
+        for line in [
+            "crossload_requests_total{method=\"PUT\",class=\"5xx\"} 1",
+            "crossload_requests_total{method=\"other\",class=\"4xx\"} 1",
+            "crossload_errors_total{code=\"no_space\",side=\"destination\"} 1",
+            "crossload_received_bytes_total 20",
+            "crossload_sent_bytes_total 6",
+            "crossload_connections_open 1",
+            "crossload_request_duration_seconds_count 2",
+        ] {
+            assert!(has(&text, line), "{line}\n{text}");
+        }
+        drop(open);
+        assert!(has(&metrics.text(), "crossload_connections_open 0"));
+    }
+
+    #[test]
+    fn transfers_are_counted_by_mode_and_outcome() {
+        let metrics = Metrics::new();
+        metrics.transfer_started(CopyMode::Pull);
+        metrics.transfer_started(CopyMode::Pull);
+        let transfer = Transfer {
+            mode: CopyMode::Pull,
+            bytes: 1_000_000,
+            duration: Duration::from_secs(1),
+            error: None,
+        };
+        metrics.transfer_finished(&transfer);
+        let text = metrics.text();
+        for line in [
+            "crossload_transfers_started_total{mode=\"pull\"} 2",
+            "crossload_transfers_finished_total{mode=\"pull\",outcome=\"done\"} 1",
+            "crossload_transfers_active{mode=\"pull\"} 1",
+            "crossload_transfer_bytes_total{mode=\"pull\"} 1000000",
+            "crossload_transfer_rate_bytes_per_second_count 1",
+        ] {
+            assert!(has(&text, line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_manual_names_every_metric() {
+        let manual = include_str!("../../../docs/metrics.md");
+        let text = Metrics::new().text();
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let name = line.split(' ').next().expect("a name");
+            assert!(manual.contains(name), "{name} is not described in docs/metrics.md");
+        }
+    }
+}
