@@ -1,1 +1,26 @@
-//! transfer
+//! The copy engine: the only place that moves payload.
+//!
+//! Every transfer is the same act, a source copied into a sink. A source is a file of a store or a
+//! stream that comes in; a sink is a file of a store or a stream that goes out. Four movers
+//! ([`receive`], [`serve`], [`relay`], and the store's own copy) do all four pairs; [`pull`],
+//! [`push`] and [`stream`] are whole third-party copies made of them: they ask the source first,
+//! follow progress, resume, verify, and publish or clean up.
+//!
+//! Everything here can be dropped at any moment: an upload that is not committed removes its part.
+#![forbid(unsafe_code)]
+
+mod mover;
+mod options;
+mod progress;
+mod pull;
+mod push;
+mod store;
+mod streams;
+mod verify;
+
+pub use mover::{Payload, Received, receive, relay, serve};
+pub use options::{Order, Outcome, Verification, Verified};
+pub use progress::Progress;
+pub use pull::pull;
+pub use push::{push, stream};
+pub use store::Store;

@@ -1,0 +1,308 @@
+//! The movers: payload from a stream into a file, from a file into a stream, and from a stream
+//! into a stream. Each holds one buffer at a time.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use net::http::Body;
+use net::{Batch, Outgoing, Stream};
+use remote::{Download, Outlet};
+use storage::{FileReader, Hasher, Patience, Upload};
+use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
+
+use crate::progress::Progress;
+use crate::store::Store;
+
+/// Payload handed to the kernel in one go when a file is sent without passing through us. Small
+/// enough that a transfer can be stopped and others get their turn, large enough that calls do not count.
+const SEND_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Payload that comes in, in order.
+pub trait Payload: Send {
+    /// The next piece; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Batch>>> + Send;
+}
+
+impl Payload for Body<'_> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        Body::next(self).await
+    }
+}
+
+impl Payload for Download {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        Download::next(self).await
+    }
+}
+
+/// Where payload goes out.
+pub trait Drain: Send {
+    /// Room for payload.
+    fn outgoing(&mut self) -> impl Future<Output = Result<Outgoing>> + Send;
+
+    /// Sends the first `filled` bytes of the room.
+    fn send(&mut self, outgoing: Outgoing, filled: usize) -> impl Future<Output = Result<()>> + Send;
+
+    /// The bare connection, when a file may be sent over it without passing through us.
+    fn clear_stream(&mut self) -> Option<&mut Stream>;
+
+    /// Counts bytes that went over the bare connection.
+    fn sent(&mut self, _bytes: u64) {}
+}
+
+impl Drain for Stream {
+    async fn outgoing(&mut self) -> Result<Outgoing> {
+        Stream::outgoing(self).await
+    }
+
+    async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+        Stream::send(self, outgoing, filled).await
+    }
+
+    fn clear_stream(&mut self) -> Option<&mut Stream> {
+        (!self.is_encrypted()).then_some(self)
+    }
+}
+
+impl Drain for Outlet {
+    async fn outgoing(&mut self) -> Result<Outgoing> {
+        Outlet::outgoing(self).await
+    }
+
+    async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+        Outlet::send(self, outgoing, filled).await
+    }
+
+    fn clear_stream(&mut self) -> Option<&mut Stream> {
+        Outlet::clear_stream(self)
+    }
+
+    fn sent(&mut self, bytes: u64) {
+        Outlet::sent(self, bytes);
+    }
+}
+
+/// A file on its way into the store.
+pub struct Received {
+    upload: Arc<dyn Upload>,
+    store: Store,
+    hasher: Hasher,
+    offset: u64,
+}
+
+impl Received {
+    /// Nothing has come yet.
+    #[must_use]
+    pub fn new(store: &Store, upload: Arc<dyn Upload>, hasher: Hasher) -> Self {
+        Self {
+            upload,
+            store: store.clone(),
+            hasher,
+            offset: 0,
+        }
+    }
+
+    /// Forgets what came; the next payload is the beginning of the file again.
+    pub(crate) fn start_over(&mut self, hasher: Hasher) {
+        self.hasher = hasher;
+        self.offset = 0;
+    }
+
+    /// Bytes that are in the store.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// The checksums of all that came.
+    #[must_use]
+    pub fn finish(self) -> Vec<Checksum> {
+        self.hasher.finish()
+    }
+
+    async fn take(&mut self, batch: Batch) -> Result<()> {
+        // While the bytes are in the processor's cache from being decrypted there.
+        for slice in batch.slices() {
+            self.hasher.update(slice);
+        }
+        let (length, offset) = (batch.len() as u64, self.offset);
+        write(&self.store, &self.upload, batch, offset).await?;
+        self.offset += length;
+        Ok(())
+    }
+}
+
+/// Stores payload until it ends. After an error `received` tells how far it came, and the next
+/// payload may continue there.
+///
+/// # Errors
+/// Those of the payload and of the store.
+pub async fn receive(payload: &mut impl Payload, received: &mut Received, progress: &Progress) -> Result<()> {
+    while let Some(batch) = payload.next().await? {
+        let length = batch.len() as u64;
+        received.take(batch).await?;
+        progress.add_moved(length);
+    }
+    Ok(())
+}
+
+/// Writes one batch where it belongs.
+pub(crate) async fn write(store: &Store, upload: &Arc<dyn Upload>, batch: Batch, offset: u64) -> Result<()> {
+    let upload = upload.clone();
+    store
+        .lane()
+        .run(move || upload.write_vectored_at(&batch.io_slices(), offset))
+        .await
+}
+
+/// Sends a range of a file. With `hasher`, the bytes pass through us and are hashed on the way.
+///
+/// # Errors
+/// Those of the drain, and `source_changed` when the file is shorter than the range.
+pub async fn serve(
+    store: &Store,
+    reader: &Arc<dyn FileReader>,
+    range: ByteRange,
+    drain: &mut impl Drain,
+    mut hasher: Option<&mut Hasher>,
+    progress: &Progress,
+) -> Result<()> {
+    let may_skip_us = hasher.is_none() && reader.as_file().is_some();
+    if may_skip_us && drain.clear_stream().is_some() {
+        return serve_file(store, reader, range, drain, progress).await;
+    }
+    reader.advise_sequential(range);
+    let mut left = range;
+    while !left.is_empty() {
+        let outgoing = drain.outgoing().await?;
+        let (mut outgoing, filled) = fill(store, reader, outgoing, left).await?;
+        if let Some(hasher) = hasher.as_deref_mut() {
+            for slot in outgoing.slots(filled) {
+                hasher.update(&slot);
+            }
+        }
+        drain.send(outgoing, filled).await?;
+        progress.add_moved(filled as u64);
+        left.take_front(filled as u64);
+    }
+    Ok(())
+}
+
+/// Reads the beginning of `range` into the room: without waiting when the pages are in memory.
+async fn fill(
+    store: &Store,
+    reader: &Arc<dyn FileReader>,
+    outgoing: Outgoing,
+    range: ByteRange,
+) -> Result<(Outgoing, usize)> {
+    let want = outgoing
+        .capacity()
+        .min(usize::try_from(range.len()).unwrap_or(usize::MAX));
+    let read = |mut outgoing: Outgoing, patience| {
+        let reader = reader.clone();
+        move || {
+            let count = reader.read_vectored_at(&mut outgoing.slots(want), range.start, patience);
+            Ok((outgoing, count))
+        }
+    };
+    let (outgoing, mut count) = store.lane().run(read(outgoing, Patience::CachedOnly)).await?;
+    let mut outgoing = outgoing;
+    if matches!(&count, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock) {
+        (outgoing, count) = store.lane().run_blocking(read(outgoing, Patience::Wait)).await?;
+    }
+    match count {
+        Ok(0) => {
+            Err(Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer)
+                .with_detail("the file became shorter"))
+        }
+        Ok(filled) => Ok((outgoing, filled)),
+        Err(cause) => Err(Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause)),
+    }
+}
+
+/// In clear text the kernel sends the file itself.
+async fn serve_file(
+    store: &Store,
+    reader: &Arc<dyn FileReader>,
+    range: ByteRange,
+    drain: &mut impl Drain,
+    progress: &Progress,
+) -> Result<()> {
+    reader.advise_sequential(range);
+    let mut left = range;
+    while !left.is_empty() {
+        let piece = ByteRange::new(left.start, left.end.min(left.start + SEND_FILE_BYTES));
+        make_resident(store, reader, piece).await?;
+        let sent = send_piece(reader, piece, drain).await?;
+        drain.sent(sent);
+        progress.add_moved(sent);
+        left.take_front(sent);
+    }
+    Ok(())
+}
+
+async fn send_piece(reader: &Arc<dyn FileReader>, piece: ByteRange, drain: &mut impl Drain) -> Result<u64> {
+    tokio::task::coop::consume_budget().await;
+    let (Some(stream), Some(file)) = (drain.clear_stream(), reader.as_file()) else {
+        return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("not a clear stream"));
+    };
+    stream.flush_with_more().await?;
+    loop {
+        match stream.send_file(file, piece.start, piece.len() as usize)? {
+            Some(0) => {
+                let error = Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer);
+                return Err(error.with_detail("the file became shorter"));
+            }
+            Some(count) => return Ok(count as u64),
+            None => stream.writable().await?,
+        }
+    }
+}
+
+/// Sending a file waits for its pages, so those that are not in memory are fetched on the pool first.
+async fn make_resident(store: &Store, reader: &Arc<dyn FileReader>, piece: ByteRange) -> Result<()> {
+    let look = |patience| {
+        let reader = reader.clone();
+        move || {
+            let mut byte = [0u8; 1];
+            let mut probe = |offset| reader.read_vectored_at(&mut [io::IoSliceMut::new(&mut byte)], offset, patience);
+            Ok(probe(piece.start).and_then(|_| probe(piece.end - 1)))
+        }
+    };
+    match store.lane().run(look(Patience::CachedOnly)).await? {
+        Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
+        _ => return Ok(()),
+    }
+    reader.advise_sequential(piece);
+    let fetched = store.lane().run_blocking(look(Patience::Wait)).await?;
+    fetched
+        .map(drop)
+        .map_err(|cause| Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause))
+}
+
+/// Passes payload on until it ends, hashing it on the way. Returns how much it was.
+///
+/// # Errors
+/// Those of both ends.
+pub async fn relay(
+    payload: &mut impl Payload,
+    drain: &mut impl Drain,
+    hasher: &mut Hasher,
+    progress: &Progress,
+) -> Result<u64> {
+    let mut total = 0;
+    while let Some(mut batch) = payload.next().await? {
+        for slice in batch.slices() {
+            hasher.update(slice);
+        }
+        while !batch.is_empty() {
+            let mut outgoing = drain.outgoing().await?;
+            let filled = outgoing.fill_from(&mut batch);
+            drain.send(outgoing, filled).await?;
+            progress.add_moved(filled as u64);
+            total += filled as u64;
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,78 @@
+//! What a transfer is asked to do, and what came of it.
+
+use storage::Overwrite;
+use types::limits::ATTEMPTS_MAX;
+use types::{Checksum, ChecksumAlgorithm};
+
+/// Whether the checksums of the two sides are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// Fail when the other side tells no checksum.
+    Required,
+    /// Compare when the other side tells one; the default.
+    WhenAvailable,
+    /// Do not ask.
+    Never,
+}
+
+/// How a transfer is to be done.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What happens to an existing destination.
+    pub overwrite: Overwrite,
+    /// Connections to the source at the same time; 0 or 1 for one. Pulls only.
+    pub streams: u32,
+    /// Comparison of checksums.
+    pub verification: Verification,
+    /// The checksum that whoever ordered the transfer expects of the data.
+    pub expected: Option<Checksum>,
+    /// Checksums to compute and keep with a file that is stored here.
+    pub keep: Vec<ChecksumAlgorithm>,
+    /// Attempts without a byte of progress between them before giving up, the first one included.
+    pub attempts: u32,
+    /// Whether the source may be asked (HEAD) before data is requested; some pre-signed URLs forbid it.
+    pub ask_first: bool,
+    /// Whether missing parent directories are made.
+    pub create_parents: bool,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self {
+            overwrite: Overwrite::Allow,
+            streams: 1,
+            verification: Verification::WhenAvailable,
+            expected: None,
+            keep: vec![ChecksumAlgorithm::Adler32],
+            attempts: ATTEMPTS_MAX,
+            ask_first: true,
+            create_parents: true,
+        }
+    }
+}
+
+/// How far the data was verified against the other side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// Both sides have this checksum.
+    Agreed(Checksum),
+    /// Only the sizes could be compared: the other side tells no checksum, or was not to be asked.
+    SizeOnly,
+}
+
+/// What a finished transfer did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Whether the destination existed before.
+    pub replaced: bool,
+    /// Checksums of the data as far as they were computed.
+    pub checksums: Vec<Checksum>,
+    /// What was compared.
+    pub verified: Verified,
+    /// Attempts after the first one that it took.
+    pub resumed: u32,
+    /// Connections that carried payload at the same time.
+    pub streams: u32,
+}

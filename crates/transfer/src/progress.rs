@@ -1,0 +1,194 @@
+//! Where a running transfer is, readable at any time from another task.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use types::Phase;
+
+/// Shared counters of one transfer.
+///
+/// Counted is what has reached its sink (stored here, or taken by the peer's socket), not what was
+/// asked for or is still in a buffer. Clones show the same transfer.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    started: Instant,
+    moved_bytes: AtomicU64,
+    total_bytes: AtomicU64,
+    phase: AtomicU8,
+    attempts: AtomicU32,
+    connections: Mutex<Vec<SocketAddr>>,
+    marks: Mutex<Vec<(Phase, std::time::Duration)>>,
+}
+
+/// Stands for a size that nobody has told yet.
+const UNKNOWN: u64 = u64::MAX;
+
+const PHASES: [Phase; 9] = [
+    Phase::Open,
+    Phase::Connect,
+    Phase::Tls,
+    Phase::Authenticate,
+    Phase::Authorize,
+    Phase::Transfer,
+    Phase::Checksum,
+    Phase::Commit,
+    Phase::Cleanup,
+];
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            moved_bytes: AtomicU64::new(0),
+            total_bytes: AtomicU64::new(UNKNOWN),
+            phase: AtomicU8::new(0),
+            attempts: AtomicU32::new(0),
+            connections: Mutex::new(Vec::new()),
+            marks: Mutex::new(Vec::new()),
+        }
+    }
+}
+
+impl Progress {
+    /// A transfer that has just begun.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes that have reached the sink.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        self.0.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Size of the file, once known.
+    #[must_use]
+    pub fn total_bytes(&self) -> Option<u64> {
+        Some(self.0.total_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNKNOWN)
+    }
+
+    /// What is being done.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        PHASES[usize::from(self.0.phase.load(Ordering::Relaxed)) % PHASES.len()]
+    }
+
+    /// Attempts that failed so far and were taken up again.
+    #[must_use]
+    pub fn resumed(&self) -> u32 {
+        self.0.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Peers' addresses of the connections that carry payload now.
+    #[must_use]
+    pub fn connections(&self) -> Vec<SocketAddr> {
+        self.lock_connections().clone()
+    }
+
+    /// When each phase began, counted from the start of the transfer.
+    #[must_use]
+    pub fn marks(&self) -> Vec<(Phase, std::time::Duration)> {
+        self.0.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Time since the transfer began.
+    #[must_use]
+    pub fn elapsed(&self) -> std::time::Duration {
+        self.0.started.elapsed()
+    }
+
+    /// Says how large the file is.
+    pub fn set_total(&self, bytes: u64) {
+        self.0.total_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that have reached the sink.
+    pub fn add_moved(&self, bytes: u64) {
+        self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Starts the count at `bytes`, when a transfer takes up an earlier part or begins anew.
+    pub fn set_moved(&self, bytes: u64) {
+        self.0.moved_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Enters a phase.
+    pub fn enter(&self, phase: Phase) {
+        let index = PHASES.iter().position(|known| *known == phase).unwrap_or(0);
+        self.0.phase.store(index as u8, Ordering::Relaxed);
+        let mut marks = self.0.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks.iter().all(|(known, _)| *known != phase) {
+            marks.push((phase, self.0.started.elapsed()));
+        }
+    }
+
+    pub(crate) fn count_attempt(&self) {
+        self.0.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a connection for as long as the returned guard lives.
+    #[must_use]
+    pub fn connected(&self, peer: Option<SocketAddr>) -> ConnectionGuard {
+        if let Some(peer) = peer {
+            self.lock_connections().push(peer);
+        }
+        ConnectionGuard {
+            progress: self.clone(),
+            peer,
+        }
+    }
+
+    fn lock_connections(&self) -> std::sync::MutexGuard<'_, Vec<SocketAddr>> {
+        self.0.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a connection off the list when dropped.
+#[derive(Debug)]
+pub struct ConnectionGuard {
+    progress: Progress,
+    peer: Option<SocketAddr>,
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        let Some(peer) = self.peer else { return };
+        let mut list = self.progress.lock_connections();
+        if let Some(index) = list.iter().position(|known| *known == peer) {
+            list.swap_remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_listed_as_long_as_its_guard_lives() {
+        let progress = Progress::new();
+        let peer: SocketAddr = "192.0.2.1:443".parse().unwrap();
+        let guard = progress.connected(Some(peer));
+        assert_eq!(progress.connections(), [peer]);
+        drop(guard);
+        assert!(progress.connections().is_empty());
+    }
+
+    #[test]
+    fn each_phase_is_marked_once_and_all_can_be_told_apart() {
+        let progress = Progress::new();
+        for phase in PHASES {
+            progress.enter(phase);
+            assert_eq!(progress.phase(), phase);
+        }
+        progress.enter(Phase::Transfer);
+        assert_eq!(progress.marks().len(), PHASES.len());
+        assert_eq!(progress.total_bytes(), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! Push: a file here becomes a file elsewhere; and the streamed copy between two places elsewhere.
+
+use std::sync::Arc;
+
+use remote::{Client, GetOptions, Outlet, PutOptions, Resource};
+use storage::{FileReader, Hasher, Overwrite};
+use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::mover::{relay, serve};
+use crate::options::{Order, Outcome, Verification};
+use crate::progress::Progress;
+use crate::pull::Patience;
+use crate::store::Store;
+use crate::verify::{check_announced, compare, computed, wanted};
+
+/// Copies the file `path` to `destination`.
+///
+/// The destination is asked first, so that an existing file is not overwritten against the order.
+/// The kept checksum is declared with the data where there is one; afterwards the destination's own
+/// is asked for and compared. When the upload fails half-way and the file did not exist before, what
+/// was left of it is removed.
+///
+/// # Errors
+/// With the side and phase at which it failed.
+pub async fn push(
+    client: &Client,
+    store: &Store,
+    path: &LogicalPath,
+    destination: &Resource,
+    order: &Order,
+    progress: &Progress,
+) -> Result<Outcome> {
+    progress.enter(Phase::Open);
+    let reader = store.open(path).await.map_err(here)?;
+    let size = reader.stat().size_bytes;
+    progress.set_total(size);
+    let kept = store.stored_checksums(path).await.unwrap_or_default();
+    check_announced(
+        &Order {
+            verification: Verification::WhenAvailable,
+            ..order.clone()
+        },
+        &kept,
+    )?;
+    let existed = ask_destination(client, destination, order).await?;
+    let job = Job {
+        client,
+        store,
+        reader: &reader,
+        destination,
+        order,
+        progress,
+        declared: declared(order, &kept),
+    };
+    let ours = match job.send_all().await {
+        Ok(computed) => merge(kept.clone(), computed),
+        Err(error) => {
+            job.clean_up(existed).await;
+            return Err(error);
+        }
+    };
+    store.keep_checksums(path, reader.stat(), &ours).await;
+    let verified = confirm(client, destination, order, progress, size, &ours).await?;
+    Ok(Outcome {
+        bytes: size,
+        replaced: existed == Some(true),
+        checksums: ours,
+        verified,
+        resumed: progress.resumed(),
+        streams: 1,
+    })
+}
+
+/// Trouble in our own store is the source's in a push.
+fn here(error: Error) -> Error {
+    if error.side() == Side::Active {
+        error.at_side(Side::Source)
+    } else {
+        error
+    }
+}
+
+fn merge(mut known: Vec<Checksum>, more: Vec<Checksum>) -> Vec<Checksum> {
+    for checksum in more {
+        if known.iter().all(|known| known.algorithm() != checksum.algorithm()) {
+            known.push(checksum);
+        }
+    }
+    known
+}
+
+/// What is told to the destination with the data: the client's expectation, or what is kept.
+fn declared(order: &Order, kept: &[Checksum]) -> Vec<Checksum> {
+    match &order.expected {
+        Some(expected) => vec![expected.clone()],
+        None => kept.iter().take(1).cloned().collect(),
+    }
+}
+
+/// Whether the destination exists; `None` when it does not tell.
+async fn ask_destination(client: &Client, destination: &Resource, order: &Order) -> Result<Option<bool>> {
+    if !order.ask_first {
+        return Ok(None);
+    }
+    match client.head(destination, &[]).await {
+        Ok(_) if order.overwrite == Overwrite::Refuse => {
+            Err(Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open).with_subject(&destination.location))
+        }
+        Ok(_) => Ok(Some(true)),
+        Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(Some(false)),
+        // A token for writing need not allow looking: the upload itself will tell.
+        Err(error) if error.peer_status().is_some() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The destination must show the same size and, where it tells one, the same checksum.
+async fn confirm(
+    client: &Client,
+    destination: &Resource,
+    order: &Order,
+    progress: &Progress,
+    size: u64,
+    ours: &[Checksum],
+) -> Result<crate::Verified> {
+    progress.enter(Phase::Checksum);
+    let order = Order {
+        expected: None,
+        ..order.clone()
+    };
+    if order.verification == Verification::Never {
+        return compare(&order, ours, &[], Side::Destination);
+    }
+    let facts = match client
+        .head(
+            destination,
+            &wanted(&Order {
+                keep: algorithms(ours),
+                ..order.clone()
+            }),
+        )
+        .await
+    {
+        Ok(facts) => facts,
+        Err(_) if order.verification == Verification::WhenAvailable => {
+            return compare(&order, ours, &[], Side::Destination);
+        }
+        Err(error) => return Err(error.in_phase(Phase::Checksum)),
+    };
+    if let Some(stored) = facts.size_bytes.filter(|stored| *stored != size) {
+        let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
+        return Err(error.with_detail(format!("{stored} bytes are stored there, {size} were sent")));
+    }
+    compare(&order, ours, &facts.checksums, Side::Destination)
+}
+
+fn algorithms(checksums: &[Checksum]) -> Vec<types::ChecksumAlgorithm> {
+    checksums.iter().map(Checksum::algorithm).collect()
+}
+
+struct Job<'a> {
+    client: &'a Client,
+    store: &'a Store,
+    reader: &'a Arc<dyn FileReader>,
+    destination: &'a Resource,
+    order: &'a Order,
+    progress: &'a Progress,
+    declared: Vec<Checksum>,
+}
+
+impl Job<'_> {
+    /// Sends the file; again from the start while the destination has taken nothing of it.
+    async fn send_all(&self) -> Result<Vec<Checksum>> {
+        let mut patience = Patience::new(self.order.attempts);
+        loop {
+            let error = match self.send().await {
+                Ok(computed) => return Ok(computed),
+                Err(error) => error,
+            };
+            if !error.retry() || error.side() != Side::Destination || self.progress.moved_bytes() > 0 {
+                return Err(error);
+            }
+            patience.wait(error, false).await?;
+            self.progress.count_attempt();
+        }
+    }
+
+    async fn send(&self) -> Result<Vec<Checksum>> {
+        let size = self.reader.stat().size_bytes;
+        let options = PutOptions {
+            size_bytes: Some(size),
+            overwrite: self.order.overwrite == Overwrite::Allow,
+            declared: self.declared.clone(),
+        };
+        let mut outlet: Outlet = self.client.put(self.destination, &options).await?;
+        self.progress.enter(Phase::Transfer);
+        let _connected = self.progress.connected(outlet.peer_address());
+        // Where nothing is kept the file is hashed on its way out, to be compared afterwards.
+        let mut hasher = (self.order.verification != Verification::Never && self.declared.is_empty())
+            .then(|| Hasher::new(&computed(self.order)));
+        let whole = ByteRange::whole(size);
+        serve(
+            self.store,
+            self.reader,
+            whole,
+            &mut outlet,
+            hasher.as_mut(),
+            self.progress,
+        )
+        .await
+        .map_err(here)?;
+        self.progress.enter(Phase::Commit);
+        outlet.finish().await?;
+        Ok(hasher.map(Hasher::finish).unwrap_or_default())
+    }
+
+    /// A server without hidden parts keeps what came of a broken upload. It is removed only where
+    /// nothing was before and something was sent: anything else could be somebody else's file.
+    async fn clean_up(&self, existed: Option<bool>) {
+        if existed == Some(false) && self.progress.moved_bytes() > 0 {
+            self.progress.enter(Phase::Cleanup);
+            let _ = self.client.delete(self.destination).await;
+        }
+    }
+}
+
+/// Copies `source` to `destination` through this process: the way that always works.
+///
+/// # Errors
+/// With the side and phase at which it failed.
+pub async fn stream(
+    client: &Client,
+    source: &Resource,
+    destination: &Resource,
+    order: &Order,
+    progress: &Progress,
+) -> Result<Outcome> {
+    progress.enter(Phase::Open);
+    let facts = client.head(source, &wanted(order)).await?;
+    check_announced(order, &facts.checksums)?;
+    if let Some(bytes) = facts.size_bytes {
+        progress.set_total(bytes);
+    }
+    let existed = ask_destination(client, destination, order).await?;
+    let download = client.get(source, &GetOptions::default()).await?;
+    let options = PutOptions {
+        size_bytes: download.facts().size_bytes,
+        overwrite: order.overwrite == Overwrite::Allow,
+        declared: facts.checksums.iter().take(1).cloned().collect(),
+    };
+    let mut algorithms = computed(order);
+    algorithms.extend(facts.checksums.iter().map(Checksum::algorithm));
+    let moved = pass_on(
+        client,
+        download,
+        destination,
+        &options,
+        Hasher::new(&algorithms),
+        progress,
+    )
+    .await;
+    let (bytes, ours) = match moved {
+        Ok(moved) => moved,
+        Err(error) => {
+            if existed == Some(false) && progress.moved_bytes() > 0 {
+                let _ = client.delete(destination).await;
+            }
+            return Err(error);
+        }
+    };
+    compare(order, &ours, &facts.checksums, Side::Source)?;
+    let verified = confirm(client, destination, order, progress, bytes, &ours).await?;
+    Ok(Outcome {
+        bytes,
+        replaced: existed == Some(true),
+        checksums: ours,
+        verified,
+        resumed: 0,
+        streams: 1,
+    })
+}
+
+async fn pass_on(
+    client: &Client,
+    mut download: remote::Download,
+    destination: &Resource,
+    options: &PutOptions,
+    mut hasher: Hasher,
+    progress: &Progress,
+) -> Result<(u64, Vec<Checksum>)> {
+    let mut outlet = client.put(destination, options).await?;
+    progress.enter(Phase::Transfer);
+    let _connections = (
+        progress.connected(download.peer_address()),
+        progress.connected(outlet.peer_address()),
+    );
+    let bytes = relay(&mut download, &mut outlet, &mut hasher, progress).await?;
+    progress.enter(Phase::Commit);
+    outlet.finish().await?;
+    Ok((bytes, hasher.finish()))
+}

@@ -1,0 +1,230 @@
+//! A store as the doors and the engine use it: the back end, and the lane that decides on which
+//! thread its calls run.
+
+use std::sync::Arc;
+
+use storage::{
+    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, compute,
+};
+use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
+
+/// The files of one export. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    storage: Arc<dyn Storage>,
+    lane: Lane,
+}
+
+impl Store {
+    /// Uses `storage`.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>) -> Self {
+        Self {
+            storage,
+            lane: Lane::new(),
+        }
+    }
+
+    /// Runs a call on the storage where it belongs: here while the storage is fast, on the blocking
+    /// pool while it is slow.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let storage = self.storage.clone();
+        self.lane.run(move || call(storage.as_ref())).await
+    }
+
+    /// Runs a call that certainly waits for the disk.
+    async fn run_blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let storage = self.storage.clone();
+        self.lane.run_blocking(move || call(storage.as_ref())).await
+    }
+
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// What stands at `path`.
+    ///
+    /// # Errors
+    /// As [`Storage::stat`].
+    pub async fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+        let path = path.clone();
+        self.run(move |storage| storage.stat(&path)).await
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`Storage::open`].
+    pub async fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
+        let path = path.clone();
+        self.run(move |storage| storage.open(&path)).await
+    }
+
+    /// Begins an upload. Space and quota are asked here, before the first byte.
+    ///
+    /// # Errors
+    /// As [`Storage::create`].
+    pub async fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
+        let (path, options) = (path.clone(), options.clone());
+        self.run(move |storage| storage.create(&path, &options)).await
+    }
+
+    /// Publishes an upload: durable, verified, renamed over the final name.
+    ///
+    /// # Errors
+    /// As [`Upload::commit`]; the old file, if any, is then still there.
+    pub async fn commit(&self, upload: &Arc<dyn Upload>, facts: CommitFacts) -> Result<Stat> {
+        let upload = upload.clone();
+        self.run_blocking(move |_| upload.commit(&facts)).await
+    }
+
+    /// Lists a directory batch by batch.
+    ///
+    /// # Errors
+    /// As [`Storage::list`].
+    pub async fn list(&self, path: &LogicalPath) -> Result<Pages> {
+        let path = path.clone();
+        let listing = self.run(move |storage| storage.list(&path)).await?;
+        Ok(Pages {
+            store: self.clone(),
+            listing: Some(listing),
+        })
+    }
+
+    /// Makes a directory, with its parents where asked.
+    ///
+    /// # Errors
+    /// As [`Storage::make_directory`].
+    pub async fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        let path = path.clone();
+        self.run(move |storage| storage.make_directory(&path, parents)).await
+    }
+
+    /// Removes a file or an empty directory.
+    ///
+    /// # Errors
+    /// As [`Storage::remove`].
+    pub async fn remove(&self, path: &LogicalPath) -> Result<()> {
+        let path = path.clone();
+        self.run(move |storage| storage.remove(&path)).await
+    }
+
+    /// Renames; tells whether something was replaced.
+    ///
+    /// # Errors
+    /// As [`Storage::rename`].
+    pub async fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        let (from, to) = (from.clone(), to.clone());
+        self.run(move |storage| storage.rename(&from, &to, overwrite)).await
+    }
+
+    /// Copies a file within the store, without moving bytes where the file system can share them.
+    ///
+    /// # Errors
+    /// As [`Storage::copy`].
+    pub async fn copy(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<Stat> {
+        let (from, to) = (from.clone(), to.clone());
+        self.run_blocking(move |storage| storage.copy(&from, &to, overwrite))
+            .await
+    }
+
+    /// Space of the export.
+    ///
+    /// # Errors
+    /// As [`Storage::space`].
+    pub async fn space(&self) -> Result<Space> {
+        self.run(|storage| storage.space()).await
+    }
+
+    /// The checksums kept with a file, at once.
+    ///
+    /// # Errors
+    /// As [`Storage::stored_checksums`].
+    pub async fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
+        let path = path.clone();
+        self.run(move |storage| storage.stored_checksums(&path)).await
+    }
+
+    /// The checksum of a file: the kept one, or else computed now and kept.
+    ///
+    /// # Errors
+    /// When the file cannot be read. That it cannot be kept is not an error.
+    pub async fn checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
+        let known = self.stored_checksums(path).await?;
+        if let Some(checksum) = known.into_iter().find(|known| known.algorithm() == algorithm) {
+            return Ok(checksum);
+        }
+        let path = path.clone();
+        self.run_blocking(move |storage| {
+            let reader = storage.open(&path)?;
+            let mut computed = compute(reader.as_ref(), &[algorithm])?;
+            let checksum = computed.swap_remove(0);
+            let _ = storage.store_checksum(&path, reader.stat(), &checksum);
+            Ok(checksum)
+        })
+        .await
+    }
+
+    /// Keeps checksums that were computed while `seen` was read. Not being able to is no error.
+    pub async fn keep_checksums(&self, path: &LogicalPath, seen: &Stat, checksums: &[Checksum]) {
+        let (path, seen, checksums) = (path.clone(), seen.clone(), checksums.to_vec());
+        let kept = self.run(move |storage| {
+            checksums
+                .iter()
+                .try_for_each(|checksum| storage.store_checksum(&path, &seen, checksum))
+        });
+        let _ = kept.await;
+    }
+
+    /// Checksums of what an upload holds so far, read back from it.
+    pub(crate) async fn reread(
+        &self,
+        upload: &Arc<dyn Upload>,
+        algorithms: &[ChecksumAlgorithm],
+    ) -> Result<Vec<Checksum>> {
+        let (upload, algorithms) = (upload.clone(), algorithms.to_vec());
+        self.run_blocking(move |_| compute(upload.reader()?.as_ref(), &algorithms))
+            .await
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Store")
+    }
+}
+
+/// A directory listing that is read page by page.
+pub struct Pages {
+    store: Store,
+    listing: Option<Box<dyn Listing>>,
+}
+
+impl Pages {
+    /// The next entries; empty at the end.
+    ///
+    /// # Errors
+    /// As [`Listing::next_batch`].
+    pub async fn next(&mut self) -> Result<Vec<Entry>> {
+        let Some(mut listing) = self.listing.take() else {
+            return Ok(Vec::new());
+        };
+        let (page, listing) = self
+            .store
+            .run(move |_| {
+                let page = listing.next_batch()?;
+                Ok((page, listing))
+            })
+            .await?;
+        if !page.is_empty() {
+            self.listing = Some(listing);
+        }
+        Ok(page)
+    }
+}

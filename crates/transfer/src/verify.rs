@@ -1,0 +1,162 @@
+//! Comparing the two sides' checksums.
+
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+
+use crate::options::{Order, Verification, Verified};
+
+/// What a peer is asked for: the expected algorithm first, then those that are kept here, then the
+/// grid's common ones.
+pub(crate) fn wanted(order: &Order) -> Vec<ChecksumAlgorithm> {
+    let mut wanted: Vec<_> = order.expected.iter().map(Checksum::algorithm).collect();
+    let common = [
+        ChecksumAlgorithm::Adler32,
+        ChecksumAlgorithm::Crc32c,
+        ChecksumAlgorithm::Md5,
+    ];
+    for algorithm in order.keep.iter().copied().chain(common) {
+        if !wanted.contains(&algorithm) {
+            wanted.push(algorithm);
+        }
+    }
+    wanted
+}
+
+/// Algorithms to compute while the data moves: those kept, and the expected one.
+pub(crate) fn computed(order: &Order) -> Vec<ChecksumAlgorithm> {
+    let mut algorithms = order.keep.clone();
+    algorithms.extend(order.expected.iter().map(Checksum::algorithm));
+    algorithms.sort_unstable();
+    algorithms.dedup();
+    algorithms
+}
+
+/// Before data moves: does the source have what the client expects, and can it be verified at all?
+///
+/// # Errors
+/// `checksum_precondition`, `checksum_unavailable`.
+pub(crate) fn check_announced(order: &Order, announced: &[Checksum]) -> Result<()> {
+    if let Some(expected) = &order.expected
+        && let Some(theirs) = announced
+            .iter()
+            .find(|theirs| theirs.algorithm() == expected.algorithm())
+        && theirs != expected
+    {
+        let error = Error::new(ErrorCode::ChecksumPrecondition, Side::Source, Phase::Checksum);
+        return Err(error.with_detail(format!("the source has {theirs}, the client expects {expected}")));
+    }
+    if order.verification == Verification::Required && announced.is_empty() {
+        return Err(Error::new(
+            ErrorCode::ChecksumUnavailable,
+            Side::Source,
+            Phase::Checksum,
+        ));
+    }
+    Ok(())
+}
+
+/// After the data moved: `ours` was computed from it, `theirs` was told by the side `other`.
+///
+/// # Errors
+/// `checksum_mismatch` when any pair of one algorithm differs, `checksum_unavailable` when
+/// verification is required and nothing can be compared.
+pub(crate) fn compare(order: &Order, ours: &[Checksum], theirs: &[Checksum], other: Side) -> Result<Verified> {
+    let mut agreed = None;
+    for expected in order.expected.iter().chain(theirs) {
+        let Some(own) = ours.iter().find(|own| own.algorithm() == expected.algorithm()) else {
+            continue;
+        };
+        if own != expected {
+            let error = Error::new(ErrorCode::ChecksumMismatch, other, Phase::Checksum);
+            return Err(error.with_detail(format!("the data that moved has {own}, declared is {expected}")));
+        }
+        agreed.get_or_insert_with(|| own.clone());
+    }
+    match (agreed, order.verification) {
+        (Some(checksum), _) => Ok(Verified::Agreed(checksum)),
+        (None, Verification::Required) => Err(Error::new(ErrorCode::ChecksumUnavailable, other, Phase::Checksum)),
+        (None, _) => Ok(Verified::SizeOnly),
+    }
+}
+
+/// Algorithms that the peer told and we have not computed, when nothing else can be compared.
+pub(crate) fn missing(ours: &[Checksum], theirs: &[Checksum]) -> Vec<ChecksumAlgorithm> {
+    let common = theirs
+        .iter()
+        .any(|theirs| ours.iter().any(|own| own.algorithm() == theirs.algorithm()));
+    if common {
+        Vec::new()
+    } else {
+        theirs.iter().take(1).map(Checksum::algorithm).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(verification: Verification, expected: Option<Checksum>) -> Order {
+        Order {
+            verification,
+            expected,
+            ..Order::default()
+        }
+    }
+
+    #[test]
+    fn a_difference_in_any_common_algorithm_fails() {
+        let order = order(Verification::WhenAvailable, None);
+        let ours = [Checksum::adler32(1), Checksum::crc32c(2)];
+        let theirs = [Checksum::adler32(1), Checksum::crc32c(3)];
+        let error = compare(&order, &ours, &theirs, Side::Source).unwrap_err();
+        assert_eq!(
+            (error.code(), error.side()),
+            (ErrorCode::ChecksumMismatch, Side::Source)
+        );
+        assert_eq!(
+            compare(&order, &ours, &theirs[..1], Side::Source).unwrap(),
+            Verified::Agreed(Checksum::adler32(1))
+        );
+    }
+
+    #[test]
+    fn nothing_to_compare_is_an_error_only_when_required() {
+        let ours = [Checksum::adler32(1)];
+        let lax = order(Verification::WhenAvailable, None);
+        assert_eq!(compare(&lax, &ours, &[], Side::Source).unwrap(), Verified::SizeOnly);
+        let strict = order(Verification::Required, None);
+        assert_eq!(
+            compare(&strict, &ours, &[], Side::Source).unwrap_err().code(),
+            ErrorCode::ChecksumUnavailable
+        );
+        assert_eq!(
+            check_announced(&strict, &[]).unwrap_err().code(),
+            ErrorCode::ChecksumUnavailable
+        );
+    }
+
+    #[test]
+    fn what_the_client_expects_is_checked_before_and_after() {
+        let order = order(Verification::WhenAvailable, Some(Checksum::adler32(7)));
+        assert_eq!(
+            check_announced(&order, &[Checksum::adler32(8)]).unwrap_err().code(),
+            ErrorCode::ChecksumPrecondition
+        );
+        assert!(check_announced(&order, &[Checksum::crc32c(8)]).is_ok());
+        assert_eq!(
+            compare(&order, &[Checksum::adler32(8)], &[], Side::Source)
+                .unwrap_err()
+                .code(),
+            ErrorCode::ChecksumMismatch
+        );
+    }
+
+    #[test]
+    fn an_algorithm_that_only_the_peer_has_is_computed() {
+        let md5 = Checksum::from_hex(ChecksumAlgorithm::Md5, &"0".repeat(32)).unwrap();
+        assert_eq!(
+            missing(&[Checksum::adler32(1)], &[md5.clone()]),
+            [ChecksumAlgorithm::Md5]
+        );
+        assert!(missing(&[Checksum::adler32(1)], &[Checksum::adler32(1), md5]).is_empty());
+    }
+}
