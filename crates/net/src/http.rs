@@ -44,6 +44,8 @@ impl Connection {
         head_timeout: Duration,
     ) -> Result<Option<RequestHead>, Error> {
         if self.leftover.is_empty() {
+            // A connection that waits gives back what its last head took.
+            self.leftover = Vec::new();
             match self.stream.wait_for_input(idle).await {
                 Ok(()) => {}
                 Err(_) => return Ok(None),
