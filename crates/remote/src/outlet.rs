@@ -13,6 +13,9 @@ use crate::exchange::{Ask, Body, Hop, Live, Reply};
 use crate::resource::Resource;
 use crate::verdict::code_of;
 
+/// A redirect behind the invitation: the content is on its way and cannot be called back.
+const TOO_LATE: &str = "the redirect came after the file's content had begun";
+
 /// How a file is to be stored.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
@@ -71,8 +74,8 @@ impl Client {
     /// # Errors
     /// The peer's refusal; `peer_exists` when the file is there and must not be replaced.
     pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let headers = |request: RequestBuilder, hop: &Hop<'_>| put_headers(request, hop, options, true);
-        let without_waiting = |request: RequestBuilder, hop: &Hop<'_>| put_headers(request, hop, options, false);
+        let headers = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, true);
+        let without_waiting = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, false);
         let is_empty = options.size_bytes == Some(0);
         let ask = Ask {
             method: Method::Put,
@@ -83,6 +86,9 @@ impl Client {
         let mut reply = self.begin(file, &ask).await?;
         if matches!(&reply, Reply::Answered(answer) if answer.head.status == 417) {
             // A server that knows of no expectation at all (RFC 9110 §15.5.18).
+            if let Reply::Answered(answer) = reply {
+                answer.finish().await;
+            }
             let ask = Ask {
                 headers: &without_waiting,
                 body: Body::AtOnce,
@@ -117,7 +123,7 @@ impl Client {
     }
 }
 
-fn put_headers(request: RequestBuilder, _: &Hop<'_>, options: &PutOptions, waits: bool) -> RequestBuilder {
+fn put_headers(request: RequestBuilder, options: &PutOptions, waits: bool) -> RequestBuilder {
     let mut request = match options.size_bytes {
         Some(size) => request.content_length(size),
         None => request.chunked(),
@@ -138,7 +144,7 @@ fn put_headers(request: RequestBuilder, _: &Hop<'_>, options: &PutOptions, waits
 async fn refused(answer: Answer, overwrite: bool) -> Error {
     match answer.head.status {
         412 if !overwrite => answer.refused_as(ErrorCode::PeerExists).await,
-        300..400 => answer.misbehaved("a redirect that cannot be followed"),
+        300..400 => answer.misbehaved(TOO_LATE),
         _ => answer.refused().await,
     }
 }
@@ -243,10 +249,8 @@ impl Outlet {
                 // The invitation that came after we went on without it.
                 Ok(Some(head)) if head.is_interim() => {}
                 Ok(Some(head)) => return Err(self.early(head).await),
-                Err(error) => {
-                    self.state = State::Over;
-                    return Err(self.file.blame(error));
-                }
+                // An answer may lie in front of the end.
+                Err(error) => return Err(self.explain(error).await),
             }
         }
     }
@@ -273,14 +277,8 @@ impl Outlet {
         };
         match Answer::new(*live, self.file.clone(), head, &Method::Put) {
             Err(error) => error,
-            Ok(answer) if answer.is_success() => {
-                let code = answer.head.status;
-                let error = self
-                    .file
-                    .error(ErrorCode::PeerMisbehaved, Phase::Transfer)
-                    .with_peer(Some(code), "");
-                error.with_detail("the peer was content before the end of the file")
-            }
+            Ok(answer) if answer.is_success() => answer.misbehaved("the peer was content before the end of the file"),
+            Ok(answer) if answer.head.status < 400 => answer.misbehaved(TOO_LATE),
             Ok(answer) => {
                 let code = match answer.head.status {
                     412 if !self.overwrite => ErrorCode::PeerExists,

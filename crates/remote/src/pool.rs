@@ -1,7 +1,7 @@
 //! Idle connections, kept a while for the next request to the same server: a HEAD and the GET behind
 //! it then share one TLS handshake.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use http_wire::HeadLimits;
@@ -39,9 +39,23 @@ struct Idle {
     connection: Connection,
 }
 
-/// The idle connections of one client, oldest first.
+/// The idle connections of one client.
 #[derive(Default)]
-pub(crate) struct Pool(Mutex<Vec<Idle>>);
+pub(crate) struct Pool(Mutex<Shelf>);
+
+#[derive(Default)]
+struct Shelf {
+    /// Oldest first.
+    idle: Vec<Idle>,
+    /// A task is there that closes what has been idle for too long.
+    swept: bool,
+}
+
+impl Shelf {
+    fn drop_old(&mut self) {
+        self.idle.retain(|entry| entry.since.elapsed() < IDLE_PEER_TIMEOUT);
+    }
+}
 
 impl Pool {
     /// The connection that became idle last, if one is still good: open, and with nothing on it that
@@ -49,10 +63,10 @@ impl Pool {
     pub(crate) fn take(&self, origin: &Origin) -> Option<Connection> {
         loop {
             let mut connection = {
-                let mut idle = self.lock();
-                idle.retain(|entry| entry.since.elapsed() < IDLE_PEER_TIMEOUT);
-                let at = idle.iter().rposition(|entry| entry.origin == *origin)?;
-                idle.remove(at).connection
+                let mut shelf = self.lock();
+                shelf.drop_old();
+                let at = shelf.idle.iter().rposition(|entry| entry.origin == *origin)?;
+                shelf.idle.remove(at).connection
             };
             let silent = matches!(connection.response_available(&HeadLimits::default()), Ok(None));
             if silent && !connection.has_leftover() {
@@ -62,10 +76,10 @@ impl Pool {
     }
 
     /// Keeps a connection whose last message is whole. The oldest ones make room.
-    pub(crate) fn put(&self, origin: Origin, connection: Connection) {
-        let since = Instant::now();
-        let mut idle = self.lock();
-        idle.retain(|entry| entry.since.elapsed() < IDLE_PEER_TIMEOUT);
+    pub(crate) fn put(self: &Arc<Self>, origin: Origin, connection: Connection) {
+        let mut shelf = self.lock();
+        shelf.drop_old();
+        let idle = &mut shelf.idle;
         if idle.iter().filter(|entry| entry.origin == origin).count() >= IDLE_PEER_CONNECTIONS_MAX
             && let Some(oldest) = idle.iter().position(|entry| entry.origin == origin)
         {
@@ -74,14 +88,33 @@ impl Pool {
         if idle.len() >= IDLE_CONNECTIONS_MAX {
             idle.remove(0);
         }
+        let since = Instant::now();
         idle.push(Idle {
             origin,
             since,
             connection,
         });
+        if !std::mem::replace(&mut shelf.swept, true) {
+            tokio::spawn(sweep(Arc::downgrade(self)));
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes what has been idle for too long, until nothing is left or the client is gone. Without it a
+/// quiet process would hold its last connections for ever.
+async fn sweep(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(IDLE_PEER_TIMEOUT).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut shelf = pool.lock();
+        shelf.drop_old();
+        if shelf.idle.is_empty() {
+            shelf.swept = false;
+            return;
+        }
     }
 }

@@ -1,0 +1,305 @@
+//! Copies between servers, names, listings and macaroons.
+
+use std::time::Duration;
+
+use crate::script::{Server, client, resource};
+use credentials::Activities;
+use remote::{CopyOrder, Copying, Direction, Progress};
+use types::{Error, ErrorCode, Location, Side};
+
+fn order(direction: Direction) -> CopyOrder {
+    let peer = resource("https://other.example/f");
+    CopyOrder::new(peer.location, direction, peer.access)
+}
+
+async fn follow(copying: &mut Copying) -> Result<Vec<Progress>, Error> {
+    let mut news = Vec::new();
+    while let Some(progress) = copying.next().await? {
+        news.push(progress);
+    }
+    Ok(news)
+}
+
+/// An active server whose answer has this body, in one chunk per piece.
+async fn active(status: &'static str, pieces: &'static [&'static str], end: &'static str) -> Server {
+    Server::start(move |_, mut peer| async move {
+        peer.head().await;
+        peer.say(&format!("HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n"))
+            .await;
+        for piece in pieces {
+            peer.say(&format!("{:x}\r\n{piece}\r\n", piece.len())).await;
+        }
+        peer.say(end).await;
+    })
+    .await
+}
+
+const OURS: &[&str] = &[
+    "Perf Marker\nTimestamp: 1\nStripe Index: 0\nStripe Bytes Transferred: 0\nTotal Stripe Count: 1\nEnd\n",
+    "Perf Marker\nTimestamp: 6\nStripe Index: 0\nStripe Bytes Transferred: 99\nTotal Stripe Count: 1\nRemoteConnections: tcp:192.0.2.1:443\nEnd\n",
+    "success: Created\n",
+];
+const DCACHE: &[&str] = &[
+    "Perf Marker\n    Timestamp: 1\n    State: 2\n    Stripe Index: 0\n    Stripe Bytes Transferred: 99\n    Total Stripe Count: 1\nEnd\n",
+    "success: Created\n",
+];
+const DPM: &[&str] = &[
+    "Perf Marker\n\tStripe Index: 0\n\tStripe Bytes Transf",
+    "erred: 99\nEnd\nSuccess: copied",
+];
+const XROOTD: &[&str] = &[
+    "Perf Marker\nTimestamp: 1\nStripe Index: 0\nStripe Bytes Transferred: 99\nEnd\n",
+    "success: Created",
+];
+
+#[tokio::test]
+async fn markers_and_success_of_every_server_are_understood() {
+    for (status, pieces) in [
+        ("202 Accepted", OURS),
+        ("202 A", DCACHE),
+        ("201 Created", DPM),
+        ("201 Created", XROOTD),
+    ] {
+        let server = active(status, pieces, "0\r\n\r\n").await;
+        let mut copying = client()
+            .copy(&server.file("/f"), &order(Direction::Pull))
+            .await
+            .unwrap();
+        follow(&mut copying).await.unwrap();
+        assert_eq!(copying.progress().bytes, 99, "{pieces:?}");
+        let head = &server.heard()[0];
+        for line in [
+            "Source: https://other.example/f",
+            "Credential: none",
+            "Overwrite: T",
+            "TransferHeaderAuthorization: Bearer ours",
+        ] {
+            assert!(head.contains(&format!("\r\n{line}\r\n")), "{line} in {head}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_status_alone_is_no_success() {
+    let marker = &OURS[..1];
+    let cases: [(&'static [&'static str], &'static str, ErrorCode, Side); 6] = [
+        (marker, "0\r\n\r\n", ErrorCode::PeerMisbehaved, Side::Destination),
+        (marker, "", ErrorCode::PeerClosed, Side::Destination),
+        (
+            &["failure: Remote side failed with status code 404; error message: \"x\""],
+            "0\r\n\r\n",
+            ErrorCode::PeerNotFound,
+            Side::Source,
+        ),
+        (
+            &["failure: source transfer: The peer failed; the peer answered 500\n"],
+            "0\r\n\r\n",
+            ErrorCode::PeerFailed,
+            Side::Source,
+        ),
+        (
+            &["failed: no space left on device\n"],
+            "0\r\n\r\n",
+            ErrorCode::PeerNoSpace,
+            Side::Destination,
+        ),
+        (
+            &["aborted: shutting down\n"],
+            "0\r\n\r\n",
+            ErrorCode::Cancelled,
+            Side::Destination,
+        ),
+    ];
+    for (pieces, end, code, side) in cases {
+        let server = active("202 Accepted", pieces, end).await;
+        let mut file = server.file("/f");
+        file.side = Side::Destination;
+        let mut copying = client().copy(&file, &order(Direction::Pull)).await.unwrap();
+        let error = follow(&mut copying).await.unwrap_err();
+        assert_eq!((error.code(), error.side()), (code, side), "{pieces:?} {error}");
+        assert_eq!(copying.next().await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_a_copy() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let order = CopyOrder {
+        silence: Duration::from_millis(50),
+        ..order(Direction::Push)
+    };
+    let mut copying = client().copy(&server.file("/f"), &order).await.unwrap();
+    assert_eq!(copying.next().await.unwrap_err().code(), ErrorCode::PeerStalled);
+    assert!(server.heard()[0].contains("Destination: https://other.example/f"));
+}
+
+#[tokio::test]
+async fn a_refused_copy_tells_whose_fault_it_is() {
+    let cases = [
+        (
+            "412 P",
+            "the file is there",
+            false,
+            ErrorCode::PeerExists,
+            Side::Destination,
+        ),
+        (
+            "412 P",
+            "Connection refused",
+            true,
+            ErrorCode::PeerUnreachable,
+            Side::Destination,
+        ),
+        (
+            "404 N",
+            "failure: Remote side failed with status code 404",
+            true,
+            ErrorCode::PeerNotFound,
+            Side::Source,
+        ),
+        ("403 F", "no", true, ErrorCode::PeerForbidden, Side::Destination),
+        ("405 M", "", true, ErrorCode::PeerUnsupported, Side::Destination),
+        ("400 B", "bad header", true, ErrorCode::PeerFailed, Side::Destination),
+    ];
+    for (status, words, overwrite, code, side) in cases {
+        let server = Server::start(move |_, mut peer| async move {
+            peer.head().await;
+            peer.answer(status, "", words).await;
+            peer.wait_for_end().await;
+        })
+        .await;
+        let mut file = server.file("/f");
+        file.side = Side::Destination;
+        let order = CopyOrder {
+            overwrite,
+            ..order(Direction::Pull)
+        };
+        let error = client().copy(&file, &order).await.unwrap_err();
+        assert_eq!((error.code(), error.side()), (code, side), "{status} {words}");
+    }
+}
+
+fn entry(path: &str, inner: &str) -> String {
+    format!(
+        "<D:response><D:href>{path}</D:href><D:propstat><D:prop>{inner}</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+    )
+}
+
+fn listing(entries: &str) -> String {
+    let body = format!("<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\">{entries}</D:multistatus>");
+    format!(
+        "HTTP/1.1 207 Multi-Status\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+const DIRECTORY: &str = "<D:resourcetype><D:collection/></D:resourcetype>";
+const FILE: &str = "<D:resourcetype/><D:getcontentlength>7</D:getcontentlength>";
+
+#[tokio::test]
+async fn a_listing_leaves_the_directory_itself_out() {
+    let many: String = (0..2000)
+        .map(|number| entry(&format!("/d%20x/f{number}"), FILE))
+        .collect();
+    for own in ["/d%20x/", "//d x", "http://proxy.example/d%20x"] {
+        let server = Server::always(listing(&(entry(own, DIRECTORY) + &many))).await;
+        let mut listing = client().list(&server.file("/d%20x/")).await.unwrap();
+        let mut names = Vec::new();
+        while let Some(entries) = listing.next().await.unwrap() {
+            names.extend(entries.iter().map(|entry| entry.name().to_owned()));
+        }
+        assert_eq!((names.len(), names[0].as_str()), (2000, "f0"), "{own}");
+        assert!(server.heard()[0].contains("Depth: 1"));
+    }
+    let server = Server::always(listing(&entry("/f", FILE))).await;
+    let error = client()
+        .list(&server.file("/f"))
+        .await
+        .unwrap()
+        .next()
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotDirectory);
+}
+
+#[tokio::test]
+async fn a_file_is_looked_at_by_webdav_and_else_by_head() {
+    let server = Server::always(listing(&entry("/f", FILE))).await;
+    let found = client().stat(&server.file("/f")).await.unwrap();
+    assert_eq!((found.is_directory, found.size_bytes), (false, Some(7)));
+    let plain = Server::start(|_, mut peer| async move {
+        peer.until("</D:propfind>").await;
+        peer.answer("405 Method Not Allowed", "", "").await;
+        peer.head().await;
+        peer.say("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let found = client().stat(&plain.file("/a%20b")).await.unwrap();
+    assert_eq!((found.path.as_str(), found.size_bytes), ("/a b", Some(8)));
+    let missing = Server::always("HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n").await;
+    assert_eq!(
+        client().stat(&missing.file("/f")).await.unwrap_err().code(),
+        ErrorCode::PeerNotFound
+    );
+}
+
+#[tokio::test]
+async fn names_are_changed_and_refusals_told_apart() {
+    let always = |status: &str| Server::always(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"));
+    for (status, code) in [
+        ("405", ErrorCode::PeerExists),
+        ("409", ErrorCode::ParentMissing),
+        ("403", ErrorCode::PeerForbidden),
+    ] {
+        let error = client()
+            .make_directory(&always(status).await.file("/d"))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), code, "{status}");
+    }
+    let created = always("201").await;
+    client().make_directory(&created.file("/d")).await.unwrap();
+    let destination = Location::parse(&format!("{}/new", created.url)).unwrap();
+    client().rename(&created.file("/d"), &destination, false).await.unwrap();
+    let head = &created.heard()[1];
+    assert!(head.starts_with("MOVE /d ") && head.contains("Overwrite: F") && head.contains(&destination.to_wire()));
+    let taken = always("412").await;
+    let error = client()
+        .rename(&taken.file("/d"), &destination, false)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerExists);
+    let gone = client().delete(&always("404").await.file("/d")).await.unwrap_err();
+    assert_eq!(gone.code(), ErrorCode::PeerNotFound);
+}
+
+#[tokio::test]
+async fn a_macaroon_is_asked_for_in_whole_minutes() {
+    let server = Server::start(|_, mut peer| async move {
+        let head = peer.head().await;
+        assert!(head.starts_with("POST /f ") && head.contains("Content-Type: application/macaroon-request"));
+        let wish = peer.until("}").await;
+        assert_eq!(
+            wish,
+            r#"{"caveats":["activity:READ_METADATA,LIST,DOWNLOAD"],"validity":"PT2M"}"#
+        );
+        peer.answer("200 OK", "", r#"{"macaroon":"MDAx","expires_in":120}"#)
+            .await;
+        peer.head().await;
+        peer.answer("200 OK", "", r#"{"error":"no"}"#).await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let (client, file) = (client(), server.file("/f"));
+    let macaroon = client.request_macaroon(&file, Activities::READ, 61).await.unwrap();
+    assert_eq!(macaroon.expose(), "MDAx");
+    let error = client.request_macaroon(&file, Activities::READ, 61).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerMisbehaved);
+}

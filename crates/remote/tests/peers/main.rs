@@ -1,0 +1,7 @@
+//! The client against scripted peers: good ones, odd ones and broken ones.
+
+mod asking;
+mod reading;
+mod redirects;
+mod script;
+mod writing;

@@ -1,0 +1,210 @@
+//! Redirects: what follows them and what must not.
+
+use crate::script::{Server, client, read_all, resource, send};
+use http_wire::ForwardedHeaders;
+use net::http::Connection;
+use net::listen::{listen, welcome};
+use net::tls::ServerTls;
+use remote::{CopyOrder, Direction, GetOptions, PutOptions};
+use types::{ErrorCode, Secret};
+
+async fn storage() -> Server {
+    Server::start(|_, mut peer| async move {
+        loop {
+            let head = peer.head().await;
+            match head.split(' ').next() {
+                Some("PUT") => {
+                    peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+                    peer.body(5).await;
+                    peer.answer("201 Created", "", "").await;
+                }
+                Some("GET") => peer.answer("200 OK", "", "hello").await,
+                Some("COPY") => peer.answer("202 Accepted", "", "success: Created").await,
+                _ => return,
+            }
+        }
+    })
+    .await
+}
+
+/// A head node that sends everybody to `target`.
+async fn head_node(status: u16, target: &str) -> Server {
+    Server::always(format!(
+        "HTTP/1.1 {status} Go\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn every_kind_of_redirect_is_followed_before_the_body_with_the_method_kept() {
+    for status in [301, 302, 303, 307, 308] {
+        let storage = storage().await;
+        let head = head_node(status, &format!("{}/at/disk?authz=x", storage.url)).await;
+        let mut download = client().get(&head.file("/f"), &GetOptions::default()).await.unwrap();
+        assert_eq!(download.facts().location.path(), "/at/disk");
+        assert_eq!(read_all(&mut download).await.unwrap(), b"hello");
+        let options = PutOptions {
+            size_bytes: Some(5),
+            overwrite: true,
+            ..PutOptions::default()
+        };
+        let mut outlet = client().put(&head.file("/f"), &options).await.unwrap();
+        send(&mut outlet, b"hello").await.unwrap();
+        assert!(outlet.finish().await.unwrap().created);
+        let methods: Vec<_> = storage
+            .heard()
+            .iter()
+            .map(|head| head.split(" HTTP").next().unwrap().to_owned())
+            .collect();
+        assert_eq!(methods, ["GET /at/disk?authz=x", "PUT /at/disk?authz=x"], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_do_not_follow_to_another_origin_and_other_headers_do() {
+    let storage = storage().await;
+    let head = head_node(307, &format!("{}/f", storage.url)).await;
+    let mut file = head.file("/f");
+    file.access.client_info = Some("job=1".into());
+    let mut handed_over = ForwardedHeaders::default();
+    handed_over.push("Authorization", "Bearer theirs").unwrap();
+    handed_over.push("X-Site", "here").unwrap();
+    let mut delegated = file.clone();
+    delegated.access.forwarded = handed_over;
+    for file in [file, delegated] {
+        read_all(&mut client().get(&file, &GetOptions::default()).await.unwrap())
+            .await
+            .unwrap();
+    }
+    assert!(head.heard()[0].contains("Bearer ours"));
+    // What was handed over for this server counts instead of our own.
+    assert!(head.heard()[1].contains("Bearer theirs") && !head.heard()[1].contains("ours"));
+    for heard in storage.heard() {
+        assert!(
+            !heard.contains("Bearer") && heard.contains("ClientInfo: job=1"),
+            "{heard}"
+        );
+    }
+    assert!(storage.heard()[1].contains("X-Site: here"));
+}
+
+#[tokio::test]
+async fn credentials_stay_on_the_same_origin() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.answer("302 Found", "Location: /other\r\n", "see there").await;
+        peer.head().await;
+        peer.answer("200 OK", "", "hello").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let mut download = client().get(&server.file("/f"), &GetOptions::default()).await.unwrap();
+    assert_eq!(read_all(&mut download).await.unwrap(), b"hello");
+    assert!(server.heard()[1].starts_with("GET /other") && server.heard()[1].contains("Bearer ours"));
+}
+
+#[tokio::test]
+async fn endless_and_foolish_redirects_are_errors() {
+    for (target, code) in [
+        ("/again", ErrorCode::TooManyRedirects),
+        ("ftp://127.0.0.1/f", ErrorCode::PeerMisbehaved),
+        ("file:///etc/passwd", ErrorCode::PeerMisbehaved),
+        ("http://user:word@127.0.0.1/", ErrorCode::PeerMisbehaved),
+    ] {
+        let head = head_node(302, target).await;
+        let error = client().head(&head.file("/f"), &[]).await.unwrap_err();
+        assert_eq!(error.code(), code, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_is_not_http_is_refused() {
+    let error = client().head(&resource("root://127.0.0.1/f"), &[]).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::BadUrl);
+}
+
+/// A TLS server that answers each connection's first request with `answer`, after reading `body`
+/// where the request has one; returns its port.
+async fn secure(answer: String, bodies: tokio::sync::mpsc::UnboundedSender<Vec<u8>>) -> u16 {
+    let files = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (files.path().join("host.pem"), files.path().join("host.key"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let tls = ServerTls::load(&certificate, &key).unwrap();
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let wait = std::time::Duration::from_secs(10);
+            let stream = welcome(tcp, Some(&tls), wait, net::Waits::default()).await.unwrap();
+            let mut connection = Connection::new(stream);
+            let head = connection
+                .request(&http_wire::HeadLimits::default(), wait, wait)
+                .await
+                .unwrap()
+                .unwrap();
+            if head.expects_continue() {
+                connection.stream.queue(http_wire::CONTINUE);
+                connection.stream.flush().await.unwrap();
+            }
+            let framing = head.framing().unwrap();
+            let body = connection.body(framing).collect(1 << 24).await.unwrap();
+            bodies.send(body).unwrap();
+            connection.stream.queue(answer.as_bytes());
+            connection.stream.close().await.unwrap();
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn tokens_for_the_other_side_follow_a_copy_but_never_out_of_tls() {
+    let order = || {
+        let access = resource("https://elsewhere.example/f").access;
+        let peer = resource("https://elsewhere.example/f").location;
+        CopyOrder::new(peer, Direction::Pull, access)
+    };
+    let storage = storage().await;
+    let clear = head_node(307, &format!("{}/f", storage.url)).await;
+    let mut copying = client().copy(&clear.file("/f"), &order()).await.unwrap();
+    assert_eq!(copying.next().await.unwrap(), None);
+    let (sender, _bodies) = tokio::sync::mpsc::unbounded_channel();
+    let go = format!(
+        "HTTP/1.1 307 Go\r\nLocation: {}/f\r\nContent-Length: 0\r\n\r\n",
+        storage.url
+    );
+    let port = secure(go, sender).await;
+    let mut copying = client()
+        .copy(&resource(&format!("https://localhost:{port}/f")), &order())
+        .await
+        .unwrap();
+    assert_eq!(copying.next().await.unwrap(), None);
+    let heard = storage.heard();
+    assert!(heard[0].contains("TransferHeaderAuthorization: Bearer ours") && !heard[0].contains("\r\nAuthorization"));
+    assert!(!heard[1].contains("Bearer") && heard[1].contains("Source: https://elsewhere.example/f"));
+}
+
+#[tokio::test]
+async fn both_framings_arrive_whole_through_tls() {
+    let (sender, mut bodies) = tokio::sync::mpsc::unbounded_channel();
+    let port = secure("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".into(), sender).await;
+    let piece: Vec<u8> = (0..200_000u32).map(|number| (number * 7919 >> 5) as u8).collect();
+    let mut file = resource(&format!("https://localhost:{port}/f"));
+    file.access.bearer = Some(Secret::new("x"));
+    for size_bytes in [None, Some(3 * piece.len() as u64)] {
+        let options = PutOptions {
+            size_bytes,
+            overwrite: true,
+            ..PutOptions::default()
+        };
+        let mut outlet = client().put(&file, &options).await.unwrap();
+        assert!(outlet.clear_stream().is_none());
+        for _ in 0..3 {
+            send(&mut outlet, &piece).await.unwrap();
+        }
+        assert!(outlet.finish().await.unwrap().created);
+        assert!(bodies.recv().await.unwrap() == piece.repeat(3), "{size_bytes:?}");
+    }
+}

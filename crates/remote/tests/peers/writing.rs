@@ -1,0 +1,248 @@
+//! PUT: the invitation to send, refusals at any moment, both framings.
+
+use crate::script::{Server, client, send};
+use remote::PutOptions;
+use types::{Checksum, ErrorCode};
+
+fn sized(size_bytes: u64) -> PutOptions {
+    PutOptions {
+        size_bytes: Some(size_bytes),
+        overwrite: true,
+        ..PutOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn an_invited_body_is_sent_and_the_answer_read() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        assert_eq!(peer.body(10).await, b"helloworld");
+        peer.answer("201 Created", "Digest: adler32=1736044f\r\n", "").await;
+        // The connection is used again.
+        peer.head().await;
+        peer.answer("204 No Content", "", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let (client, file) = (client(), server.file("/f"));
+    let options = PutOptions {
+        declared: vec![Checksum::adler32(1)],
+        overwrite: false,
+        ..sized(10)
+    };
+    let mut outlet = client.put(&file, &options).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    send(&mut outlet, b"world").await.unwrap();
+    let stored = outlet.finish().await.unwrap();
+    assert!(stored.created);
+    assert_eq!(stored.checksums, [Checksum::adler32(0x1736_044f)]);
+    client.delete(&file).await.unwrap();
+    let head = &server.heard()[0];
+    for line in [
+        "Expect: 100-continue",
+        "Content-Length: 10",
+        "If-None-Match: *",
+        "Digest: adler32=00000001",
+    ] {
+        assert!(head.contains(&format!("\r\n{line}\r\n")), "{line} in {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_knows_no_invitation_gets_the_body_anyway() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        assert_eq!(peer.body(5).await, b"hello");
+        peer.answer("200 OK", "", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(5)).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    assert!(!outlet.finish().await.unwrap().created);
+}
+
+#[tokio::test]
+async fn a_peer_that_refuses_the_expectation_is_asked_without() {
+    let server = Server::start(|_, mut peer| async move {
+        let first = peer.head().await;
+        assert!(first.contains("Expect"));
+        peer.answer("417 Expectation Failed", "", "").await;
+        let second = peer.head().await;
+        assert!(!second.contains("Expect"));
+        peer.body(5).await;
+        peer.answer("201 Created", "", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(5)).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    assert!(outlet.finish().await.unwrap().created);
+}
+
+#[tokio::test]
+async fn a_refusal_comes_before_a_byte_is_sent() {
+    for (status, overwrite, code) in [
+        ("412 P", false, ErrorCode::PeerExists),
+        ("412 P", true, ErrorCode::PeerFailed),
+        ("403 F", true, ErrorCode::PeerForbidden),
+        ("507 I", true, ErrorCode::PeerNoSpace),
+    ] {
+        let server = Server::start(move |_, mut peer| async move {
+            peer.head().await;
+            peer.answer(status, "", "no\n").await;
+            peer.wait_for_end().await;
+        })
+        .await;
+        let options = PutOptions { overwrite, ..sized(5) };
+        let error = client().put(&server.file("/f"), &options).await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.peer_words()),
+            (code, Some("no")),
+            "{status} {overwrite}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_the_middle_of_the_body_ends_it_with_the_peers_words() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        peer.body(1000).await;
+        peer.answer("507 Insufficient Storage", "Connection: close\r\n", "the pool is full")
+            .await;
+        peer.say_no_more().await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(1 << 40)).await.unwrap();
+    let piece = vec![7; 100_000];
+    let error = loop {
+        if let Err(error) = send(&mut outlet, &piece).await {
+            break error;
+        }
+    };
+    assert_eq!(
+        (error.code(), error.peer_words()),
+        (ErrorCode::PeerNoSpace, Some("the pool is full"))
+    );
+    assert_eq!(
+        send(&mut outlet, &piece).await.unwrap_err().code(),
+        ErrorCode::PeerClosed
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_in_the_middle_of_the_body_comes_too_late() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        peer.body(5).await;
+        peer.answer("307 Go", "Location: /elsewhere\r\n", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(5)).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    let error = outlet.finish().await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.peer_status()),
+        (ErrorCode::PeerMisbehaved, Some(307))
+    );
+}
+
+#[tokio::test]
+async fn a_connection_torn_while_sending_still_gives_the_peers_words() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        peer.body(1000).await;
+        // Closes with unread data, so that the client's next write fails.
+        peer.answer("403 Forbidden", "", "quota of this user").await;
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(1 << 40)).await.unwrap();
+    let piece = vec![7; 200_000];
+    let error = loop {
+        if let Err(error) = send(&mut outlet, &piece).await {
+            break error;
+        }
+    };
+    assert_eq!(
+        (error.code(), error.peer_words()),
+        (ErrorCode::PeerForbidden, Some("quota of this user"))
+    );
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_size_goes_in_chunks() {
+    let server = Server::start(|_, mut peer| async move {
+        assert!(peer.head().await.contains("Transfer-Encoding: chunked"));
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        assert_eq!(peer.until("0\r\n\r\n").await, "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+        peer.answer("201 Created", "", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let options = PutOptions {
+        size_bytes: None,
+        ..sized(0)
+    };
+    let mut outlet = client().put(&server.file("/f"), &options).await.unwrap();
+    assert!(outlet.clear_stream().is_none());
+    send(&mut outlet, b"hello").await.unwrap();
+    send(&mut outlet, b" world").await.unwrap();
+    outlet.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_file_is_stored_with_its_head() {
+    let server = Server::start(|_, mut peer| async move {
+        let head = peer.head().await;
+        assert!(head.contains("Content-Length: 0") && !head.contains("Expect"));
+        peer.answer("201 Created", "", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let outlet = client().put(&server.file("/f"), &sized(0)).await.unwrap();
+    assert!(outlet.finish().await.unwrap().created);
+}
+
+#[tokio::test]
+async fn too_few_bytes_are_never_passed_off_as_a_file() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(9)).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    assert!(outlet.clear_stream().is_some());
+    assert_eq!(outlet.finish().await.unwrap_err().code(), ErrorCode::Internal);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_died_is_replaced_before_the_body() {
+    let server = Server::start(|number, mut peer| async move {
+        peer.head().await;
+        if number == 0 {
+            peer.answer("200 OK", "", "").await;
+            peer.head().await;
+        } else {
+            peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+            peer.body(5).await;
+            peer.answer("201 Created", "", "").await;
+            peer.wait_for_end().await;
+        }
+    })
+    .await;
+    let (client, file) = (client(), server.file("/f"));
+    client.options(&file).await.unwrap();
+    let mut outlet = client.put(&file, &sized(5)).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    assert!(outlet.finish().await.unwrap().created);
+    assert_eq!(server.heard().len(), 3);
+}
