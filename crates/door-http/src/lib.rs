@@ -1,1 +1,37 @@
-//! door-http
+//! The HTTP door of an endpoint: HTTP/1.1 and WebDAV over TLS and in clear text, and HTTP
+//! third-party copy as the active party.
+//!
+//! The door parses, asks policy, acts on a store or on the copy engine, and answers. It moves no
+//! payload itself, decides no rights, and writes no error sentence: it picks an error code, and the
+//! table of codes says which status and words that is.
+//!
+//! There is one file for each verb. [`Door`] accepts connections, `connection` carries one request
+//! after the other, and `exchange` is one request with its answer.
+#![forbid(unsafe_code)]
+
+mod access;
+mod chance;
+mod connection;
+mod copy;
+mod delete;
+mod digest;
+mod door;
+mod events;
+mod exchange;
+mod exports;
+mod get;
+mod local_copy;
+mod mkcol;
+mod options;
+mod page;
+mod post;
+mod propfind;
+mod put;
+mod rename;
+mod settings;
+mod tpc;
+
+pub use door::Door;
+pub use events::{ErrorFacts, Events, NoEvents, RequestRecord, TransferOutcome, TransferRecord, TransferStart};
+pub use exports::{Export, Exports, SharedExports};
+pub use settings::{Limits, MacaroonSettings, Settings};

@@ -306,7 +306,7 @@ pub(crate) fn parse_destination_path(value: &str) -> Result<DestinationPath, Err
 }
 
 /// The token behind the word `Bearer`.
-fn bearer_token(value: &str) -> Option<Secret> {
+pub(crate) fn bearer_token(value: &str) -> Option<Secret> {
     let (scheme, token) = value.trim().split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
         plain_token(token)

@@ -14,7 +14,7 @@ use crate::names::{
     COPY_FLAGS, CREDENTIAL, DESTINATION, DIGEST, NUMBER_OF_STREAMS, REPR_DIGEST, REQUIRE_VERIFICATION, SOURCE,
     TRANSFER_HEADER_PREFIX,
 };
-use crate::request::{DestinationPath, parse_destination_path, unreadable_digest};
+use crate::request::{DestinationPath, bearer_token, parse_destination_path, unreadable_digest};
 
 const COPY_HEADER_PREFIX: &str = "Copy-Header";
 
@@ -165,6 +165,14 @@ impl ForwardedHeaders {
         self.0
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case(crate::names::AUTHORIZATION))
+    }
+
+    /// The bearer token among them.
+    #[must_use]
+    pub fn bearer(&self) -> Option<Secret> {
+        let is_ours = |name: &str| name.eq_ignore_ascii_case(crate::names::AUTHORIZATION);
+        let (_, value) = self.0.iter().find(|(name, _)| is_ours(name))?;
+        bearer_token(value.expose())
     }
 
     /// The same headers without the credential, for a redirect to another origin.

@@ -128,3 +128,5 @@ pub const REFUSALS_MAX: usize = 64;
 pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
 /// Bytes of a listing that are gathered before they are sent.
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
+/// Log lines that wait to be written; more are dropped and counted.
+pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;

@@ -1,0 +1,152 @@
+//! May this be done? Every verb asks here, with the final path, and policy decides.
+
+use http_wire::{RequestHead, Validators, Verdict};
+use policy::{Operation, Request, decide};
+use storage::Stat;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::chance::{now_s, unix_s};
+use crate::exchange::Exchange;
+use crate::exports::{Place, Spot};
+
+/// An error of the client's making, met when something was opened.
+pub(crate) fn refusal(code: ErrorCode, path: &LogicalPath) -> Error {
+    Error::new(code, Side::Client, Phase::Open).with_subject(path)
+}
+
+/// An answer of the store that means "there is nothing".
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing)
+}
+
+/// What stands under a name, as far as that can be told; the trouble is told after the rights are
+/// known, so that nobody learns of names that he may not see.
+pub(crate) enum Found {
+    Nothing,
+    Something(Stat),
+    Trouble(Error),
+}
+
+impl Found {
+    pub(crate) async fn at(spot: &Spot) -> Self {
+        match spot.store.stat(&spot.path).await {
+            Ok(stat) => Self::Something(stat),
+            Err(error) if is_missing(&error) => Self::Nothing,
+            Err(error) => Self::Trouble(error),
+        }
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        matches!(self, Self::Something(_))
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        matches!(self, Self::Something(stat) if stat.is_directory())
+    }
+
+    /// Creating or replacing, which take different rights.
+    pub(crate) fn upload(&self) -> Operation {
+        if self.exists() {
+            Operation::Overwrite
+        } else {
+            Operation::Create
+        }
+    }
+
+    /// The stat, or why there is none.
+    pub(crate) fn into_stat(self, path: &LogicalPath) -> Result<Stat> {
+        match self {
+            Self::Something(stat) => Ok(stat),
+            Self::Nothing => Err(refusal(ErrorCode::NotFound, path)),
+            Self::Trouble(error) => Err(error.with_subject(path)),
+        }
+    }
+
+    /// A file that is there, or nothing; a directory is in the way of either.
+    pub(crate) fn into_file(self, path: &LogicalPath) -> Result<Option<Stat>> {
+        match self {
+            Self::Something(stat) if stat.is_directory() => Err(refusal(ErrorCode::IsDirectory, path)),
+            Self::Something(stat) => Ok(Some(stat)),
+            Self::Nothing => Ok(None),
+            Self::Trouble(error) => Err(error.with_subject(path)),
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Asks policy. Gives the limit on the size of an upload.
+    pub(crate) fn authorize(
+        &mut self,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+    ) -> Result<Option<u64>> {
+        let request = Request {
+            operation,
+            path: path.clone(),
+            client_address: self.peer.ip().to_canonical(),
+            now_s: now_s(),
+            size_bytes,
+        };
+        let decision = decide(self.exports.rules(), self.credential.as_ref(), &request);
+        self.note_credential();
+        let max_upload_bytes = decision.max_upload_bytes;
+        decision.into_result().map_err(|error| error.with_subject(path))?;
+        Ok(max_upload_bytes)
+    }
+
+    /// As [`Exchange::authorize`], for the path of the request.
+    pub(crate) fn authorize_here(&mut self, operation: Operation) -> Result<()> {
+        let path = self.path.clone();
+        self.authorize(operation, &path, None).map(drop)
+    }
+
+    fn note_credential(&mut self) {
+        self.record.authorized_us = Some(self.elapsed_us());
+        match &self.credential {
+            Ok(credential) => {
+                let identity = credential.identity();
+                self.record.credential = identity.kind.name();
+                self.record.subject = identity.subject;
+                self.record.token_id = identity.token_id;
+            }
+            Err(_) => self.record.credential = "invalid",
+        }
+    }
+
+    /// The export that the request is about. Above all exports nothing can be changed, and what is
+    /// asked there is refused with `above`.
+    pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<Spot> {
+        match self.exports.place(&self.path) {
+            Place::Stored(spot) => Ok(spot),
+            Place::Above(_) => Err(refusal(above, &self.path)),
+            Place::Nowhere => {
+                // Policy knows whether the token, if there is one, is of any use at all.
+                self.authorize_here(Operation::Stat)?;
+                Err(refusal(ErrorCode::NotFound, &self.path))
+            }
+        }
+    }
+}
+
+/// The entity tag of a file, with its quotes.
+pub(crate) fn etag(stat: &Stat) -> String {
+    format!("\"{}\"", stat.etag())
+}
+
+/// Whether the conditions of a request that changes something hold (RFC 9110 §13).
+pub(crate) fn check_conditions(head: &RequestHead, stat: Option<&Stat>, path: &LogicalPath) -> Result<()> {
+    if !head.has_conditions() {
+        return Ok(());
+    }
+    let tag = stat.map(etag);
+    let validators = stat.zip(tag.as_deref()).map(|(stat, etag)| Validators {
+        etag,
+        modified_s: unix_s(stat.modified),
+    });
+    match head.check_conditions(validators) {
+        Verdict::Proceed => Ok(()),
+        _ if head.must_not_exist() => Err(refusal(ErrorCode::Exists, path)),
+        _ => Err(refusal(ErrorCode::PreconditionFailed, path)),
+    }
+}

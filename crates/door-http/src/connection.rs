@@ -1,0 +1,82 @@
+//! One connection: a request after the other, until either side has enough.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http_wire::{Method, RequestHead};
+use net::Stream;
+use net::http::Connection;
+use types::limits::REFUSED_BODY_BYTES_MAX;
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::door::Shared;
+use crate::exchange::{Exchange, Fate};
+use crate::{copy, delete, get, mkcol, options, post, propfind, put, rename};
+
+/// Serves requests until the connection ends. The error is one that belongs to no request.
+pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAddr) -> Result<()> {
+    let mut connection = Connection::new(stream);
+    while is_wanted(door, &connection).await {
+        match one(door, &mut connection, peer).await {
+            Fate::KeepOpen => {}
+            Fate::Close => break,
+            // What the client still sends would turn into a reset that overtakes our answer.
+            Fate::Linger => {
+                connection.stream.close_lingering(REFUSED_BODY_BYTES_MAX as usize).await;
+                return Ok(());
+            }
+            Fate::Tear => return Ok(()),
+        }
+    }
+    // The client may be gone already; then there is nobody to say good-bye to.
+    let _ = connection.stream.close().await;
+    Ok(())
+}
+
+/// Waits for the next request; false when none will come, or none is taken any more.
+async fn is_wanted(door: &Shared, connection: &Connection) -> bool {
+    if door.is_draining() {
+        return false;
+    }
+    if connection.has_leftover() {
+        return true;
+    }
+    tokio::select! {
+        () = door.draining() => false,
+        arrived = connection.stream.wait_for_input(door.settings.limits.idle) => arrived.is_ok(),
+    }
+}
+
+/// One request and its answer.
+async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr) -> Fate {
+    let began = Instant::now();
+    let limits = &door.settings.limits;
+    let head = match connection.request(&limits.head, limits.idle, limits.head_timeout).await {
+        Ok(Some(head)) => Ok(head),
+        Ok(None) => return Fate::Close,
+        Err(error) => Err(error),
+    };
+    let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head);
+    let result = match ready {
+        // On the heap, so that a connection without a request stays small.
+        Ok(head) => Box::pin(dispatch(&mut exchange, &head)).await,
+        Err(error) => Err(error),
+    };
+    exchange.finish(result).await
+}
+
+async fn dispatch(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    match head.method {
+        Method::Get | Method::Head => get::answer(exchange, head).await,
+        Method::Put => put::answer(exchange, head).await,
+        Method::Delete => delete::answer(exchange, head).await,
+        Method::Mkcol => mkcol::answer(exchange, head).await,
+        Method::Move => rename::answer(exchange, head).await,
+        Method::Copy => copy::answer(exchange, head).await,
+        Method::Propfind => propfind::answer(exchange, head).await,
+        Method::Options => options::answer(exchange).await,
+        Method::Post => post::answer(exchange, head).await,
+        Method::Other(_) => Err(Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open)),
+    }
+}

@@ -1,0 +1,48 @@
+//! COPY: within this server (RFC 4918 §9.8), or with another one as a third-party copy (WLCG
+//! HTTP-TPC).
+
+use http_wire::{CopyPeer, CopyRequest, RequestHead};
+use types::{Location, LogicalPath, Result};
+
+use crate::exchange::Exchange;
+use crate::local_copy::{LocalCopy, Other};
+use crate::rename::is_ours;
+use crate::tpc;
+
+/// Answers COPY.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    let copy = CopyRequest::parse(head)?;
+    match local(exchange, head, &copy)? {
+        Some(local) => local.run(exchange, head, &copy).await,
+        None => tpc::answer(exchange, head, copy).await,
+    }
+}
+
+/// A copy whose other side is this server is not sent through the network: it would have to
+/// authenticate against itself, and its address may well be refused.
+fn local(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<Option<LocalCopy>> {
+    let here = exchange.path.clone();
+    let is_here = |place: &Location| {
+        let with_port = format!("{}:{}", place.host(), place.port());
+        copy.same_host || is_ours(exchange, head, &place.authority()) || is_ours(exchange, head, &with_port)
+    };
+    let path_of = |place: &Location| LogicalPath::parse_url_path(place.path());
+    Ok(match &copy.peer {
+        CopyPeer::Local(destination) => Some(LocalCopy {
+            from: here,
+            to: destination.path.clone(),
+            other: Other::Target,
+        }),
+        CopyPeer::Destination(place) if is_here(place) => Some(LocalCopy {
+            from: here,
+            to: path_of(place)?,
+            other: Other::Target,
+        }),
+        CopyPeer::Source(place) if is_here(place) => Some(LocalCopy {
+            from: path_of(place)?,
+            to: here,
+            other: Other::Origin,
+        }),
+        _ => None,
+    })
+}

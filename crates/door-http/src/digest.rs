@@ -1,0 +1,57 @@
+//! Which checksum a client is told, and in which form (RFC 3230, RFC 9530).
+
+use http_wire::{RequestHead, ResponseBuilder};
+use types::{Checksum, ChecksumAlgorithm};
+
+/// What a client wants to know of a file's checksum, at most one in each form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    classic: Option<ChecksumAlgorithm>,
+    modern: Option<ChecksumAlgorithm>,
+}
+
+impl Wishes {
+    /// What the request asks for. Algorithms that are not known here are as good as not asked for.
+    pub(crate) fn of(head: &RequestHead) -> Self {
+        Self {
+            classic: head.want_digest().first().copied(),
+            modern: head.want_repr_digest().first().copied(),
+        }
+    }
+
+    /// The algorithms, each once.
+    pub(crate) fn algorithms(self) -> impl Iterator<Item = ChecksumAlgorithm> {
+        let second = self.modern.filter(|modern| self.classic != Some(*modern));
+        self.classic.into_iter().chain(second)
+    }
+
+    /// Tells what is known of what was asked.
+    pub(crate) fn tell(self, mut head: ResponseBuilder, known: &[Checksum]) -> ResponseBuilder {
+        let find = |wanted: Option<ChecksumAlgorithm>| known.iter().find(|sum| Some(sum.algorithm()) == wanted);
+        if let Some(checksum) = find(self.classic) {
+            head = head.digest(checksum);
+        }
+        match find(self.modern) {
+            Some(checksum) => head.repr_digest(checksum),
+            None => head,
+        }
+    }
+
+    /// The wishes for something just stored: without any, the checksum that is always made.
+    pub(crate) fn or_default(self, usual: ChecksumAlgorithm) -> Self {
+        match self.classic.or(self.modern) {
+            Some(_) => self,
+            None => Self {
+                classic: Some(usual),
+                ..self
+            },
+        }
+    }
+}
+
+/// Every file gets a checksum: Adler-32, the grid's common one, when nothing else is configured.
+pub(crate) fn at_least_one(keep: &mut Vec<ChecksumAlgorithm>) {
+    if keep.is_empty() {
+        keep.push(ChecksumAlgorithm::Adler32);
+    }
+}

@@ -1,0 +1,368 @@
+//! One request and its answer: the state that every verb shares, and all ways to answer.
+//!
+//! What becomes of the connection is decided here, when the head of the answer is written: it is
+//! kept when the client wants that and the request's body is read, or short enough to be read away.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use credentials::Credential;
+use http_wire::{
+    Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
+    RequestHead, ResponseBuilder, Version, chunk_head, last_chunk_with_trailers,
+};
+use net::http::{Connection, Incoming};
+use types::limits::REFUSED_BODY_BYTES_MAX;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::chance::{child_trace, fresh_id, now_s};
+use crate::door::{RETRY_AFTER_S, Shared};
+use crate::events::{ErrorFacts, RequestRecord};
+use crate::exports::Exports;
+use crate::options::METHODS;
+
+/// What becomes of a connection behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Another request may come.
+    KeepOpen,
+    /// All is read and said.
+    Close,
+    /// The client may still be sending.
+    Linger,
+    /// Broken in the middle: the end must not look like a proper one.
+    Tear,
+}
+
+/// One request and its answer.
+pub(crate) struct Exchange<'c> {
+    pub(crate) door: &'c Arc<Shared>,
+    pub(crate) connection: &'c mut Connection,
+    pub(crate) incoming: Incoming,
+    pub(crate) peer: SocketAddr,
+    /// The exports as they were when the request came.
+    pub(crate) exports: Arc<Exports>,
+    /// The path of the request.
+    pub(crate) path: LogicalPath,
+    pub(crate) credential: Result<Credential>,
+    pub(crate) record: RequestRecord,
+    /// Size of the file, when the asked-for range lies outside of it.
+    pub(crate) unsatisfied_size: Option<u64>,
+    began: Instant,
+    is_head: bool,
+    version: Version,
+    /// Whether the client wants the connection kept and the framing can be trusted.
+    may_keep: bool,
+    /// Whether the client still waits for our word before it sends its body.
+    owes_continue: bool,
+    keeps: bool,
+    chunked: bool,
+}
+
+impl<'c> Exchange<'c> {
+    /// Begins with a head, or with what was wrong with it. Also gives back the head when the request
+    /// can be acted on, and the error when not.
+    pub(crate) fn begin(
+        door: &'c Arc<Shared>,
+        connection: &'c mut Connection,
+        peer: SocketAddr,
+        began: Instant,
+        head: Result<RequestHead>,
+    ) -> (Self, Result<RequestHead>) {
+        let facts = head.as_ref().ok();
+        let framing = facts.map_or(Ok(Framing::Empty), RequestHead::framing);
+        let path = facts.map_or_else(|| Ok(LogicalPath::root()), path_of);
+        let exchange = Self {
+            door,
+            incoming: connection.incoming(*framing.as_ref().unwrap_or(&Framing::Empty)),
+            peer,
+            exports: door.settings.exports.current(),
+            path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
+            credential: facts.map_or(Ok(Credential::Anonymous), |head| credential_of(door, head)),
+            record: record_of(facts, path.as_ref().ok(), connection, peer, began),
+            unsatisfied_size: None,
+            began,
+            is_head: facts.is_some_and(|head| head.method == Method::Head),
+            version: facts.map_or(Version::Http11, |head| head.version),
+            may_keep: framing.is_ok() && facts.is_some_and(RequestHead::keep_alive),
+            owes_continue: facts.is_some_and(RequestHead::expects_continue),
+            keeps: false,
+            chunked: false,
+            connection,
+        };
+        let ready = head.and_then(|head| framing.and(path).map(|_| head));
+        (exchange, ready)
+    }
+
+    /// Microseconds since the head began to arrive.
+    pub(crate) fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Asks the client for its body, where it waits for that (RFC 9110 §10.1.1). To be called when
+    /// everything that could refuse the request has been asked.
+    pub(crate) async fn invite_body(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.owes_continue) && !self.incoming.is_done() {
+            self.connection.stream.queue(CONTINUE);
+            self.connection.stream.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a small body.
+    pub(crate) async fn small_body(&mut self, limit_bytes: usize) -> Result<Vec<u8>> {
+        let too_large = || {
+            Error::new(ErrorCode::BodyTooLarge, Side::Client, Phase::Open).with_detail(format!("{limit_bytes} bytes"))
+        };
+        if self.incoming.remaining().is_some_and(|rest| rest > limit_bytes as u64) {
+            return Err(too_large());
+        }
+        self.invite_body().await?;
+        let mut whole = Vec::new();
+        while let Some(batch) = self.incoming.next(self.connection).await? {
+            self.record.bytes_in += batch.len() as u64;
+            whole.extend(batch.slices().flatten());
+            if whole.len() > limit_bytes {
+                return Err(too_large());
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Queues the head of the answer.
+    pub(crate) fn head(&mut self, status: u16, fill: impl FnOnce(ResponseBuilder) -> ResponseBuilder) {
+        let unread_is_short = self.incoming.is_done()
+            || (!self.owes_continue
+                && self
+                    .incoming
+                    .remaining()
+                    .is_some_and(|rest| rest <= REFUSED_BODY_BYTES_MAX));
+        self.keeps = self.may_keep && unread_is_short && !self.door.is_draining();
+        let builder = ResponseBuilder::new(status)
+            .date(now_s())
+            .server(&self.door.settings.server_name)
+            .request_id(&self.record.request_id);
+        let builder = fill(builder);
+        let builder = match (self.keeps, self.version) {
+            (true, Version::Http10) => builder.keep_alive_http10(),
+            (keeps, _) => builder.keep_alive(keeps),
+        };
+        self.connection.stream.queue(&builder.finish());
+        self.record.status = Some(status);
+        self.record.first_byte_us = Some(self.elapsed_us());
+    }
+
+    /// Answers without a body: statuses that never have one, and answers to HEAD.
+    pub(crate) async fn bare(
+        &mut self,
+        status: u16,
+        fill: impl FnOnce(ResponseBuilder) -> ResponseBuilder,
+    ) -> Result<()> {
+        self.head(status, fill);
+        self.connection.stream.flush().await
+    }
+
+    /// Answers with a body that is at hand.
+    pub(crate) async fn whole(
+        &mut self,
+        status: u16,
+        body: &[u8],
+        fill: impl FnOnce(ResponseBuilder) -> ResponseBuilder,
+    ) -> Result<()> {
+        self.head(status, |head| fill(head).content_length(body.len() as u64));
+        if !self.is_head {
+            self.connection.stream.queue(body);
+            self.record.bytes_out += body.len() as u64;
+        }
+        self.connection.stream.flush().await
+    }
+
+    /// Begins an answer whose length is not known: in chunks, or up to the end of the connection for
+    /// a client that does not know chunks (RFC 9112 §6.1, §6.3).
+    pub(crate) fn begin_pieces(&mut self, status: u16, fill: impl FnOnce(ResponseBuilder) -> ResponseBuilder) {
+        self.chunked = self.version == Version::Http11;
+        self.may_keep &= self.chunked;
+        let chunked = self.chunked;
+        self.head(status, |head| if chunked { fill(head).chunked() } else { fill(head) });
+    }
+
+    /// Sends a piece of such an answer, empty ones excepted.
+    pub(crate) async fn piece(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.record.bytes_out += bytes.len() as u64;
+        let stream = &mut self.connection.stream;
+        if self.chunked {
+            stream.queue(chunk_head(bytes.len()).as_bytes());
+            stream.queue(bytes);
+            stream.queue(CHUNK_END);
+        } else {
+            stream.queue(bytes);
+        }
+        stream.flush().await
+    }
+
+    /// Ends such an answer.
+    pub(crate) async fn end_pieces(&mut self, trailers: Option<&Headers>) -> Result<()> {
+        match (self.chunked, trailers) {
+            (false, _) => {}
+            (true, None) => self.connection.stream.queue(LAST_CHUNK),
+            (true, Some(trailers)) => self.connection.stream.queue(&last_chunk_with_trailers(trailers)),
+        }
+        self.connection.stream.flush().await
+    }
+
+    /// Whether the client understands chunks, and so trailers.
+    pub(crate) fn knows_chunks(&self) -> bool {
+        self.version == Version::Http11
+    }
+
+    /// Answers with an error: its status, its sentence, what to do next, and the request's name.
+    async fn refuse(&mut self, error: &Error, body: &str) -> Result<()> {
+        let code = error.code();
+        let challenge = match code {
+            ErrorCode::Unauthenticated => Some(BearerChallenge::Missing),
+            ErrorCode::InvalidToken => Some(BearerChallenge::InvalidToken),
+            ErrorCode::Forbidden if self.bears_token() && error.phase() == Phase::Authorize => {
+                Some(BearerChallenge::InsufficientScope)
+            }
+            _ => None,
+        };
+        let realm = self.door.settings.server_name.clone();
+        let unsatisfied = self.unsatisfied_size.filter(|_| code == ErrorCode::RangeUnsatisfiable);
+        self.whole(code.http_status(), body.as_bytes(), |mut head| {
+            head = head.content_type(ContentType::Text);
+            if let Some(challenge) = challenge {
+                head = head.www_authenticate(&realm, challenge);
+            }
+            if let Some(size) = unsatisfied {
+                head = head.content_range_unsatisfied(size);
+            }
+            match code {
+                ErrorCode::MethodNotAllowed | ErrorCode::DirectoryExists | ErrorCode::NotImplemented => {
+                    head.allow(METHODS)
+                }
+                ErrorCode::Overloaded | ErrorCode::Cancelled => head.retry_after(RETRY_AFTER_S),
+                _ => head,
+            }
+        })
+        .await
+    }
+
+    fn bears_token(&self) -> bool {
+        self.credential
+            .as_ref()
+            .is_ok_and(|credential| credential.grant().is_some())
+    }
+
+    /// Answers with an error whose body is given, such as the last line of a copy.
+    pub(crate) async fn refuse_with(&mut self, error: &Error, body: &str) -> Result<()> {
+        self.record.error = Some(error.into());
+        self.refuse(error, body).await
+    }
+
+    /// Ends the exchange: answers with the error, if there is one and the answer has not begun;
+    /// tells the log; and says what becomes of the connection.
+    pub(crate) async fn finish(mut self, result: Result<()>) -> Fate {
+        let mut torn = false;
+        if let Err(error) = result {
+            self.record.error = Some(ErrorFacts::from(&error));
+            let is_gone = error.code() == ErrorCode::ClientGone;
+            if self.record.status.is_some() || is_gone {
+                torn = true;
+            } else {
+                let body = error_text(&error, &self.record.request_id);
+                torn = self.refuse(&error, &body).await.is_err();
+            }
+        }
+        self.record.total_us = self.elapsed_us();
+        self.door.settings.events.request(&self.record);
+        match (torn, self.keeps) {
+            (true, _) => Fate::Tear,
+            (false, false) if self.incoming.is_done() && self.record.error.is_none() => Fate::Close,
+            (false, false) => Fate::Linger,
+            (false, true) => self.read_away().await,
+        }
+    }
+
+    /// Reads what is left of a short body.
+    async fn read_away(&mut self) -> Fate {
+        loop {
+            match self.incoming.next(self.connection).await {
+                Ok(Some(_)) => {}
+                Ok(None) if self.incoming.is_done() => return Fate::KeepOpen,
+                _ => return Fate::Tear,
+            }
+        }
+    }
+}
+
+/// The body of an error's answer.
+pub(crate) fn error_text(error: &Error, request_id: &str) -> String {
+    format!(
+        "{}\n{}\n[{}] {request_id}\n",
+        error.public(),
+        error.next_step(),
+        error.code().name()
+    )
+}
+
+/// The path of the request; `OPTIONS *` is about the server, so about its root.
+fn path_of(head: &RequestHead) -> Result<LogicalPath> {
+    if head.method == Method::Options && head.target.path_raw == "*" {
+        return Ok(LogicalPath::root());
+    }
+    head.target.path()
+}
+
+fn credential_of(door: &Shared, head: &RequestHead) -> Result<Credential> {
+    let keys = door
+        .settings
+        .macaroons
+        .as_ref()
+        .map_or(&[][..], |macaroons| &macaroons.keys);
+    match head.authorization() {
+        Authorization::Absent => Ok(Credential::Anonymous),
+        Authorization::Bearer(token) => credentials::read_bearer(token.expose(), keys),
+        Authorization::Unsupported => Err(Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate)),
+    }
+}
+
+fn record_of(
+    head: Option<&RequestHead>,
+    path: Option<&LogicalPath>,
+    connection: &Connection,
+    peer: SocketAddr,
+    began: Instant,
+) -> RequestRecord {
+    let unread = || "-".to_owned();
+    RequestRecord {
+        request_id: fresh_id(),
+        peer,
+        security: connection.stream.security(),
+        method: head.map_or_else(unread, |head| head.method.name().to_owned()),
+        path: path
+            .filter(|_| head.is_some())
+            .map_or_else(unread, |path| path.as_str().to_owned()),
+        status: None,
+        error: None,
+        bytes_in: 0,
+        bytes_out: 0,
+        head_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        authorized_us: None,
+        first_byte_us: None,
+        committed_us: None,
+        total_us: 0,
+        credential: "anonymous",
+        subject: None,
+        token_id: None,
+        issued_token_id: None,
+        transfer_id: None,
+        user_agent: head.and_then(RequestHead::user_agent).map(str::to_owned),
+        client_info: head.and_then(RequestHead::client_info).map(str::to_owned),
+        traceparent: child_trace(head.and_then(RequestHead::traceparent)),
+        scitag: head.and_then(RequestHead::scitag),
+    }
+}

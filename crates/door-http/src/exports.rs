@@ -1,0 +1,115 @@
+//! Which store answers for which path, replaceable while the door is open.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use policy::ExportRules;
+use transfer::Store;
+use types::LogicalPath;
+
+/// One export: files under a path, and the rules for them.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// Where it begins and who may do what there.
+    pub rules: ExportRules,
+    /// The files.
+    pub store: Store,
+}
+
+/// All exports of a server.
+#[derive(Debug, Default)]
+pub struct Exports {
+    list: Vec<Export>,
+    rules: Vec<ExportRules>,
+}
+
+/// What a path stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Within an export: the store, and the path in it.
+    Stored(Spot),
+    /// Above all exports: a directory that holds nothing but the way to them.
+    Above(Vec<String>),
+    /// Nothing is exported there.
+    Nowhere,
+}
+
+/// A path within an export.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) store: Store,
+    /// As the store knows it.
+    pub(crate) path: LogicalPath,
+    /// Where the export begins.
+    pub(crate) export: LogicalPath,
+}
+
+impl Exports {
+    /// These exports. Of two with the same path the first counts.
+    #[must_use]
+    pub fn new(list: Vec<Export>) -> Self {
+        let rules = list.iter().map(|export| export.rules.clone()).collect();
+        Self { list, rules }
+    }
+
+    /// The rules of all exports, as policy wants them.
+    pub(crate) fn rules(&self) -> &[ExportRules] {
+        &self.rules
+    }
+
+    /// What a path stands for: the deepest export that holds it.
+    pub(crate) fn place(&self, path: &LogicalPath) -> Place {
+        let holding = self
+            .list
+            .iter()
+            .rev()
+            .filter(|export| path.is_within(&export.rules.path));
+        let deepest = holding.max_by_key(|export| export.rules.path.as_str().len());
+        if let Some(export) = deepest
+            && let Some(inner) = path.below(&export.rules.path)
+        {
+            return Place::Stored(Spot {
+                store: export.store.clone(),
+                path: inner,
+                export: export.rules.path.clone(),
+            });
+        }
+        let names = self.names_below(path);
+        match (names.is_empty(), path.is_root()) {
+            (true, false) => Place::Nowhere,
+            _ => Place::Above(names),
+        }
+    }
+
+    /// The first names of the ways from `path` down to exports.
+    fn names_below(&self, path: &LogicalPath) -> Vec<String> {
+        let below = self.list.iter().filter_map(|export| export.rules.path.below(path));
+        let names: BTreeSet<String> = below
+            .filter_map(|rest| rest.components().next().map(str::to_owned))
+            .collect();
+        names.into_iter().collect()
+    }
+}
+
+/// The exports that are valid now. Clones share them, so that a reload reaches every door.
+#[derive(Clone, Debug, Default)]
+pub struct SharedExports(Arc<RwLock<Arc<Exports>>>);
+
+impl SharedExports {
+    /// Begins with these.
+    #[must_use]
+    pub fn new(exports: Exports) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(exports))))
+    }
+
+    /// The exports of this moment. A request keeps to them until its end.
+    #[must_use]
+    pub fn current(&self) -> Arc<Exports> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces all exports, for the requests that come from now on.
+    pub fn replace(&self, exports: Exports) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(exports);
+    }
+}

@@ -1,0 +1,245 @@
+//! GET and HEAD: files whole and in parts, checksums on the way, and pages for directories.
+
+use std::sync::Arc;
+
+use http_wire::{
+    ContentType, Method, Multipart, Ranges, RequestHead, ResponseBuilder, Validators, Verdict, status_trailer,
+};
+use net::{Outgoing, Stream};
+use policy::Operation;
+use storage::{FileReader, Stat};
+use transfer::{Drain, Progress, serve};
+use types::{ByteRange, Checksum, ErrorCode, Result};
+
+use crate::access::{Found, etag, refusal};
+use crate::chance::{hex, random, unix_s};
+use crate::digest::Wishes;
+use crate::exchange::Exchange;
+use crate::exports::{Place, Spot};
+use crate::{page, post};
+
+/// Answers GET and HEAD.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    if post::is_discovery(&exchange.path) {
+        return post::discover(exchange, head).await;
+    }
+    let is_head = head.method == Method::Head;
+    let spot = match exchange.exports.place(&exchange.path) {
+        Place::Above(names) => return page::above(exchange, head, &names).await,
+        _ => exchange.spot(ErrorCode::NotFound)?,
+    };
+    let found = Found::at(&spot).await;
+    let operation = match (is_head, found.is_directory()) {
+        (true, _) => Operation::Stat,
+        (false, true) => Operation::List,
+        (false, false) => Operation::Read,
+    };
+    exchange.authorize_here(operation)?;
+    let path = exchange.path.clone();
+    let stat = found.into_stat(&path)?;
+    match (stat.is_directory(), is_head) {
+        (true, _) => page::directory(exchange, head, &spot, &stat).await,
+        (false, true) => head_of_file(exchange, head, &spot, &stat).await,
+        (false, false) => file(exchange, head, &spot).await,
+    }
+}
+
+/// What a client is told of a file in every answer about it.
+struct Facts {
+    etag: String,
+    modified_s: i64,
+    checksums: Vec<Checksum>,
+    wishes: Wishes,
+}
+
+impl Facts {
+    async fn of(head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<Self> {
+        let wishes = Wishes::of(head);
+        Ok(Self {
+            etag: etag(stat),
+            modified_s: unix_s(stat.modified),
+            checksums: checksums(spot, stat, wishes).await?,
+            wishes,
+        })
+    }
+
+    fn validators(&self) -> Validators<'_> {
+        Validators {
+            etag: &self.etag,
+            modified_s: self.modified_s,
+        }
+    }
+
+    fn tell(&self, head: ResponseBuilder) -> ResponseBuilder {
+        let head = head.etag(&self.etag).last_modified(self.modified_s).accept_ranges();
+        self.wishes.tell(head, &self.checksums)
+    }
+}
+
+/// The checksums asked for: kept ones, or computed now. None when the file was replaced meanwhile,
+/// since they would be those of another file.
+async fn checksums(spot: &Spot, seen: &Stat, wishes: Wishes) -> Result<Vec<Checksum>> {
+    let mut known = Vec::new();
+    for algorithm in wishes.algorithms() {
+        known.push(spot.store.checksum(&spot.path, algorithm).await?);
+    }
+    if !known.is_empty()
+        && !spot
+            .store
+            .stat(&spot.path)
+            .await
+            .is_ok_and(|now| now.same_content(seen))
+    {
+        known.clear();
+    }
+    Ok(known)
+}
+
+async fn head_of_file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
+    let facts = Facts::of(head, spot, stat).await?;
+    if is_settled(exchange, head, &facts).await? {
+        return Ok(());
+    }
+    let size = stat.size_bytes;
+    exchange
+        .bare(200, |head| {
+            facts.tell(head.content_type(ContentType::Bytes).content_length(size))
+        })
+        .await
+}
+
+/// Weighs the conditions; true when the client's own copy is still good and it has been told so.
+async fn is_settled(exchange: &mut Exchange<'_>, head: &RequestHead, facts: &Facts) -> Result<bool> {
+    match head.check_conditions(Some(facts.validators())) {
+        Verdict::Proceed => Ok(false),
+        Verdict::Failed => Err(refusal(ErrorCode::PreconditionFailed, &exchange.path)),
+        Verdict::NotModified => {
+            let tell = |head: ResponseBuilder| head.etag(&facts.etag).last_modified(facts.modified_s);
+            exchange.bare(304, tell).await.map(|()| true)
+        }
+    }
+}
+
+async fn file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot) -> Result<()> {
+    let reader = spot.store.open(&spot.path).await?;
+    let size = reader.stat().size_bytes;
+    let facts = Facts::of(head, spot, reader.stat()).await?;
+    if is_settled(exchange, head, &facts).await? {
+        return Ok(());
+    }
+    let ranges = if head.range_still_valid(facts.validators()) {
+        head.ranges(size)
+    } else {
+        Ranges::Whole
+    };
+    let sending = Sending {
+        spot,
+        reader: &reader,
+        facts: &facts,
+        size,
+    };
+    let with_outcome = head.wants_status_trailer() && exchange.knows_chunks();
+    match ranges {
+        Ranges::Unsatisfiable => {
+            exchange.unsatisfied_size = Some(size);
+            Err(refusal(ErrorCode::RangeUnsatisfiable, &exchange.path))
+        }
+        Ranges::Parts(parts) if parts.len() > 1 => sending.several(exchange, &parts).await,
+        Ranges::Parts(parts) => sending.one(exchange, parts.first().copied(), with_outcome).await,
+        Ranges::Whole => sending.one(exchange, None, with_outcome).await,
+    }
+}
+
+/// A file on its way to a client.
+struct Sending<'a> {
+    spot: &'a Spot,
+    reader: &'a Arc<dyn FileReader>,
+    facts: &'a Facts,
+    size: u64,
+}
+
+impl Sending<'_> {
+    /// The whole file, or one part of it.
+    async fn one(&self, exchange: &mut Exchange<'_>, part: Option<ByteRange>, with_outcome: bool) -> Result<()> {
+        let range = part.unwrap_or(ByteRange::whole(self.size));
+        let status = if part.is_some() { 206 } else { 200 };
+        let tell = |head: ResponseBuilder| {
+            let head = self.facts.tell(head.content_type(ContentType::Bytes));
+            match part {
+                Some(part) => head.content_range(part, self.size),
+                None => head,
+            }
+        };
+        if with_outcome {
+            exchange.begin_pieces(status, |head| tell(head).status_trailer());
+            return self.in_chunks(exchange, range).await;
+        }
+        exchange.head(status, |head| tell(head).content_length(range.len()));
+        self.send(exchange, range).await?;
+        exchange.connection.stream.flush().await
+    }
+
+    /// Parts in one body (RFC 9110 §14.6).
+    async fn several(&self, exchange: &mut Exchange<'_>, parts: &[ByteRange]) -> Result<()> {
+        let multipart = Multipart::new(&hex(&random::<12>()), self.size);
+        let length = multipart.length(parts);
+        exchange.head(206, |head| {
+            self.facts.tell(head.multipart(&multipart)).content_length(length)
+        });
+        for part in parts {
+            exchange.connection.stream.queue(multipart.part_head(*part).as_bytes());
+            self.send(exchange, *part).await?;
+        }
+        exchange.connection.stream.queue(multipart.end().as_bytes());
+        exchange.connection.stream.flush().await
+    }
+
+    async fn send(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
+        let progress = Progress::new();
+        let stream = &mut exchange.connection.stream;
+        let sent = serve(&self.spot.store, self.reader, range, stream, None, &progress).await;
+        exchange.record.bytes_out += progress.moved_bytes();
+        sent
+    }
+
+    /// In chunks, so that a trailer can say how it went (as XRootD does it). What fails on our side
+    /// is told there; the client must not take the body for whole.
+    async fn in_chunks(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
+        exchange.connection.stream.flush().await?;
+        let progress = Progress::new();
+        let mut drain = Chunks(&mut exchange.connection.stream);
+        let sent = serve(&self.spot.store, self.reader, range, &mut drain, None, &progress).await;
+        exchange.record.bytes_out += progress.moved_bytes();
+        match sent {
+            Ok(()) => exchange.end_pieces(Some(&status_trailer(200, "OK"))).await,
+            Err(error) if error.code() == ErrorCode::ClientGone || error.code() == ErrorCode::BodyStalled => Err(error),
+            Err(error) => {
+                exchange.record.error = Some((&error).into());
+                let trailer = status_trailer(error.code().http_status(), &error.public());
+                exchange.end_pieces(Some(&trailer)).await
+            }
+        }
+    }
+}
+
+/// Wraps every load of payload into a chunk (RFC 9112 §7.1).
+struct Chunks<'s>(&'s mut Stream);
+
+impl Drain for Chunks<'_> {
+    async fn outgoing(&mut self) -> Result<Outgoing> {
+        self.0.outgoing().await
+    }
+
+    async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+        // The room was taken while nothing was queued, so the line in front can still go first.
+        self.0.queue(http_wire::chunk_head(filled).as_bytes());
+        self.0.flush().await?;
+        self.0.send(outgoing, filled).await?;
+        self.0.queue(http_wire::CHUNK_END);
+        self.0.flush().await
+    }
+
+    fn clear_stream(&mut self) -> Option<&mut Stream> {
+        None
+    }
+}

@@ -1,0 +1,103 @@
+//! A copy within this server: the store does it, sharing blocks where the file system can.
+
+use credentials::{Credential, read_bearer};
+use http_wire::{CopyRequest, RequestHead};
+use policy::Operation;
+use storage::Overwrite;
+use types::{ErrorCode, LogicalPath, Result};
+
+use crate::access::{Found, check_conditions, refusal};
+use crate::exchange::Exchange;
+use crate::exports::{Place, Spot};
+use crate::rename::about_target;
+
+/// Which end of the copy the request does not name in its first line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Other {
+    /// Where the bytes come from.
+    Origin,
+    /// Where they go.
+    Target,
+}
+
+/// A copy from a path to a path.
+pub(crate) struct LocalCopy {
+    pub(crate) from: LogicalPath,
+    pub(crate) to: LogicalPath,
+    pub(crate) other: Other,
+}
+
+impl LocalCopy {
+    /// Runs it and answers.
+    pub(crate) async fn run(&self, exchange: &mut Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<()> {
+        let (from, to) = (stored(exchange, &self.from)?, stored(exchange, &self.to)?);
+        let (source, target) = (Found::at(&from).await, Found::at(&to).await);
+        let others = others_credential(exchange, copy);
+        let read = (&self.from, Operation::Read);
+        let write = (&self.to, target.upload());
+        let (here, there) = match self.other {
+            Other::Target => (read, write),
+            Other::Origin => (write, read),
+        };
+        let size_bytes = match &source {
+            Found::Something(stat) => Some(stat.size_bytes),
+            _ => None,
+        };
+        exchange.authorize(here.1, here.0, size_bytes)?;
+        let own = others.map(|others| std::mem::replace(&mut exchange.credential, others));
+        let decision = exchange.authorize(there.1, there.0, size_bytes);
+        if let Some(own) = own {
+            exchange.credential = own;
+        }
+        decision?;
+        let stat = source.into_stat(&self.from)?;
+        if stat.is_directory() {
+            return Err(refusal(ErrorCode::IsDirectory, &self.from));
+        }
+        let replaces = target.into_file(&self.to)?;
+        check_conditions(head, Some(&stat), &self.from)?;
+        self.check(&from, &to, replaces.is_some() && !copy.overwrite)?;
+        let overwrite = if copy.overwrite {
+            Overwrite::Allow
+        } else {
+            Overwrite::Refuse
+        };
+        let copied = from.store.copy(&from.path, &to.path, overwrite).await;
+        copied.map_err(|error| about_target(error, &self.to))?;
+        if replaces.is_some() {
+            exchange.bare(204, |head| head).await
+        } else {
+            exchange.whole(201, &[], |head| head).await
+        }
+    }
+
+    fn check(&self, from: &Spot, to: &Spot, taken: bool) -> Result<()> {
+        if from.export != to.export {
+            return Err(refusal(ErrorCode::CrossExport, &self.to));
+        }
+        if self.from == self.to {
+            return Err(refusal(ErrorCode::Forbidden, &self.to));
+        }
+        if taken {
+            return Err(refusal(ErrorCode::Exists, &self.to));
+        }
+        Ok(())
+    }
+}
+
+fn stored(exchange: &Exchange<'_>, path: &LogicalPath) -> Result<Spot> {
+    match exchange.exports.place(path) {
+        Place::Stored(spot) => Ok(spot),
+        Place::Above(_) => Err(refusal(ErrorCode::IsDirectory, path)),
+        Place::Nowhere => Err(refusal(ErrorCode::NotFound, path)),
+    }
+}
+
+/// The credential for the other side, when one was handed over: it would have been shown there, had
+/// the other side been another server.
+fn others_credential(exchange: &Exchange<'_>, copy: &CopyRequest) -> Option<Result<Credential>> {
+    let token = copy.forwarded.bearer()?;
+    let macaroons = exchange.door.settings.macaroons.as_ref();
+    let keys = macaroons.map_or(&[][..], |macaroons| &macaroons.keys);
+    Some(read_bearer(token.expose(), keys))
+}

@@ -1,0 +1,36 @@
+//! MKCOL: one new directory below one that exists (RFC 4918 §9.3).
+
+use http_wire::RequestHead;
+use policy::Operation;
+use types::{Error, ErrorCode, Result};
+
+use crate::access::refusal;
+use crate::exchange::Exchange;
+
+/// Answers MKCOL.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, _head: &RequestHead) -> Result<()> {
+    let spot = exchange.spot(ErrorCode::DirectoryExists)?;
+    exchange.authorize_here(Operation::MakeDirectory)?;
+    let path = exchange.path.clone();
+    if !exchange.incoming.is_done() {
+        // RFC 4918 §9.3.1: a body would say what to put into the directory, which nobody defined.
+        return Err(refusal(ErrorCode::UnsupportedMediaType, &path));
+    }
+    if spot.path.is_root() {
+        return Err(refusal(ErrorCode::DirectoryExists, &path));
+    }
+    let made = spot.store.make_directory(&spot.path, false).await;
+    made.map_err(|error| as_webdav_has_it(error).with_subject(&path))?;
+    exchange.whole(201, &[], |head| head).await
+}
+
+/// RFC 4918 §9.3.1: a name that is taken, by a file too, is 405, and a parent that is missing 409;
+/// davix reads "exists" and "no such directory" out of these.
+fn as_webdav_has_it(error: Error) -> Error {
+    let code = match error.code() {
+        ErrorCode::Exists => ErrorCode::DirectoryExists,
+        ErrorCode::NotFound => ErrorCode::ParentMissing,
+        _ => return error,
+    };
+    Error::new(code, error.side(), error.phase())
+}

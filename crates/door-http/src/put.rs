@@ -1,0 +1,162 @@
+//! PUT: a file comes in, is checked against what its sender declared, and takes its name in one step.
+
+use std::sync::Arc;
+
+use http_wire::{Framing, RequestHead};
+use net::Batch;
+use net::http::{Connection, Incoming};
+use storage::{CommitFacts, Hasher, Overwrite, Stat, Upload, UploadOptions};
+use transfer::{Payload, Progress, Received, receive};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+
+use crate::access::{Found, check_conditions, etag, refusal};
+use crate::digest::Wishes;
+use crate::exchange::Exchange;
+use crate::exports::Spot;
+
+/// Answers PUT.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    if head.has_content_range() {
+        return Err(refusal(ErrorCode::BadRequest, &exchange.path));
+    }
+    if head.has_content_encoding() {
+        return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.path));
+    }
+    let declared = head.declared_digests()?;
+    let size_bytes = match head.framing()? {
+        Framing::Empty => Some(0),
+        Framing::Length(length) => Some(length),
+        Framing::Chunked | Framing::UntilClose => None,
+    };
+    let spot = exchange.spot(ErrorCode::IsDirectory)?;
+    let found = Found::at(&spot).await;
+    let path = exchange.path.clone();
+    let max_bytes = exchange.authorize(found.upload(), &path, size_bytes)?;
+    let present = found.into_file(&path)?;
+    check_conditions(head, present.as_ref(), &path)?;
+    let algorithms = algorithms(exchange, head, &declared);
+    let options = UploadOptions {
+        size_bytes,
+        overwrite: overwrite(head),
+        create_parents: true,
+        checksums: algorithms.clone(),
+    };
+    let upload = spot.store.create(&spot.path, &options).await?;
+    exchange.invite_body().await?;
+    let (bytes, checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
+    verify(&declared, &checksums).map_err(|error| error.with_subject(&path))?;
+    let facts = CommitFacts {
+        size_bytes: bytes,
+        checksums: checksums.clone(),
+        modified: None,
+    };
+    let stat = spot.store.commit(&upload, facts).await?;
+    exchange.record.committed_us = Some(exchange.elapsed_us());
+    tell(exchange, head, present.is_some(), &stat, &checksums).await
+}
+
+fn overwrite(head: &RequestHead) -> Overwrite {
+    if head.must_not_exist() {
+        Overwrite::Refuse
+    } else {
+        Overwrite::Allow
+    }
+}
+
+/// The checksums to compute while the bytes come: those that are always kept, those that the sender
+/// declared, and those that it wants to know.
+fn algorithms(exchange: &Exchange<'_>, head: &RequestHead, declared: &[Checksum]) -> Vec<ChecksumAlgorithm> {
+    let mut list = exchange.door.settings.keep.clone();
+    let others = declared.iter().map(Checksum::algorithm);
+    for algorithm in others.chain(Wishes::of(head).algorithms()) {
+        if !list.contains(&algorithm) {
+            list.push(algorithm);
+        }
+    }
+    list
+}
+
+/// Takes the body in. What was stored of a body that ends too early goes with the upload.
+async fn take(
+    exchange: &mut Exchange<'_>,
+    spot: &Spot,
+    upload: Arc<dyn Upload>,
+    algorithms: &[ChecksumAlgorithm],
+    max_bytes: Option<u64>,
+) -> Result<(u64, Vec<Checksum>)> {
+    let mut received = Received::new(&spot.store, upload, Hasher::new(algorithms));
+    let progress = Progress::new();
+    let mut body = LimitedBody {
+        connection: exchange.connection,
+        incoming: &mut exchange.incoming,
+        left_bytes: max_bytes,
+    };
+    let result = receive(&mut body, &mut received, &progress).await;
+    exchange.record.bytes_in += received.bytes();
+    result?;
+    Ok((received.bytes(), received.finish()))
+}
+
+/// The body of the request, up to the size that the credential allows.
+struct LimitedBody<'a> {
+    connection: &'a mut Connection,
+    incoming: &'a mut Incoming,
+    left_bytes: Option<u64>,
+}
+
+impl Payload for LimitedBody<'_> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let batch = self.incoming.next(self.connection).await?;
+        if let (Some(batch), Some(left)) = (&batch, &mut self.left_bytes) {
+            *left = left
+                .checked_sub(batch.len() as u64)
+                .ok_or_else(|| Error::new(ErrorCode::BodyTooLarge, Side::Client, Phase::Authorize))?;
+        }
+        Ok(batch)
+    }
+}
+
+/// Compares what the sender declared with what came.
+fn verify(declared: &[Checksum], computed: &[Checksum]) -> Result<()> {
+    for expected in declared {
+        let same = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());
+        if let Some(actual) = same.filter(|actual| *actual != expected) {
+            return Err(Error::new(ErrorCode::ChecksumMismatch, Side::Client, Phase::Checksum)
+                .with_detail(format!("{expected} / {actual}")));
+        }
+    }
+    Ok(())
+}
+
+async fn tell(
+    exchange: &mut Exchange<'_>,
+    head: &RequestHead,
+    replaced: bool,
+    stat: &Stat,
+    checksums: &[Checksum],
+) -> Result<()> {
+    let usual = exchange.door.settings.keep[0];
+    let wishes = Wishes::of(head).or_default(usual);
+    let tag = etag(stat);
+    if replaced {
+        return exchange.bare(204, |head| wishes.tell(head.etag(&tag), checksums)).await;
+    }
+    exchange
+        .whole(201, &[], |head| wishes.tell(head.etag(&tag), checksums))
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_declared_checksum_must_be_that_of_the_data() {
+        let computed = [Checksum::adler32(1), Checksum::crc32c(2)];
+        assert!(verify(&[], &computed).is_ok());
+        assert!(verify(&computed, &computed).is_ok());
+        let error = verify(&[Checksum::adler32(1), Checksum::crc32c(3)], &computed).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ChecksumMismatch);
+        assert!(verify(&[Checksum::adler32(1), Checksum::adler32(2)], &computed).is_err());
+    }
+}

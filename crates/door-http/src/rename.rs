@@ -1,0 +1,85 @@
+//! MOVE: another name within the same export (RFC 4918 §9.9).
+
+use http_wire::{DestinationPath, RequestHead};
+use policy::Operation;
+use storage::Overwrite;
+use types::{Error, ErrorCode, LogicalPath, Result};
+
+use crate::access::{Found, check_conditions, is_missing, refusal};
+use crate::exchange::Exchange;
+use crate::exports::{Place, Spot};
+
+/// Answers MOVE.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    let DestinationPath {
+        authority,
+        path: target,
+    } = head.destination_path()?;
+    let may_replace = head.overwrite()?;
+    if authority.is_some_and(|authority| !is_ours(exchange, head, &authority)) {
+        return Err(refusal(ErrorCode::CrossExport, &target));
+    }
+    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let Place::Stored(new) = exchange.exports.place(&target) else {
+        return Err(refusal(ErrorCode::Forbidden, &target));
+    };
+    let (found, there) = (Found::at(&spot).await, Found::at(&new).await);
+    exchange.authorize_here(Operation::Rename {
+        target: target.clone(),
+        replaces: there.exists(),
+    })?;
+    let path = exchange.path.clone();
+    let stat = found.into_stat(&path)?;
+    check_conditions(head, Some(&stat), &path)?;
+    check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
+    let overwrite = if may_replace {
+        Overwrite::Allow
+    } else {
+        Overwrite::Refuse
+    };
+    let moved = spot.store.rename(&spot.path, &new.path, overwrite).await;
+    let replaced = moved.map_err(|error| about_target(error, &target))?;
+    if replaced {
+        exchange.bare(204, |head| head).await
+    } else {
+        exchange.whole(201, &[], |head| head).await
+    }
+}
+
+fn check_target(spot: &Spot, new: &Spot, path: &LogicalPath, target: &LogicalPath, taken: bool) -> Result<()> {
+    if spot.export != new.export {
+        return Err(refusal(ErrorCode::CrossExport, target));
+    }
+    if path == target {
+        return Err(refusal(ErrorCode::Forbidden, target));
+    }
+    if taken {
+        return Err(refusal(ErrorCode::Exists, target));
+    }
+    Ok(())
+}
+
+/// The source has just been seen, so what is missing now is the parent of the target.
+pub(crate) fn about_target(error: Error, target: &LogicalPath) -> Error {
+    if is_missing(&error) {
+        Error::new(ErrorCode::ParentMissing, error.side(), error.phase()).with_subject(target)
+    } else {
+        error.with_subject(target)
+    }
+}
+
+/// Whether that `host:port` is this very server: the one the client asked, one of our names, or the
+/// address that the connection came in on.
+pub(crate) fn is_ours(exchange: &Exchange<'_>, head: &RequestHead, authority: &str) -> bool {
+    let local = exchange
+        .connection
+        .stream
+        .local_address()
+        .map(|address| address.to_string());
+    let known = exchange.door.settings.authorities.iter().map(String::as_str);
+    head.host()
+        .into_iter()
+        .chain(known)
+        .chain(local.as_deref())
+        .any(|ours| ours.eq_ignore_ascii_case(authority))
+}

@@ -1,0 +1,97 @@
+//! What a door is told when it is made: exports, certificates, keys, limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use credentials::{Lifetimes, MacaroonKey};
+use http_wire::HeadLimits;
+use net::tls::ServerTls;
+use remote::Client;
+use transfer::Verification;
+use types::ChecksumAlgorithm;
+use types::limits::{
+    CONNECTIONS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT, STREAMS_MAX,
+    TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
+};
+
+use crate::events::Events;
+use crate::exports::SharedExports;
+
+/// What a door needs.
+#[derive(Clone)]
+pub struct Settings {
+    /// The files, with their rules; can be replaced while the door is open.
+    pub exports: SharedExports,
+    /// The certificate; without one only clear text is spoken.
+    pub tls: Option<ServerTls>,
+    /// How peers of third-party copies are reached.
+    pub client: Client,
+    /// Macaroons; without them no token is accepted or issued.
+    pub macaroons: Option<MacaroonSettings>,
+    /// Limits on clients and transfers.
+    pub limits: Limits,
+    /// Comparison of checksums in third-party copies that do not say.
+    pub verification: Verification,
+    /// Checksums that are computed for every file that is stored, the first of them told to clients.
+    pub keep: Vec<ChecksumAlgorithm>,
+    /// Our name and version, as clients see it.
+    pub server_name: String,
+    /// Every `host:port` under which clients know this server, beside the one that they ask for: a
+    /// copy or move between two of them stays within this server.
+    pub authorities: Vec<String>,
+    /// Who is told what happens.
+    pub events: Arc<dyn Events>,
+}
+
+/// Macaroons as this server makes and takes them.
+#[derive(Clone, Debug)]
+pub struct MacaroonSettings {
+    /// The keys, newest first: all of them verify, the first one signs. Not empty.
+    pub keys: Vec<MacaroonKey>,
+    /// The server's name in a macaroon.
+    pub location: String,
+    /// How long macaroons live.
+    pub lifetimes: Lifetimes,
+}
+
+/// Limits, with the defaults of [`types::limits`].
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Size of a request head.
+    pub head: HeadLimits,
+    /// Time in which a request head must have come, from its first byte.
+    pub head_timeout: Duration,
+    /// Time that a connection is kept without a request.
+    pub idle: Duration,
+    /// Time in which a body must move a byte, in either direction.
+    pub stall: Duration,
+    /// Time for a TLS handshake.
+    pub handshake: Duration,
+    /// Connections at the same time.
+    pub connections: usize,
+    /// Third-party copies at the same time.
+    pub transfers: usize,
+    /// Connections of one pull; more asked for is cut to this.
+    pub streams: u32,
+    /// Time between two performance markers.
+    pub marker_period: Duration,
+    /// How long a third-party copy may fail with a status of its own before it is accepted.
+    pub early_outcome: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head: HeadLimits::default(),
+            head_timeout: HEAD_TIMEOUT,
+            idle: IDLE_TIMEOUT,
+            stall: STALL_TIMEOUT,
+            handshake: TLS_HANDSHAKE_TIMEOUT,
+            connections: CONNECTIONS_MAX,
+            transfers: TRANSFERS_MAX,
+            streams: STREAMS_MAX as u32,
+            marker_period: MARKER_PERIOD,
+            early_outcome: EARLY_OUTCOME_WAIT,
+        }
+    }
+}

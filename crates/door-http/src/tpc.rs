@@ -1,0 +1,360 @@
+//! Third-party copy as the active party (WLCG HTTP-TPC): a pull from, or a push to, another server.
+//!
+//! What can be checked here is checked before the status line. Then the engine runs as a task of its
+//! own, and this one writes markers, watches the client, and stops the engine when either it or we
+//! are leaving. A source that refuses at once is answered with its own status; one that takes its
+//! time is answered with "accepted" and the outcome in the last line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
+use policy::Operation;
+use remote::{Access, Client, Resource};
+use storage::Overwrite;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use transfer::{Order, Outcome, Progress, Verification, Verified, pull, push};
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
+
+use crate::access::{Found, check_conditions, refusal};
+use crate::chance::{child_trace, fresh_id, now_s};
+use crate::events::{TransferOutcome, TransferRecord, TransferStart};
+use crate::exchange::Exchange;
+use crate::exports::Spot;
+
+/// A client that takes any other status than 201 for a failure.
+const WANTS_CREATED: &str = "pelican-client/";
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Pull,
+    Push,
+}
+
+/// Answers a COPY whose other side is another server.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy: CopyRequest) -> Result<()> {
+    let (direction, location) = match &copy.peer {
+        CopyPeer::Source(place) => (Direction::Pull, place.clone()),
+        CopyPeer::Destination(place) => (Direction::Push, place.clone()),
+        CopyPeer::Local(_) => return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open)),
+    };
+    let spot = exchange.spot(ErrorCode::IsDirectory)?;
+    let max_bytes = check(exchange, head, &copy, &spot, direction).await?;
+    let Ok(permit) = exchange.door.transfers.clone().try_acquire_owned() else {
+        let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
+        return Err(error.with_detail(format!("transfers: {}", exchange.door.settings.limits.transfers)));
+    };
+    let start = announce(exchange, head, &copy, direction, &location);
+    let progress = Arc::new(Progress::new());
+    exchange.door.settings.events.transfer_started(&start, &progress);
+    let job = Job {
+        client: exchange.door.settings.client.clone(),
+        peer: resource(&start, copy.clone(), location, direction),
+        spot,
+        order: order(exchange, &copy),
+        progress: progress.clone(),
+        direction,
+        max_bytes,
+    };
+    let mut engine = Engine(tokio::spawn(job.run()));
+    let end = follow(exchange, head, &mut engine, &progress).await;
+    engine.stop().await;
+    drop(permit);
+    close(exchange, start, &progress, end).await
+}
+
+/// What can be told without asking the other side: rights, and what stands here under the name.
+async fn check(
+    exchange: &mut Exchange<'_>,
+    head: &RequestHead,
+    copy: &CopyRequest,
+    spot: &Spot,
+    direction: Direction,
+) -> Result<Option<u64>> {
+    let found = Found::at(spot).await;
+    let path = exchange.path.clone();
+    let operation = match direction {
+        Direction::Pull => found.upload(),
+        Direction::Push => Operation::Read,
+    };
+    let max_bytes = exchange.authorize(operation, &path, None)?;
+    let present = found.into_file(&path)?;
+    check_conditions(head, present.as_ref(), &path)?;
+    match (direction, present) {
+        (Direction::Push, None) => Err(refusal(ErrorCode::NotFound, &path).at_side(Side::Source)),
+        (Direction::Pull, Some(_)) if !copy.overwrite => {
+            Err(refusal(ErrorCode::Exists, &path).at_side(Side::Destination))
+        }
+        (Direction::Pull, _) => Ok(max_bytes),
+        (Direction::Push, Some(_)) => Ok(None),
+    }
+}
+
+fn announce(
+    exchange: &mut Exchange<'_>,
+    head: &RequestHead,
+    copy: &CopyRequest,
+    direction: Direction,
+    location: &Location,
+) -> TransferStart {
+    let transfer_id = fresh_id();
+    exchange.record.transfer_id = Some(transfer_id.clone());
+    TransferStart {
+        transfer_id,
+        request_id: exchange.record.request_id.clone(),
+        mode: match direction {
+            Direction::Pull => "pull",
+            Direction::Push => "push",
+        },
+        path: exchange.path.as_str().to_owned(),
+        remote: location.to_string(),
+        client: exchange.peer,
+        credential: exchange.record.credential,
+        subject: exchange.record.subject.clone(),
+        client_info: head.client_info().map(str::to_owned),
+        traceparent: child_trace(Some(&exchange.record.traceparent)),
+        scitag: copy.scitag,
+    }
+}
+
+fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direction: Direction) -> Resource {
+    Resource {
+        location,
+        access: Access {
+            bearer: None,
+            forwarded: copy.forwarded,
+            client_info: copy.client_info,
+            traceparent: Some(start.traceparent.clone()),
+            scitag: copy.scitag,
+        },
+        side: match direction {
+            Direction::Pull => Side::Source,
+            Direction::Push => Side::Destination,
+        },
+    }
+}
+
+fn order(exchange: &Exchange<'_>, copy: &CopyRequest) -> Order {
+    let settings = &exchange.door.settings;
+    // gfal says "not required" whenever it will compare by itself; comparing early still tells of a
+    // bad copy before it has a name.
+    let verification = match (copy.require_checksum_verification, settings.verification) {
+        (Some(true), _) => Verification::Required,
+        (Some(false), Verification::Required) => Verification::WhenAvailable,
+        (_, configured) => configured,
+    };
+    Order {
+        overwrite: if copy.overwrite {
+            Overwrite::Allow
+        } else {
+            Overwrite::Refuse
+        },
+        streams: copy.streams.unwrap_or(1).min(settings.limits.streams),
+        verification,
+        expected: copy.expected_digests.first().cloned(),
+        keep: settings.keep.clone(),
+        ask_first: !copy.skip_head,
+        create_parents: true,
+        ..Order::default()
+    }
+}
+
+/// All that the engine needs, to run on its own.
+struct Job {
+    client: Client,
+    peer: Resource,
+    spot: Spot,
+    order: Order,
+    progress: Arc<Progress>,
+    direction: Direction,
+    /// The credential's limit on the size of an upload.
+    max_bytes: Option<u64>,
+}
+
+impl Job {
+    async fn run(self) -> Result<Outcome> {
+        let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
+        if let Some(limit) = self.max_bytes {
+            self.check_size(limit).await?;
+        }
+        match self.direction {
+            Direction::Pull => pull(client, peer, store, path, &self.order, &self.progress).await,
+            Direction::Push => push(client, store, path, peer, &self.order, &self.progress).await,
+        }
+    }
+
+    /// A source that does not tell its size may hold more than the credential allows.
+    async fn check_size(&self, limit: u64) -> Result<()> {
+        let facts = self.client.head(&self.peer, &[]).await?;
+        match facts.size_bytes {
+            Some(size) if size <= limit => Ok(()),
+            _ => Err(Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize)
+                .with_detail(format!("max-upload:{limit}"))),
+        }
+    }
+}
+
+/// The engine's task; it ends when this is dropped.
+struct Engine(JoinHandle<Result<Outcome>>);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Engine {
+    async fn outcome(&mut self) -> Result<Outcome> {
+        (&mut self.0).await.unwrap_or_else(|broken| Err(lost(&broken)))
+    }
+
+    /// Waits until nothing of it is left, its clean-up included.
+    async fn stop(&mut self) {
+        self.0.abort();
+        if !self.0.is_finished() {
+            let _ = (&mut self.0).await;
+        }
+    }
+}
+
+fn lost(broken: &JoinError) -> Error {
+    Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(broken)
+}
+
+/// How a copy ended, as far as its client has been told.
+enum End {
+    /// The engine is done; nothing has been answered yet.
+    Early(Error),
+    /// The engine is done, and the markers run.
+    Done(Result<Outcome>),
+    /// There is nobody left to be told.
+    Gone,
+    /// This server stops.
+    Aborted,
+}
+
+/// Follows the engine: waits a moment whether it fails at once, then writes markers.
+async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, engine: &mut Engine, progress: &Progress) -> End {
+    let moment = exchange.door.settings.limits.early_outcome;
+    let early = tokio::select! {
+        biased;
+        outcome = engine.outcome() => Some(outcome),
+        () = exchange.connection.stream.peer_closed() => return End::Gone,
+        () = tokio::time::sleep(moment) => None,
+    };
+    if let Some(Err(error)) = early {
+        if progress.moved_bytes() == 0 {
+            return End::Early(error);
+        }
+        return match accept(exchange, head, progress).await {
+            Ok(()) => End::Done(Err(error)),
+            Err(_) => End::Gone,
+        };
+    }
+    if accept(exchange, head, progress).await.is_err() {
+        return End::Gone;
+    }
+    match early {
+        Some(outcome) => End::Done(outcome),
+        None => watch(exchange, engine, progress).await,
+    }
+}
+
+async fn accept(exchange: &mut Exchange<'_>, head: &RequestHead, progress: &Progress) -> Result<()> {
+    let wants_created = head.user_agent().is_some_and(|name| name.starts_with(WANTS_CREATED));
+    exchange.begin_pieces(if wants_created { 201 } else { 202 }, |head| {
+        head.content_type(ContentType::PerfMarkers).no_store()
+    });
+    mark(exchange, progress).await
+}
+
+async fn watch(exchange: &mut Exchange<'_>, engine: &mut Engine, progress: &Progress) -> End {
+    let door = exchange.door.clone();
+    let period = door.settings.limits.marker_period.max(Duration::from_millis(1));
+    let mut ticks = interval_at(Instant::now() + period, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = engine.outcome() => return End::Done(outcome),
+            () = exchange.connection.stream.peer_closed() => return End::Gone,
+            () = door.aborting() => return End::Aborted,
+            _ = ticks.tick() => {}
+        }
+        if mark(exchange, progress).await.is_err() {
+            return End::Gone;
+        }
+    }
+}
+
+async fn mark(exchange: &mut Exchange<'_>, progress: &Progress) -> Result<()> {
+    let marker = Marker {
+        timestamp_s: u64::try_from(now_s()).unwrap_or(0),
+        bytes: progress.moved_bytes(),
+        connections: progress.connections(),
+    };
+    exchange.piece(marker.to_text().as_bytes()).await
+}
+
+/// Tells the client and the log how it ended.
+async fn close(exchange: &mut Exchange<'_>, start: TransferStart, progress: &Progress, end: End) -> Result<()> {
+    let gone = || Error::new(ErrorCode::ClientGone, Side::Client, progress.phase());
+    let (outcome, result) = match &end {
+        End::Done(Ok(done)) => (TransferOutcome::Success, Ok(done)),
+        End::Done(Err(error)) | End::Early(error) => (TransferOutcome::Failure, Err(error.clone())),
+        End::Gone => (TransferOutcome::ClientGone, Err(gone())),
+        End::Aborted => {
+            let error = Error::new(ErrorCode::Cancelled, Side::Active, progress.phase());
+            (TransferOutcome::Aborted, Err(error))
+        }
+    };
+    let record = record(start, progress, outcome, result.as_ref().copied());
+    exchange.door.settings.events.transfer(&record);
+    let error = result.err();
+    exchange.record.error = record.error;
+    let text = error.as_ref().map(Error::public).unwrap_or_default();
+    let line = match end {
+        End::Early(error) => {
+            let line = LastLine::Failure(text).to_line();
+            return exchange.refuse_with(&error, &line).await;
+        }
+        End::Gone => return Err(gone()),
+        End::Done(Ok(_)) => LastLine::Success,
+        End::Done(Err(_)) => LastLine::Failure(text),
+        End::Aborted => LastLine::Aborted(text),
+    };
+    mark(exchange, progress).await?;
+    exchange.piece(line.to_line().as_bytes()).await?;
+    exchange.end_pieces(None).await
+}
+
+fn record(
+    start: TransferStart,
+    progress: &Progress,
+    outcome: TransferOutcome,
+    result: Result<&Outcome, &Error>,
+) -> TransferRecord {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let done = result.ok();
+    TransferRecord {
+        start,
+        outcome,
+        error: result.err().map(Into::into),
+        bytes: progress.moved_bytes(),
+        total_bytes: progress.total_bytes(),
+        streams: done.map_or(0, |done| done.streams),
+        resumed: progress.resumed(),
+        verified: done.and_then(|done| match &done.verified {
+            Verified::Agreed(checksum) => Some(checksum.to_string()),
+            Verified::SizeOnly => None,
+        }),
+        phases_us: progress
+            .marks()
+            .iter()
+            .map(|(phase, at)| (phase.name(), micros(*at)))
+            .collect(),
+        total_us: micros(progress.elapsed()),
+    }
+}
