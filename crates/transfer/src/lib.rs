@@ -18,7 +18,7 @@ mod store;
 mod streams;
 mod verify;
 
-pub use mover::{Payload, Received, receive, relay, serve};
+pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Verification, Verified};
 pub use progress::Progress;
 pub use pull::pull;
