@@ -80,7 +80,7 @@ pub(crate) struct Ask<'a> {
 /// What came of a request.
 pub(crate) enum Reply {
     /// The final answer.
-    Answered(Answer),
+    Answered(Box<Answer>),
     /// The peer waits for the body, at the place where the redirects ended.
     Continue(Box<Live>, Resource),
 }
@@ -99,7 +99,7 @@ impl Client {
     /// No connection, no answer, an answer that cannot be understood, or too many redirects.
     pub(crate) async fn ask(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
         match self.begin(file, ask).await? {
-            Reply::Answered(answer) => Ok(answer),
+            Reply::Answered(answer) => Ok(*answer),
             Reply::Continue(_, file) => Err(file.error(ErrorCode::Internal, Phase::Open)),
         }
     }
@@ -201,7 +201,7 @@ impl Client {
         match heard {
             Ok(None) => Ok(Reply::Continue(Box::new(live), hop.file.clone())),
             Ok(Some(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
-                .map(Reply::Answered)
+                .map(|answer| Reply::Answered(Box::new(answer)))
                 .map_err(|error| Broken {
                     error,
                     unanswered: false,

@@ -67,6 +67,26 @@ pub struct Outlet {
 }
 
 impl Client {
+    /// Whether there certainly is such a file: XRootD stores over it whatever the condition of the
+    /// PUT says, so it is asked before. A peer that does not tell is believed to keep the condition.
+    async fn check_absent(&self, file: &Resource) -> Result<()> {
+        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything();
+        let ask = Ask {
+            method: Method::Head,
+            headers: &headers,
+            body: Body::Nothing,
+            repeatable: true,
+        };
+        let answer = self.ask(file, &ask).await?;
+        let exists = answer.is_success();
+        answer.finish().await;
+        if exists {
+            Err(file.error(ErrorCode::PeerExists, Phase::Open))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Asks to store a file, and returns once the peer wants the body (RFC 9110 §10.1.1). Redirects
     /// are followed before that, and refusals come before a byte is sent. A peer that does not know
     /// of this waiting gets the body after a second of silence.
@@ -77,6 +97,9 @@ impl Client {
         let headers = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, true);
         let without_waiting = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, false);
         let is_empty = options.size_bytes == Some(0);
+        if !options.overwrite {
+            self.check_absent(file).await?;
+        }
         let ask = Ask {
             method: Method::Put,
             headers: &headers,
@@ -113,12 +136,12 @@ impl Client {
             }
             Reply::Answered(answer) if is_empty && answer.is_success() => {
                 let (file, peer) = (answer.file.clone(), answer.peer_address());
-                Ok(outlet(State::Answered(Box::new(answer)), file, peer))
+                Ok(outlet(State::Answered(answer), file, peer))
             }
             Reply::Answered(answer) if answer.is_success() => {
                 Err(answer.misbehaved("the peer took the file without waiting for its content"))
             }
-            Reply::Answered(answer) => Err(refused(answer, options.overwrite).await),
+            Reply::Answered(answer) => Err(refused(*answer, options.overwrite).await),
         }
     }
 }

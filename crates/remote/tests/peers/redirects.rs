@@ -190,7 +190,7 @@ async fn tokens_for_the_other_side_follow_a_copy_but_never_out_of_tls() {
 async fn both_framings_arrive_whole_through_tls() {
     let (sender, mut bodies) = tokio::sync::mpsc::unbounded_channel();
     let port = secure("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".into(), sender).await;
-    let piece: Vec<u8> = (0..200_000u32).map(|number| (number * 7919 >> 5) as u8).collect();
+    let piece: Vec<u8> = (0..200_000u32).map(|number| ((number * 7919) >> 5) as u8).collect();
     let mut file = resource(&format!("https://localhost:{port}/f"));
     file.access.bearer = Some(Secret::new("x"));
     for size_bytes in [None, Some(3 * piece.len() as u64)] {

@@ -34,6 +34,15 @@ impl Peer {
         }
     }
 
+    /// Whether the last request had this method.
+    pub(crate) fn last_was(&self, method: &str) -> bool {
+        self.heard
+            .lock()
+            .unwrap()
+            .last()
+            .is_some_and(|head| head.starts_with(method))
+    }
+
     /// The next `count` bytes.
     pub(crate) async fn body(&mut self, count: usize) -> Vec<u8> {
         while self.buffer.len() < count {

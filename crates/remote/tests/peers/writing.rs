@@ -16,6 +16,8 @@ fn sized(size_bytes: u64) -> PutOptions {
 async fn an_invited_body_is_sent_and_the_answer_read() {
     let server = Server::start(|_, mut peer| async move {
         peer.head().await;
+        peer.answer("404 Not Found", "", "").await;
+        peer.head().await;
         peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
         assert_eq!(peer.body(10).await, b"helloworld");
         peer.answer("201 Created", "Digest: adler32=1736044f\r\n", "").await;
@@ -38,7 +40,7 @@ async fn an_invited_body_is_sent_and_the_answer_read() {
     assert!(stored.created);
     assert_eq!(stored.checksums, [Checksum::adler32(0x1736_044f)]);
     client.delete(&file).await.unwrap();
-    let head = &server.heard()[0];
+    let head = &server.heard()[1];
     for line in [
         "Expect: 100-continue",
         "Content-Length: 10",
@@ -90,9 +92,11 @@ async fn a_refusal_comes_before_a_byte_is_sent() {
         ("507 I", true, ErrorCode::PeerNoSpace),
     ] {
         let server = Server::start(move |_, mut peer| async move {
-            peer.head().await;
-            peer.answer(status, "", "no\n").await;
-            peer.wait_for_end().await;
+            while !peer.head().await.is_empty() {
+                // HEAD has no body; the test reads the PUT's answer.
+                let put = peer.last_was("PUT");
+                peer.answer(status, "", if put { "no\n" } else { "" }).await;
+            }
         })
         .await;
         let options = PutOptions { overwrite, ..sized(5) };
@@ -103,6 +107,18 @@ async fn a_refusal_comes_before_a_byte_is_sent() {
             "{status} {overwrite}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_peer_that_ignores_the_condition_is_asked_before() {
+    let server = Server::always("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let options = PutOptions {
+        overwrite: false,
+        ..sized(5)
+    };
+    let error = client().put(&server.file("/f"), &options).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerExists);
+    assert!(server.heard().iter().all(|head| head.starts_with("HEAD")));
 }
 
 #[tokio::test]
