@@ -1,3 +1,51 @@
-//! The crossload binary.
+//! The crossload binary: command line, configuration, and the wiring of all other rooms. Only here
+//! are arguments and the environment read.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod client;
+mod command_line;
+mod configuration;
+mod demo;
+mod failure;
+mod output;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use command_line::{Command, CommandLine, ConfigAction};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let parsed = CommandLine::parse();
+    let name = parsed.command.name();
+    match run(parsed.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            output::complain(&format!("crossload {name} error: {}", failure.words));
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Serve(options) => server::run(&options).map(|()| 0),
+        Command::Config(action) => configure(&action).map(|()| 0),
+        Command::Demo(options) => demo::run(options).map(|()| 0),
+        other => client::run(other),
+    }
+}
+
+fn configure(action: &ConfigAction) -> Result<(), Failure> {
+    match action {
+        ConfigAction::Docs => output::write_out(configuration::docs().as_bytes()),
+        ConfigAction::Example => output::write_out(configuration::example().as_bytes()),
+        ConfigAction::Check { file } => {
+            configuration::Configuration::load(file)?;
+            output::line(&format!("{}: nothing is wrong with it", file.display()));
+        }
+    }
+    Ok(())
+}

@@ -1,7 +1,6 @@
 //! The counters. Those of requests are made beforehand for every combination of labels, so that
 //! counting a request is a few additions to atomics and no look-up.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -11,13 +10,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use types::{ErrorCode, Side};
 
 /// The methods that are counted by name; all others are counted as `other`.
 const METHODS: [&str; 12] = [
     "GET", "HEAD", "PUT", "DELETE", "COPY", "PROPFIND", "MKCOL", "MOVE", "OPTIONS", "POST", "PROPPATCH", "other",
 ];
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Classes of status, after the first digit; the first is for requests that got no answer.
+const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Upper bounds of the request times, in seconds: a cached HEAD takes tens of microseconds, a large PUT minutes.
 const DURATION_BOUNDS_S: [f64; 14] = [
     0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
@@ -53,31 +52,16 @@ struct ExportLabels {
     export: String,
 }
 
-/// Which way a third-party copy goes, as seen from this server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyMode {
-    /// This server fetches.
-    Pull,
-    /// This server sends.
-    Push,
-}
-
-impl CopyMode {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Pull => "pull",
-            Self::Push => "push",
-        }
-    }
-}
+/// The stable names of an error's code and of the side at fault.
+pub type ErrorNames = (&'static str, &'static str);
 
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method as it was sent.
     pub method: &'a str,
-    /// The status that it was answered with.
-    pub status: u16,
+    /// The status that it was answered with; `None` when the client went away before.
+    pub status: Option<u16>,
     /// Payload that came in, in bytes.
     pub bytes_in: u64,
     /// Payload that went out, in bytes.
@@ -85,20 +69,22 @@ pub struct Request<'a> {
     /// From the head's arrival to the end of the answer.
     pub duration: Duration,
     /// What went wrong, if anything.
-    pub error: Option<(ErrorCode, Side)>,
+    pub error: Option<ErrorNames>,
 }
 
 /// A third-party copy that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// Which way it went.
-    pub mode: CopyMode,
+    /// Which way it went: `pull` or `push`.
+    pub mode: &'static str,
+    /// How it ended: `success`, `failure` and so on.
+    pub outcome: &'static str,
     /// Payload moved, in bytes.
     pub bytes: u64,
     /// From the request to the end.
     pub duration: Duration,
     /// Why it failed, if it did.
-    pub error: Option<(ErrorCode, Side)>,
+    pub error: Option<ErrorNames>,
 }
 
 /// Everything that is counted. Shared by all connections; every update is a few atomic additions.
@@ -110,6 +96,7 @@ pub struct Metrics {
     bytes_out: Counter,
     duration: Histogram,
     connections: Gauge,
+    refused: Counter,
     transfers_started: Family<ModeLabels, Counter>,
     transfers_finished: Family<OutcomeLabels, Counter>,
     transfer_bytes: Family<ModeLabels, Counter>,
@@ -147,6 +134,7 @@ impl Metrics {
             bytes_out: Counter::default(),
             duration: Histogram::new(DURATION_BOUNDS_S),
             connections: Gauge::default(),
+            refused: Counter::default(),
             transfers_started: Family::default(),
             transfers_finished: Family::default(),
             transfer_bytes: Family::default(),
@@ -174,6 +162,8 @@ impl Metrics {
         let help = "Time from a request's head to the end of its answer";
         registry.register_with_unit("request_duration", help, Unit::Seconds, self.duration.clone());
         registry.register("connections_open", "Open client connections", self.connections.clone());
+        let help = "Connections turned away because there were too many";
+        registry.register("connections_refused", help, self.refused.clone());
         let help = "Third-party copies begun as active party";
         registry.register("transfers_started", help, self.transfers_started.clone());
         let help = "Third-party copies ended, by outcome";
@@ -205,7 +195,7 @@ impl Metrics {
     /// Counts a request that was answered.
     pub fn request(&self, request: &Request<'_>) {
         let method = METHODS.iter().position(|name| *name == request.method);
-        let class = usize::from(request.status / 100).clamp(1, CLASSES.len()) - 1;
+        let class = usize::from(request.status.unwrap_or(0) / 100).min(CLASSES.len() - 1);
         self.requests[method.unwrap_or(METHODS.len() - 1)][class].inc();
         self.bytes_in.inc_by(request.bytes_in);
         self.bytes_out.inc_by(request.bytes_out);
@@ -213,34 +203,40 @@ impl Metrics {
         self.error(request.error);
     }
 
-    fn error(&self, error: Option<(ErrorCode, Side)>) {
+    fn error(&self, error: Option<ErrorNames>) {
         if let Some((code, side)) = error {
-            let labels = ErrorLabels { code: code.name(), side: side.name() };
-            self.errors.get_or_create(&labels).inc();
+            self.errors.get_or_create(&ErrorLabels { code, side }).inc();
         }
     }
 
-    /// Counts a connection as long as the returned guard lives.
-    #[must_use]
-    pub fn connection(self: &Arc<Self>) -> ConnectionGuard {
+    /// Counts a connection that came.
+    pub fn connection_opened(&self) {
         self.connections.inc();
-        ConnectionGuard(self.clone())
+    }
+
+    /// Counts a connection that went.
+    pub fn connection_closed(&self) {
+        self.connections.dec();
+    }
+
+    /// Counts a connection that was turned away because there were too many.
+    pub fn connection_refused(&self) {
+        self.refused.inc();
     }
 
     /// Counts a third-party copy that begins.
-    pub fn transfer_started(&self, mode: CopyMode) {
-        let labels = ModeLabels { mode: mode.name() };
+    pub fn transfer_started(&self, mode: &'static str) {
+        let labels = ModeLabels { mode };
         self.transfers_started.get_or_create(&labels).inc();
         self.transfers_active.get_or_create(&labels).inc();
     }
 
     /// Counts a third-party copy that ended.
     pub fn transfer_finished(&self, transfer: &Transfer) {
-        let labels = ModeLabels { mode: transfer.mode.name() };
+        let labels = ModeLabels { mode: transfer.mode };
         self.transfers_active.get_or_create(&labels).dec();
         self.transfer_bytes.get_or_create(&labels).inc_by(transfer.bytes);
-        let outcome = if transfer.error.is_some() { "failed" } else { "done" };
-        let labels = OutcomeLabels { mode: transfer.mode.name(), outcome };
+        let labels = OutcomeLabels { mode: transfer.mode, outcome: transfer.outcome };
         self.transfers_finished.get_or_create(&labels).inc();
         if transfer.error.is_none() && !transfer.duration.is_zero() {
             self.rate.observe(transfer.bytes as f64 / transfer.duration.as_secs_f64());
@@ -248,9 +244,9 @@ impl Metrics {
         self.error(transfer.error);
     }
 
-    /// Counts log lines that were dropped.
-    pub fn log_dropped(&self, lines: u64) {
-        self.log_dropped.inc_by(lines);
+    /// Says how many log lines have been dropped since the start.
+    pub fn set_log_dropped(&self, lines: u64) {
+        self.log_dropped.inc_by(lines.saturating_sub(self.log_dropped.get()));
     }
 
     pub(crate) fn set_space(&self, export: &str, space: Option<storage::Space>) {
@@ -293,16 +289,6 @@ fn clamp(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// A connection that is counted as open.
-#[derive(Debug)]
-pub struct ConnectionGuard(Arc<Metrics>);
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.connections.dec();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,18 +299,18 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_method_and_class() {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Metrics::new();
         let request = Request {
             method: "PUT",
-            status: 507,
+            status: Some(507),
             bytes_in: 10,
             bytes_out: 3,
             duration: Duration::from_millis(2),
-            error: Some((ErrorCode::NoSpace, Side::Destination)),
+            error: Some(("no_space", "destination")),
         };
         metrics.request(&request);
-        metrics.request(&Request { method: "BREW", status: 418, error: None, ..request });
-        let open = metrics.connection();
+        metrics.request(&Request { method: "BREW", status: Some(418), error: None, ..request });
+        metrics.connection_opened();
         let text = metrics.text();
         for line in [
             "crossload_requests_total{method=\"PUT\",class=\"5xx\"} 1",
@@ -337,17 +323,18 @@ mod tests {
         ] {
             assert!(has(&text, line), "{line}\n{text}");
         }
-        drop(open);
+        metrics.connection_closed();
         assert!(has(&metrics.text(), "crossload_connections_open 0"));
     }
 
     #[test]
     fn transfers_are_counted_by_mode_and_outcome() {
         let metrics = Metrics::new();
-        metrics.transfer_started(CopyMode::Pull);
-        metrics.transfer_started(CopyMode::Pull);
+        metrics.transfer_started("pull");
+        metrics.transfer_started("pull");
         let transfer = Transfer {
-            mode: CopyMode::Pull,
+            mode: "pull",
+            outcome: "success",
             bytes: 1_000_000,
             duration: Duration::from_secs(1),
             error: None,
@@ -356,7 +343,7 @@ mod tests {
         let text = metrics.text();
         for line in [
             "crossload_transfers_started_total{mode=\"pull\"} 2",
-            "crossload_transfers_finished_total{mode=\"pull\",outcome=\"done\"} 1",
+            "crossload_transfers_finished_total{mode=\"pull\",outcome=\"success\"} 1",
             "crossload_transfers_active{mode=\"pull\"} 1",
             "crossload_transfer_bytes_total{mode=\"pull\"} 1000000",
             "crossload_transfer_rate_bytes_per_second_count 1",

@@ -10,8 +10,8 @@ use remote::Client;
 use transfer::Verification;
 use types::ChecksumAlgorithm;
 use types::limits::{
-    CONNECTIONS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT, STREAMS_MAX,
-    TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
+    ATTEMPTS_MAX, CONNECTIONS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT,
+    STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
 };
 
 use crate::events::Events;
@@ -73,6 +73,8 @@ pub struct Limits {
     pub transfers: usize,
     /// Connections of one pull; more asked for is cut to this.
     pub streams: u32,
+    /// Attempts of a third-party copy that breaks without moving a byte, the first one included.
+    pub attempts: u32,
     /// Time between two performance markers.
     pub marker_period: Duration,
     /// How long a third-party copy may fail with a status of its own before it is accepted.
@@ -90,6 +92,7 @@ impl Default for Limits {
             connections: CONNECTIONS_MAX,
             transfers: TRANSFERS_MAX,
             streams: STREAMS_MAX as u32,
+            attempts: ATTEMPTS_MAX,
             marker_period: MARKER_PERIOD,
             early_outcome: EARLY_OUTCOME_WAIT,
         }

@@ -155,6 +155,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest) -> Order {
         verification,
         expected: copy.expected_digests.first().cloned(),
         keep: settings.keep.clone(),
+        attempts: settings.limits.attempts,
         ask_first: !copy.skip_head,
         create_parents: true,
         ..Order::default()

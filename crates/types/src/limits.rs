@@ -130,3 +130,7 @@ pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
 /// Log lines that wait to be written; more are dropped and counted.
 pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
+/// How often a server looks whether its configuration, certificates and authorities have changed.
+pub const FILE_WATCH_PERIOD: Duration = Duration::from_secs(2);
+/// How long connections of before a change of the configuration may go on under the old one.
+pub const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);

@@ -1,0 +1,72 @@
+//! What can be written on the command line. Option letters are those of gfal's tools where both
+//! have the same option.
+
+mod client;
+mod server;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use client::{
+    Access, CatOptions, ChecksumMode, ChecksumWish, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode,
+    RemoveOptions, RenameOptions, StatOptions, SumOptions,
+};
+pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
+
+/// Moves files straight from one storage site to another.
+#[derive(Debug, Parser)]
+#[command(name = "crossload", version, max_term_width = 100, propagate_version = true)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a directory, or what a configuration file says, over HTTP and WebDAV
+    Serve(ServeOptions),
+    /// Copy files and directories between servers and this machine
+    #[command(visible_alias = "cp")]
+    Copy(CopyOptions),
+    /// List a directory
+    Ls(ListOptions),
+    /// Show what is known of a file or directory
+    Stat(StatOptions),
+    /// Print the checksum of a file
+    Sum(SumOptions),
+    /// Make directories
+    Mkdir(MakeDirectoryOptions),
+    /// Remove files and directories
+    Rm(RemoveOptions),
+    /// Give a file or directory another name on the same server
+    Mv(RenameOptions),
+    /// Print files
+    Cat(CatOptions),
+    /// Describe or check the configuration file
+    #[command(subcommand)]
+    Config(ConfigAction),
+    /// Show third-party copies between two endpoints on this machine
+    Demo(DemoOptions),
+}
+
+impl Command {
+    /// The name that error messages begin with.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Serve(_) => "serve",
+            Self::Copy(_) => "copy",
+            Self::Ls(_) => "ls",
+            Self::Stat(_) => "stat",
+            Self::Sum(_) => "sum",
+            Self::Mkdir(_) => "mkdir",
+            Self::Rm(_) => "rm",
+            Self::Mv(_) => "mv",
+            Self::Cat(_) => "cat",
+            Self::Config(_) => "config",
+            Self::Demo(_) => "demo",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

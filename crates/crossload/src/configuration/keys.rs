@@ -1,0 +1,157 @@
+//! Every key of the configuration file: its type, its default and its words in the manual.
+//!
+//! This is the only place where a key is described. `crossload config docs` prints it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use credentials::Lifetimes;
+use policy::AnonymousAccess;
+use transfer::Verification;
+use types::{ChecksumAlgorithm, LogicalPath, limits};
+
+use super::section::{Section, section};
+use super::values::Bytes;
+
+section! {
+    /// The server as a whole.
+    "server" false Server {
+        /// Addresses to listen on. TLS and clear text are answered on the same port; port 0 takes any free one.
+        /// `[::]` serves IPv4 too. Cannot be changed without a restart.
+        listen: Vec<SocketAddr> = Some(vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        /// The server's certificate chain in PEM, its own certificate first. Read again when the file changes.
+        /// Without it only clear text is spoken.
+        certificate: Option<PathBuf> = Some(None);
+        /// The private key that belongs to the certificate, in PEM. Read again when the file changes.
+        key: Option<PathBuf> = Some(None);
+        /// Where metrics and health are shown, in clear text: keep it to yourself. Not shown when not set.
+        /// Cannot be changed without a restart.
+        admin_listen: Option<SocketAddr> = Some(None);
+        /// The URL under which clients know this server, such as `https://se.example.org`. Macaroons name it.
+        name: Option<String> = Some(None);
+        /// Checksums that are computed and kept for every stored file; the first is told to clients that do not ask
+        /// for a certain one.
+        checksums: Vec<ChecksumAlgorithm> = Some(vec![ChecksumAlgorithm::Adler32]);
+        /// Threads that serve connections; 0 takes one for each core, but two at least. Cannot be changed without
+        /// a restart.
+        worker_threads: u32 = Some(0);
+        /// Threads at the most that wait for disks. Cannot be changed without a restart.
+        blocking_threads: u32 = Some(128);
+        /// How long requests and transfers in progress may go on when the server is told to stop.
+        grace_time: Duration = Some(Duration::from_secs(20));
+    }
+}
+
+section! {
+    /// A directory shown under a URL path. There may be several; the deepest one that holds a path is used.
+    "export" true Export {
+        /// The URL path.
+        path: LogicalPath = Some(LogicalPath::root());
+        /// The directory. It is made by you; the server keeps unfinished uploads in a hidden directory in it.
+        directory: PathBuf = None;
+        /// What everybody may do without a credential: nothing, read, or also write and delete.
+        anonymous: AnonymousAccess = Some(AnonymousAccess::None);
+        /// Refuse every change, whatever a credential allows.
+        read_only: bool = Some(false);
+        /// How much all files of the export together may take; 0 is no limit of our own.
+        quota_bytes: Bytes = Some(Bytes(0));
+        /// Free space in the file system that uploads must leave.
+        reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES));
+    }
+}
+
+section! {
+    /// Macaroons: tokens that this server gives out, which a client can hand on to others.
+    "macaroons" false Macaroons {
+        /// The file with the secret: base64 of 32 random bytes or more, as XRootD has it (servers that share it
+        /// accept each other's macaroons). Made when it is missing; only its owner may read it. Without this
+        /// key there are no macaroons.
+        secret_file: Option<PathBuf> = Some(None);
+        /// Earlier secrets, whose macaroons are still accepted.
+        old_secret_files: Vec<PathBuf> = Some(Vec::new());
+        /// Lifetime of a macaroon when none is asked for.
+        default_lifetime: Duration = Some(Duration::from_secs(Lifetimes::default().default_s));
+        /// Longest lifetime that can be had.
+        maximum_lifetime: Duration = Some(Duration::from_secs(Lifetimes::default().max_s));
+    }
+}
+
+section! {
+    /// Third-party copies (HTTP-TPC) in which this server is the active party.
+    "tpc" false ThirdPartyCopy {
+        /// Whether this server may be sent to loopback and link-local addresses. Leave it off on a server that
+        /// others reach: they could use it to talk to its local services.
+        allow_local_peers: bool = Some(false);
+        /// Whether this server may be sent to private networks (RFC 1918, RFC 4193, RFC 6598).
+        allow_private_peers: bool = Some(true);
+        /// Whether the checksums of the two sides are compared when the request does not say.
+        verify: Verification = Some(Verification::WhenAvailable);
+    }
+}
+
+section! {
+    /// Whose certificates are believed when this server connects to others. Files are read again when they change.
+    "trust" false Trust {
+        /// PEM files of authorities.
+        ca_files: Vec<PathBuf> = Some(Vec::new());
+        /// Directories of authorities as grid sites keep them; missing ones are passed over.
+        ca_directories: Vec<PathBuf> = Some(vec![PathBuf::from("/etc/grid-security/certificates")]);
+        /// The operating system's authorities too.
+        system: bool = Some(true);
+    }
+}
+
+section! {
+    /// Limits that keep a server alive when somebody asks too much of it.
+    "limits" false Limits {
+        /// Connections at the same time; more are turned away.
+        connections: u32 = Some(limits::CONNECTIONS_MAX as u32);
+        /// Transfers as active party at the same time; more are refused as overloaded.
+        transfers: u32 = Some(limits::TRANSFERS_MAX as u32);
+        /// Streams of one transfer; more asked for is cut to this.
+        streams: u32 = Some(limits::STREAMS_MAX as u32);
+        /// Longest head of a request.
+        head_bytes: Bytes = Some(Bytes(limits::HEAD_BYTES_MAX as u64));
+        /// Most header lines of a request.
+        header_count: u32 = Some(limits::HEADER_COUNT_MAX as u32);
+        /// Time in which the head of a request must arrive, from its first byte.
+        head_timeout: Duration = Some(limits::HEAD_TIMEOUT);
+        /// Time in which a TLS handshake must be done.
+        tls_handshake_timeout: Duration = Some(limits::TLS_HANDSHAKE_TIMEOUT);
+        /// How long a connection without a request is kept.
+        idle_timeout: Duration = Some(limits::IDLE_TIMEOUT);
+        /// A body, ours or a peer's, that moves no byte for this long is given up.
+        stall_timeout: Duration = Some(limits::STALL_TIMEOUT);
+        /// Time to connect to a peer, all its addresses together.
+        connect_timeout: Duration = Some(limits::CONNECT_TIMEOUT);
+        /// Time to the first byte of a peer's answer.
+        first_byte_timeout: Duration = Some(limits::FIRST_BYTE_TIMEOUT);
+        /// Time between two progress markers of a third-party copy.
+        marker_period: Duration = Some(limits::MARKER_PERIOD);
+        /// Attempts of a transfer that breaks without moving a byte, the first one included.
+        attempts: u32 = Some(limits::ATTEMPTS_MAX);
+    }
+}
+
+section! {
+    /// The log: one JSON object in each line, described in logging.md.
+    "log" false Log {
+        /// The file to append to; it is opened again on SIGHUP. Standard error when not set. Cannot be changed
+        /// without a restart.
+        file: Option<PathBuf> = Some(None);
+        /// Whether each request has its line. Transfers and events of the server always have.
+        requests: bool = Some(true);
+    }
+}
+
+/// All sections in the manual's order.
+pub(crate) const SECTIONS: [Section; 7] = [
+    Server::SECTION,
+    Export::SECTION,
+    Macaroons::SECTION,
+    ThirdPartyCopy::SECTION,
+    Trust::SECTION,
+    Limits::SECTION,
+    Log::SECTION,
+];

@@ -1,0 +1,84 @@
+//! The manual of the configuration file and an example, both made from the keys' own description.
+
+use super::keys::SECTIONS;
+use super::section::{Key, Section};
+
+const PREAMBLE: &str = "\
+<!-- Made by `cargo xtask docs` from the keys in crates/crossload; change them there. -->
+
+# Configuration
+
+`crossload serve --config FILE` reads one TOML file. `crossload serve DIRECTORY` needs none: it takes the defaults below,
+with one export at `/` that everybody may read (or write, with `--write`). `crossload config check FILE` tells what is
+wrong with a file, and `crossload config example` prints one with every key.
+
+- Unknown keys are refused.
+- Durations are written `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"2h\"`, `\"1d\"`; sizes as a number of bytes or `\"64MiB\"`, `\"10GB\"`.
+- File names are relative to the directory of the configuration file.
+- Changes of the file, of certificates and of authorities are picked up within seconds, or at once on SIGHUP. When the new
+  state is broken the old one stays in use, and the log says why.
+";
+
+/// The manual in Markdown.
+pub(crate) fn docs() -> String {
+    let mut text = PREAMBLE.to_owned();
+    for section in &SECTIONS {
+        text.push_str(&format!("\n## {}\n\n{}\n\n", heading(section), flow(section.about)));
+        text.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
+        for key in section.keys {
+            let line = [key.name, key.kind, &default_of(key), &flow(key.about)].map(cell);
+            text.push_str(&format!("| `{}` | {} | {} | {} |\n", line[0], line[1], line[2], line[3]));
+        }
+    }
+    text
+}
+
+/// A file with every key at its default; keys without a default are commented out.
+pub(crate) fn example() -> String {
+    let mut text = "# Every key with its default. `crossload config docs` says more.\n".to_owned();
+    for section in &SECTIONS {
+        text.push_str(&format!("\n{}{}\n", comment(section.about), heading(section)));
+        for key in section.keys {
+            text.push_str(&format!("\n{}", comment(key.about)));
+            text.push_str(&match ((key.default)(), key.required) {
+                (Some(default), _) => format!("{} = {default}\n", key.name),
+                (None, true) => format!("{} = \"/srv/data\"\n", key.name),
+                (None, false) => format!("# {} = \u{2026}\n", key.name),
+            });
+        }
+    }
+    text
+}
+
+fn heading(section: &Section) -> String {
+    if section.repeated {
+        format!("[[{}]]", section.name)
+    } else {
+        format!("[{}]", section.name)
+    }
+}
+
+fn default_of(key: &Key) -> String {
+    match ((key.default)(), key.required) {
+        (Some(default), _) => format!("`{default}`"),
+        (None, true) => "must be given".to_owned(),
+        (None, false) => "not set".to_owned(),
+    }
+}
+
+/// Lines of a comment as running text.
+fn flow(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn comment(text: &str) -> String {
+    text.trim()
+        .lines()
+        .map(|line| format!("# {}\n", line.trim()))
+        .collect()
+}
+
+/// Text that cannot end a table's cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -1,0 +1,254 @@
+//! The configuration file: read, checked, and turned into typed values with defaults.
+//!
+//! All that is wrong with a file is told at once, each fault with its line.
+
+mod keys;
+mod manual;
+mod section;
+mod suggest;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust};
+pub(crate) use manual::{docs, example};
+use section::{Fault, Reader, Section};
+pub(crate) use values::{Bytes, parse_duration, parse_size};
+
+/// Everything that the file can say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Configuration {
+    pub(crate) server: Server,
+    pub(crate) exports: Vec<Export>,
+    pub(crate) macaroons: Macaroons,
+    pub(crate) tpc: ThirdPartyCopy,
+    pub(crate) trust: Trust,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+}
+
+/// Why a configuration cannot be used: one line for each fault, beginning with `file:line:`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Faults(pub(crate) Vec<String>);
+
+impl std::fmt::Display for Faults {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0.join("\n"))
+    }
+}
+
+impl Configuration {
+    /// Reads a file. File names in it are relative to its directory.
+    ///
+    /// # Errors
+    /// Every fault with its line; or why the file cannot be read.
+    pub(crate) fn load(file: &Path) -> Result<Self, Faults> {
+        let text =
+            std::fs::read_to_string(file).map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let base = absolute.parent().map(PathBuf::from).unwrap_or_default();
+        Self::parse(&text, &base, &file.display().to_string())
+    }
+
+    /// Reads a text; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// As [`Configuration::load`].
+    pub(crate) fn parse(text: &str, base: &Path, name: &str) -> Result<Self, Faults> {
+        let mut faults = Vec::new();
+        let configuration = match DeTable::parse(text) {
+            Ok(table) => Self::from_table(table.get_ref(), base, &mut faults),
+            Err(error) => {
+                let offset = error.span().map_or(0, |span| span.start);
+                let words = error.message().to_owned();
+                faults.push(Fault { offset, words });
+                None
+            }
+        };
+        match configuration {
+            Some(configuration) if faults.is_empty() => Ok(configuration),
+            _ => {
+                faults.sort_by_key(|fault| fault.offset);
+                let line = |fault: &Fault| text[..fault.offset.min(text.len())].matches('\n').count() + 1;
+                let lines = faults
+                    .iter()
+                    .map(|fault| format!("{name}:{}: {}", line(fault), fault.words));
+                Err(Faults(lines.collect()))
+            }
+        }
+    }
+
+    /// What holds without any file.
+    pub(crate) fn defaults() -> Self {
+        Self::parse("", Path::new(""), "defaults").expect("the defaults are valid: a test says so")
+    }
+
+    fn from_table(root: &DeTable<'_>, base: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
+        check_names(root, faults);
+        let empty = DeTable::new();
+        let mut exports = Vec::new();
+        let mut whole = true;
+        for (table, offset) in repeated(root, Export::SECTION.name) {
+            match Export::read(&mut Reader {
+                table,
+                offset,
+                base,
+                faults,
+            }) {
+                Some(export) => exports.push(export),
+                None => whole = false,
+            }
+        }
+        let reader = |section: Section| {
+            let value = root.get(section.name);
+            let table = value.and_then(|value| value.get_ref().as_table()).unwrap_or(&empty);
+            (table, value.map_or(0, |value| value.span().start))
+        };
+        macro_rules! read {
+            ($section:ident) => {{
+                let (table, offset) = reader($section::SECTION);
+                $section::read(&mut Reader {
+                    table,
+                    offset,
+                    base,
+                    faults,
+                })
+            }};
+        }
+        let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
+        let (trust, limits, log) = (read!(Trust), read!(Limits), read!(Log));
+        let configuration = Self {
+            server: server?,
+            exports,
+            macaroons: macaroons?,
+            tpc: tpc?,
+            trust: trust?,
+            limits: limits?,
+            log: log?,
+        };
+        configuration.check(root, faults);
+        whole.then_some(configuration)
+    }
+
+    /// What no key can be wrong about alone.
+    fn check(&self, root: &DeTable<'_>, faults: &mut Vec<Fault>) {
+        let at = |section: &str| root.get(section).map_or(0, |value| value.span().start);
+        let mut fault = |section: &str, words: String| {
+            let offset = at(section);
+            faults.push(Fault { offset, words });
+        };
+        if self.server.certificate.is_some() != self.server.key.is_some() {
+            fault("server", "\"certificate\" and \"key\" belong together".to_owned());
+        }
+        if self.server.listen.is_empty() {
+            fault("server", "listen: no address is given".to_owned());
+        }
+        if self.macaroons.default_lifetime > self.macaroons.maximum_lifetime {
+            let words = "default_lifetime is longer than maximum_lifetime".to_owned();
+            fault("macaroons", words);
+        }
+        for (index, export) in self.exports.iter().enumerate() {
+            if self.exports[..index].iter().any(|other| other.path == export.path) {
+                fault("export", format!("the path {} is exported twice", export.path));
+            }
+        }
+        let counts = [
+            ("connections", self.limits.connections),
+            ("transfers", self.limits.transfers),
+            ("streams", self.limits.streams),
+            ("header_count", self.limits.header_count),
+            ("attempts", self.limits.attempts),
+        ];
+        if self.limits.header_count as usize > types::limits::HEADER_COUNT_MAX {
+            let words = format!("header_count: at most {}", types::limits::HEADER_COUNT_MAX);
+            fault("limits", words);
+        }
+        for (name, _) in counts.iter().filter(|(_, count)| *count == 0) {
+            fault("limits", format!("{name}: must be at least 1"));
+        }
+    }
+}
+
+/// The tables of a section that may be repeated, each with its place; one table counts as a list of one.
+fn repeated<'a>(root: &'a DeTable<'a>, name: &str) -> Vec<(&'a DeTable<'a>, usize)> {
+    let Some(value) = root.get(name) else {
+        return Vec::new();
+    };
+    match value.get_ref() {
+        DeValue::Array(list) => list
+            .iter()
+            .filter_map(|item| Some((item.get_ref().as_table()?, item.span().start)))
+            .collect(),
+        DeValue::Table(table) => vec![(table, value.span().start)],
+        _ => Vec::new(),
+    }
+}
+
+/// Finds sections and keys that do not exist.
+fn check_names(root: &DeTable<'_>, faults: &mut Vec<Fault>) {
+    for (name, value) in root {
+        let (word, offset) = (name.get_ref().as_ref(), name.span().start);
+        let Some(section) = keys::SECTIONS.iter().find(|section| section.name == word) else {
+            faults.push(Fault {
+                offset,
+                words: unknown_section(word),
+            });
+            continue;
+        };
+        let is_section = match value.get_ref() {
+            DeValue::Table(_) => true,
+            DeValue::Array(list) => section.repeated && list.iter().all(|item| item.get_ref().is_table()),
+            _ => false,
+        };
+        if !is_section {
+            let words = format!("\"{word}\" is a section: write [{word}]");
+            faults.push(Fault { offset, words });
+        }
+        for (table, _) in repeated(root, word) {
+            let unknown = table
+                .keys()
+                .filter(|key| section.keys.iter().all(|known| known.name != key.get_ref().as_ref()));
+            for key in unknown {
+                let words = unknown_key(key.get_ref(), section);
+                let offset = key.span().start;
+                faults.push(Fault { offset, words });
+            }
+        }
+    }
+}
+
+fn unknown_section(word: &str) -> String {
+    if let Some(section) = holder_of(word) {
+        return format!("the key \"{word}\" belongs into the section [{section}]");
+    }
+    let names = keys::SECTIONS.iter().map(|section| section.name);
+    match suggest::nearest(word, names.clone()) {
+        Some(known) => format!("unknown section \"{word}\"; did you mean \"{known}\"?"),
+        None => {
+            let names: Vec<&str> = names.collect();
+            format!("unknown section \"{word}\"; there are {}", names.join(", "))
+        }
+    }
+}
+
+fn unknown_key(word: &str, section: &Section) -> String {
+    let here = section.name;
+    if let Some(known) = suggest::nearest(word, section.keys.iter().map(|key| key.name)) {
+        return format!("unknown key \"{word}\" in [{here}]; did you mean \"{known}\"?");
+    }
+    match holder_of(word) {
+        Some(other) => format!("unknown key \"{word}\" in [{here}]; it belongs into [{other}]"),
+        None => format!("unknown key \"{word}\" in [{here}]; `crossload config docs` lists all keys"),
+    }
+}
+
+/// The section that has a key of this name.
+fn holder_of(key: &str) -> Option<&'static str> {
+    let holds = |section: &&Section| section.keys.iter().any(|known| known.name == key);
+    keys::SECTIONS.iter().find(holds).map(|section| section.name)
+}
+
+#[cfg(test)]
+mod tests;

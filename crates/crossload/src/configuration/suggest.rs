@@ -1,0 +1,47 @@
+//! "Did you mean": the known word nearest to an unknown one.
+
+/// Edits (insertion, deletion, replacement) up to which a word counts as a misspelling.
+const EDITS_MAX: usize = 3;
+
+/// The word of `known` that `word` is most likely a misspelling of.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = word.to_ascii_lowercase().replace('-', "_");
+    known
+        .into_iter()
+        .map(|candidate| (distance(&plain, candidate), candidate))
+        // A short word is a misspelling of anything within three edits.
+        .filter(|(edits, candidate)| *edits <= EDITS_MAX.min(candidate.len().div_ceil(2)))
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The Levenshtein distance of two words, in bytes.
+fn distance(first: &str, second: &str) -> usize {
+    let mut row: Vec<usize> = (0..=second.len()).collect();
+    for (line, left) in first.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, right) in second.bytes().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[second.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspellings_are_recognised_and_strangers_are_not() {
+        let known = ["listen", "certificate", "key", "admin_listen"];
+        assert_eq!(nearest("listne", known), Some("listen"));
+        assert_eq!(nearest("certificates", known), Some("certificate"));
+        assert_eq!(nearest("admin-listen", known), Some("admin_listen"));
+        assert_eq!(nearest("Listen", known), Some("listen"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("xyz", known), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! The configuration as its users meet it: what is accepted, what is refused, and in which words.
+
+use super::*;
+use std::time::Duration;
+
+fn parse(text: &str) -> Result<Configuration, Vec<String>> {
+    Configuration::parse(text, Path::new("/etc/crossload"), "c.toml").map_err(|faults| faults.0)
+}
+
+#[test]
+fn the_example_is_accepted_and_equals_the_defaults() {
+    let example = parse(&example()).expect("the example is valid");
+    let defaults = Configuration::defaults();
+    assert_eq!(example.limits, defaults.limits);
+    assert_eq!(example.server, defaults.server);
+    assert_eq!(example.tpc, defaults.tpc);
+    assert_eq!(example.exports.len(), 1);
+}
+
+#[test]
+fn every_key_is_in_the_manual_with_words_of_its_own() {
+    let docs = docs();
+    for section in keys::SECTIONS {
+        assert!(docs.contains(&format!("[{}]", section.name)), "{}", section.name);
+        for key in section.keys {
+            assert!(docs.contains(&format!("| `{}` |", key.name)), "{}", key.name);
+            assert!(key.about.trim().ends_with('.'), "{} is described in sentences", key.name);
+        }
+    }
+}
+
+#[test]
+fn values_are_read_and_file_names_are_relative_to_the_file() {
+    let text = r#"
+        [server]
+        listen = ["[::]:443", "127.0.0.1:0"]
+        certificate = "host.pem"
+        key = "/keys/host.key"
+        [[export]]
+        path = "/data"
+        directory = "data"
+        anonymous = "write"
+        quota_bytes = "10GiB"
+        [[export]]
+        path = "/pub/"
+        directory = "/srv/pub"
+        [limits]
+        head_timeout = "5s"
+        connections = 10
+    "#;
+    let configuration = parse(text).unwrap();
+    assert_eq!(configuration.server.listen.len(), 2);
+    assert_eq!(
+        configuration.server.certificate.as_deref(),
+        Some(Path::new("/etc/crossload/host.pem"))
+    );
+    assert_eq!(configuration.server.key.as_deref(), Some(Path::new("/keys/host.key")));
+    assert_eq!(configuration.exports[0].quota_bytes, Bytes(10 << 30));
+    assert_eq!(configuration.exports[0].directory, Path::new("/etc/crossload/data"));
+    assert_eq!(configuration.exports[1].path.as_str(), "/pub");
+    assert_eq!(configuration.limits.head_timeout, Duration::from_secs(5));
+    assert_eq!(configuration.limits.connections, 10);
+    assert_eq!(configuration.limits.idle_timeout, types::limits::IDLE_TIMEOUT);
+}
+
+#[test]
+fn unknown_names_are_refused_with_line_and_suggestion() {
+    let faults = parse("[server]\nlistne = []\n[tcp]\n[[export]]\ndirectory = \"/d\"\nanonymus = \"read\"\n").unwrap_err();
+    assert_eq!(
+        faults,
+        [
+            "c.toml:2: unknown key \"listne\" in [server]; did you mean \"listen\"?",
+            "c.toml:3: unknown section \"tcp\"; did you mean \"tpc\"?",
+            "c.toml:6: unknown key \"anonymus\" in [export]; did you mean \"anonymous\"?",
+        ]
+    );
+    let faults = parse("head_timeout = \"1s\"\n[server]\nverify = \"never\"\n").unwrap_err();
+    assert!(faults[0].contains("belongs into the section [limits]"), "{faults:?}");
+    assert!(faults[1].contains("it belongs into [tpc]"), "{faults:?}");
+}
+
+#[test]
+fn bad_values_are_refused_with_line_and_reason() {
+    let cases = [
+        ("[limits]\n\nhead_timeout = 30\n", "c.toml:3: head_timeout: expected a duration"),
+        ("[limits]\nhead_bytes = \"much\"\n", "c.toml:2: head_bytes: \"much\" is not a size"),
+        ("[limits]\nconnections = -1\n", "c.toml:2: connections: -1 is not a number"),
+        ("[limits]\nconnections = 0\n", "c.toml:1: connections: must be at least 1"),
+        ("[server]\nlisten = [\"here\"]\n", "c.toml:2: listen: \"here\" is not an address"),
+        ("[server]\ncertificate = \"x\"\n", "c.toml:1: \"certificate\" and \"key\" belong together"),
+        ("[[export]]\npath = \"/a\"\n", "c.toml:1: the key \"directory\" is missing"),
+        ("[[export]]\ndirectory = \"d\"\nanonymous = \"all\"\n", "c.toml:3: anonymous: \"all\" is not one of"),
+        ("[[export]]\ndirectory = \"d\"\npath = \"/a/../b\"\n", "c.toml:3: path: \"/a/../b\" cannot be used"),
+        ("[tpc]\nverify = \"maybe\"\n", "c.toml:2: verify: \"maybe\" is not one of"),
+        ("[tpc]\nverify = \n", "c.toml:2: "),
+        ("tpc = 3\n", "c.toml:1: \"tpc\" is a section"),
+        ("[[export]]\ndirectory = \"d\"\n[[export]]\ndirectory = \"e\"\n", "the path / is exported twice"),
+    ];
+    for (text, expected) in cases {
+        let faults = parse(text).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.contains(expected)), "{text}\n{faults:?}");
+    }
+}
+
+#[test]
+fn several_faults_are_told_at_once() {
+    let faults = parse("[limits]\nattempts = 0\nstreams = 0\nhead_timeout = \"x\"\n").unwrap_err();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+}

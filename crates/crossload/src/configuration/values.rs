@@ -1,0 +1,314 @@
+//! The kinds of values in the configuration file: how each is read, checked, and written.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use policy::AnonymousAccess;
+use toml::de::DeValue;
+use transfer::Verification;
+use types::{ChecksumAlgorithm, LogicalPath};
+
+/// A kind of value that a key may have.
+pub(crate) trait Setting: Sized {
+    /// What it is, for the manual.
+    const KIND: &'static str;
+
+    /// Reads it; relative file names are taken from `base`, the directory of the configuration file.
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String>;
+
+    /// Writes it as TOML. `None` for a value that is not set.
+    fn write(&self) -> Option<String>;
+}
+
+/// A number of bytes, written as a number or with a unit (`"64MiB"`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) u64);
+
+const SIZE_UNITS: [(&str, u64); 9] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// Reads `64MiB`, `10 GB`, `4096`. Units are those of IEC 80000-13 and SI; the case does not matter.
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let factor = match unit {
+        "" => 1,
+        _ => SIZE_UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1,
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(factor)
+}
+
+const TIME_UNITS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
+
+/// Reads `30s`, `5m`, `500ms`, `2h`, `1d`.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let factor_ms = TIME_UNITS.iter().find(|(name, _)| *name == unit)?.1;
+    Some(Duration::from_millis(
+        digits.trim().parse::<u64>().ok()?.checked_mul(factor_ms)?,
+    ))
+}
+
+fn expected<T>(what: &str, value: &DeValue<'_>) -> Result<T, String> {
+    Err(format!("expected {what}, found {}", value.type_str()))
+}
+
+fn read_integer(value: &DeValue<'_>) -> Option<Result<u64, String>> {
+    let integer = value.as_integer()?;
+    let parsed = u64::from_str_radix(integer.as_str(), integer.radix());
+    Some(parsed.map_err(|_| format!("{integer} is not a number that can be used here")))
+}
+
+fn read_text<'a>(what: &str, value: &'a DeValue<'_>) -> Result<&'a str, String> {
+    value.as_str().map_or_else(|| expected(what, value), Ok)
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+impl Setting for bool {
+    const KIND: &'static str = "true or false";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        value.as_bool().map_or_else(|| expected(Self::KIND, value), Ok)
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Setting for u32 {
+    const KIND: &'static str = "number";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        let number = read_integer(value).unwrap_or_else(|| expected("a number", value))?;
+        Self::try_from(number).map_err(|_| format!("{number} is too large"))
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Setting for Bytes {
+    const KIND: &'static str = "size";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        if let Some(number) = read_integer(value) {
+            return number.map(Self);
+        }
+        let text = read_text("a size such as \"64MiB\"", value)?;
+        let size = parse_size(text).ok_or_else(|| format!("\"{text}\" is not a size such as \"64MiB\""))?;
+        Ok(Self(size))
+    }
+
+    fn write(&self) -> Option<String> {
+        let unit = SIZE_UNITS[..4]
+            .iter()
+            .find(|(_, factor)| self.0 > 0 && self.0.is_multiple_of(*factor));
+        Some(match unit {
+            Some((name, factor)) => format!("\"{}{name}\"", self.0 / factor),
+            None => self.0.to_string(),
+        })
+    }
+}
+
+impl Setting for Duration {
+    const KIND: &'static str = "duration";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        let text = read_text("a duration such as \"30s\" or \"5m\"", value)?;
+        parse_duration(text).ok_or_else(|| format!("\"{text}\" is not a duration such as \"30s\" or \"5m\""))
+    }
+
+    fn write(&self) -> Option<String> {
+        let ms = self.as_millis() as u64;
+        let (name, factor) = match ms {
+            _ if !ms.is_multiple_of(1_000) => TIME_UNITS[0],
+            _ if ms > 0 && ms.is_multiple_of(86_400_000) => TIME_UNITS[4],
+            _ if ms > 0 && ms.is_multiple_of(3_600_000) => TIME_UNITS[3],
+            _ if ms > 0 && ms.is_multiple_of(60_000) => TIME_UNITS[2],
+            _ => TIME_UNITS[1],
+        };
+        Some(format!("\"{}{name}\"", ms / factor))
+    }
+}
+
+impl Setting for String {
+    const KIND: &'static str = "text";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        read_text("a text", value).map(str::to_owned)
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(quoted(self))
+    }
+}
+
+impl Setting for PathBuf {
+    const KIND: &'static str = "file name";
+
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
+        match read_text("a file name", value)? {
+            "" => Err("the file name is empty".to_owned()),
+            name => Ok(base.join(name)),
+        }
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(quoted(&self.to_string_lossy()))
+    }
+}
+
+impl Setting for SocketAddr {
+    const KIND: &'static str = "address:port";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        let text = read_text("an address with a port", value)?;
+        let why = || format!("\"{text}\" is not an address with a port, such as \"127.0.0.1:8080\" or \"[::]:443\"");
+        text.parse().map_err(|_| why())
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}
+
+impl Setting for LogicalPath {
+    const KIND: &'static str = "URL path";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        let text = read_text("a path such as \"/data\"", value)?;
+        Self::parse(text).map_err(|error| format!("\"{text}\" cannot be used as a path: {}", error.public()))
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(quoted(self.as_str()))
+    }
+}
+
+impl Setting for ChecksumAlgorithm {
+    const KIND: &'static str = "checksum algorithm";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        let text = read_text("the name of a checksum algorithm", value)?;
+        let why = || format!("\"{text}\" is not one of adler32, crc32c, md5, sha-256");
+        Self::from_name(text).ok_or_else(why)
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(quoted(self.name()))
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
+        T::read(value, base).map(Some)
+    }
+
+    fn write(&self) -> Option<String> {
+        self.as_ref().and_then(Setting::write)
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    const KIND: &'static str = "list";
+
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
+        let Some(list) = value.as_array() else {
+            return expected(&format!("a list, each a {}", T::KIND), value);
+        };
+        list.iter().map(|item| T::read(item.get_ref(), base)).collect()
+    }
+
+    fn write(&self) -> Option<String> {
+        let items: Vec<String> = self.iter().filter_map(Setting::write).collect();
+        Some(format!("[{}]", items.join(", ")))
+    }
+}
+
+/// Words that stand for the values of an enumeration.
+macro_rules! words {
+    ($type:ty, $kind:literal, $($word:literal => $value:expr),+) => {
+        impl Setting for $type {
+            const KIND: &'static str = $kind;
+
+            fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+                match read_text($kind, value)? {
+                    $($word => Ok($value),)+
+                    other => Err(format!("\"{other}\" is not one of {}", $kind)),
+                }
+            }
+
+            fn write(&self) -> Option<String> {
+                [$(($word, $value)),+].iter().find(|(_, value)| value == self).map(|(word, _)| format!("\"{word}\""))
+            }
+        }
+    };
+}
+
+words!(AnonymousAccess, "\"none\", \"read\", \"write\"",
+    "none" => AnonymousAccess::None, "read" => AnonymousAccess::Read, "write" => AnonymousAccess::Write);
+words!(Verification, "\"required\", \"when-available\", \"never\"",
+    "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_durations_with_their_units() {
+        for (text, bytes) in [("4096", 4096), ("64MiB", 64 << 20), ("1 gb", 1_000_000_000), ("0", 0)] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for bad in ["", "MiB", "-1", "1.5GiB", "1XB", "99999999999TiB"] {
+            assert_eq!(parse_size(bad), None, "{bad}");
+        }
+        for (text, ms) in [("30s", 30_000), ("5m", 300_000), ("500ms", 500), ("2h", 7_200_000)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "30", "s", "1.5s", "5 minutes", "-1s"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for bytes in [0, 1, 1000, 1024, 3 << 20, 5 << 40] {
+            let text = Bytes(bytes).write().unwrap();
+            assert_eq!(parse_size(text.trim_matches('"')), Some(bytes), "{text}");
+        }
+        for ms in [0, 1, 999, 1000, 90_000, 3_600_000, 86_400_000] {
+            let text = Duration::from_millis(ms).write().unwrap();
+            assert_eq!(
+                parse_duration(text.trim_matches('"')),
+                Some(Duration::from_millis(ms)),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! From the configuration to the parts of a server: stores, certificates, trust, keys, settings.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use credentials::Lifetimes;
+use door_http::{Exports, MacaroonSettings, Settings, SharedExports};
+use http_wire::HeadLimits;
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, ServerTls, Trust};
+use policy::{AnonymousAccess, ExportRules};
+use remote::{Client, ClientOptions};
+use serde_json::json;
+use storage::{Posix, PosixOptions};
+use transfer::Store;
+use types::Location;
+
+use super::certificate;
+use super::events::Observer;
+use super::log::Log;
+use super::secret;
+use crate::configuration::{Configuration, Export};
+use crate::failure::Failure;
+
+/// Our name and version, as clients and peers see it.
+pub(crate) const PRODUCT: &str = concat!("crossload/", env!("CARGO_PKG_VERSION"));
+
+/// What makes two exports share one store.
+type StoreKey = (PathBuf, bool, u64, u64);
+
+/// The parts of a server that can be replaced while it runs.
+pub(crate) struct Assembly {
+    stores: HashMap<StoreKey, Store>,
+    exports: SharedExports,
+    /// The exports as the admin door shows them.
+    shown: Arc<Mutex<Vec<door_admin::Export>>>,
+    tls: Option<ServerTls>,
+    /// The end of the certificate's validity, in seconds since 1970.
+    expiry_s: Arc<Mutex<Option<i64>>>,
+    trust: ClientTls,
+    macaroons: Option<MacaroonSettings>,
+}
+
+impl Assembly {
+    /// Opens and reads everything that the configuration names.
+    ///
+    /// # Errors
+    /// What cannot be opened or read.
+    pub(crate) fn new(configuration: &Configuration, log: &Log) -> Result<Self, Failure> {
+        let server = &configuration.server;
+        let tls = match (&server.certificate, &server.key) {
+            (Some(certificate), Some(key)) => Some(ServerTls::load(certificate, key)?),
+            _ => None,
+        };
+        let (trust, authorities) = ClientTls::load(&trust(configuration))?;
+        log.write("trust", &json!({"authorities": authorities}));
+        let assembly = Self {
+            stores: HashMap::new(),
+            exports: SharedExports::default(),
+            shown: Arc::default(),
+            tls,
+            expiry_s: Arc::new(Mutex::new(server.certificate.as_deref().and_then(certificate::expiry_s))),
+            trust,
+            macaroons: macaroons(configuration)?,
+        };
+        let (stores, exports) = assembly.open_exports(configuration, log)?;
+        let mut assembly = assembly;
+        assembly.put_exports(stores, exports);
+        Ok(assembly)
+    }
+
+    /// Opens the stores of all exports. Those that are open already, with the same options, stay.
+    fn open_exports(&self, configuration: &Configuration, log: &Log) -> Result<Opened, Failure> {
+        let mut stores = HashMap::new();
+        let mut exports = Vec::new();
+        for export in &configuration.exports {
+            let writable = is_writable(export, configuration);
+            let directory = export.directory.clone();
+            let key = (directory, writable, export.quota_bytes.0, export.reserve_bytes.0);
+            let known = stores.get(&key).or_else(|| self.stores.get(&key)).cloned();
+            let store = match known {
+                Some(store) => store,
+                None => open_store(&key, log)?,
+            };
+            stores.insert(key, store.clone());
+            let rules = ExportRules {
+                path: export.path.clone(),
+                anonymous: export.anonymous,
+                read_only: export.read_only,
+            };
+            exports.push((door_http::Export { rules, store }, writable));
+        }
+        Ok((stores, exports))
+    }
+
+    fn put_exports(&mut self, stores: HashMap<StoreKey, Store>, exports: Vec<(door_http::Export, bool)>) {
+        let shown = exports
+            .iter()
+            .map(|(export, writable)| door_admin::Export {
+                path: export.rules.path.to_string(),
+                store: export.store.clone(),
+                writable: *writable,
+            })
+            .collect();
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+        self.exports
+            .replace(Exports::new(exports.into_iter().map(|(export, _)| export).collect()));
+        self.stores = stores;
+    }
+
+    /// Takes over a new configuration: everything that can fail is done first, so that a broken one
+    /// changes nothing. What the door itself holds needs a new door ([`Assembly::settings`]).
+    ///
+    /// # Errors
+    /// What cannot be opened or read; the old parts stay in use.
+    pub(crate) fn renew(&mut self, configuration: &Configuration, log: &Log) -> Result<(), Failure> {
+        let (stores, exports) = self.open_exports(configuration, log)?;
+        let macaroons = macaroons(configuration)?;
+        let server = &configuration.server;
+        let fresh = match (&server.certificate, &server.key) {
+            (Some(certificate), Some(key)) => Some((certificate, ServerTls::load(certificate, key)?, key)),
+            _ => None,
+        };
+        // The last step that can fail; it changes nothing when it does.
+        self.trust.reload(&trust(configuration))?;
+        let mut expiry = self.expiry_s.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&self.tls, fresh) {
+            (Some(tls), Some((certificate, _, key))) => {
+                tls.reload(certificate, key)?;
+                *expiry = certificate::expiry_s(certificate);
+            }
+            (None, Some((certificate, tls, _))) => {
+                self.tls = Some(tls);
+                *expiry = certificate::expiry_s(certificate);
+            }
+            (_, None) => {
+                self.tls = None;
+                *expiry = None;
+            }
+        }
+        drop(expiry);
+        self.macaroons = macaroons;
+        self.put_exports(stores, exports);
+        Ok(())
+    }
+
+    /// Settings for a door.
+    pub(crate) fn settings(
+        &self,
+        configuration: &Configuration,
+        addresses: &[SocketAddr],
+        events: Arc<Observer>,
+    ) -> Settings {
+        let (limits, tpc) = (&configuration.limits, &configuration.tpc);
+        let client = Client::new(ClientOptions {
+            tls: self.trust.clone(),
+            addresses: AddressPolicy {
+                local: tpc.allow_local_peers,
+                private: tpc.allow_private_peers,
+            },
+            connect: limits.connect_timeout,
+            first_byte: limits.first_byte_timeout,
+            stall: limits.stall_timeout,
+            user_agent: PRODUCT.to_owned(),
+        });
+        Settings {
+            exports: self.exports.clone(),
+            tls: self.tls.clone(),
+            client,
+            macaroons: self.macaroons.clone(),
+            limits: door_http::Limits {
+                head: HeadLimits {
+                    head_bytes: usize::try_from(limits.head_bytes.0).unwrap_or(usize::MAX),
+                    header_count: limits.header_count as usize,
+                },
+                head_timeout: limits.head_timeout,
+                idle: limits.idle_timeout,
+                stall: limits.stall_timeout,
+                handshake: limits.tls_handshake_timeout,
+                connections: limits.connections as usize,
+                transfers: limits.transfers as usize,
+                streams: limits.streams,
+                attempts: limits.attempts,
+                marker_period: limits.marker_period,
+                ..door_http::Limits::default()
+            },
+            verification: tpc.verify,
+            keep: configuration.server.checksums.clone(),
+            server_name: PRODUCT.to_owned(),
+            authorities: authorities(configuration, addresses),
+            events,
+        }
+    }
+
+    /// The exports of each moment, for the admin door.
+    pub(crate) fn exports_for_admin(&self) -> impl Fn() -> Vec<door_admin::Export> + Send + Sync + 'static {
+        let shown = self.shown.clone();
+        move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Seconds until the certificate of each moment expires, for the admin door.
+    pub(crate) fn certificate_expiry(&self) -> impl Fn() -> Option<i64> + Send + Sync + 'static {
+        let expiry = self.expiry_s.clone();
+        move || {
+            let end = *expiry.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            end.map(|end| end - now as i64)
+        }
+    }
+}
+
+/// Stores by what they were opened with, and the exports that use them; with each, whether it can be written.
+type Opened = (HashMap<StoreKey, Store>, Vec<(door_http::Export, bool)>);
+
+/// Where nobody can write there is no need for a hidden directory.
+fn is_writable(export: &Export, configuration: &Configuration) -> bool {
+    let somebody = export.anonymous == AnonymousAccess::Write || configuration.macaroons.secret_file.is_some();
+    somebody && !export.read_only
+}
+
+fn open_store(key: &StoreKey, log: &Log) -> Result<Store, Failure> {
+    let (directory, writable, quota_bytes, reserve_bytes) = key;
+    let options = PosixOptions {
+        writable: *writable,
+        reserve_bytes: *reserve_bytes,
+        quota_bytes: Some(*quota_bytes).filter(|bytes| *bytes > 0),
+    };
+    let posix = Posix::open(directory, &options).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure {
+            words: format!("export directory {}: {}", directory.display(), failure.words),
+            ..failure
+        }
+    })?;
+    let cleaned = posix.cleaned();
+    log.write(
+        "export_opened",
+        &json!({"directory": directory, "writable": writable, "dead_servers": cleaned.instances,
+            "parts_removed": cleaned.parts}),
+    );
+    Ok(Store::new(Arc::new(posix)))
+}
+
+fn trust(configuration: &Configuration) -> Trust {
+    Trust {
+        files: configuration.trust.ca_files.clone(),
+        directories: configuration.trust.ca_directories.clone(),
+        system: configuration.trust.system,
+        insecure: false,
+    }
+}
+
+fn macaroons(configuration: &Configuration) -> Result<Option<MacaroonSettings>, Failure> {
+    let wanted = &configuration.macaroons;
+    let Some(file) = &wanted.secret_file else {
+        return Ok(None);
+    };
+    let mut keys = vec![secret::load(file, true)?];
+    for old in &wanted.old_secret_files {
+        keys.push(secret::load(Path::new(old), false)?);
+    }
+    let name = configuration.server.name.clone();
+    Ok(Some(MacaroonSettings {
+        keys,
+        location: name.unwrap_or_else(|| "crossload".to_owned()),
+        lifetimes: Lifetimes {
+            default_s: wanted.default_lifetime.as_secs(),
+            max_s: wanted.maximum_lifetime.as_secs(),
+        },
+    }))
+}
+
+/// Every `host:port` by which this server is surely meant.
+fn authorities(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<String> {
+    let named = configuration.server.name.as_deref().and_then(|name| Location::parse(name).ok());
+    let named = named.filter(Location::is_http).map(|place| format!("{}:{}", place.host(), place.port()));
+    let listening = addresses.iter().filter(|address| !address.ip().is_unspecified());
+    named.into_iter().chain(listening.map(ToString::to_string)).collect()
+}

@@ -1,0 +1,90 @@
+//! What the door tells, turned into log lines and counters.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use door_admin::{ErrorNames, Metrics};
+use door_http::{ErrorFacts, Events, RequestRecord, TransferRecord, TransferStart};
+use serde_json::json;
+use transfer::Progress;
+use types::Error;
+
+use super::log::Log;
+
+/// Writes the log and counts.
+pub(crate) struct Observer {
+    log: Log,
+    metrics: Arc<Metrics>,
+    log_requests: AtomicBool,
+}
+
+impl Observer {
+    pub(crate) fn new(log: Log, metrics: Arc<Metrics>, log_requests: bool) -> Self {
+        Self {
+            log,
+            metrics,
+            log_requests: AtomicBool::new(log_requests),
+        }
+    }
+
+    /// Says whether each request has its line from now on.
+    pub(crate) fn set_log_requests(&self, log_requests: bool) {
+        self.log_requests.store(log_requests, Ordering::Relaxed);
+    }
+}
+
+fn names(error: Option<&ErrorFacts>) -> Option<ErrorNames> {
+    error.map(|error| (error.code, error.side))
+}
+
+impl Events for Observer {
+    fn request(&self, record: &RequestRecord) {
+        self.metrics.request(&door_admin::Request {
+            method: &record.method,
+            status: record.status,
+            bytes_in: record.bytes_in,
+            bytes_out: record.bytes_out,
+            duration: Duration::from_micros(record.total_us),
+            // A third-party copy tells its own errors.
+            error: names(record.error.as_ref()).filter(|_| record.transfer_id.is_none()),
+        });
+        if self.log_requests.load(Ordering::Relaxed) {
+            self.log.write("request", record);
+        }
+    }
+
+    fn transfer(&self, record: &TransferRecord) {
+        self.metrics.transfer_finished(&door_admin::Transfer {
+            mode: record.start.mode,
+            outcome: record.outcome.name(),
+            bytes: record.bytes,
+            duration: Duration::from_micros(record.total_us),
+            error: names(record.error.as_ref()),
+        });
+        self.log.write("transfer", record);
+    }
+
+    fn transfer_started(&self, start: &TransferStart, _progress: &Arc<Progress>) {
+        self.metrics.transfer_started(start.mode);
+        self.log.write("transfer_started", start);
+    }
+
+    fn connection_opened(&self, _peer: SocketAddr) {
+        self.metrics.connection_opened();
+    }
+
+    fn connection_closed(&self, peer: SocketAddr, error: Option<&Error>) {
+        self.metrics.connection_closed();
+        if let Some(error) = error {
+            let error = ErrorFacts::from(error);
+            self.log.write("connection_failed", &json!({"peer": peer, "error": error}));
+        }
+    }
+
+    fn connection_refused(&self, peer: SocketAddr) {
+        self.metrics.connection_refused();
+        self.log.write("connection_refused", &json!({"peer": peer}));
+    }
+}

@@ -1,0 +1,319 @@
+//! `crossload serve`: puts the rooms together, says where it listens, and keeps the server up until
+//! it is told to stop.
+
+mod assemble;
+mod certificate;
+mod events;
+mod log;
+mod reload;
+mod secret;
+mod watch;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use door_admin::{Admin, Metrics};
+use door_http::Door;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use types::limits::FILE_WATCH_PERIOD;
+
+use crate::command_line::ServeOptions;
+use crate::configuration::{Bytes, Configuration, Export};
+use crate::failure::Failure;
+use crate::output;
+use assemble::Assembly;
+use events::Observer;
+use log::Log;
+use watch::Watch;
+
+/// Threads that serve connections at the least: one that waits for a disk must not stop all others.
+const WORKER_THREADS_MIN: usize = 2;
+
+/// Runs the server until it is told to stop.
+///
+/// # Errors
+/// What keeps it from starting: the configuration, a file, a directory, an address.
+pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
+    let configuration = configure(options)?;
+    let log = Log::open(configuration.log.file.clone())
+        .map_err(|cause| Failure::system("the log file cannot be opened", &cause))?;
+    log_panics(log.clone());
+    raise_descriptor_limit(&log);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(worker_threads(configuration.server.worker_threads))
+        .max_blocking_threads(configuration.server.blocking_threads.max(1) as usize)
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let outcome = runtime.block_on(Server::start(options.clone(), configuration, log.clone()));
+    let result = match outcome {
+        Ok(server) => {
+            runtime.block_on(server.serve());
+            Ok(())
+        }
+        Err(failure) => Err(failure),
+    };
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    log.flush();
+    result
+}
+
+fn worker_threads(wanted: u32) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism()
+            .map_or(WORKER_THREADS_MIN, usize::from)
+            .max(WORKER_THREADS_MIN),
+        wanted => wanted as usize,
+    }
+}
+
+/// The configuration file, or the defaults, with what the command line says on top.
+pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure> {
+    let mut configuration = match &options.config {
+        Some(file) => Configuration::load(file)?,
+        None => Configuration::defaults(),
+    };
+    if let Some(directory) = &options.directory {
+        configuration.exports.push(Export {
+            path: options.path.clone().unwrap_or_else(types::LogicalPath::root),
+            directory: directory.clone(),
+            anonymous: match options.write {
+                true => policy::AnonymousAccess::Write,
+                false => policy::AnonymousAccess::Read,
+            },
+            read_only: false,
+            quota_bytes: Bytes(0),
+            reserve_bytes: Bytes(types::limits::SPACE_RESERVE_BYTES),
+        });
+    }
+    if !options.listen.is_empty() {
+        configuration.server.listen.clone_from(&options.listen);
+    }
+    if options.cert.is_some() {
+        configuration.server.certificate.clone_from(&options.cert);
+        configuration.server.key.clone_from(&options.key);
+    }
+    configuration.server.admin_listen = options.admin.or(configuration.server.admin_listen);
+    configuration.tpc.allow_local_peers |= options.allow_local_peers;
+    configuration.trust.ca_files.extend(options.cacert.iter().cloned());
+    if configuration.exports.is_empty() {
+        return Err(Failure::invalid("nothing is exported: add an [[export]] section with path and directory"));
+    }
+    Ok(configuration)
+}
+
+/// Each connection takes a descriptor, and each transfer several; the usual soft limit is 1024.
+fn raise_descriptor_limit(log: &Log) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(cause) = setrlimit(Resource::Nofile, raised) {
+        log.write("descriptor_limit", &json!({"current": limit.current, "error": cause.to_string()}));
+    }
+}
+
+/// A panic ends its own task; that it happened must be seen.
+fn log_panics(log: Log) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string);
+        let words = panic.payload_as_str().unwrap_or("no words");
+        log.write("panic", &json!({"place": place, "words": words}));
+    }));
+}
+
+/// A running server.
+struct Server {
+    options: ServeOptions,
+    configuration: Configuration,
+    assembly: Assembly,
+    listeners: Vec<TcpListener>,
+    /// The door that takes new connections, and behind it those that only finish old ones.
+    doors: Vec<Door>,
+    observer: Arc<Observer>,
+    metrics: Arc<Metrics>,
+    log: Log,
+    watch: Watch,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Server {
+    async fn start(options: ServeOptions, configuration: Configuration, log: Log) -> Result<Self, Failure> {
+        let metrics = Arc::new(Metrics::new());
+        let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), configuration.log.requests));
+        let mut listeners = Vec::new();
+        for address in &configuration.server.listen {
+            listeners.push(bind(*address)?);
+        }
+        let assembly = Assembly::new(&configuration, &log)?;
+        let watch = Watch::new(watched(&options, &configuration));
+        let mut server = Self {
+            doors: Vec::new(),
+            stopping: Arc::default(),
+            options,
+            configuration,
+            assembly,
+            listeners,
+            observer,
+            metrics,
+            log,
+            watch,
+        };
+        server.open_door()?;
+        server.announce().await?;
+        Ok(server)
+    }
+
+    /// Opens a door with the current settings on all listeners.
+    fn open_door(&mut self) -> Result<(), Failure> {
+        let addresses = self.addresses();
+        let events = self.observer.clone();
+        let door = Door::new(self.assembly.settings(&self.configuration, &addresses, events));
+        for listener in &self.listeners {
+            let listener = listener.try_clone().map_err(|cause| Failure::system("listening", &cause))?;
+            tokio::spawn(accept(door.clone(), listener, self.log.clone()));
+        }
+        self.doors.insert(0, door);
+        Ok(())
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Says on standard output where the server is to be found, as scripts expect it.
+    async fn announce(&mut self) -> Result<(), Failure> {
+        let scheme = if self.configuration.server.certificate.is_some() { "https" } else { "http" };
+        for address in self.addresses() {
+            output::line(&format!("listening on {scheme}://{address}"));
+        }
+        let mut admin_address = None;
+        if let Some(address) = self.configuration.server.admin_listen {
+            let listener = bind(address)?;
+            admin_address = listener.local_addr().ok();
+            self.open_admin_door(listener)?;
+        }
+        if let Some(address) = admin_address {
+            output::line(&format!("admin on http://{address}"));
+        }
+        let listening = self.addresses();
+        self.log.write(
+            "started",
+            &json!({"version": env!("CARGO_PKG_VERSION"), "listen": listening, "admin": admin_address,
+                "exports": self.configuration.exports.len(), "tls": self.configuration.server.certificate.is_some()}),
+        );
+        output::line("ready");
+        Ok(())
+    }
+
+    fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
+        let listener =
+            tokio::net::TcpListener::from_std(listener).map_err(|cause| Failure::system("listening", &cause))?;
+        let (exports, expiry) = (self.assembly.exports_for_admin(), self.assembly.certificate_expiry());
+        let stopping = self.stopping.clone();
+        let admin = Arc::new(Admin {
+            metrics: self.metrics.clone(),
+            exports: Box::new(exports),
+            certificate_seconds_left: Box::new(expiry),
+            stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
+        });
+        let log = self.log.clone();
+        tokio::spawn(async move {
+            if let Err(cause) = door_admin::serve(listener, admin).await {
+                log.write("admin_failed", &json!({"error": cause.to_string()}));
+            }
+        });
+        Ok(())
+    }
+
+    /// Waits for signals and changed files, and stops in good order when told to.
+    async fn serve(mut self) {
+        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::hangup()),
+        ) else {
+            self.log.write("signals_failed", &json!({}));
+            return;
+        };
+        let mut clock = tokio::time::interval(FILE_WATCH_PERIOD);
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hang_up.recv() => {
+                    self.log.reopen();
+                    self.reload("signal");
+                }
+                _ = clock.tick() => {
+                    self.metrics.set_log_dropped(self.log.dropped_in_all());
+                    if self.watch.changed() {
+                        self.reload("file changed");
+                    }
+                }
+            }
+            self.doors_prune();
+        }
+        self.stopping.store(true, Ordering::Relaxed);
+        self.log.write("stopping", &json!({"grace_s": self.configuration.server.grace_time.as_secs()}));
+        tokio::select! {
+            () = shut_down(&self.doors, self.configuration.server.grace_time) => {}
+            _ = terminate.recv() => shut_down(&self.doors, Duration::ZERO).await,
+            _ = interrupt.recv() => shut_down(&self.doors, Duration::ZERO).await,
+        }
+        self.log.write("stopped", &json!({}));
+    }
+
+    /// Forgets doors whose last connection has gone.
+    fn doors_prune(&mut self) {
+        let mut index = 0;
+        self.doors.retain(|door| {
+            index += 1;
+            index == 1 || door.connections() > 0
+        });
+    }
+}
+
+async fn shut_down(doors: &[Door], grace: Duration) {
+    let mut closing = tokio::task::JoinSet::new();
+    for door in doors {
+        let door = door.clone();
+        closing.spawn(async move { door.shut_down(grace).await });
+    }
+    while closing.join_next().await.is_some() {}
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    net::listen::listen(address)
+        .and_then(tokio::net::TcpListener::into_std)
+        .map_err(|cause| Failure::system(format!("cannot listen on {address}"), &cause))
+}
+
+/// Runs the accept loop of a door until the door closes; should it panic, it is started again.
+async fn accept(door: Door, listener: TcpListener, log: Log) {
+    loop {
+        let Ok(own) = listener.try_clone().and_then(tokio::net::TcpListener::from_std) else {
+            log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));
+            return;
+        };
+        let door = door.clone();
+        if tokio::spawn(async move { door.accept_loop(own).await }).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// All files whose change means that something is to be read again.
+fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf> {
+    let Configuration { server, macaroons, trust, .. } = configuration;
+    let single = [&options.config, &server.certificate, &server.key, &macaroons.secret_file];
+    let lists = [&macaroons.old_secret_files, &trust.ca_files, &trust.ca_directories];
+    let listed = lists.into_iter().flatten().cloned();
+    single.into_iter().flatten().cloned().chain(listed).collect()
+}

@@ -1,0 +1,97 @@
+//! The macaroon secret: a file in the form that XRootD uses, made when it is missing.
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use credentials::MacaroonKey;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+/// Random bytes of a new secret; XRootD's manual makes as many.
+const SECRET_BYTES: usize = 64;
+/// A secret file that is longer is something else.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Permissions for others than the owner.
+const OTHERS: u32 = 0o077;
+
+/// Reads the key; makes the file when `create` and it is missing.
+///
+/// # Errors
+/// When others may read the file, it cannot be read or made, or holds no secret.
+pub(crate) fn load(file: &Path, create: bool) -> Result<MacaroonKey, Failure> {
+    let about = |words: &str| Failure::invalid(format!("macaroon secret {}: {words}", file.display()));
+    let system = |cause: std::io::Error| Failure::system(format!("macaroon secret {}", file.display()), &cause);
+    let opened = match std::fs::File::open(file) {
+        Err(cause) if create && cause.kind() == std::io::ErrorKind::NotFound => {
+            make(file).map_err(system)?;
+            std::fs::File::open(file)
+        }
+        other => other,
+    }
+    .map_err(system)?;
+    let mode = opened.metadata().map_err(system)?.mode();
+    if mode & OTHERS != 0 {
+        return Err(about(&format!(
+            "others may read or write it (mode {:o}); run chmod 600 on it, and replace it if it has been seen",
+            mode & 0o777
+        )));
+    }
+    let mut text = Zeroizing::new(String::new());
+    opened.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(system)?;
+    MacaroonKey::from_base64(&text).map_err(|error| about(&error.public()))
+}
+
+fn make(file: &Path) -> std::io::Result<()> {
+    let mut secret = Zeroizing::new([0_u8; SECRET_BYTES]);
+    aws_lc_rs::rand::fill(secret.as_mut()).map_err(|_| std::io::Error::other("no random bytes"))?;
+    let text = Zeroizing::new(STANDARD.encode(secret.as_ref()));
+    // Written beside and linked into place, so that servers that start together agree on one secret.
+    let beside = file.with_extension(format!("new-{}", std::process::id()));
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let written = writeln!(target, "{}", text.as_str()).and_then(|()| target.sync_all());
+    let linked = written.and_then(|()| match std::fs::hard_link(&beside, file) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    });
+    std::fs::remove_file(&beside)?;
+    linked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_missing_secret_is_made_for_its_owner_only_and_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("macaroon.secret");
+        assert!(load(&file, false).is_err());
+        load(&file, true).expect("made");
+        let first = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(STANDARD.decode(first.trim()).unwrap().len(), SECRET_BYTES);
+        assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        load(&file, true).expect("read again");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), first);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn loose_permissions_and_other_content_are_refused_without_showing_the_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("secret");
+        load(&file, true).expect("made");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let failure = load(&file, true).expect_err("others may read it");
+        assert!(failure.words.contains("640") && failure.words.contains("chmod 600"), "{}", failure.words);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&file, "hunter2").unwrap();
+        let failure = load(&file, true).expect_err("too short");
+        assert!(!failure.words.contains("hunter2"), "{}", failure.words);
+    }
+}
