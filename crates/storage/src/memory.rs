@@ -21,9 +21,19 @@ struct Node {
     checksums: Vec<Checksum>,
 }
 
+/// Directory and name, so that the entries of a directory stand side by side. The root is the
+/// empty name in itself.
+type Key = (LogicalPath, String);
+
+fn key(path: &LogicalPath) -> Key {
+    let directory = path.parent().unwrap_or_else(LogicalPath::root);
+    (directory, path.name().unwrap_or_default().to_owned())
+}
+
 struct Tree {
-    nodes: BTreeMap<LogicalPath, Node>,
+    nodes: BTreeMap<Key, Node>,
     capacity_bytes: u64,
+    used_bytes: u64,
     promised_bytes: u64,
     next_inode: u64,
 }
@@ -39,11 +49,12 @@ impl Memory {
         let mut tree = Tree {
             nodes: BTreeMap::new(),
             capacity_bytes,
+            used_bytes: 0,
             promised_bytes: 0,
             next_inode: 1,
         };
         let root = tree.fresh(Kind::Directory, Vec::new());
-        tree.nodes.insert(LogicalPath::root(), root);
+        tree.insert(&LogicalPath::root(), root);
         Self(Arc::new(Mutex::new(tree)))
     }
 
@@ -75,8 +86,24 @@ impl Tree {
         }
     }
 
+    fn find(&self, path: &LogicalPath) -> Option<&Node> {
+        self.nodes.get(&key(path))
+    }
+
+    fn insert(&mut self, path: &LogicalPath, node: Node) {
+        self.used_bytes += node.stat.size_bytes;
+        let replaced = self.nodes.insert(key(path), node);
+        self.used_bytes -= replaced.map_or(0, |old| old.stat.size_bytes);
+    }
+
+    fn remove(&mut self, path: &LogicalPath) -> Option<Node> {
+        let removed = self.nodes.remove(&key(path));
+        self.used_bytes -= removed.as_ref().map_or(0, |old| old.stat.size_bytes);
+        removed
+    }
+
     fn node(&self, path: &LogicalPath) -> Result<&Node> {
-        match self.nodes.get(path) {
+        match self.find(path) {
             Some(node) => Ok(node),
             None if self.has_file_above(path) => refuse(ErrorCode::NotDirectory, path),
             None => refuse(ErrorCode::NotFound, path),
@@ -92,7 +119,7 @@ impl Tree {
 
     fn has_file_above(&self, path: &LogicalPath) -> bool {
         std::iter::successors(path.parent(), LogicalPath::parent)
-            .any(|above| self.nodes.get(&above).is_some_and(|node| !node.stat.is_directory()))
+            .any(|above| self.find(&above).is_some_and(|node| !node.stat.is_directory()))
     }
 
     fn check_parent(&mut self, path: &LogicalPath, make: bool) -> Result<()> {
@@ -107,27 +134,23 @@ impl Tree {
             Err(_) => {
                 self.check_parent(&parent, true)?;
                 let node = self.fresh(Kind::Directory, Vec::new());
-                self.nodes.insert(parent, node);
+                self.insert(&parent, node);
                 Ok(())
             }
         }
     }
 
     fn check_target(&self, path: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
-        match self.nodes.get(path) {
+        match self.find(path) {
             Some(node) if node.stat.is_directory() => refuse(ErrorCode::IsDirectory, path),
             Some(_) if overwrite == Overwrite::Refuse => refuse(ErrorCode::Exists, path),
             found => Ok(found.is_some()),
         }
     }
 
-    fn used_bytes(&self) -> u64 {
-        self.nodes.values().map(|node| node.stat.size_bytes).sum()
-    }
-
     fn free_bytes(&self) -> u64 {
         self.capacity_bytes
-            .saturating_sub(self.used_bytes())
+            .saturating_sub(self.used_bytes)
             .saturating_sub(self.promised_bytes)
     }
 
@@ -139,12 +162,13 @@ impl Tree {
         Ok(())
     }
 
-    /// The first name behind `after` that lies directly in `directory`.
-    fn next_child(&self, directory: &LogicalPath, after: &LogicalPath) -> Option<(LogicalPath, Stat)> {
-        let behind = self.nodes.range((Bound::Excluded(after), Bound::Unbounded));
-        let mut inside = behind.take_while(|(path, _)| path.as_str().starts_with(directory.as_str()));
-        let found = inside.find(|(path, _)| path.parent().as_ref() == Some(directory));
-        found.map(|(path, node)| (path.clone(), node.stat.clone()))
+    /// The entries of a directory whose names come after `after`, by name.
+    fn children<'a>(&'a self, directory: &LogicalPath, after: &str) -> impl Iterator<Item = (&'a Key, &'a Node)> {
+        let start = (directory.clone(), after.to_owned());
+        let directory = directory.clone();
+        self.nodes
+            .range((Bound::Excluded(start), Bound::Unbounded))
+            .take_while(move |((parent, _), _)| *parent == directory)
     }
 }
 
@@ -160,7 +184,7 @@ impl Storage for Memory {
         Ok(Box::new(MemoryListing {
             store: self.clone(),
             directory: path.clone(),
-            after: path.clone(),
+            after: String::new(),
         }))
     }
 
@@ -199,13 +223,13 @@ impl Storage for Memory {
 
     fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
         let mut tree = self.tree();
-        match tree.nodes.get(path) {
+        match tree.find(path) {
             Some(node) if node.stat.is_directory() => return refuse(ErrorCode::DirectoryExists, path),
             Some(_) => return refuse(ErrorCode::Exists, path),
             None => tree.check_parent(path, parents)?,
         }
         let node = tree.fresh(Kind::Directory, Vec::new());
-        tree.nodes.insert(path.clone(), node);
+        tree.insert(path, node);
         Ok(())
     }
 
@@ -215,10 +239,10 @@ impl Storage for Memory {
         if path.is_root() {
             return refuse(ErrorCode::Forbidden, path);
         }
-        if tree.next_child(path, path).is_some() {
+        if tree.children(path, "").next().is_some() {
             return refuse(ErrorCode::NotEmpty, path);
         }
-        tree.nodes.remove(path);
+        tree.remove(path);
         Ok(())
     }
 
@@ -233,14 +257,14 @@ impl Storage for Memory {
         if replaced && moves_directory {
             return refuse(ErrorCode::Exists, to);
         }
-        let moved: Vec<_> = tree
-            .nodes
-            .keys()
-            .filter_map(|path| Some((path.clone(), path.below(from)?)))
-            .collect();
-        for (path, below) in moved {
-            if let Some(node) = tree.nodes.remove(&path) {
-                tree.nodes.insert(below.under(to), node);
+        let all = tree.nodes.keys().map(|(directory, name)| match name.as_str() {
+            "" => directory.clone(),
+            name => directory.join(name).unwrap_or_else(|_| directory.clone()),
+        });
+        let moved: Vec<_> = all.filter_map(|path| Some((path.below(from)?, path))).collect();
+        for (below, path) in moved {
+            if let Some(node) = tree.remove(&path) {
+                tree.insert(&below.under(to), node);
             }
         }
         Ok(replaced)
@@ -255,7 +279,7 @@ impl Storage for Memory {
         if !tree.file(path)?.stat.same_content(seen) {
             return refuse(ErrorCode::SourceChanged, path);
         }
-        if let Some(node) = tree.nodes.get_mut(path) {
+        if let Some(node) = tree.nodes.get_mut(&key(path)) {
             node.checksums.retain(|old| old.algorithm() != checksum.algorithm());
             node.checksums.push(checksum.clone());
         }
@@ -264,7 +288,7 @@ impl Storage for Memory {
 
     fn space(&self) -> Result<Space> {
         let tree = self.tree();
-        let (free_bytes, used_bytes) = (tree.free_bytes(), tree.used_bytes());
+        let (free_bytes, used_bytes) = (tree.free_bytes(), tree.used_bytes);
         Ok(Space {
             total_bytes: tree.capacity_bytes,
             free_bytes,
@@ -277,22 +301,22 @@ impl Storage for Memory {
 struct MemoryListing {
     store: Memory,
     directory: LogicalPath,
-    after: LogicalPath,
+    after: String,
 }
 
 impl Listing for MemoryListing {
     fn next_batch(&mut self) -> Result<Vec<Entry>> {
         let tree = self.store.tree();
-        let mut batch = Vec::new();
-        while batch.len() < LISTING_BATCH_ENTRIES {
-            let Some((path, stat)) = tree.next_child(&self.directory, &self.after) else {
-                break;
-            };
-            batch.push(Entry {
-                name: path.name().unwrap_or_default().to_owned(),
-                stat,
-            });
-            self.after = path;
+        let children = tree.children(&self.directory, &self.after);
+        let batch: Vec<Entry> = children
+            .take(LISTING_BATCH_ENTRIES)
+            .map(|((_, name), node)| Entry {
+                name: name.clone(),
+                stat: node.stat.clone(),
+            })
+            .collect();
+        if let Some(last) = batch.last() {
+            self.after.clone_from(&last.name);
         }
         Ok(batch)
     }
@@ -339,7 +363,9 @@ struct MemoryUpload {
 impl Upload for MemoryUpload {
     fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
         let length: usize = slices.iter().map(|slice| slice.len()).sum();
-        let end = offset + length as u64;
+        let Some(end) = offset.checked_add(length as u64) else {
+            return refuse(ErrorCode::BodyTooLarge, &self.path).map_err(|error| error.in_phase(Phase::Transfer));
+        };
         if self.announced.is_some_and(|size| end > size) {
             return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer));
         }
@@ -388,7 +414,7 @@ impl Upload for MemoryUpload {
         let content = std::mem::take(&mut draft.content);
         let size_bytes = content.len() as u64;
         if size_bytes != facts.size_bytes || self.announced.is_some_and(|size| size != size_bytes) {
-            return Err(fault(ErrorCode::BodyIncomplete, Phase::Commit).with_subject(&self.path));
+            return Err(Error::new(ErrorCode::BodyIncomplete, Side::Source, Phase::Commit).with_subject(&self.path));
         }
         tree.check_parent(&self.path, false)?;
         tree.check_target(&self.path, self.overwrite)?;
@@ -396,7 +422,7 @@ impl Upload for MemoryUpload {
         node.stat.modified = facts.modified.unwrap_or(node.stat.modified);
         node.checksums.clone_from(&facts.checksums);
         let stat = node.stat.clone();
-        tree.nodes.insert(self.path.clone(), node);
+        tree.insert(&self.path, node);
         Ok(stat)
     }
 
