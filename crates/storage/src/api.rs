@@ -149,8 +149,8 @@ pub struct Space {
     pub total_bytes: u64,
     /// What new files can take: after the reserve, running uploads and the quota.
     pub free_bytes: u64,
-    /// What the files take. With a quota: of this export; until the first scan is through, only
-    /// what changed since start-up. Without one: of the whole file system.
+    /// What the files take. With a quota: of this export; until the first scan is through, of what
+    /// it has met so far. Without one: of the whole file system.
     pub used_bytes: u64,
     /// The export's quota.
     pub quota_bytes: Option<u64>,
@@ -272,6 +272,9 @@ pub trait FileReader: Send + Sync {
 
 /// A file on its way in. Writes at any offset from any thread. Dropped without
 /// [`Upload::commit`], it is aborted.
+///
+/// An error about the number of bytes names [`Side::Source`], where they come from: a store does
+/// not know whether that is a peer or the client. A door that takes a body in knows, and says so.
 pub trait Upload: Send + Sync {
     /// Writes all slices, one after the other, from `offset` on.
     ///
@@ -287,12 +290,14 @@ pub trait Upload: Send + Sync {
     fn reader(&self) -> Result<Arc<dyn FileReader>>;
 
     /// Makes the file durable and puts it under its name, replacing an old file in one step.
-    /// On an error before that step the upload is aborted and an old file is untouched.
+    /// On an error before that step the upload is aborted and an old file is untouched. After it
+    /// only one thing can fail, that the new name is made durable: `storage_failed` then says that
+    /// the file is in its place.
     ///
     /// # Errors
-    /// `body_incomplete` when the stored size is not the one given, `exists`, `is_directory`,
-    /// `parent_missing` when the directory went away, `no_space`, `storage_failed`; `cancelled`
-    /// when the upload has already ended.
+    /// `body_incomplete` when the stored size is not the one given or announced, `exists`,
+    /// `is_directory`, `parent_missing` when the directory went away, `no_space`, `storage_failed`;
+    /// `cancelled` when the upload has already ended.
     fn commit(&self, facts: &CommitFacts) -> Result<Stat>;
 
     /// Gives the upload up and removes what was written. Harmless when it has already ended.

@@ -24,6 +24,13 @@ impl LateClose {
         }
     }
 
+    /// A queue that the test itself empties.
+    #[cfg(test)]
+    pub(crate) fn held_back() -> (Self, std::sync::mpsc::Receiver<OwnedFd>) {
+        let (queue, files) = sync_channel(LATE_CLOSES_MAX);
+        (Self { queue: Some(queue) }, files)
+    }
+
     /// Closes the file soon; at once when the queue is full.
     pub(crate) fn close(&self, file: OwnedFd) {
         if let Some(queue) = &self.queue {

@@ -7,29 +7,31 @@ mod parts;
 mod reader;
 mod resolve;
 mod space;
+#[cfg(test)]
+mod tests;
 mod upload;
 mod writeback;
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use types::limits::{PREALLOCATE_BYTES_MIN, SPACE_RESERVE_BYTES};
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions};
 use crate::fault::{about, fault, from_errno};
 use late_close::LateClose;
 use listing::PosixListing;
 pub use parts::Cleaned;
-use parts::{Instance, fresh_id};
+use parts::{Instance, Part};
 use reader::PosixReader;
-use resolve::{Root, beside_name, check_readable, check_writable, stat_of};
+use resolve::{Root, check_readable, check_writable, stat_of};
 use space::{Reservation, SpaceBook};
-use upload::{Part, PosixUpload, Start};
+use upload::PosixUpload;
 
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
@@ -176,33 +178,67 @@ impl Posix {
         }
     }
 
-    /// Makes the hidden part: in the instance's directory, or beside the final name when that lies
-    /// on another file system or mount.
-    fn make_part(&self, instance: &Instance, parent: &OwnedFd, path: &LogicalPath) -> Result<(File, Part), Errno> {
-        let id = fresh_id();
-        let beside = place_of(parent.as_fd())? != self.home;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
-        if !beside {
-            let name = format!("{id}.part");
-            let fd = fs::openat(instance.directory(), name.as_str(), flags, mode)?;
-            return Ok((fd.into(), Part { id, name, beside }));
-        }
-        let name = beside_name(&id);
-        instance.note_elsewhere(&id, &path.parent().unwrap_or_else(LogicalPath::root), &name)?;
-        match fs::openat(parent, name.as_str(), flags, mode) {
-            Ok(fd) => Ok((fd.into(), Part { id, name, beside })),
-            Err(errno) => {
-                instance.forget_elsewhere(&id);
-                Err(errno)
+    /// The directory nearest above a new name that is there already. What is made below it lies on
+    /// the same file system and mount.
+    fn nearest_directory(&self, path: &LogicalPath) -> Result<(OwnedFd, LogicalPath)> {
+        let mut above = path.parent().unwrap_or_else(LogicalPath::root);
+        loop {
+            match self.root.open_beneath(&above, OFlags::RDONLY | OFlags::DIRECTORY) {
+                Err(error) if error.code() == ErrorCode::NotFound && !above.is_root() => {
+                    above = above.parent().unwrap_or_else(LogicalPath::root);
+                }
+                opened => return Ok((opened.map_err(|error| error.with_subject(path))?, above)),
             }
         }
+    }
+
+    /// Makes the hidden part where a rename to `path` will work, and sets its room aside.
+    fn make_part(&self, path: &LogicalPath, announced: Option<u64>, reservation: &Reservation) -> Result<Part> {
+        let failed = |errno| about(errno, Phase::Open, path);
+        let instance = self.instance(path)?;
+        let (directory, place) = self.nearest_directory(path)?;
+        let part = if place_of(directory.as_fd()).map_err(failed)? == self.home {
+            Part::make_at_home(instance).map_err(failed)?
+        } else {
+            space::check_room(
+                directory.as_fd(),
+                announced.unwrap_or(0),
+                self.shared.space.reserve_bytes(),
+            )
+            .map_err(|error| error.with_subject(path))?;
+            Part::make_elsewhere(instance, directory, &place).map_err(failed)?
+        };
+        if let Some(size_bytes) = announced
+            && size_bytes >= PREALLOCATE_BYTES_MIN
+            && (part.is_elsewhere() || !self.shared.in_memory)
+        {
+            match preallocate(&part.file, size_bytes) {
+                Ok(true) => reservation.redeem(size_bytes),
+                Ok(false) => {}
+                Err(errno) => {
+                    part.remove();
+                    return Err(failed(errno));
+                }
+            }
+        }
+        Ok(part)
     }
 }
 
 fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
     fs::mkdirat(parent, name, Mode::from_raw_mode(0o777))?;
     fs::fsync(parent)
+}
+
+/// Makes a change of names durable. The change itself is done; the answer to a failure says so.
+fn sync_names(directory: impl AsFd, path: &LogicalPath) -> Result<()> {
+    fs::fsync(directory).map_err(|errno| {
+        let why = "it is in its place and whole, but its name may not survive a power cut";
+        fault(ErrorCode::StorageFailed, Phase::Commit)
+            .with_detail(why)
+            .with_subject(path)
+            .with_private(errno)
+    })
 }
 
 /// File system and mount of an open directory: a rename works only within both.
@@ -247,37 +283,27 @@ impl Storage for Posix {
 
     fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
         check_writable(path)?;
-        let failed = |errno| about(errno, Phase::Open, path);
-        let instance = Arc::clone(self.instance(path)?);
-        // The names are looked at before space is asked and directories are made.
+        self.instance(path)?;
         self.check_target(path, options.overwrite)?;
-        let announced = options.size_bytes;
-        let reservation = Reservation::ask(&self.shared.space, announced.unwrap_or(0))
-            .map_err(|error| error.with_subject(path).at_side(Side::Active))?;
-        let (parent, _) = self.parent_for(path, options.create_parents)?;
-        let (file, part) = self.make_part(&instance, &parent, path).map_err(failed)?;
-        let shared = Arc::clone(&self.shared);
-        let (path, overwrite) = (path.clone(), options.overwrite);
-        let start = Start {
-            shared,
-            instance,
-            file,
-            parent,
-            path,
-            part,
-            announced,
-            overwrite,
-            reservation,
-        };
-        let upload = PosixUpload::new(start);
-        if let Some(size_bytes) = announced
-            && size_bytes >= PREALLOCATE_BYTES_MIN
-            && !self.shared.in_memory
-            && preallocate(&upload.file, size_bytes).map_err(|errno| about(errno, Phase::Open, &upload.path))?
-        {
-            upload.reservation.redeem(size_bytes);
+        if !options.create_parents {
+            self.root.open_parent(path)?;
         }
-        Ok(Arc::new(upload))
+        let announced = options.size_bytes;
+        let reservation =
+            Reservation::ask(&self.shared.space, announced.unwrap_or(0)).map_err(|error| error.with_subject(path))?;
+        // Directories come last: an upload that finds no room leaves none behind.
+        let part = self.make_part(path, announced, &reservation)?;
+        let (parent, _) = self
+            .parent_for(path, options.create_parents)
+            .inspect_err(|_| part.remove())?;
+        Ok(Arc::new(PosixUpload::new(
+            Arc::clone(&self.shared),
+            part,
+            parent,
+            path.clone(),
+            options,
+            reservation,
+        )))
     }
 
     fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
@@ -301,10 +327,10 @@ impl Storage for Posix {
         self.instance(path)?;
         let failed = |errno| about(errno, Phase::Open, path);
         let (parent, name) = self.root.open_parent(path).map_err(missing_is_not_found)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let old = fs::openat(&parent, name, flags, Mode::empty()).map_err(failed)?;
+        let _alone = self.shared.space.change_names();
+        let old = open_name(parent.as_fd(), name).map_err(failed)?;
         let raw = fs::fstat(&old).map_err(failed)?;
-        let directory = fs::FileType::from_raw_mode(raw.st_mode) == fs::FileType::Directory;
+        let directory = is_directory(&raw);
         let flags = if directory {
             AtFlags::REMOVEDIR
         } else {
@@ -314,7 +340,7 @@ impl Storage for Posix {
             Errno::EXIST => failed(Errno::NOTEMPTY),
             errno => failed(errno),
         })?;
-        self.shared.space.account(0, upload::last_link_bytes(old.as_fd()));
+        self.shared.space.forget(old.as_fd());
         self.shared.late_close.close(old);
         Ok(())
     }
@@ -326,34 +352,29 @@ impl Storage for Posix {
         let (old_parent, old_name) = self.root.open_parent(from).map_err(missing_is_not_found)?;
         let (new_parent, new_name) = self.root.open_parent(to)?;
         if to.is_within(from) {
-            let why = "it cannot be moved into itself";
-            return Err(fault(ErrorCode::Forbidden, Phase::Open)
-                .with_detail(why)
-                .with_subject(to));
+            return Err(into_itself(to));
         }
-        fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
+        let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| about(errno, Phase::Open, from))?;
         let taken = self.check_target(to, overwrite)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let replaced = fs::openat(&new_parent, new_name, flags, Mode::empty())
-            .ok()
-            .filter(|_| taken);
+        let alone = self.shared.space.change_names();
+        let replaced = open_name(new_parent.as_fd(), new_name).ok().filter(|_| taken);
+        let (source, target) = ((old_parent.as_fd(), old_name), (new_parent.as_fd(), new_name));
         let moved = match overwrite {
-            Overwrite::Allow => fs::renameat(&old_parent, old_name, &new_parent, new_name),
-            Overwrite::Refuse => rename_where_nothing_is(&old_parent, old_name, &new_parent, new_name),
+            Overwrite::Allow => fs::renameat(source.0, source.1, target.0, target.1),
+            Overwrite::Refuse if is_directory(&raw) => {
+                fs::renameat_with(source.0, source.1, target.0, target.1, RenameFlags::NOREPLACE)
+            }
+            Overwrite::Refuse => upload::rename_new(source, target),
         };
-        moved.map_err(|errno| match errno {
-            Errno::XDEV => fault(ErrorCode::CrossExport, Phase::Commit).with_subject(to),
-            // A directory does not take a file's place.
-            Errno::NOTDIR => fault(ErrorCode::Exists, Phase::Commit).with_subject(to),
-            errno => about(errno, Phase::Commit, to),
-        })?;
-        fs::fsync(&new_parent).map_err(|errno| about(errno, Phase::Commit, to))?;
+        moved.map_err(|errno| not_moved(errno, is_directory(&raw), to))?;
         let was_there = replaced.is_some();
         if let Some(old) = replaced {
-            self.shared.space.account(0, upload::last_link_bytes(old.as_fd()));
+            self.shared.space.forget(old.as_fd());
             self.shared.late_close.close(old);
         }
+        drop(alone);
+        sync_names(&new_parent, to)?;
         Ok(was_there)
     }
 
@@ -367,7 +388,10 @@ impl Storage for Posix {
         if !reader.stat.same_content(seen) {
             return Err(fault(ErrorCode::SourceChanged, Phase::Checksum).with_subject(path));
         }
-        marks::keep(reader.file.as_fd(), seen, std::slice::from_ref(checksum));
+        // An export that is only read is not changed, not even for this.
+        if self.instance.is_some() {
+            marks::keep(reader.file.as_fd(), seen, std::slice::from_ref(checksum));
+        }
         Ok(())
     }
 
@@ -376,13 +400,36 @@ impl Storage for Posix {
     }
 }
 
-fn rename_where_nothing_is(from: &OwnedFd, name: &str, to: &OwnedFd, new: &str) -> Result<(), Errno> {
-    let raw = fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    match fs::FileType::from_raw_mode(raw.st_mode) {
-        // A second link, the way out where renaming cannot refuse, is not to be had for directories.
-        fs::FileType::Directory => fs::renameat_with(from, name, to, new, RenameFlags::NOREPLACE),
-        _ => upload::rename_new(from.as_fd(), name, to.as_fd(), new),
+/// Why a rename failed. Both names are single ones in open directories, so that `ENOTDIR` and
+/// `EINVAL` can only be about what is moved.
+fn not_moved(errno: Errno, moves_directory: bool, to: &LogicalPath) -> Error {
+    let plain = |code| fault(code, Phase::Commit).with_subject(to).with_private(errno);
+    match errno {
+        Errno::XDEV => plain(ErrorCode::CrossExport),
+        Errno::NOTDIR if moves_directory => {
+            plain(ErrorCode::Exists).with_detail("a directory does not take the place of a file")
+        }
+        Errno::INVAL if moves_directory => into_itself(to),
+        // Somebody made a directory of that name meanwhile.
+        Errno::ISDIR | Errno::NOTEMPTY => plain(ErrorCode::IsDirectory),
+        errno => about(errno, Phase::Commit, to),
     }
+}
+
+fn into_itself(to: &LogicalPath) -> Error {
+    fault(ErrorCode::Forbidden, Phase::Open)
+        .with_detail("it cannot be moved into itself")
+        .with_subject(to)
+}
+
+/// Opens what has this name, without following a link and without reading it.
+fn open_name(directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(directory, name, flags, Mode::empty())
+}
+
+fn is_directory(raw: &fs::Stat) -> bool {
+    fs::FileType::from_raw_mode(raw.st_mode) == fs::FileType::Directory
 }
 
 fn missing_is_not_found(error: Error) -> Error {

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags};
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 use types::limits::PATH_BYTES_MAX;
 use types::{LogicalPath, Phase, Result};
 
-use super::resolve::{HIDDEN_DIRECTORY, Root, is_part_beside};
+use super::resolve::{HIDDEN_DIRECTORY, Root, beside_name, is_part_beside};
 use crate::fault::from_errno;
 
 const LOCK: &str = "lock";
@@ -29,6 +30,94 @@ pub struct Cleaned {
     pub instances: u64,
     /// Parts of uploads that they left.
     pub parts: u64,
+    /// What could not be removed, for want of rights for example. It stays hidden, and the next
+    /// start-up tries again.
+    pub failed: u64,
+}
+
+/// The hidden file that an upload writes to.
+pub(crate) struct Part {
+    pub(crate) file: File,
+    instance: Arc<Instance>,
+    id: String,
+    name: String,
+    /// The directory it lies in when that is not the instance's own.
+    elsewhere: Option<OwnedFd>,
+}
+
+impl Part {
+    /// Makes a part on the file system of the instance.
+    pub(crate) fn make_at_home(instance: &Arc<Instance>) -> Result<Self, Errno> {
+        let id = fresh_id();
+        let name = format!("{id}.part");
+        let file = open_new(instance.directory(), &name)?;
+        Ok(Self {
+            file,
+            instance: Arc::clone(instance),
+            id,
+            name,
+            elsewhere: None,
+        })
+    }
+
+    /// Makes a part in `directory`, whose path is `place`, because the instance lies on another
+    /// file system or mount. It is noted in the journal first.
+    pub(crate) fn make_elsewhere(
+        instance: &Arc<Instance>,
+        directory: OwnedFd,
+        place: &LogicalPath,
+    ) -> Result<Self, Errno> {
+        let id = fresh_id();
+        let name = beside_name(&id);
+        instance.note_elsewhere(&id, place, &name)?;
+        let file = open_new(directory.as_fd(), &name).inspect_err(|_| instance.forget_elsewhere(&id))?;
+        Ok(Self {
+            file,
+            instance: Arc::clone(instance),
+            id,
+            name,
+            elsewhere: Some(directory),
+        })
+    }
+
+    /// Where it lies: directory and name there.
+    pub(crate) fn place(&self) -> (BorrowedFd<'_>, &str) {
+        match &self.elsewhere {
+            Some(directory) => (directory.as_fd(), &self.name),
+            None => (self.instance.directory(), &self.name),
+        }
+    }
+
+    /// Whether it lies on another file system or mount than the instance.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.elsewhere.is_some()
+    }
+
+    /// Removes the part if its name still means the file that was opened.
+    pub(crate) fn remove(&self) {
+        let (directory, name) = self.place();
+        let ours = fs::fstat(&self.file);
+        let there = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        if let (Ok(ours), Ok(there)) = (ours, there)
+            && (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+        {
+            // If this fails the next start-up removes it.
+            let _ = fs::unlinkat(directory, name, AtFlags::empty());
+        }
+        self.forget();
+    }
+
+    /// The part has its final name, or is no more: the journal need not know it any longer.
+    pub(crate) fn forget(&self) {
+        if self.is_elsewhere() {
+            self.instance.forget_elsewhere(&self.id);
+        }
+    }
+}
+
+fn open_new(directory: BorrowedFd<'_>, name: &str) -> Result<File, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(directory, name, flags, Mode::from_raw_mode(0o666)).map(File::from)
 }
 
 /// This server's place for parts.
@@ -57,7 +146,7 @@ fn open_lock(at: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 }
 
 /// A name that no other upload or server has; collisions are refused by the system anyway.
-pub(crate) fn fresh_id() -> String {
+fn fresh_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let random = RandomState::new().hash_one((count, std::process::id(), std::time::SystemTime::now()));
@@ -98,7 +187,7 @@ impl Instance {
     }
 
     /// Notes that the part `part_name` is about to be made in `directory`.
-    pub(crate) fn note_elsewhere(&self, id: &str, directory: &LogicalPath, part_name: &str) -> Result<(), Errno> {
+    fn note_elsewhere(&self, id: &str, directory: &LogicalPath, part_name: &str) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let name = format!("{id}{JOURNAL_SUFFIX}");
         let mut file = File::from(fs::openat(
@@ -114,7 +203,7 @@ impl Instance {
         fs::fsync(&self.directory)
     }
 
-    pub(crate) fn forget_elsewhere(&self, id: &str) {
+    fn forget_elsewhere(&self, id: &str) {
         // An entry that stays names a part that is no more; start-up copes with it.
         let _ = fs::unlinkat(&self.directory, format!("{id}{JOURNAL_SUFFIX}"), AtFlags::empty());
     }
@@ -140,50 +229,69 @@ fn names_in(directory: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
+/// Removes the places of dead servers. A server that ends at this moment removes its own at the
+/// same time, and rubbish that cannot be removed is no reason not to serve: neither is an error.
 fn clean_dead(root: &Root, uploads: BorrowedFd<'_>) -> Result<Cleaned, Errno> {
     let mut cleaned = Cleaned::default();
     for name in names_in(uploads)? {
-        let Ok(directory) = open_directory(uploads, &name) else {
-            continue;
-        };
-        let lock = open_lock(directory.as_fd())?;
-        if fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            continue;
+        match clean_instance(root, uploads, &name, &mut cleaned) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(_) => cleaned.failed += 1,
         }
-        for entry in names_in(directory.as_fd())? {
-            if entry.ends_with(JOURNAL_SUFFIX) {
-                cleaned.parts += u64::from(remove_elsewhere(root, directory.as_fd(), &entry));
-            } else if entry != LOCK {
-                cleaned.parts += 1;
-            }
-            fs::unlinkat(&directory, entry.as_str(), AtFlags::empty())?;
-        }
-        fs::unlinkat(uploads, name.as_str(), AtFlags::REMOVEDIR)?;
-        cleaned.instances += 1;
     }
     Ok(cleaned)
 }
 
-/// Removes the part that a journal entry names; whether there was one.
-fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> bool {
+fn clean_instance(root: &Root, uploads: BorrowedFd<'_>, name: &str, cleaned: &mut Cleaned) -> Result<(), Errno> {
+    let directory = open_directory(uploads, name)?;
+    let lock = open_lock(directory.as_fd())?;
+    match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Ok(()),
+        locked => locked?,
+    }
+    for entry in names_in(directory.as_fd())? {
+        if entry.ends_with(JOURNAL_SUFFIX) {
+            cleaned.parts += u64::from(remove_elsewhere(root, directory.as_fd(), &entry)?);
+        } else if entry != LOCK {
+            cleaned.parts += 1;
+        }
+        gone_is_fine(fs::unlinkat(&directory, entry.as_str(), AtFlags::empty()))?;
+    }
+    gone_is_fine(fs::unlinkat(uploads, name, AtFlags::REMOVEDIR))?;
+    cleaned.instances += 1;
+    Ok(())
+}
+
+fn gone_is_fine(removed: Result<(), Errno>) -> Result<(), Errno> {
+    match removed {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// Removes the part that a journal entry names; whether there was one. An entry that cannot be
+/// understood was cut short by the crash, before its part was made. One whose part is there and
+/// cannot be removed is an error, so that the entry is kept.
+fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> Result<bool, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(file) = fs::openat(directory, entry, flags, Mode::empty()) else {
-        return false;
-    };
+    let file = fs::openat(directory, entry, flags, Mode::empty())?;
     let mut text = String::new();
     let limit = PATH_BYTES_MAX as u64 * 2;
     if File::from(file).take(limit).read_to_string(&mut text).is_err() {
-        return false;
+        return Ok(false);
     }
-    let Some((place, part_name)) = text.rsplit_once('\n') else {
-        return false;
+    let Some((place, part_name)) = text.rsplit_once('\n').filter(|(_, name)| is_part_beside(name)) else {
+        return Ok(false);
     };
     let Ok(place) = LogicalPath::parse(place) else {
-        return false;
+        return Ok(false);
     };
-    if !is_part_beside(part_name) {
-        return false;
+    let Ok(place) = root.open_beneath(&place, OFlags::RDONLY | OFlags::DIRECTORY) else {
+        return Ok(false);
+    };
+    match fs::unlinkat(place, part_name, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
     }
-    root.open_beneath(&place, OFlags::RDONLY | OFlags::DIRECTORY)
-        .is_ok_and(|place| fs::unlinkat(place, part_name, AtFlags::empty()).is_ok())
 }

@@ -3,6 +3,9 @@
 //! The kernel does the walk (`openat2` with `RESOLVE_BENEATH`), so a directory that is swapped for
 //! a symbolic link in the middle of it changes nothing. Where that call is missing (old kernels,
 //! some containers) each component is opened without following links, and any link is refused.
+//!
+//! With it, relative links that stay within the export are followed. Absolute ones are refused even
+//! when they lead back into the export: what they mean depends on where this machine has it mounted.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -46,7 +49,7 @@ pub(crate) fn check_readable(path: &LogicalPath) -> Result<()> {
     }
 }
 
-/// Refuses to make hidden names, and the root.
+/// Refuses to make hidden names.
 pub(crate) fn check_writable(path: &LogicalPath) -> Result<()> {
     if is_hidden(path) {
         let why = "this name is kept for the server itself";
@@ -171,7 +174,9 @@ fn relative(path: &LogicalPath) -> &str {
 }
 
 fn escapes(path: &LogicalPath) -> Error {
-    fault(ErrorCode::SymlinkEscapes, Phase::Open).with_subject(path)
+    fault(ErrorCode::SymlinkEscapes, Phase::Open)
+        .with_detail("only relative links that stay within the export are followed")
+        .with_subject(path)
 }
 
 /// The house's view of a system's stat; refuses what is neither file nor directory.

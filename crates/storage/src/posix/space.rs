@@ -3,20 +3,29 @@
 //! Room is granted before the first byte: what the file system has, less the reserve, less what is
 //! promised to running uploads and not yet written. The quota counts the bytes of the files in the
 //! export; its counter starts with a scan in the background and follows every commit and removal
-//! here. It is as accurate as that: files that others write or remove count from the next start-up
-//! on, and one removed here while the scan runs may be missed by at most its own size.
+//! here.
+//!
+//! How accurate that is: files that others write or remove count from the next start-up on. Until
+//! the first scan is through, files that it has not met yet do not count, so that uploads are let
+//! in which a finished scan would refuse; an export need not wait for millions of files to be
+//! counted. An old file removed during the scan goes on counting until the next start-up, because
+//! nobody knows whether the scan has met it: the error is on the safe side.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use types::limits::SCAN_DEPTH_MAX;
-use types::{ErrorCode, Phase, Result};
+use types::{Error, ErrorCode, Phase, Result};
 
 use super::resolve::HIDDEN_DIRECTORY;
 use crate::api::Space;
 use crate::fault::{fault, from_errno};
+
+/// Seconds and nanoseconds since the epoch.
+type Moment = (i64, i64);
 
 pub(crate) struct SpaceBook {
     root: OwnedFd,
@@ -28,12 +37,17 @@ pub(crate) struct SpaceBook {
     pending_bytes: AtomicU64,
     used_bytes: AtomicI64,
     scanned: AtomicBool,
+    /// When counting began: files born later are counted as they are committed.
+    started: Moment,
+    /// Held while a name changes its file, so that each replaced file is counted off once.
+    names: Mutex<()>,
     /// Held while a promise is weighed and made, so that two cannot be given the same room.
     admission: Mutex<()>,
 }
 
 impl SpaceBook {
     pub(crate) fn new(root: OwnedFd, reserve_bytes: u64, quota_bytes: Option<u64>) -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Self {
             root,
             reserve_bytes,
@@ -42,6 +56,8 @@ impl SpaceBook {
             pending_bytes: AtomicU64::new(0),
             used_bytes: AtomicI64::new(0),
             scanned: AtomicBool::new(quota_bytes.is_none()),
+            started: (now.tv_sec, now.tv_nsec),
+            names: Mutex::new(()),
             admission: Mutex::new(()),
         }
     }
@@ -52,25 +68,76 @@ impl SpaceBook {
             return;
         }
         let book = Arc::clone(self);
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        let started = (now.tv_sec as i64, now.tv_nsec as i64);
         let scan = move || {
-            let bytes = count_bytes(&book.root, started, 0);
-            book.used_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+            book.count(&book.root, 0);
             book.scanned.store(true, Ordering::Release);
         };
         // Without the thread the quota counts only what is written from now on.
         let _ = std::thread::Builder::new().name("usage-scan".to_owned()).spawn(scan);
     }
 
+    /// Adds the bytes of all files that were there when counting began, directory by directory.
+    /// What cannot be read counts nothing.
+    fn count(&self, directory: impl AsFd, depth: usize) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(mut entries) = fs::openat(&directory, ".", flags, Mode::empty()).and_then(Dir::new) else {
+            return;
+        };
+        let mut bytes = 0;
+        while let Some(Ok(entry)) = entries.read() {
+            let name = entry.file_name();
+            let hidden = depth == 0 && name.to_bytes() == HIDDEN_DIRECTORY.as_bytes();
+            if hidden || matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            match facts(directory.as_fd(), name) {
+                Some(found) if found.kind == FileType::RegularFile && found.born < self.started => {
+                    bytes += found.size_bytes;
+                }
+                Some(found) if found.kind == FileType::Directory && depth < SCAN_DEPTH_MAX => {
+                    if let Ok(below) = fs::openat(&directory, name, flags, Mode::empty()) {
+                        self.count(below, depth + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.add(bytes);
+    }
+
     pub(crate) fn is_scanned(&self) -> bool {
         self.scanned.load(Ordering::Acquire)
     }
 
-    /// A change by a removal, or by a file that took another's place.
-    pub(crate) fn account(&self, added_bytes: u64, removed_bytes: u64) {
-        self.used_bytes
-            .fetch_add(added_bytes as i64 - removed_bytes as i64, Ordering::Relaxed);
+    /// Free space that uploads must leave, in bytes.
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
+    /// To be held while a name is given to another file, or to none, until that is counted. Only a
+    /// quota needs it; without one nobody waits.
+    pub(crate) fn change_names(&self) -> Option<MutexGuard<'_, ()>> {
+        self.quota_bytes?;
+        Some(self.names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// These bytes of files are in the export from now on.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.used_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+    }
+
+    /// A file has lost a name. It counts no more when that was its last one.
+    pub(crate) fn forget(&self, file: BorrowedFd<'_>) {
+        if self.quota_bytes.is_none() {
+            return;
+        }
+        if let Some(gone) = facts(file, c"")
+            && gone.kind == FileType::RegularFile
+            && gone.names == 0
+            && (gone.born >= self.started || self.is_scanned())
+        {
+            self.used_bytes.fetch_sub(gone.size_bytes as i64, Ordering::Relaxed);
+        }
     }
 
     fn used(&self) -> u64 {
@@ -109,8 +176,7 @@ impl SpaceBook {
             } else {
                 ErrorCode::NoSpace
             };
-            let why = format!("{bytes} bytes are needed, {} are free", space.free_bytes);
-            return Err(fault(code, Phase::Open).with_detail(why));
+            return Err(no_room(code, bytes, space.free_bytes));
         }
         self.promised_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -186,38 +252,41 @@ impl Drop for Reservation {
     }
 }
 
-/// Bytes of all files that did not change since `started` (those that did are counted as they are
-/// committed). What cannot be read counts nothing.
-#[allow(
-    clippy::unnecessary_cast,
-    reason = "the widths of these fields differ between machines"
-)]
-fn count_bytes(directory: impl AsFd, started: (i64, i64), depth: usize) -> u64 {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(mut entries) = fs::openat(&directory, ".", flags, Mode::empty()).and_then(Dir::new) else {
-        return 0;
-    };
-    let mut bytes = 0;
-    while let Some(Ok(entry)) = entries.read() {
-        let name = entry.file_name();
-        let hidden = depth == 0 && name.to_bytes() == HIDDEN_DIRECTORY.as_bytes();
-        if hidden || matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let Ok(raw) = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        match FileType::from_raw_mode(raw.st_mode) {
-            FileType::RegularFile if (raw.st_ctime as i64, raw.st_ctime_nsec as i64) < started => {
-                bytes += raw.st_size as u64
-            }
-            FileType::Directory if depth < SCAN_DEPTH_MAX => {
-                if let Ok(below) = fs::openat(&directory, name, flags, Mode::empty()) {
-                    bytes += count_bytes(below, started, depth + 1);
-                }
-            }
-            _ => {}
-        }
+/// What counting needs to know of a file.
+struct Facts {
+    kind: FileType,
+    size_bytes: u64,
+    names: u32,
+    /// When it was made; where the file system does not know, when it was last changed.
+    born: Moment,
+}
+
+/// Asks about a name in a directory, or with an empty name about the open file itself.
+fn facts(at: BorrowedFd<'_>, name: &CStr) -> Option<Facts> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let raw = fs::statx(at, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH, wanted).ok()?;
+    let birth_is_known = StatxFlags::from_bits_retain(raw.stx_mask).contains(StatxFlags::BTIME);
+    let born = if birth_is_known { raw.stx_btime } else { raw.stx_ctime };
+    Some(Facts {
+        kind: FileType::from_raw_mode(raw.stx_mode.into()),
+        size_bytes: raw.stx_size,
+        names: raw.stx_nlink,
+        born: (born.tv_sec, born.tv_nsec.into()),
+    })
+}
+
+/// Whether a directory's own file system has room for `bytes` more besides the reserve. For parts
+/// that do not lie on the export's file system.
+pub(crate) fn check_room(directory: BorrowedFd<'_>, bytes: u64, reserve_bytes: u64) -> Result<()> {
+    let disk = fs::fstatvfs(directory).map_err(|errno| from_errno(errno, Phase::Open))?;
+    let free_bytes = (disk.f_bavail * disk.f_frsize).saturating_sub(reserve_bytes);
+    if bytes > free_bytes {
+        return Err(no_room(ErrorCode::NoSpace, bytes, free_bytes));
     }
-    bytes
+    Ok(())
+}
+
+fn no_room(code: ErrorCode, bytes: u64, free_bytes: u64) -> Error {
+    let why = format!("{bytes} bytes are needed, {free_bytes} are free");
+    fault(code, Phase::Open).with_detail(why)
 }

@@ -6,32 +6,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{self, AtFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use types::limits::{SPACE_STEP_BYTES, WRITEBACK_STEP_BYTES};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use super::marks;
-use super::parts::Instance;
+use super::parts::Part;
 use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
-use super::{Shared, writeback};
-use crate::api::{CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, copy_bytes, seconds_and_nanoseconds};
+use super::{Shared, marks, open_name, sync_names, writeback};
+use crate::api::{
+    CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
+};
 use crate::fault::{about, fault, from_errno, from_io};
 
 /// Most slices in one system call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
 /// Bytes that one `copy_file_range` is asked for.
 const COPY_STEP_BYTES: usize = 64 * 1024 * 1024;
-
-/// The hidden file that an upload writes to.
-pub(super) struct Part {
-    pub(super) id: String,
-    pub(super) name: String,
-    /// The directory it lies in when that is not the instance's own.
-    pub(super) beside: bool,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -40,65 +33,38 @@ enum State {
 }
 
 pub(super) struct PosixUpload {
-    pub(super) shared: Arc<Shared>,
-    pub(super) instance: Arc<Instance>,
-    pub(super) file: File,
-    pub(super) parent: OwnedFd,
-    pub(super) path: LogicalPath,
-    pub(super) part: Part,
-    pub(super) announced: Option<u64>,
-    pub(super) overwrite: Overwrite,
-    pub(super) reservation: Reservation,
-    progress: Progress,
-}
-
-struct Progress {
+    shared: Arc<Shared>,
+    part: Part,
+    parent: OwnedFd,
+    path: LogicalPath,
+    announced: Option<u64>,
+    overwrite: Overwrite,
+    reservation: Reservation,
     /// Held for reading by each write, so that none is under way when the file takes its name.
     state: RwLock<State>,
+    /// Written and not yet sent on to the disk.
     unsent_bytes: AtomicU64,
 }
 
-/// What an upload starts with; see [`PosixUpload`].
-pub(super) struct Start {
-    pub(super) shared: Arc<Shared>,
-    pub(super) instance: Arc<Instance>,
-    pub(super) file: File,
-    pub(super) parent: OwnedFd,
-    pub(super) path: LogicalPath,
-    pub(super) part: Part,
-    pub(super) announced: Option<u64>,
-    pub(super) overwrite: Overwrite,
-    pub(super) reservation: Reservation,
-}
-
 impl PosixUpload {
-    pub(super) fn new(start: Start) -> Self {
-        let Start {
-            shared,
-            instance,
-            file,
-            parent,
-            path,
-            part,
-            announced,
-            overwrite,
-            reservation,
-        } = start;
-        let progress = Progress {
-            state: RwLock::new(State::Open),
-            unsent_bytes: AtomicU64::new(0),
-        };
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        part: Part,
+        parent: OwnedFd,
+        path: LogicalPath,
+        options: &UploadOptions,
+        reservation: Reservation,
+    ) -> Self {
         Self {
             shared,
-            instance,
-            file,
+            part,
             parent,
             path,
-            part,
-            announced,
-            overwrite,
+            announced: options.size_bytes,
+            overwrite: options.overwrite,
             reservation,
-            progress,
+            state: RwLock::new(State::Open),
+            unsent_bytes: AtomicU64::new(0),
         }
     }
 
@@ -106,31 +72,8 @@ impl PosixUpload {
         self.path.name().unwrap_or_default()
     }
 
-    fn part_directory(&self) -> BorrowedFd<'_> {
-        if self.part.beside {
-            self.parent.as_fd()
-        } else {
-            self.instance.directory()
-        }
-    }
-
-    /// Removes the part if the name still means the file that this upload opened.
     fn remove_part(&self) {
-        let ours = fs::fstat(&self.file);
-        let there = fs::statat(
-            self.part_directory(),
-            self.part.name.as_str(),
-            AtFlags::SYMLINK_NOFOLLOW,
-        );
-        if let (Ok(ours), Ok(there)) = (ours, there)
-            && (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
-        {
-            // If this fails the next start-up removes it.
-            let _ = fs::unlinkat(self.part_directory(), self.part.name.as_str(), AtFlags::empty());
-        }
-        if self.part.beside {
-            self.instance.forget_elsewhere(&self.part.id);
-        }
+        self.part.remove();
         self.reservation.release();
     }
 
@@ -152,11 +95,11 @@ impl PosixUpload {
 
     fn seal(&self, facts: &CommitFacts) -> Result<Stat> {
         let failed = |errno| self.failed(errno, Phase::Commit);
-        let held = fs::fstat(&self.file).map_err(failed)?;
+        let held = fs::fstat(&self.part.file).map_err(failed)?;
         if held.st_size as u64 != facts.size_bytes || self.announced.is_some_and(|size| size != facts.size_bytes) {
             let announced = self.announced.unwrap_or(facts.size_bytes);
             let why = format!("{} bytes are stored, {announced} were expected", held.st_size);
-            return Err(fault(ErrorCode::BodyIncomplete, Phase::Commit)
+            return Err(Error::new(ErrorCode::BodyIncomplete, Side::Source, Phase::Commit)
                 .with_detail(why)
                 .with_subject(&self.path));
         }
@@ -171,7 +114,7 @@ impl PosixUpload {
                 tv_nsec: UTIME_OMIT,
             };
             fs::futimens(
-                &self.file,
+                &self.part.file,
                 &Timestamps {
                     last_access,
                     last_modification,
@@ -179,61 +122,49 @@ impl PosixUpload {
             )
             .map_err(failed)?;
         }
-        let raw = fs::fstat(&self.file).map_err(failed)?;
+        let raw = fs::fstat(&self.part.file).map_err(failed)?;
         let stat = plain_stat(&raw, Kind::File);
-        marks::keep(self.file.as_fd(), &stat, &facts.checksums);
-        fs::fsync(&self.file).map_err(failed)?;
+        marks::keep(self.part.file.as_fd(), &stat, &facts.checksums);
+        fs::fsync(&self.part.file).map_err(failed)?;
         Ok(stat)
     }
 
-    /// Puts the part under its name; returns the file that was there.
-    fn place(&self) -> Result<Option<OwnedFd>, Errno> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let old = fs::openat(&self.parent, self.name(), flags, Mode::empty()).ok();
-        let (from, part, name) = (self.part_directory(), self.part.name.as_str(), self.name());
+    /// Puts the part under its name, and counts what came and went.
+    fn place(&self, size_bytes: u64) -> Result<(), Errno> {
+        let _alone = self.shared.space.change_names();
+        let old = open_name(self.parent.as_fd(), self.name()).ok();
+        let (from, part) = self.part.place();
         match self.overwrite {
-            Overwrite::Allow => fs::renameat(from, part, &self.parent, name)?,
-            Overwrite::Refuse => rename_new(from, part, self.parent.as_fd(), name)?,
+            Overwrite::Allow => fs::renameat(from, part, &self.parent, self.name())?,
+            Overwrite::Refuse => rename_new((from, part), (self.parent.as_fd(), self.name()))?,
         }
-        Ok(old)
+        self.shared.space.add(size_bytes);
+        if let Some(old) = old {
+            self.shared.space.forget(old.as_fd());
+            self.shared.late_close.close(old);
+        }
+        Ok(())
     }
 
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
         let stat = self.seal(facts)?;
-        let old = self.place().map_err(|errno| match errno {
+        self.place(facts.size_bytes).map_err(|errno| match errno {
             Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
             Errno::NOENT => fault(ErrorCode::ParentMissing, Phase::Commit).with_subject(&self.path),
             errno => self.failed(errno, Phase::Commit),
         })?;
         self.reservation.release();
-        let replaced_bytes = old.as_ref().map_or(0, |old| last_link_bytes(old.as_fd()));
-        self.shared.space.account(facts.size_bytes, replaced_bytes);
-        if let Some(old) = old {
-            self.shared.late_close.close(old);
-        }
-        if self.part.beside {
-            self.instance.forget_elsewhere(&self.part.id);
-        }
+        self.part.forget();
         Ok(stat)
     }
 }
 
-/// Bytes that go away with this file: those of a regular file that has no other name left.
-pub(super) fn last_link_bytes(file: BorrowedFd<'_>) -> u64 {
-    match fs::fstat(file) {
-        Ok(raw) if raw.st_nlink == 0 && FileType::from_raw_mode(raw.st_mode) == FileType::RegularFile => {
-            raw.st_size as u64
-        }
-        _ => 0,
-    }
-}
-
 /// Renames where nothing is; on file systems that cannot, a second link does the same for files.
-pub(super) fn rename_new(from: BorrowedFd<'_>, name: &str, to: BorrowedFd<'_>, new: &str) -> Result<(), Errno> {
-    match fs::renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
+pub(super) fn rename_new(from: (BorrowedFd<'_>, &str), to: (BorrowedFd<'_>, &str)) -> Result<(), Errno> {
+    match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            fs::linkat(from, name, to, new, AtFlags::empty())?;
-            fs::unlinkat(from, name, AtFlags::empty())
+            fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+            fs::unlinkat(from.0, from.1, AtFlags::empty())
         }
         done => done,
     }
@@ -246,17 +177,17 @@ impl Upload for PosixUpload {
             .checked_add(length)
             .ok_or_else(|| self.failed(Errno::FBIG, Phase::Transfer))?;
         self.check_growth(end)?;
-        let state = self.progress.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if *state == State::Ended {
             return Err(fault(ErrorCode::Cancelled, Phase::Transfer).with_subject(&self.path));
         }
-        write_fully(&self.file, slices, offset).map_err(|errno| self.failed(errno, Phase::Transfer))?;
+        write_fully(&self.part.file, slices, offset).map_err(|errno| self.failed(errno, Phase::Transfer))?;
         self.reservation.redeem(length);
         if !self.shared.in_memory
-            && self.progress.unsent_bytes.fetch_add(length, Ordering::Relaxed) + length >= WRITEBACK_STEP_BYTES
+            && self.unsent_bytes.fetch_add(length, Ordering::Relaxed) + length >= WRITEBACK_STEP_BYTES
         {
-            self.progress.unsent_bytes.store(0, Ordering::Relaxed);
-            writeback::start(&self.file);
+            self.unsent_bytes.store(0, Ordering::Relaxed);
+            writeback::start(&self.part.file);
         }
         Ok(())
     }
@@ -264,6 +195,7 @@ impl Upload for PosixUpload {
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
         let failed = |errno| from_errno(errno, Phase::Checksum).with_subject(&self.path);
         let file = self
+            .part
             .file
             .try_clone()
             .map_err(|error| from_io(&error, Phase::Checksum))?;
@@ -272,19 +204,18 @@ impl Upload for PosixUpload {
     }
 
     fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
-        let mut state = self.progress.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if *state == State::Ended {
             return Err(fault(ErrorCode::Cancelled, Phase::Commit).with_subject(&self.path));
         }
         *state = State::Ended;
         let stat = self.finish(facts).inspect_err(|_| self.remove_part())?;
-        // The file is in its place and whole; if this fails only its name may be lost in a power cut.
-        fs::fsync(&self.parent).map_err(|errno| self.failed(errno, Phase::Commit))?;
+        sync_names(&self.parent, &self.path)?;
         Ok(stat)
     }
 
     fn abort(&self) {
-        let mut state = self.progress.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if *state == State::Open {
             *state = State::Ended;
             self.remove_part();
@@ -297,14 +228,14 @@ impl Upload for PosixUpload {
         let Some(file) = source.as_file() else {
             return copy_bytes(source, self, 0);
         };
-        if fs::ioctl_ficlone(&self.file, file).is_ok() {
+        if fs::ioctl_ficlone(&self.part.file, file).is_ok() {
             self.reservation.redeem(size_bytes);
             return Ok(size_bytes);
         }
         let (mut from, mut to) = (0, 0);
         while to < size_bytes {
             let step = COPY_STEP_BYTES.min((size_bytes - to) as usize);
-            match fs::copy_file_range(file, Some(&mut from), &self.file, Some(&mut to), step) {
+            match fs::copy_file_range(file, Some(&mut from), &self.part.file, Some(&mut to), step) {
                 Ok(count) if count > 0 => self.reservation.redeem(count as u64),
                 Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(self.failed(errno, Phase::Transfer)),
                 // Not between these file systems: by hand from here on.
