@@ -82,7 +82,7 @@ pub(crate) enum Reply {
     /// The final answer.
     Answered(Box<Answer>),
     /// The peer waits for the body, at the place where the redirects ended.
-    Continue(Box<Live>, Resource),
+    Continue(Box<Live>, Box<Resource>),
 }
 
 /// Why an attempt on one connection failed.
@@ -191,7 +191,9 @@ impl Client {
         let sent = live.connection.stream.flush().await;
         let heard = match sent {
             Err(error) => Err(error),
-            Ok(()) if ask.body == Body::AtOnce => return Ok(Reply::Continue(Box::new(live), hop.file.clone())),
+            Ok(()) if ask.body == Body::AtOnce => {
+                return Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone())));
+            }
             Ok(()) if ask.body == Body::WhenAsked => self.invitation(&mut live).await,
             Ok(()) => live
                 .final_head(self.options.first_byte, self.options.stall)
@@ -199,7 +201,7 @@ impl Client {
                 .map(Some),
         };
         match heard {
-            Ok(None) => Ok(Reply::Continue(Box::new(live), hop.file.clone())),
+            Ok(None) => Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone()))),
             Ok(Some(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
                 .map(|answer| Reply::Answered(Box::new(answer)))
                 .map_err(|error| Broken {

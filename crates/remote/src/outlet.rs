@@ -132,7 +132,7 @@ impl Client {
         match reply {
             Reply::Continue(live, file) => {
                 let peer = live.connection.stream.peer_address();
-                Ok(outlet(State::Sending(live), file, peer))
+                Ok(outlet(State::Sending(live), *file, peer))
             }
             Reply::Answered(answer) if is_empty && answer.is_success() => {
                 let (file, peer) = (answer.file.clone(), answer.peer_address());
