@@ -4,9 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use tokio::io::Interest;
 use types::{Error, Phase};
 
-use super::{End, Stream};
+use super::{End, Stream, session};
 use crate::buffer::{Batch, Buffer, LARGE_BYTES};
 use crate::record::{ContentType, record_length};
 
@@ -44,7 +45,21 @@ impl Stream {
         if self.carry.is_some() || self.end_seen != End::Open {
             return Ok(());
         }
-        self.wait_readable(limit).await
+        let arrival = async {
+            loop {
+                self.wait_readable(limit).await?;
+                // Readiness outlives the bytes that caused it, so it is looked whether there are any.
+                let look = || session::peek_one(&self.tcp);
+                match self.tcp.try_io(Interest::READABLE, look) {
+                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => return Ok(()),
+                }
+            }
+        };
+        match tokio::time::timeout(limit, arrival).await {
+            Ok(arrived) => arrived,
+            Err(_) => Err(self.role.stalled(Phase::Transfer)),
+        }
     }
 
     /// The next plaintext; `None` at the end of the connection.
