@@ -56,6 +56,8 @@ pub(crate) struct Exchange<'c> {
     may_keep: bool,
     /// Whether the client still waits for our word before it sends its body.
     owes_continue: bool,
+    /// Whether reading the body was begun; what is left of it then is the rest of something broken.
+    body_begun: bool,
     keeps: bool,
     chunked: bool,
 }
@@ -87,6 +89,7 @@ impl<'c> Exchange<'c> {
             version: facts.map_or(Version::Http11, |head| head.version),
             may_keep: framing.is_ok() && facts.is_some_and(RequestHead::keep_alive),
             owes_continue: facts.is_some_and(RequestHead::expects_continue),
+            body_begun: false,
             keeps: false,
             chunked: false,
             connection,
@@ -103,6 +106,7 @@ impl<'c> Exchange<'c> {
     /// Asks the client for its body, where it waits for that (RFC 9110 §10.1.1). To be called when
     /// everything that could refuse the request has been asked.
     pub(crate) async fn invite_body(&mut self) -> Result<()> {
+        self.body_begun = true;
         if std::mem::take(&mut self.owes_continue) && !self.incoming.is_done() {
             self.connection.stream.queue(CONTINUE);
             self.connection.stream.flush().await?;
@@ -269,6 +273,7 @@ impl<'c> Exchange<'c> {
         let mut torn = false;
         if let Err(error) = result {
             self.record.error = Some(ErrorFacts::from(&error));
+            self.may_keep &= !self.body_begun || self.incoming.is_done();
             let is_gone = error.code() == ErrorCode::ClientGone;
             if self.record.status.is_some() || is_gone {
                 torn = true;

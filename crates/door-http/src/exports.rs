@@ -52,6 +52,12 @@ impl Exports {
         Self { list, rules }
     }
 
+    /// The exports in their order.
+    #[must_use]
+    pub fn list(&self) -> &[Export] {
+        &self.list
+    }
+
     /// The rules of all exports, as policy wants them.
     pub(crate) fn rules(&self) -> &[ExportRules] {
         &self.rules

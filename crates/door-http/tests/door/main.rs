@@ -1,0 +1,12 @@
+//! The HTTP door over loopback connections: each verb, each refusal, and third-party copies between
+//! two doors.
+#![forbid(unsafe_code)]
+
+mod framing;
+mod harness;
+mod names;
+mod reading;
+mod status;
+mod third_party;
+mod tokens;
+mod writing;

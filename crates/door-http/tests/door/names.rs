@@ -1,0 +1,90 @@
+//! DELETE, MKCOL, MOVE, and COPY within the server.
+
+use policy::AnonymousAccess;
+
+use crate::harness::{Server, export, memory};
+
+#[tokio::test]
+async fn files_and_empty_directories_are_removed() {
+    let server = Server::open().await;
+    server.put("/data/d/f", b"1").await;
+    let mut client = server.connect().await;
+    assert_eq!(client.ask("DELETE /data/d\n", b"").await.status, 409);
+    assert_eq!(client.ask("DELETE /data/d/f\n", b"").await.status, 204);
+    assert_eq!(client.ask("DELETE /data/d/f\n", b"").await.status, 404);
+    assert_eq!(client.ask("DELETE /data/d/\n", b"").await.status, 204);
+    assert_eq!(client.ask("DELETE /data\n", b"").await.status, 403);
+    assert_eq!(client.ask("DELETE /\n", b"").await.status, 403);
+}
+
+#[tokio::test]
+async fn directories_are_made_one_at_a_time() {
+    let server = Server::open().await;
+    server.put("/data/f", b"1").await;
+    let mut client = server.connect().await;
+    assert_eq!(client.ask("MKCOL /data/d/e\n", b"").await.status, 409);
+    assert_eq!(client.ask("MKCOL /data/d\n", b"").await.status, 201);
+    for taken in ["/data/d", "/data/f", "/data", "/"] {
+        let answer = client.ask(&format!("MKCOL {taken}\n"), b"").await;
+        assert_eq!(answer.status, 405, "{taken}");
+        assert!(answer.header("Allow").is_some());
+    }
+    assert_eq!(client.ask("MKCOL /data/g\n", b"<x/>").await.status, 415);
+    assert_eq!(client.ask("MKCOL /data/f/x\n", b"").await.status, 409);
+}
+
+#[tokio::test]
+async fn a_move_keeps_within_its_export_and_asks_before_replacing() {
+    let exports = vec![
+        export("/data", AnonymousAccess::Write, memory()),
+        export("/other", AnonymousAccess::Write, memory()),
+    ];
+    let server = Server::start(exports, |_| {}).await;
+    for name in ["a", "b", "c"] {
+        server.put(&format!("/data/{name}"), name.as_bytes()).await;
+    }
+    let mut client = server.connect().await;
+    let mut step = async |from: &str, headers: &str| {
+        let answer = client.ask(&format!("MOVE {from}\n{headers}\n"), b"").await;
+        answer.status
+    };
+    assert_eq!(step("/data/a", "Destination: http://test/data/new").await, 201);
+    assert_eq!(step("/data/new", "Destination: /data/b\nOverwrite: F").await, 412);
+    assert_eq!(
+        step("/data/new", "Destination: https://se.example.org:443/data/b").await,
+        204
+    );
+    assert_eq!(step("/data/none", "Destination: /data/x").await, 404);
+    assert_eq!(step("/data/c", "Destination: /data/none/x").await, 409);
+    assert_eq!(step("/data/c", "Destination: /other/c").await, 422);
+    assert_eq!(
+        step("/data/c", "Destination: https://elsewhere.example.org/data/x").await,
+        422
+    );
+    assert_eq!(step("/data/c", "Destination: /data/c").await, 403);
+    assert_eq!(step("/data/c", "Overwrite: T").await, 400);
+    assert_eq!(server.ask("GET /data/b\n", b"").await.body, b"a");
+    assert_eq!(server.ask("GET /data/c\n", b"").await.body, b"c");
+}
+
+#[tokio::test]
+async fn a_copy_to_this_server_is_made_here() {
+    let server = Server::open().await;
+    server.put("/data/a", b"abc").await;
+    let mut client = server.connect().await;
+    let own = server.url("/data/c");
+    let mut step = async |path: &str, headers: &str| {
+        let answer = client.ask(&format!("COPY {path}\n{headers}\n"), b"").await;
+        answer.status
+    };
+    assert_eq!(step("/data/a", "Destination: /data/b").await, 201);
+    assert_eq!(step("/data/a", "Destination: /data/b").await, 204);
+    assert_eq!(step("/data/a", "Destination: /data/b\nOverwrite: F").await, 412);
+    assert_eq!(step("/data/a", &format!("Destination: {own}")).await, 201);
+    assert_eq!(step("/data/d", &format!("Source: {own}")).await, 201);
+    assert_eq!(step("/data/d", "Source: http://test/data/none").await, 404);
+    assert_eq!(step("/data", "Destination: /data/e").await, 409);
+    for name in ["b", "c", "d"] {
+        assert_eq!(server.ask(&format!("GET /data/{name}\n"), b"").await.body, b"abc");
+    }
+}

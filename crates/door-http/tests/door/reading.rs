@@ -1,0 +1,260 @@
+//! GET, HEAD, PROPFIND, OPTIONS.
+
+use policy::AnonymousAccess;
+use storage::{Effect, Fault, Faulty, Memory, Operation, Posix, PosixOptions, Storage};
+use types::LogicalPath;
+
+use crate::harness::{Server, export, memory, pattern};
+
+#[tokio::test]
+async fn a_file_is_read_whole_in_part_and_by_its_head() {
+    let server = Server::open().await;
+    let content = pattern(700_000);
+    server.put("/data/f", &content).await;
+    let mut client = server.connect().await;
+    let whole = client.ask("GET /data/f\n", b"").await;
+    assert_eq!((whole.status, whole.body == content), (200, true));
+    assert_eq!(whole.header("Accept-Ranges"), Some("bytes"));
+    let head = client.ask("HEAD /data/f\n", b"").await;
+    assert_eq!((head.status, head.header("Content-Length")), (200, Some("700000")));
+    assert_eq!(head.header("ETag"), whole.header("ETag"));
+    let part = client.ask("GET /data/f\nRange: bytes=5-300004\n", b"").await;
+    assert_eq!((part.status, part.body == content[5..300_005]), (206, true));
+    assert_eq!(part.header("Content-Range"), Some("bytes 5-300004/700000"));
+    let behind = client.ask("GET /data/f\nRange: bytes=700000-\n", b"").await;
+    assert_eq!(behind.status, 416);
+    assert_eq!(behind.header("Content-Range"), Some("bytes */700000"));
+    let broken = client.ask("GET /data/f\nRange: bytes=9-3\n", b"").await;
+    assert_eq!((broken.status, broken.body.len()), (200, 700_000));
+}
+
+#[tokio::test]
+async fn files_on_disk_are_sent_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let content = pattern(3_000_001);
+    std::fs::write(directory.path().join("f"), &content).unwrap();
+    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let server = Server::start(vec![export("/", AnonymousAccess::Read, posix)], |_| {}).await;
+    let mut client = server.connect().await;
+    assert!(client.ask("GET /f\n", b"").await.body == content);
+    let part = client.ask("GET /f\nRange: bytes=-70000\n", b"").await;
+    assert!(part.body == content[content.len() - 70_000..]);
+    assert!(client.ask("GET /f\n", b"").await.body == content);
+}
+
+#[tokio::test]
+async fn several_ranges_come_as_davix_reads_them() {
+    let server = Server::open().await;
+    let content = pattern(12_813);
+    server.put("/data/f", &content).await;
+    let answer = server.ask("GET /data/f\nRange: bytes=0-3,10-12\n", b"").await;
+    assert_eq!(answer.status, 206);
+    let boundary = answer
+        .header("Content-Type")
+        .unwrap()
+        .split("boundary=")
+        .nth(1)
+        .unwrap();
+    let mut expected: Vec<u8> = Vec::new();
+    for (first, last) in [(0, 3), (10, 12)] {
+        let head = format!(
+            "\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes {first}-{last}/12813\r\n\r\n"
+        );
+        expected.extend(head.as_bytes());
+        expected.extend(&content[first..=last]);
+    }
+    expected.extend(format!("\r\n--{boundary}--\r\n").as_bytes());
+    assert_eq!(answer.body, expected);
+}
+
+#[tokio::test]
+async fn conditions_are_weighed_before_anything_is_sent() {
+    let server = Server::open().await;
+    server.put("/data/f", b"abc").await;
+    let mut client = server.connect().await;
+    let head = client.ask("HEAD /data/f\n", b"").await;
+    let (tag, date) = (head.header("ETag").unwrap(), head.header("Last-Modified").unwrap());
+    let cases = [
+        (format!("If-None-Match: {tag}"), 304),
+        (format!("If-Modified-Since: {date}"), 304),
+        (format!("If-Match: {tag}"), 200),
+        ("If-Match: \"other\"".to_owned(), 412),
+        ("If-None-Match: \"other\"".to_owned(), 200),
+    ];
+    for (condition, status) in cases {
+        let answer = client.ask(&format!("GET /data/f\n{condition}\n"), b"").await;
+        assert_eq!(answer.status, status, "{condition}");
+    }
+    let stale = client
+        .ask("GET /data/f\nRange: bytes=0-0\nIf-Range: \"other\"\n", b"")
+        .await;
+    assert_eq!((stale.status, stale.body.as_slice()), (200, &b"abc"[..]));
+    let fresh = client
+        .ask(&format!("GET /data/f\nRange: bytes=0-0\nIf-Range: {tag}\n"), b"")
+        .await;
+    assert_eq!((fresh.status, fresh.body.as_slice()), (206, &b"a"[..]));
+}
+
+#[tokio::test]
+async fn checksums_are_told_in_the_form_asked_for() {
+    let server = Server::open().await;
+    server.put("/data/f", b"Wikipedia").await;
+    let mut client = server.connect().await;
+    for method in ["HEAD", "GET"] {
+        let classic = client
+            .ask(&format!("{method} /data/f\nWant-Digest: adler32\n"), b"")
+            .await;
+        assert_eq!(classic.header("Digest"), Some("adler32=11e60398"));
+        assert_eq!(classic.header("Repr-Digest"), None);
+    }
+    let modern = client.ask("HEAD /data/f\nWant-Repr-Digest: adler=5\n", b"").await;
+    assert_eq!(modern.header("Repr-Digest"), Some("adler=:EeYDmA==:"));
+    // Computed on demand, since only Adler-32 is made when a file is stored.
+    let computed = client
+        .ask("HEAD /data/f\nWant-Digest: UNIXcksum, MD5;q=0.5\n", b"")
+        .await;
+    assert_eq!(computed.header("Digest"), Some("md5=nGdyhoZqrTj46bZg9UEYFA=="));
+    let unknown = client.ask("GET /data/f\nWant-Digest: sha-512\n", b"").await;
+    assert_eq!((unknown.status, unknown.header("Digest")), (200, None));
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_read_can_be_asked_for_in_a_trailer() {
+    let content = pattern(600_000);
+    let broken = Fault {
+        operation: Operation::Read,
+        nth: 3,
+        effect: Effect::Fail(types::ErrorCode::StorageFailed),
+    };
+    let disk = memory();
+    let exports = vec![
+        export("/good", AnonymousAccess::Write, disk.clone()),
+        export("/bad", AnonymousAccess::Read, Faulty::new(disk, vec![broken])),
+    ];
+    let server = Server::start(exports, |_| {}).await;
+    server.put("/good/f", &content).await;
+    let ask = |path| format!("GET {path}\nTE: trailers\nX-Transfer-Status: true\n");
+    let mut client = server.connect().await;
+    let good = client.ask(&ask("/good/f"), b"").await;
+    assert_eq!(good.header("Trailer"), Some("X-Transfer-Status"));
+    assert!(good.body == content);
+    assert_eq!(good.trailer("X-Transfer-Status"), Some("200: OK"));
+    let bad = client.ask(&ask("/bad/f"), b"").await;
+    assert!(bad.body.len() < content.len());
+    assert!(
+        bad.trailer("X-Transfer-Status").unwrap().starts_with("500: "),
+        "{bad:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_directory_is_a_page_with_relative_links() {
+    let server = Server::open().await;
+    server.put("/data/d/a%20b&%3Cc%3E", b"1").await;
+    server.put("/data/d/sub/x", b"1").await;
+    let page = server.ask("GET /data/d/\n", b"").await;
+    assert_eq!(
+        (page.status, page.header("Content-Type")),
+        (200, Some("text/html; charset=utf-8"))
+    );
+    let text = page.text();
+    assert!(
+        text.contains("href=\"./a%20b%26%3Cc%3E\">a b&amp;&lt;c&gt;</a>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("href=\"./sub/\">sub/</a>") && text.contains("href=\"../\""),
+        "{text}"
+    );
+    let bare = server.ask("GET /data/d\n", b"").await.text();
+    assert!(bare.contains("href=\"./d/sub/\""), "{bare}");
+    let top = server.ask("GET /\n", b"").await.text();
+    assert!(top.contains("href=\"./data/\"") && !top.contains("../"), "{top}");
+    assert_eq!(server.ask("HEAD /data/d\n", b"").await.status, 200);
+    assert_eq!(server.ask("GET /elsewhere\n", b"").await.status, 404);
+}
+
+#[tokio::test]
+async fn propfind_lists_the_directory_itself_first() {
+    let server = Server::open().await;
+    server.put("/data/d/f", b"Wikipedia").await;
+    let one = server.ask("PROPFIND /data/d\nDepth: 1\n", b"").await;
+    assert_eq!((one.status, one.text().matches("<D:response>").count()), (207, 2));
+    let text = one.text();
+    assert!(
+        text.find("<D:href>/data/d/</D:href>") < text.find("<D:href>/data/d/f</D:href>"),
+        "{text}"
+    );
+    assert!(text.contains("<D:getcontentlength>9</D:getcontentlength>"), "{text}");
+    assert!(!text.contains("quota") && !text.contains("Checksums"), "{text}");
+    let named = "<D:propfind xmlns:D='DAV:' xmlns:c='http://www.dcache.org/2013/webdav'><D:prop>\
+                 <D:quota-used-bytes/><c:Checksums/></D:prop></D:propfind>";
+    let one = server
+        .ask("PROPFIND /data/d\nDepth: 1\n", named.as_bytes())
+        .await
+        .text();
+    assert!(one.contains("<C:Checksums>adler32=11e60398</C:Checksums>"), "{one}");
+    assert_eq!(one.matches("quota-used-bytes>").count(), 2, "{one}");
+    let zero = server.ask("PROPFIND /data/d\nDepth: 0\n", b"").await.text();
+    assert_eq!(zero.matches("<D:response>").count(), 1);
+    let top = server.ask("PROPFIND /\nDepth: 1\n", b"").await.text();
+    assert!(
+        top.contains("<D:href>/</D:href>") && top.contains("<D:href>/data/</D:href>"),
+        "{top}"
+    );
+    for depth in ["", "Depth: infinity\n"] {
+        assert_eq!(server.ask(&format!("PROPFIND /data/d\n{depth}"), b"").await.status, 501);
+    }
+    assert_eq!(server.ask("PROPFIND /data/d\nDepth: 2\n", b"").await.status, 400);
+    assert_eq!(server.ask("PROPFIND /data/d\nDepth: 1\n", b"<x").await.status, 400);
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_entries_are_listed_in_pieces() {
+    const COUNT: usize = 100_000;
+    let disk = Memory::new(1 << 30);
+    for number in 0..COUNT {
+        let path = LogicalPath::parse(&format!("/n{number}")).unwrap();
+        disk.make_directory(&path, false).unwrap();
+    }
+    let server = Server::start(vec![export("/data", AnonymousAccess::Read, disk)], |_| {}).await;
+    let mut client = server.connect().await;
+    client
+        .send(crate::harness::head_text("PROPFIND /data\nDepth: 1\n", None))
+        .await;
+    assert_eq!(client.head().await.status, 207);
+    let (mut entries, mut longest) = (0, 0);
+    loop {
+        let chunk = client.chunk().await;
+        if chunk.is_empty() {
+            break;
+        }
+        longest = longest.max(chunk.len());
+        entries += String::from_utf8(chunk).unwrap().matches("<D:response>").count();
+    }
+    assert_eq!(entries, COUNT + 1);
+    assert!(longest < 1024 * 1024, "{longest}");
+}
+
+#[tokio::test]
+async fn options_names_the_methods_without_blanks() {
+    let server = Server::open().await;
+    for target in ["*", "/data/none", "/"] {
+        let answer = server.ask(&format!("OPTIONS {target}\n"), b"").await;
+        assert_eq!((answer.status, answer.header("DAV")), (200, Some("1")));
+        let allow = answer.header("Allow").unwrap();
+        assert!(allow.contains("PROPFIND") && !allow.contains(' '), "{allow}");
+    }
+}
+
+#[tokio::test]
+async fn exports_can_be_replaced_while_the_door_is_open() {
+    let server = Server::open().await;
+    server.put("/data/f", b"old").await;
+    let mut client = server.connect().await;
+    assert_eq!(client.ask("GET /data/f\n", b"").await.status, 200);
+    let other = export("/other", AnonymousAccess::Read, memory());
+    server.exports.replace(door_http::Exports::new(vec![other]));
+    assert_eq!(client.ask("GET /data/f\n", b"").await.status, 404);
+    assert_eq!(client.ask("GET /other\n", b"").await.status, 200);
+}

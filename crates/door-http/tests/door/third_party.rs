@@ -1,0 +1,275 @@
+//! Third-party copies between two doors.
+
+use std::time::Duration;
+
+use door_http::TransferOutcome;
+use net::address::AddressPolicy;
+use policy::AnonymousAccess;
+use storage::{Effect, Fault, Faulty, Operation, Posix, PosixOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use types::ErrorCode;
+
+use crate::harness::{Server, export, head_text, memory, pattern, soon};
+
+fn copy(path: &str, headers: &str) -> String {
+    format!("COPY {path}\n{headers}\n")
+}
+
+#[tokio::test]
+async fn pull_and_push_move_a_file_and_tell_so() {
+    let (here, there) = (Server::open().await, Server::open().await);
+    let content = pattern(5_000_000);
+    there.put("/data/f", &content).await;
+    let head = copy(
+        "/data/a/b",
+        &format!("Source: {}\nClientInfo: job=7\nSciTag: 65", there.url("/data/f")),
+    );
+    let pulled = here.ask(&head, b"").await;
+    assert_eq!((pulled.status, pulled.last_line().as_str()), (202, "success: Created"));
+    assert_eq!(pulled.header("Content-Type"), Some("text/perf-marker-stream"));
+    assert!(
+        pulled.text().starts_with("Perf Marker\nTimestamp: "),
+        "{}",
+        pulled.text()
+    );
+    assert!(
+        pulled.text().contains("Stripe Bytes Transferred: 5000000\n"),
+        "{}",
+        pulled.text()
+    );
+    assert!(here.ask("GET /data/a/b\n", b"").await.body == content);
+    let record = here.log.transfer().await;
+    assert_eq!((record.outcome, record.bytes), (TransferOutcome::Success, 5_000_000));
+    assert_eq!((record.start.mode, record.start.scitag), ("pull", Some(65)));
+    assert!(record.verified.unwrap().starts_with("adler32:"));
+    let passive = there.log.request("GET").await;
+    assert_eq!(passive.client_info.as_deref(), Some("job=7"));
+    assert_eq!(passive.scitag, Some(65));
+    assert_eq!(passive.traceparent[3..35], record.start.traceparent[3..35]);
+
+    let head = copy("/data/a/b", &format!("Destination: {}", there.url("/data/c/d")));
+    let pushed = here.ask(&head, b"").await;
+    assert_eq!((pushed.status, pushed.last_line().as_str()), (202, "success: Created"));
+    assert!(there.ask("GET /data/c/d\n", b"").await.body == content);
+}
+
+#[tokio::test]
+async fn several_streams_bring_the_same_file() {
+    let (here, there) = (Server::open().await, Server::open().await);
+    let content = pattern(40_000_000);
+    there.put("/data/f", &content).await;
+    let headers = format!("Source: {}\nX-Number-Of-Streams: 3", there.url("/data/f"));
+    let answer = here.ask(&copy("/data/f", &headers), b"").await;
+    assert_eq!(answer.last_line(), "success: Created");
+    assert!(here.log.transfer().await.streams > 1);
+    assert!(here.ask("GET /data/f\n", b"").await.body == content);
+}
+
+#[tokio::test]
+async fn a_source_that_refuses_is_told_with_its_own_status_and_nothing_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let here = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |_| {}).await;
+    let there = Server::start(
+        vec![
+            export("/data", AnonymousAccess::Write, memory()),
+            export("/closed", AnonymousAccess::None, memory()),
+        ],
+        |_| {},
+    )
+    .await;
+    here.put("/data/old", b"old").await;
+    for (path, status) in [("/data/none", 404), ("/closed/f", 502)] {
+        let answer = here
+            .ask(&copy("/data/old", &format!("Source: {}", there.url(path))), b"")
+            .await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.text().starts_with("failure: source "), "{answer:?}");
+    }
+    let unreachable = "Source: http://127.0.0.1:1/x";
+    let answer = here.ask(&copy("/data/new", unreachable), b"").await;
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert_eq!(here.ask("GET /data/old\n", b"").await.body, b"old");
+    assert_eq!(here.ask("HEAD /data/new\n", b"").await.status, 404);
+    assert_eq!(here.log.transfer().await.outcome, TransferOutcome::Failure);
+}
+
+#[tokio::test]
+async fn peers_on_this_machine_are_refused_unless_allowed() {
+    let exports = vec![export("/data", AnonymousAccess::Write, memory())];
+    let there = Server::open().await;
+    let here = Server::start(exports, |settings| {
+        let (tls, _) = net::tls::ClientTls::load(&net::tls::Trust {
+            insecure: true,
+            ..net::tls::Trust::default()
+        })
+        .unwrap();
+        settings.client = remote::Client::new(remote::ClientOptions {
+            tls,
+            addresses: AddressPolicy {
+                local: false,
+                private: true,
+            },
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(5),
+            stall: Duration::from_secs(5),
+            user_agent: "test".into(),
+        });
+    })
+    .await;
+    let answer = here
+        .ask(&copy("/data/f", &format!("Source: {}", there.url("/data/f"))), b"")
+        .await;
+    assert_eq!(answer.status, ErrorCode::PeerAddressRefused.http_status());
+}
+
+#[tokio::test]
+async fn what_the_client_expects_is_compared_before_anything_is_written() {
+    let (here, there) = (Server::open().await, Server::open().await);
+    there.put("/data/f", b"Wikipedia").await;
+    let source = format!("Source: {}", there.url("/data/f"));
+    let wrong = here
+        .ask(
+            &copy("/data/f", &format!("{source}\nRepr-Digest: adler=:AAAAAQ==:")),
+            b"",
+        )
+        .await;
+    assert_eq!(wrong.status, 412, "{wrong:?}");
+    let right = here
+        .ask(
+            &copy("/data/f", &format!("{source}\nRepr-Digest: adler=:EeYDmA==:")),
+            b"",
+        )
+        .await;
+    assert_eq!(right.last_line(), "success: Created");
+}
+
+#[tokio::test]
+async fn a_destination_that_fails_in_the_middle_is_told_in_the_last_line() {
+    let fails = Fault {
+        operation: Operation::Write,
+        nth: 5,
+        effect: Effect::Fail(ErrorCode::NoSpace),
+    };
+    let faulty = Faulty::new(memory(), vec![fails]);
+    let here = Server::start(vec![export("/data", AnonymousAccess::Write, faulty)], |_| {}).await;
+    let there = Server::open().await;
+    there.put("/data/f", &pattern(4_000_000)).await;
+    let answer = here
+        .ask(&copy("/data/f", &format!("Source: {}", there.url("/data/f"))), b"")
+        .await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let line = answer.last_line();
+    assert!(
+        line.starts_with("failure: destination transfer: No space left on device"),
+        "{line}"
+    );
+    assert_eq!(here.ask("HEAD /data/f\n", b"").await.status, 404);
+}
+
+/// A source that answers, sends a little, and then nothing; tells when the connection of its GET
+/// has been closed.
+async fn silent_source() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/f", listener.local_addr().unwrap());
+    let closed = tokio::spawn(async move {
+        loop {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            loop {
+                while !request.ends_with(b"\r\n\r\n") {
+                    if tcp.read_buf(&mut request).await.unwrap_or(0) == 0 {
+                        break;
+                    }
+                }
+                if request.is_empty() {
+                    break;
+                }
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: \"x\"\r\n\r\n";
+                tcp.write_all(head.as_bytes()).await.unwrap();
+                if request.starts_with(b"GET") {
+                    tcp.write_all(&[7; 1000]).await.unwrap();
+                    let mut rest = Vec::new();
+                    let _ = tcp.read_to_end(&mut rest).await;
+                    return;
+                }
+                request.clear();
+            }
+        }
+    });
+    (url, closed)
+}
+
+#[tokio::test]
+async fn markers_run_while_the_source_is_silent_and_a_client_that_leaves_stops_it() {
+    let (url, source_closed) = silent_source().await;
+    let directory = tempfile::tempdir().unwrap();
+    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let here = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |settings| {
+        settings.limits.marker_period = Duration::from_millis(20);
+        settings.limits.early_outcome = Duration::from_millis(20);
+    })
+    .await;
+    let mut client = here.connect().await;
+    client
+        .send(head_text(&copy("/data/f", &format!("Source: {url}")), None))
+        .await;
+    let head = client.head().await;
+    assert_eq!(head.status, 202);
+    loop {
+        let marker = String::from_utf8(client.chunk().await).unwrap();
+        if marker.contains("Stripe Bytes Transferred: 1000\n") {
+            assert!(marker.contains("RemoteConnections: tcp:127.0.0.1:"), "{marker}");
+            break;
+        }
+    }
+    assert_eq!(here.door.transfers(), 1);
+    drop(client);
+    soon(source_closed).await.unwrap();
+    let record = here.log.transfer().await;
+    assert_eq!((record.outcome, record.bytes), (TransferOutcome::ClientGone, 1000));
+    assert_eq!(here.log.request("COPY").await.error.unwrap().code, "client_gone");
+    assert_eq!(here.ask("HEAD /data/f\n", b"").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so_to_whoever_waits() {
+    let (url, _source) = silent_source().await;
+    let here = Server::open().await;
+    let mut client = here.connect().await;
+    client
+        .send(head_text(&copy("/data/f", &format!("Source: {url}")), None))
+        .await;
+    assert_eq!(client.head().await.status, 202);
+    let door = here.door.clone();
+    let closing = tokio::spawn(async move { door.shut_down(Duration::from_millis(10)).await });
+    let mut body = Vec::new();
+    loop {
+        let chunk = client.chunk().await;
+        if chunk.is_empty() {
+            break;
+        }
+        body.extend(chunk);
+    }
+    let text = String::from_utf8(body).unwrap();
+    assert!(text.lines().last().unwrap().starts_with("aborted: server "), "{text}");
+    drop(client);
+    soon(closing).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_of_another_kind_gets_the_status_that_it_insists_on() {
+    let (here, there) = (Server::open().await, Server::open().await);
+    there.put("/data/f", b"x").await;
+    let headers = format!("Source: {}\nUser-Agent: pelican-client/7.10", there.url("/data/f"));
+    assert_eq!(here.ask(&copy("/data/f", &headers), b"").await.status, 201);
+}
+
+#[tokio::test]
+async fn transfers_have_a_limit_of_their_own() {
+    let exports = vec![export("/data", AnonymousAccess::Write, memory())];
+    let here = Server::start(exports, |settings| settings.limits.transfers = 0).await;
+    let answer = here.ask(&copy("/data/f", "Source: http://127.0.0.1:1/x"), b"").await;
+    assert_eq!((answer.status, answer.header("Retry-After").is_some()), (503, true));
+}

@@ -1,0 +1,156 @@
+//! Macaroons: asked for in both forms, used, and refused.
+
+use policy::AnonymousAccess;
+use serde_json::Value;
+use storage::Memory;
+
+use crate::harness::{Answer, Server, export, memory};
+
+/// The same files twice: open, to ask for macaroons, and closed but for macaroons.
+async fn server() -> Server {
+    let disk: Memory = memory();
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, disk)], |_| {}).await;
+    server.put("/data/f", b"abc").await;
+    server
+}
+
+/// From now on only macaroons help.
+fn close(server: &Server) {
+    let old = server.exports.current();
+    let mut closed = old.list().to_vec();
+    closed[0].rules.anonymous = AnonymousAccess::None;
+    server.exports.replace(door_http::Exports::new(closed));
+}
+
+async fn ask_json(server: &Server, path: &str, body: &str) -> Answer {
+    let head = format!("POST {path}\nContent-Type: application/macaroon-request\n");
+    server.ask(&head, body.as_bytes()).await
+}
+
+fn member(answer: &Answer, name: &str) -> String {
+    let value: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{answer:?}"));
+    value[name].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+}
+
+async fn step(server: &Server, line: &str, token: &str) -> Answer {
+    let body: &[u8] = if line.starts_with("PUT") { b"new" } else { b"" };
+    server
+        .ask(&format!("{line}\nauthorization: bEARER {token}\n"), body)
+        .await
+}
+
+#[tokio::test]
+async fn a_macaroon_opens_what_it_names_and_nothing_else() {
+    let server = server().await;
+    let body = r#"{"caveats": ["activity:DOWNLOAD,LIST"], "validity": "PT30M"}"#;
+    let answer = ask_json(&server, "/data/f", body).await;
+    assert_eq!((answer.status, answer.header("Cache-Control")), (200, Some("no-store")));
+    let token = member(&answer, "macaroon");
+    close(&server);
+    assert_eq!(server.ask("GET /data/f\n", b"").await.status, 401);
+    assert_eq!(step(&server, "GET /data/f", &token).await.body, b"abc");
+    assert_eq!(step(&server, "HEAD /data/f", &token).await.status, 200);
+    let refused = step(&server, "PUT /data/f", &token).await;
+    assert_eq!(refused.status, 403);
+    assert!(
+        refused
+            .header("WWW-Authenticate")
+            .unwrap()
+            .contains("insufficient_scope")
+    );
+    assert_eq!(step(&server, "GET /data/f2", &token).await.status, 403);
+    assert_eq!(step(&server, "DELETE /data/f", &token).await.status, 403);
+    let in_query = server.ask(&format!("GET /data/f?authz=Bearer%20{token}\n"), b"").await;
+    assert_eq!(in_query.status, 200);
+    let record = server.log.request("POST").await;
+    assert!(record.issued_token_id.is_some());
+}
+
+#[tokio::test]
+async fn a_macaroon_for_a_file_that_is_not_there_yet_lets_it_come_and_go() {
+    let server = server().await;
+    let body = r#"{"caveats": ["activity:UPLOAD,DELETE,LIST,DOWNLOAD"], "validity": "PT30M"}"#;
+    let token = member(&ask_json(&server, "/data/new/n", body).await, "macaroon");
+    close(&server);
+    assert_eq!(step(&server, "MKCOL /data/new", &token).await.status, 201);
+    assert_eq!(step(&server, "PUT /data/new/n", &token).await.status, 201);
+    assert_eq!(step(&server, "PUT /data/new/n", &token).await.status, 204);
+    assert_eq!(step(&server, "DELETE /data/new/n", &token).await.status, 204);
+    assert_eq!(step(&server, "PUT /data/other", &token).await.status, 403);
+}
+
+#[tokio::test]
+async fn the_limit_on_uploads_holds_for_chunks_too() {
+    let server = server().await;
+    let body = r#"{"caveats": ["activity:UPLOAD", "max-upload:2"]}"#;
+    let token = member(&ask_json(&server, "/data/n", body).await, "macaroon");
+    close(&server);
+    assert_eq!(step(&server, "PUT /data/n", &token).await.status, 403);
+    let mut client = server.connect().await;
+    let head = format!("PUT /data/n\nTransfer-Encoding: chunked\nAuthorization: Bearer {token}\n");
+    client.send(crate::harness::head_text(&head, None)).await;
+    client.send("3\r\nabc\r\n0\r\n\r\n").await;
+    assert_eq!(client.answer(false).await.status, 413);
+}
+
+#[tokio::test]
+async fn the_other_form_is_found_by_its_metadata() {
+    let server = server().await;
+    let found = server
+        .ask("GET /.well-known/oauth-authorization-server\nHost: se:1\n", b"")
+        .await;
+    assert_eq!(member(&found, "token_endpoint"), "http://se:1/.oauth2/token");
+    for key in ["scope", "scopes"] {
+        let form = format!("grant_type=client_credentials&expire_in=60&{key}=DOWNLOAD%3A%2Fdata%2Ff+LIST:/data/f");
+        let head = "POST /.oauth2/token\nContent-Type: application/x-www-form-urlencoded\n";
+        let answer = server.ask(head, form.as_bytes()).await;
+        let token = member(&answer, "access_token");
+        assert_eq!(step(&server, "GET /data/f", &token).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn nobody_hands_on_more_than_he_has() {
+    let server = server().await;
+    let reading = r#"{"caveats": ["activity:DOWNLOAD"]}"#;
+    let token = member(&ask_json(&server, "/data/f", reading).await, "macaroon");
+    close(&server);
+    assert_eq!(ask_json(&server, "/data/f", reading).await.status, 401);
+    let head = format!("POST /data/f\nContent-Type: application/macaroon-request\nAuthorization: Bearer {token}\n");
+    let more = server.ask(&head, br#"{"caveats": ["activity:DELETE"]}"#).await;
+    assert_eq!(more.status, 403);
+    let same = server.ask(&head, reading.as_bytes()).await;
+    assert_eq!(
+        step(&server, "GET /data/f", &member(&same, "macaroon")).await.status,
+        200
+    );
+    let too_long = format!(
+        "{{\"caveats\": [\"activity:DOWNLOAD\"], \"x\": \"{}\"}}",
+        "y".repeat(5000)
+    );
+    assert_eq!(server.ask(&head, too_long.as_bytes()).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_copy_within_the_server_needs_the_rights_of_both_sides() {
+    let server = server().await;
+    let read = member(
+        &ask_json(&server, "/data/f", r#"{"caveats":["activity:DOWNLOAD"]}"#).await,
+        "macaroon",
+    );
+    let write = member(
+        &ask_json(&server, "/data/n", r#"{"caveats":["activity:UPLOAD"]}"#).await,
+        "macaroon",
+    );
+    close(&server);
+    let source = server.url("/data/f");
+    let pull = |own: &str, handed: &str| {
+        format!(
+            "COPY /data/n\nHost: {}\nSource: {source}\nAuthorization: Bearer {own}\nTransferHeaderAuthorization: bearer {handed}\n",
+            server.address
+        )
+    };
+    assert_eq!(server.ask(&pull(&write, &write), b"").await.status, 403);
+    assert_eq!(server.ask(&pull(&read, &read), b"").await.status, 403);
+    assert_eq!(server.ask(&pull(&write, &read), b"").await.status, 201);
+}
