@@ -1,1 +1,31 @@
-//! conformance
+//! Conformance: what the tests in `tests/` share. They start the real binary and talk to it with the programs that
+//! people use (curl, gfal2, davix, rclone), with Debian's XRootD as the other party, and with sockets that misbehave.
+//!
+//! With `CONFORMANCE_SERVER=xrootd` the tests that do not need anything of ours run against XRootD instead: what
+//! fails there too is a fault of the test. Nothing here uses code of the server: checksums and requests are made
+//! independently, so that an error cannot cancel itself out.
+#![forbid(unsafe_code)]
+
+mod client;
+mod curl;
+mod endpoint;
+mod files;
+mod lab;
+mod log;
+mod macaroon;
+mod raw;
+mod run;
+mod scripted;
+
+pub use client::{json_lines, last_json};
+pub use curl::{Answer, last_line};
+pub use endpoint::Endpoint;
+pub use files::{
+    adler32, base64_of, bytes, crc32c, hex, is_whole, md5_of, parts, put_tree, sha256_of, tree, until, visible,
+};
+pub use lab::{Lab, Slot, shared};
+pub use log::{log_lines, requests, transfers};
+pub use macaroon::{Twins, macaroon, oauth_macaroon};
+pub use raw::{Received, exchange, open, read_answer, tls};
+pub use run::{Run, background, run, run_with_input};
+pub use scripted::{Reply, Scripted, Seen};

@@ -1,0 +1,101 @@
+//! An endpoint under test: ours, or Debian's XRootD in its place.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use testkit::{Crossload, Process, Xrootd};
+
+/// A running endpoint. It answers TLS and clear text on the same port, and shows a directory as `/data`.
+#[derive(Debug)]
+pub enum Endpoint {
+    /// Ours.
+    Crossload(Box<Crossload>),
+    /// Debian's.
+    Xrootd(Box<Xrootd>),
+}
+
+impl Endpoint {
+    /// The URL of `/data/NAME` over TLS.
+    #[must_use]
+    pub fn url(&self, name: &str) -> String {
+        let path = format!("/data/{name}");
+        match self {
+            Self::Crossload(server) => server.url(&path),
+            Self::Xrootd(server) => server.url(&path),
+        }
+    }
+
+    /// The URL of `/data/NAME` over TLS with the scheme of WebDAV.
+    #[must_use]
+    pub fn davs(&self, name: &str) -> String {
+        self.url(name).replacen("https", "davs", 1)
+    }
+
+    /// The URL of `/data/NAME` in clear text.
+    #[must_use]
+    pub fn clear_url(&self, name: &str) -> String {
+        self.url(name).replacen("https", "http", 1)
+    }
+
+    /// Its port on loopback.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Crossload(server) => server.port(),
+            Self::Xrootd(server) => server.port(),
+        }
+    }
+
+    /// The directory behind `/data`.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        match self {
+            Self::Crossload(server) => server.data(),
+            Self::Xrootd(server) => server.data(),
+        }
+    }
+
+    /// Whether it is ours.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::Crossload(_))
+    }
+
+    /// What is expected of ours, or of XRootD 5.5 where it differs.
+    #[must_use]
+    pub fn either<T>(&self, ours: T, xrootd: T) -> T {
+        if self.is_ours() { ours } else { xrootd }
+    }
+
+    /// The process, to be measured or broken.
+    pub fn process(&mut self) -> &mut Process {
+        match self {
+            Self::Crossload(server) => server.process(),
+            Self::Xrootd(server) => server.process(),
+        }
+    }
+
+    /// Writes a file behind the endpoint's back, readable for everybody, and returns its URL.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn put(&self, name: &str, content: &[u8]) -> String {
+        let path = self.data().join(name);
+        let parent = path.parent().expect("a file has a parent");
+        std::fs::create_dir_all(parent).expect("directories");
+        // XRootD runs as another user than the tests do when they are run by root.
+        for directory in parent.ancestors().take_while(|path| path.starts_with(self.data())) {
+            let _ = std::fs::set_permissions(directory, Permissions::from_mode(0o777));
+        }
+        std::fs::write(&path, content).expect("file");
+        let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o666));
+        self.url(name)
+    }
+
+    /// What is stored under a name.
+    #[must_use]
+    pub fn stored(&self, name: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.data().join(name)).ok()
+    }
+}

@@ -1,0 +1,189 @@
+//! A throw-away site: an authority, endpoints that trust it, and commands of all clients prepared to trust it too.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use testkit::{
+    Access, Authority, Crossload, CrossloadOptions, HostCertificate, Result, Scratch, Xrootd, XrootdAccess,
+    XrootdOptions, require,
+};
+
+use crate::endpoint::Endpoint;
+use crate::files::unique;
+
+/// Names another server to run the tests against.
+const SERVER_VARIABLE: &str = "CONFORMANCE_SERVER";
+/// Variables that would lead the clients to credentials of whoever runs the tests.
+const CREDENTIAL_VARIABLES: [&str; 7] = [
+    "BEARER_TOKEN",
+    "BEARER_TOKEN_FILE",
+    "XDG_RUNTIME_DIR",
+    "X509_USER_PROXY",
+    "X509_USER_CERT",
+    "X509_USER_KEY",
+    "http_proxy",
+];
+
+/// A throw-away site; dropping it removes its files.
+#[derive(Debug)]
+pub struct Lab {
+    scratch: Scratch,
+    authority: Authority,
+    host: HostCertificate,
+}
+
+impl Lab {
+    /// A site with its files in memory.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] without openssl.
+    pub fn new(name: &str) -> Result<Self> {
+        let scratch = Scratch::in_memory(name)?;
+        let authority = Authority::new(&scratch.create("authority")?)?;
+        let host = authority.issue_localhost()?;
+        Ok(Self {
+            scratch,
+            authority,
+            host,
+        })
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// Its authority.
+    #[must_use]
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The certificate of all its endpoints.
+    #[must_use]
+    pub fn host(&self) -> &HostCertificate {
+        &self.host
+    }
+
+    /// A path in it that nobody else uses.
+    #[must_use]
+    pub fn fresh(&self, name: &str) -> PathBuf {
+        self.scratch.join(&format!("{name}-{}", unique()))
+    }
+
+    /// A file in it with `content`, outside of all exports.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    #[must_use]
+    pub fn file(&self, content: &[u8]) -> PathBuf {
+        let path = self.fresh("file");
+        std::fs::write(&path, content).expect("file in the scratch directory");
+        path
+    }
+
+    /// Options of one of our endpoints, open to everybody, to be changed before [`Lab::crossload`].
+    #[must_use]
+    pub fn options(&self, name: &str) -> CrossloadOptions {
+        let own = self.fresh(name);
+        let data = own.join("files/data");
+        let mut options = CrossloadOptions::open(name, &own, &data, &self.host, &self.authority.ca_file());
+        options.exports[0].anonymous = Access::Write;
+        options
+    }
+
+    /// Starts one of our endpoints.
+    ///
+    /// # Errors
+    /// As [`Crossload::start`].
+    pub fn crossload(&self, options: CrossloadOptions) -> Result<Crossload> {
+        Crossload::start(options)
+    }
+
+    /// Starts Debian's XRootD.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] when it is not installed.
+    pub fn xrootd(&self, name: &str, access: XrootdAccess) -> Result<Xrootd> {
+        let own = self.fresh(name);
+        Xrootd::start(&XrootdOptions {
+            name: name.to_owned(),
+            data: own.join("files/data"),
+            directory: own,
+            certificate: self.host.clone(),
+            trust_directory: self.authority.trust_directory(),
+            access,
+        })
+    }
+
+    /// Starts an endpoint that everybody may read and write: ours, or the server that the environment names.
+    ///
+    /// # Errors
+    /// As the launchers.
+    pub fn endpoint(&self, name: &str) -> Result<Endpoint> {
+        if Self::tests_xrootd() {
+            let server = self.xrootd(name, XrootdAccess::OpenWithMacaroons)?;
+            return Ok(Endpoint::Xrootd(Box::new(server)));
+        }
+        Ok(Endpoint::Crossload(Box::new(self.crossload(self.options(name))?)))
+    }
+
+    /// Whether the tests run against XRootD now.
+    #[must_use]
+    pub fn tests_xrootd() -> bool {
+        std::env::var_os(SERVER_VARIABLE).is_some_and(|name| name == "xrootd")
+    }
+
+    /// A command of `program` that finds the authority in its environment and no credentials of the user's.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] when it is not installed.
+    pub fn command(&self, program: &str) -> Result<Command> {
+        Ok(self.prepared(&require(program)?))
+    }
+
+    /// A command of our own client, which trusts the authority.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] when it has not been built.
+    pub fn client<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Command> {
+        let mut command = self.prepared(&Crossload::binary()?);
+        command.args(arguments);
+        Ok(command)
+    }
+
+    fn prepared(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        for variable in CREDENTIAL_VARIABLES {
+            command.env_remove(variable);
+        }
+        command
+            .env("X509_CERT_DIR", self.authority.trust_directory())
+            .env("GFAL_PYTHONBIN", "/usr/bin/python3")
+            .env("HOME", self.scratch.path())
+            .env("LC_ALL", "C.UTF-8")
+            .current_dir(self.scratch.path());
+        command
+    }
+}
+
+/// A place for what the tests of one file share while at least one of them uses it.
+pub type Slot<T> = Mutex<Weak<T>>;
+
+/// What the slot holds, made when nobody has it. It is dropped, and its servers with it, when the last test lets go:
+/// a plain static would never be dropped.
+///
+/// # Errors
+/// As `make`.
+pub fn shared<T>(slot: &Slot<T>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+    let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(present) = held.upgrade() {
+        return Ok(present);
+    }
+    let made = Arc::new(make()?);
+    *held = Arc::downgrade(&made);
+    Ok(made)
+}

@@ -1,0 +1,120 @@
+//! Running the programs of others, never without a time limit.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use testkit::{Process, Result, Scratch};
+
+/// Seconds that any program gets. Far more than it needs; a test that meets this limit has failed.
+const LIMIT_S: &str = "120";
+/// What coreutils' `timeout` exits with when the limit was met.
+const TIMED_OUT: i32 = 124;
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Run {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Its standard output as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Everything that it said, for messages.
+    #[must_use]
+    pub fn said(&self) -> String {
+        format!("exit {:?}\n{}\n{}", self.code, self.text(), self.stderr)
+    }
+
+    /// Demands that it ended with 0.
+    ///
+    /// # Panics
+    /// With what it said, when it did not.
+    #[track_caller]
+    pub fn succeeded(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}", self.said());
+        self
+    }
+
+    /// Demands that it ended with `code`.
+    ///
+    /// # Panics
+    /// With what it said, when it did not.
+    #[track_caller]
+    pub fn failed_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}", self.said());
+        self
+    }
+}
+
+/// Runs `command` with an empty standard input.
+///
+/// # Panics
+/// When it cannot be started or takes longer than two minutes.
+#[track_caller]
+#[must_use]
+pub fn run(command: &Command) -> Run {
+    run_with_input(command, &[])
+}
+
+/// Runs `command` and feeds it `input`.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+#[must_use]
+pub fn run_with_input(command: &Command, input: &[u8]) -> Run {
+    let mut limited = limited(command);
+    limited
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = limited.spawn().expect("coreutils' timeout starts");
+    let mut stdin = child.stdin.take().expect("its input is a pipe");
+    let output = std::thread::scope(|scope| {
+        // A program that ends without reading all of it is no fault of the test.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().expect("it can be waited for")
+    });
+    let run = Run {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    assert_ne!(run.code, Some(TIMED_OUT), "{command:?} took too long\n{}", run.said());
+    run
+}
+
+/// Starts `command` in the background; its guard ends it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn background(command: &mut Command, scratch: &Scratch) -> Result<Process> {
+    let directory = scratch.create("background")?;
+    let name = format!("background-{}", crate::files::unique());
+    Process::spawn(&name, command, &directory)
+}
+
+fn limited(command: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.args(["-k", "5", LIMIT_S]);
+    limited.arg(command.get_program()).args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(key, value),
+            None => limited.env_remove(key),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        limited.current_dir(directory);
+    }
+    limited
+}
