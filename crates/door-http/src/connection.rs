@@ -18,7 +18,8 @@ use crate::{copy, delete, get, mkcol, options, post, propfind, put, rename};
 pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAddr) -> Result<()> {
     let mut connection = Connection::new(stream);
     while is_wanted(door, &connection).await {
-        match one(door, &mut connection, peer).await {
+        // On the heap, so that a connection without a request stays small.
+        match Box::pin(one(door, &mut connection, peer)).await {
             Fate::KeepOpen => {}
             Fate::Close => break,
             // What the client still sends would turn into a reset that overtakes our answer.
@@ -59,8 +60,7 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr) 
     };
     let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head);
     let result = match ready {
-        // On the heap, so that a connection without a request stays small.
-        Ok(head) => Box::pin(dispatch(&mut exchange, &head)).await,
+        Ok(head) => dispatch(&mut exchange, &head).await,
         Err(error) => Err(error),
     };
     exchange.finish(result).await

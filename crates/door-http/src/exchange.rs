@@ -22,6 +22,9 @@ use crate::events::{ErrorFacts, RequestRecord};
 use crate::exports::Exports;
 use crate::options::METHODS;
 
+/// As much of a path that is refused goes to the log.
+const LOGGED_PATH_CHARS: usize = 256;
+
 /// What becomes of a connection behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -348,9 +351,12 @@ fn record_of(
         peer,
         security: connection.stream.security(),
         method: head.map_or_else(unread, |head| head.method.name().to_owned()),
-        path: path
-            .filter(|_| head.is_some())
-            .map_or_else(unread, |path| path.as_str().to_owned()),
+        path: match (head, path) {
+            (Some(_), Some(path)) => path.as_str().to_owned(),
+            // As it was sent, since it cannot be read; the query, which may hold a secret, is not part of it.
+            (Some(head), None) => head.target.path_raw.chars().take(LOGGED_PATH_CHARS).collect(),
+            (None, _) => unread(),
+        },
         status: None,
         error: None,
         bytes_in: 0,

@@ -158,7 +158,6 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest) -> Order {
         attempts: settings.limits.attempts,
         ask_first: !copy.skip_head,
         create_parents: true,
-        ..Order::default()
     }
 }
 

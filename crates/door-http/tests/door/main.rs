@@ -4,9 +4,11 @@
 
 mod framing;
 mod harness;
+mod load;
 mod names;
 mod reading;
 mod status;
 mod third_party;
+mod tls;
 mod tokens;
 mod writing;

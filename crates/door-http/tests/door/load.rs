@@ -1,0 +1,43 @@
+//! Many connections that do nothing, or next to nothing, cost little and hinder nobody.
+
+use std::time::Duration;
+
+use policy::AnonymousAccess;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::harness::{Server, export, memory};
+
+#[tokio::test]
+async fn a_waiting_connection_is_small() {
+    let server = Server::open().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let peer = listener.local_addr().unwrap();
+    let tcp = TcpStream::connect(peer).await.unwrap();
+    let task = server.door.serve_connection(tcp, peer);
+    let size = size_of_val(&task);
+    assert!(size < 4096, "{size} bytes");
+}
+
+#[tokio::test]
+async fn two_hundred_slow_senders_hinder_nobody() {
+    let exports = vec![export("/data", AnonymousAccess::Write, memory())];
+    let server = Server::start(exports, |settings| {
+        settings.limits.head_timeout = Duration::from_secs(2);
+    })
+    .await;
+    server.put("/data/f", b"abc").await;
+    let mut slow = Vec::new();
+    for _ in 0..200 {
+        let mut client = server.connect().await;
+        client.send("GET /data/f HTTP/1.1\r\nHo").await;
+        slow.push(client);
+    }
+    let mut client = server.connect().await;
+    for _ in 0..100 {
+        assert_eq!(client.ask("GET /data/f\n", b"").await.body, b"abc");
+    }
+    for client in &mut slow {
+        assert_eq!(client.answer(false).await.status, 408);
+    }
+    assert_eq!(client.ask("GET /data/f\n", b"").await.body, b"abc");
+}
