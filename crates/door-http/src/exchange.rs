@@ -22,8 +22,8 @@ use crate::events::{ErrorFacts, RequestRecord};
 use crate::exports::Exports;
 use crate::options::METHODS;
 
-/// As much of a path that is refused goes to the log.
-const LOGGED_PATH_CHARS: usize = 256;
+/// As much of what a client says about itself, or of a path that is refused, goes to the log.
+const LOGGED_CHARS: usize = 256;
 
 /// What becomes of a connection behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,6 +338,10 @@ fn credential_of(door: &Shared, head: &RequestHead) -> Result<Credential> {
     }
 }
 
+fn for_log(text: &str) -> String {
+    text.chars().take(LOGGED_CHARS).collect()
+}
+
 fn record_of(
     head: Option<&RequestHead>,
     path: Option<&LogicalPath>,
@@ -350,11 +354,11 @@ fn record_of(
         request_id: fresh_id(),
         peer,
         security: connection.stream.security(),
-        method: head.map_or_else(unread, |head| head.method.name().to_owned()),
+        method: head.map_or_else(unread, |head| for_log(head.method.name())),
         path: match (head, path) {
             (Some(_), Some(path)) => path.as_str().to_owned(),
             // As it was sent, since it cannot be read; the query, which may hold a secret, is not part of it.
-            (Some(head), None) => head.target.path_raw.chars().take(LOGGED_PATH_CHARS).collect(),
+            (Some(head), None) => for_log(&head.target.path_raw),
             (None, _) => unread(),
         },
         status: None,
@@ -371,8 +375,8 @@ fn record_of(
         token_id: None,
         issued_token_id: None,
         transfer_id: None,
-        user_agent: head.and_then(RequestHead::user_agent).map(str::to_owned),
-        client_info: head.and_then(RequestHead::client_info).map(str::to_owned),
+        user_agent: head.and_then(RequestHead::user_agent).map(for_log),
+        client_info: head.and_then(RequestHead::client_info).map(for_log),
         traceparent: child_trace(head.and_then(RequestHead::traceparent)),
         scitag: head.and_then(RequestHead::scitag),
     }

@@ -53,14 +53,19 @@ struct Facts {
 }
 
 impl Facts {
-    async fn of(head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<Self> {
-        let wishes = Wishes::of(head);
-        Ok(Self {
+    fn of(head: &RequestHead, stat: &Stat) -> Self {
+        Self {
             etag: etag(stat),
             modified_s: unix_s(stat.modified),
-            checksums: checksums(spot, stat, wishes).await?,
-            wishes,
-        })
+            checksums: Vec::new(),
+            wishes: Wishes::of(head),
+        }
+    }
+
+    /// Finds the checksums that are asked for, which may take as long as reading the file.
+    async fn find_checksums(&mut self, spot: &Spot, stat: &Stat) -> Result<()> {
+        self.checksums = checksums(spot, stat, self.wishes).await?;
+        Ok(())
     }
 
     fn validators(&self) -> Validators<'_> {
@@ -96,10 +101,11 @@ async fn checksums(spot: &Spot, seen: &Stat, wishes: Wishes) -> Result<Vec<Check
 }
 
 async fn head_of_file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
-    let facts = Facts::of(head, spot, stat).await?;
+    let mut facts = Facts::of(head, stat);
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
     }
+    facts.find_checksums(spot, stat).await?;
     let size = stat.size_bytes;
     exchange
         .bare(200, |head| {
@@ -123,7 +129,7 @@ async fn is_settled(exchange: &mut Exchange<'_>, head: &RequestHead, facts: &Fac
 async fn file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot) -> Result<()> {
     let reader = spot.store.open(&spot.path).await?;
     let size = reader.stat().size_bytes;
-    let facts = Facts::of(head, spot, reader.stat()).await?;
+    let mut facts = Facts::of(head, reader.stat());
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
     }
@@ -132,6 +138,7 @@ async fn file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot) -> R
     } else {
         Ranges::Whole
     };
+    facts.find_checksums(spot, reader.stat()).await?;
     let sending = Sending {
         spot,
         reader: &reader,

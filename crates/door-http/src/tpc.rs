@@ -19,7 +19,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::access::{Found, check_conditions, refusal};
 use crate::chance::{child_trace, fresh_id, now_s};
-use crate::events::{TransferOutcome, TransferRecord, TransferStart};
+use crate::events::{Events, TransferOutcome, TransferRecord, TransferStart};
 use crate::exchange::Exchange;
 use crate::exports::Spot;
 
@@ -46,12 +46,13 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
         return Err(error.with_detail(format!("transfers: {}", exchange.door.settings.limits.transfers)));
     };
-    let start = announce(exchange, head, &copy, direction, &location);
+    let start = start(exchange, &copy, direction, &location);
     let progress = Arc::new(Progress::new());
-    exchange.door.settings.events.transfer_started(&start, &progress);
+    let peer = resource(&start, copy.clone(), location, direction);
+    let announced = Announced::new(exchange.door.settings.events.clone(), start, progress.clone());
     let job = Job {
         client: exchange.door.settings.client.clone(),
-        peer: resource(&start, copy.clone(), location, direction),
+        peer,
         spot,
         order: order(exchange, &copy),
         progress: progress.clone(),
@@ -62,7 +63,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
     let end = follow(exchange, head, &mut engine, &progress).await;
     engine.stop().await;
     drop(permit);
-    close(exchange, start, &progress, end).await
+    close(exchange, announced, end).await
 }
 
 /// What can be told without asking the other side: rights, and what stands here under the name.
@@ -92,13 +93,7 @@ async fn check(
     }
 }
 
-fn announce(
-    exchange: &mut Exchange<'_>,
-    head: &RequestHead,
-    copy: &CopyRequest,
-    direction: Direction,
-    location: &Location,
-) -> TransferStart {
+fn start(exchange: &mut Exchange<'_>, copy: &CopyRequest, direction: Direction, location: &Location) -> TransferStart {
     let transfer_id = fresh_id();
     exchange.record.transfer_id = Some(transfer_id.clone());
     TransferStart {
@@ -113,7 +108,7 @@ fn announce(
         client: exchange.peer,
         credential: exchange.record.credential,
         subject: exchange.record.subject.clone(),
-        client_info: head.client_info().map(str::to_owned),
+        client_info: exchange.record.client_info.clone(),
         traceparent: child_trace(Some(&exchange.record.traceparent)),
         scitag: copy.scitag,
     }
@@ -298,8 +293,42 @@ async fn mark(exchange: &mut Exchange<'_>, progress: &Progress) -> Result<()> {
     exchange.piece(marker.to_text().as_bytes()).await
 }
 
+/// A copy whose beginning the log knows: it learns of the end too, whatever happens.
+struct Announced {
+    events: Arc<dyn Events>,
+    progress: Arc<Progress>,
+    start: Option<TransferStart>,
+}
+
+impl Announced {
+    fn new(events: Arc<dyn Events>, start: TransferStart, progress: Arc<Progress>) -> Self {
+        events.transfer_started(&start, &progress);
+        Self {
+            events,
+            progress,
+            start: Some(start),
+        }
+    }
+
+    fn ended(&mut self, outcome: TransferOutcome, result: Result<&Outcome, &Error>) {
+        if let Some(start) = self.start.take() {
+            let record = record(start, &self.progress, outcome, result);
+            self.events.transfer(&record);
+        }
+    }
+}
+
+/// The connection was closed under it, because this server stops.
+impl Drop for Announced {
+    fn drop(&mut self) {
+        let error = Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase());
+        self.ended(TransferOutcome::Aborted, Err(&error));
+    }
+}
+
 /// Tells the client and the log how it ended.
-async fn close(exchange: &mut Exchange<'_>, start: TransferStart, progress: &Progress, end: End) -> Result<()> {
+async fn close(exchange: &mut Exchange<'_>, mut announced: Announced, end: End) -> Result<()> {
+    let progress = announced.progress.clone();
     let gone = || Error::new(ErrorCode::ClientGone, Side::Client, progress.phase());
     let (outcome, result) = match &end {
         End::Done(Ok(done)) => (TransferOutcome::Success, Ok(done)),
@@ -310,10 +339,9 @@ async fn close(exchange: &mut Exchange<'_>, start: TransferStart, progress: &Pro
             (TransferOutcome::Aborted, Err(error))
         }
     };
-    let record = record(start, progress, outcome, result.as_ref().copied());
-    exchange.door.settings.events.transfer(&record);
+    announced.ended(outcome, result.as_ref().copied());
     let error = result.err();
-    exchange.record.error = record.error;
+    exchange.record.error = error.as_ref().map(Into::into);
     let text = error.as_ref().map(Error::public).unwrap_or_default();
     let line = match end {
         End::Early(error) => {
@@ -325,7 +353,7 @@ async fn close(exchange: &mut Exchange<'_>, start: TransferStart, progress: &Pro
         End::Done(Err(_)) => LastLine::Failure(text),
         End::Aborted => LastLine::Aborted(text),
     };
-    mark(exchange, progress).await?;
+    mark(exchange, &progress).await?;
     exchange.piece(line.to_line().as_bytes()).await?;
     exchange.end_pieces(None).await
 }

@@ -186,3 +186,22 @@ async fn records_tell_what_happened_without_any_secret() {
     let stored = server.log.request("PUT").await;
     assert_eq!((stored.bytes_in, stored.committed_us.is_some()), (3, true));
 }
+
+/// Every input that the fuzzers start from, sent to an open door: it answers or closes, and goes on
+/// serving others.
+#[tokio::test]
+async fn nothing_of_the_fuzzers_corpus_harms_the_door() {
+    let server = Server::open().await;
+    server.put("/data/a", b"x").await;
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/http-request-head");
+    let mut sent = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        let mut client = server.connect().await;
+        client.send(&bytes).await;
+        client.end().await;
+        sent += 1;
+        assert_eq!(server.ask("GET /data/a\n", b"").await.body, b"x");
+    }
+    assert!(sent > 5, "{sent}");
+}

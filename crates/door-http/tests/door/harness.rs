@@ -330,6 +330,13 @@ impl Raw {
         answer
     }
 
+    /// Sends nothing more and waits until the server has closed too.
+    pub(crate) async fn end(&mut self) {
+        // The server may have reset the connection already, which is an end as well.
+        let _ = self.tcp.shutdown().await;
+        while self.more().await > 0 {}
+    }
+
     /// Whether the server closes without another word.
     pub(crate) async fn is_closed(&mut self) -> bool {
         self.buffer.is_empty() && self.more().await == 0 && self.buffer.is_empty()

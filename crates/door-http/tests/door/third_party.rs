@@ -1,5 +1,6 @@
 //! Third-party copies between two doors.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use door_http::TransferOutcome;
@@ -7,7 +8,8 @@ use net::address::AddressPolicy;
 use policy::AnonymousAccess;
 use storage::{Effect, Fault, Faulty, Operation, Posix, PosixOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use types::ErrorCode;
 
 use crate::harness::{Server, export, head_text, memory, pattern, soon};
@@ -170,35 +172,38 @@ async fn a_destination_that_fails_in_the_middle_is_told_in_the_last_line() {
 
 /// A source that answers, sends a little, and then nothing; tells when the connection of its GET
 /// has been closed.
-async fn silent_source() -> (String, tokio::task::JoinHandle<()>) {
+async fn silent_source() -> (String, oneshot::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/f", listener.local_addr().unwrap());
-    let closed = tokio::spawn(async move {
+    let (tell, closed) = oneshot::channel();
+    let tell = Arc::new(Mutex::new(Some(tell)));
+    tokio::spawn(async move {
         loop {
-            let (mut tcp, _) = listener.accept().await.unwrap();
-            let mut request = Vec::new();
-            loop {
-                while !request.ends_with(b"\r\n\r\n") {
-                    if tcp.read_buf(&mut request).await.unwrap_or(0) == 0 {
-                        break;
-                    }
-                }
-                if request.is_empty() {
-                    break;
-                }
-                let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: \"x\"\r\n\r\n";
-                tcp.write_all(head.as_bytes()).await.unwrap();
-                if request.starts_with(b"GET") {
-                    tcp.write_all(&[7; 1000]).await.unwrap();
-                    let mut rest = Vec::new();
-                    let _ = tcp.read_to_end(&mut rest).await;
-                    return;
-                }
-                request.clear();
-            }
+            let (tcp, _) = listener.accept().await.unwrap();
+            tokio::spawn(say_little(tcp, tell.clone()));
         }
     });
     (url, closed)
+}
+
+async fn say_little(mut tcp: TcpStream, tell: Arc<Mutex<Option<oneshot::Sender<()>>>>) {
+    let mut request = Vec::new();
+    while tcp.read_buf(&mut request).await.unwrap_or(0) > 0 {
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: \"x\"\r\n\r\n";
+        tcp.write_all(head).await.unwrap();
+        if request.starts_with(b"GET") {
+            tcp.write_all(&[7; 1000]).await.unwrap();
+            let _ = tcp.read_to_end(&mut Vec::new()).await;
+            if let Some(tell) = tell.lock().unwrap().take() {
+                let _ = tell.send(());
+            }
+            return;
+        }
+        request.clear();
+    }
 }
 
 #[tokio::test]

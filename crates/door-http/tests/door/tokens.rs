@@ -154,3 +154,18 @@ async fn a_copy_within_the_server_needs_the_rights_of_both_sides() {
     assert_eq!(server.ask(&pull(&read, &read), b"").await.status, 403);
     assert_eq!(server.ask(&pull(&write, &read), b"").await.status, 201);
 }
+
+#[tokio::test]
+async fn the_limit_on_uploads_holds_for_copies_too() {
+    let (here, there) = (server().await, Server::open().await);
+    there.put("/data/long", b"more than two bytes").await;
+    there.put("/data/short", b"ab").await;
+    let body = r#"{"caveats": ["activity:UPLOAD,DELETE", "max-upload:2"]}"#;
+    let token = member(&ask_json(&here, "/data/n", body).await, "macaroon");
+    close(&here);
+    for (name, status) in [("long", 403), ("short", 202)] {
+        let source = there.url(&format!("/data/{name}"));
+        let answer = step(&here, &format!("COPY /data/n\nSource: {source}"), &token).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+}
