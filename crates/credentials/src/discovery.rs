@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn trust_directories_in_their_order() {
-        let home = |name: &str| (name == "HOME").then(|| "/home/u".to_owned());
+        let home = |name: &str| (name == "HOME").then(|| "/users/u".to_owned());
         let named = |name: &str| (name == "X509_CERT_DIR").then(|| "/ca".to_owned());
         let found = |path: &str| Some(PathBuf::from(path));
         assert_eq!(trust_directory(named, |_| false), found("/ca"));
-        assert_eq!(trust_directory(home, |_| true), found("/home/u/.globus/certificates"));
+        assert_eq!(trust_directory(home, |_| true), found("/users/u/.globus/certificates"));
         let system = |path: &Path| path.starts_with("/etc");
         assert_eq!(trust_directory(home, system), found("/etc/grid-security/certificates"));
         assert_eq!(trust_directory(home, |_| false), None);

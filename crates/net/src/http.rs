@@ -213,7 +213,7 @@ impl Incoming {
         };
         buffer[..count].copy_from_slice(&connection.leftover[..count]);
         connection.leftover.drain(..count);
-        Ok(Some(Batch::new(buffer, [0..count])))
+        Ok(Some(Batch::new(buffer, std::iter::once(0..count))))
     }
 
     fn check_end(&self, connection: &Connection) -> Result<(), Error> {

@@ -120,6 +120,10 @@ pub const SCAN_DEPTH_MAX: usize = 128;
 /// Largest rest of a refused request's body that is read so that its connection can be used again,
 /// in bytes.
 pub const REFUSED_BODY_BYTES_MAX: u64 = 256 * 1024;
+/// Most of what a refused client still sends that is read away before its connection is closed, so
+/// that the answer is not lost to a reset, in bytes. A client on a long fast link has about as much
+/// under way before it sees the answer.
+pub const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Default: how long a third-party copy may fail with a status of its own before it is accepted.
 pub const EARLY_OUTCOME_WAIT: Duration = Duration::from_millis(300);
 /// Connections over the limit that are told so at the same time; more are closed without a word.

@@ -43,7 +43,12 @@ impl Location {
         if text == "-" {
             return Ok(Self::local(Scheme::Stdio, "-"));
         }
-        match text.split_once("://") {
+        // `dir/a://b` is a local path: a scheme is letters, digits and `+-.` (RFC 3986 §3.1).
+        let is_scheme = |scheme: &str| {
+            scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+                && scheme.chars().all(|character| character.is_ascii_alphanumeric() || "+-.".contains(character))
+        };
+        match text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
             None => Ok(Self::local(Scheme::File, text)),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => Self::parse_file(rest),
             Some((scheme, _)) => Self::parse_url(&scheme.to_ascii_lowercase(), text),
@@ -300,6 +305,7 @@ mod tests {
     fn local_places_are_told_from_urls() {
         assert_eq!(Location::parse("-").unwrap().scheme(), Scheme::Stdio);
         assert_eq!(Location::parse("dir/file").unwrap().path(), "dir/file");
+        assert_eq!(Location::parse("/data/x://y").unwrap().scheme(), Scheme::File);
         assert_eq!(Location::parse("file:///a%20b").unwrap().path(), "/a b");
         assert!(Location::parse("file://host/x").is_err());
     }

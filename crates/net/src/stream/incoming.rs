@@ -146,7 +146,7 @@ impl Stream {
             let Some(carry) = self.carry.take() else {
                 return Ok(None);
             };
-            let batch = Batch::new(carry.buffer, [carry.start..carry.end]);
+            let batch = Batch::new(carry.buffer, std::iter::once(carry.start..carry.end));
             return Ok((!batch.is_empty()).then_some(batch));
         }
         let Some(mut carry) = self.carry.take() else {
