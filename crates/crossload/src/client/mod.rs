@@ -1,2 +1,89 @@
-//! stub
-pub(crate) fn run(_command: crate::command_line::Command) -> Result<u8, crate::failure::Failure> { Ok(0) }
+//! The client: copies, and what is done to names, on servers and on this machine.
+
+mod copy;
+mod local;
+mod names;
+mod place;
+mod remove;
+mod report;
+mod session;
+mod show;
+
+use std::time::Duration;
+
+use crate::command_line::{Command, Common};
+use crate::failure::Failure;
+use session::Session;
+
+/// The exit code of gfal's tools when they are interrupted (EINTR).
+const INTERRUPTED: u8 = 4;
+/// The exit code when the whole command took too long (ETIMEDOUT).
+const TIMED_OUT: u8 = 110;
+
+/// Runs one of the client's commands; returns the exit code.
+///
+/// # Errors
+/// What the command failed at.
+pub(crate) fn run(command: Command) -> Result<u8, Failure> {
+    let Some(common) = common_of(&command).cloned() else {
+        return Err(Failure::invalid("this is no command of the client"));
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let result = runtime.block_on(async {
+        let session = Session::open(&common)?;
+        tokio::select! {
+            result = perform(&session, command) => result,
+            _ = tokio::signal::ctrl_c() => Err(Failure {
+                words: "4 (Interrupted system call) - canceled; an interrupted download continues when it is \
+                        started again".to_owned(),
+                exit_code: INTERRUPTED,
+            }),
+            () = wait(common.timeout) => Err(Failure {
+                words: "110 (Connection timed out) - the command took longer than --timeout allows; next: allow more \
+                        time, an interrupted download continues".to_owned(),
+                exit_code: TIMED_OUT,
+            }),
+        }
+    });
+    // A read of standard input cannot be cancelled, and must not keep the program up.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}
+
+async fn wait(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn common_of(command: &Command) -> Option<&Common> {
+    Some(match command {
+        Command::Copy(options) => &options.common,
+        Command::Ls(options) => &options.common,
+        Command::Stat(options) => &options.common,
+        Command::Sum(options) => &options.common,
+        Command::Mkdir(options) => &options.common,
+        Command::Rm(options) => &options.common,
+        Command::Mv(options) => &options.common,
+        Command::Cat(options) => &options.common,
+        Command::Serve(_) | Command::Config(_) | Command::Demo(_) => return None,
+    })
+}
+
+async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Copy(options) => copy::run(session, &options).await,
+        Command::Ls(options) => show::list(session, &options).await,
+        Command::Stat(options) => show::stat(session, &options).await,
+        Command::Sum(options) => show::sum(session, &options).await,
+        Command::Mkdir(options) => names::make_directories(session, &options).await,
+        Command::Rm(options) => remove::run(session, &options).await,
+        Command::Mv(options) => names::rename(session, &options).await,
+        Command::Cat(options) => names::cat(session, &options).await,
+        Command::Serve(_) | Command::Config(_) | Command::Demo(_) => Ok(0),
+    }
+}

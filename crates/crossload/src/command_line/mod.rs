@@ -7,7 +7,7 @@ mod server;
 use clap::{Parser, Subcommand};
 
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, ChecksumWish, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode,
+    CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode,
     RemoveOptions, RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};

@@ -1,0 +1,267 @@
+//! `copy`: what is to be copied where, file by file.
+
+mod plan;
+mod ways;
+
+use std::io::BufRead as _;
+use std::time::{Duration, Instant};
+
+use storage::Overwrite;
+use transfer::{Order, Progress, Verification};
+use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
+
+use super::place::Place;
+use super::report::{Done, Report};
+use super::session::{Info, Session, discard_part};
+use crate::command_line::{ChecksumMode, CopyOptions};
+use crate::failure::Failure;
+use crate::output;
+use plan::target_of;
+
+/// Runs the command: every source, one after the other.
+pub(crate) async fn run(session: &Session, options: &CopyOptions) -> Result<u8, Failure> {
+    let (sources, destination_text) = arguments(options)?;
+    let destination = Place::parse(&destination_text)?;
+    let payload_on_stdout = destination == Place::Stdio;
+    let report = Report::new(options.common.json, options.common.verbose > 0, payload_on_stdout);
+    let mut copier = Copier::new(session, options, &report);
+    let found = session.look(&destination, Side::Destination).await;
+    // A credential for writing need not allow looking.
+    let is_directory = found.ok().flatten().is_some_and(|info| info.is_directory);
+    let several = sources.len() > 1;
+    if several && payload_on_stdout {
+        return Err(Failure::invalid("several sources cannot go to standard output; use cat"));
+    }
+    let started = Instant::now();
+    for text in &sources {
+        let into = is_directory || several || destination_text.ends_with('/');
+        let outcome = copier.copy_argument(text, &destination, into).await;
+        if outcome.is_err() && options.abort_on_failure {
+            break;
+        }
+    }
+    copier.conclude(started.elapsed())
+}
+
+/// The sources and the destination.
+fn arguments(options: &CopyOptions) -> Result<(Vec<String>, String), Failure> {
+    let mut places = options.places.clone();
+    let destination = places.pop().unwrap_or_default();
+    if let Some(file) = &options.from_file {
+        let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
+        let lines: Vec<String> = if file.as_os_str() == "-" {
+            std::io::stdin().lock().lines().collect::<std::io::Result<_>>().map_err(failed)?
+        } else {
+            std::fs::read_to_string(file).map_err(failed)?.lines().map(str::to_owned).collect()
+        };
+        let wanted = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        places.extend(wanted.map(str::to_owned));
+    }
+    if places.is_empty() {
+        return Err(Failure::invalid("a source and a destination are needed"));
+    }
+    Ok((places, destination))
+}
+
+/// One run of the command.
+struct Copier<'a> {
+    session: &'a Session,
+    options: &'a CopyOptions,
+    report: &'a Report,
+    files: u64,
+    bytes: u64,
+    failed: u64,
+    last_error: Option<Error>,
+}
+
+impl<'a> Copier<'a> {
+    fn new(session: &'a Session, options: &'a CopyOptions, report: &'a Report) -> Self {
+        Self {
+            session,
+            options,
+            report,
+            files: 0,
+            bytes: 0,
+            failed: 0,
+            last_error: None,
+        }
+    }
+
+    /// Counts a failure and shows it.
+    fn fail(&mut self, source: &str, error: Error) -> Error {
+        self.failed += 1;
+        self.last_error = Some(error.clone());
+        self.report.failed(source, &error);
+        error
+    }
+
+    /// The exit code: that of the error when one file was to be copied, 1 when some of many failed.
+    fn conclude(self, elapsed: Duration) -> Result<u8, Failure> {
+        self.report.summary(self.files, self.failed, self.bytes, elapsed);
+        match self.last_error {
+            None => Ok(0),
+            Some(error) if self.files + self.failed == 1 => Ok(error.code().exit_code()),
+            Some(_) => {
+                output::complain(&format!("{} of {} files failed", self.failed, self.files + self.failed));
+                Ok(1)
+            }
+        }
+    }
+
+    /// Copies what one argument names, with everything below it.
+    async fn copy_argument(&mut self, text: &str, destination: &Place, into: bool) -> Result<()> {
+        let begun = async {
+            let source = Place::parse(text)?;
+            let info = self.session.stat(&source, Side::Source).await?;
+            let target = target_of(&source, destination, into)?;
+            if info.is_directory && !self.options.recursive {
+                let error = Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source);
+                return Err(error.with_detail("use -r for directories"));
+            }
+            Ok((source, target, info))
+        };
+        let (source, target, info) = match begun.await {
+            Ok(begun) => begun,
+            Err(error) => return Err(self.fail(text, error)),
+        };
+        let mut result = Ok(());
+        let mut pending = vec![(source, target, info)];
+        while let Some((source, target, info)) = pending.pop() {
+            let outcome = if info.is_directory {
+                self.enter_directory(&source, &target).await.map(|entries| pending.extend(entries))
+            } else {
+                self.copy_file(&source, &target, &info).await
+            };
+            if let Err(error) = outcome {
+                result = Err(self.fail(&source.to_string(), error));
+                if self.options.abort_on_failure {
+                    break;
+                }
+            }
+        }
+        result
+    }
+
+    /// Makes the directory at the destination; returns what is in the source.
+    async fn enter_directory(&self, source: &Place, target: &Place) -> Result<Vec<(Place, Place, Info)>> {
+        if self.options.dry_run {
+            self.report.would("make directory", source, target);
+        } else {
+            self.session.make_directory(target, true).await?;
+        }
+        let entries = self.session.list(source, Side::Source).await?;
+        // The last one is taken first.
+        let pairs = entries.into_iter().rev().map(|entry| {
+            let (from, to) = (source.child(&entry.name)?, target.child(&entry.name)?);
+            Ok((from, to, entry))
+        });
+        pairs.collect()
+    }
+
+    async fn copy_file(&mut self, source: &Place, target: &Place, info: &Info) -> Result<()> {
+        if !self.options.force {
+            self.refuse_existing(target).await?;
+        }
+        if self.options.dry_run {
+            self.report.would("copy", source, target);
+            self.files += 1;
+            return Ok(());
+        }
+        if let Some(parent) = target.parent().filter(|_| self.options.parent) {
+            self.session.make_directory(&parent, true).await?;
+        }
+        self.report.start(source, target, info.size_bytes);
+        let expected = self.sum_before(source).await?;
+        let progress = Progress::new();
+        if let Some(bytes) = info.size_bytes {
+            progress.set_total(bytes);
+        }
+        let job = ways::Job {
+            session: self.session,
+            options: self.options,
+            report: self.report,
+            source,
+            target,
+            order: self.order(expected.clone()),
+            progress: &progress,
+        };
+        let copied = self.report.watch(&progress, job.copy()).await;
+        if let (Err(error), Place::Local(path)) = (&copied, target)
+            && matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::SourceChanged)
+        {
+            discard_part(path);
+        }
+        let copied = copied?;
+        let verified = self.sum_after(target, expected).await?.or(copied.verified);
+        self.files += 1;
+        self.bytes += copied.bytes;
+        self.report.done(&Done {
+            source,
+            destination: target,
+            bytes: copied.bytes,
+            elapsed: progress.elapsed(),
+            mode: copied.mode,
+            verified,
+        });
+        Ok(())
+    }
+
+    async fn refuse_existing(&self, target: &Place) -> Result<()> {
+        let found = match self.session.look(target, Side::Destination).await {
+            // A server that hides the name will refuse the copy itself.
+            Err(error) if error.peer_status().is_some() => return Ok(()),
+            other => other?,
+        };
+        match found.filter(|_| *target != Place::Stdio) {
+            Some(_) => {
+                let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(target);
+                Err(error.with_detail("-f overwrites it"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn order(&self, expected: Option<Checksum>) -> Order {
+        Order {
+            overwrite: if self.options.force { Overwrite::Allow } else { Overwrite::Refuse },
+            streams: self.options.nbstreams,
+            verification: Verification::WhenAvailable,
+            keep: self.options.checksum.iter().map(|wish| wish.algorithm).collect(),
+            expected,
+            create_parents: self.options.parent,
+            ..Order::default()
+        }
+    }
+
+    /// With -K: what the data must have, and whether the source has it.
+    async fn sum_before(&self, source: &Place) -> Result<Option<Checksum>> {
+        let Some(wish) = &self.options.checksum else { return Ok(None) };
+        if *source == Place::Stdio || self.options.checksum_mode == ChecksumMode::Target {
+            return Ok(wish.value.clone());
+        }
+        let theirs = self.session.sum(source, wish.algorithm, Side::Source).await?;
+        match &wish.value {
+            Some(value) if *value != theirs => {
+                let error = Error::new(ErrorCode::ChecksumPrecondition, Side::Source, Phase::Checksum);
+                Err(error.with_detail(format!("{theirs} is not {value}")).with_subject(source))
+            }
+            _ => Ok(Some(theirs)),
+        }
+    }
+
+    /// With -K: whether the destination has what the data must have.
+    async fn sum_after(&self, target: &Place, expected: Option<Checksum>) -> Result<Option<String>> {
+        let Some(wish) = &self.options.checksum else { return Ok(None) };
+        if *target == Place::Stdio || self.options.checksum_mode == ChecksumMode::Source {
+            return Ok(None);
+        }
+        let theirs = self.session.sum(target, wish.algorithm, Side::Destination).await?;
+        match expected {
+            Some(expected) if expected != theirs => {
+                let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
+                Err(error.with_detail(format!("{theirs} is not {expected}")).with_subject(target))
+            }
+            _ => Ok(Some(theirs.to_string())),
+        }
+    }
+}

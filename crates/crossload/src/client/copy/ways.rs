@@ -1,0 +1,214 @@
+//! How one file is copied, by where its two ends are.
+
+use credentials::{Activities, Activity};
+use remote::{Access, CopyOrder, Direction, GetOptions, PutOptions, Resource};
+use storage::{Hasher, Overwrite};
+use transfer::{Order, Outcome, Progress, Verified, pull, push, send_from, stream, write_to};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Scheme, Side};
+
+use super::super::place::Place;
+use super::super::report::Report;
+use super::super::session::Session;
+use super::plan::{Way, may_try_another, ways};
+use crate::command_line::CopyOptions;
+
+/// For how long a macaroon for the passive side is asked, in seconds: the longest copy that is usual.
+const DELEGATION_S: u64 = 12 * 3600;
+
+/// One file to copy.
+pub(super) struct Job<'a> {
+    pub(super) session: &'a Session,
+    pub(super) options: &'a CopyOptions,
+    pub(super) report: &'a Report,
+    pub(super) source: &'a Place,
+    pub(super) target: &'a Place,
+    pub(super) order: Order,
+    pub(super) progress: &'a Progress,
+}
+
+/// What came of it.
+pub(super) struct Copied {
+    pub(super) bytes: u64,
+    pub(super) mode: &'static str,
+    pub(super) verified: Option<String>,
+}
+
+impl Copied {
+    fn new(outcome: Outcome, mode: &'static str) -> Self {
+        let verified = match outcome.verified {
+            Verified::Agreed(checksum) => Some(checksum.to_string()),
+            Verified::SizeOnly => None,
+        };
+        Self { bytes: outcome.bytes, mode, verified }
+    }
+}
+
+impl Job<'_> {
+    /// Copies the file.
+    ///
+    /// # Errors
+    /// With side and phase, and the peer's own words.
+    pub(super) async fn copy(&self) -> Result<Copied> {
+        let (client, files, order, progress) = (&self.session.client, &self.session.files, &self.order, self.progress);
+        match (self.source, self.target) {
+            (Place::Remote(source), Place::Remote(target)) => self.between_servers(source, target).await,
+            (Place::Remote(source), Place::Local(path)) => {
+                let outcome = pull(client, &self.source_at(source), files, path, order, progress).await;
+                outcome.map(|outcome| Copied::new(outcome, "download"))
+            }
+            (Place::Local(path), Place::Remote(target)) => {
+                let outcome = push(client, files, path, &self.target_at(target), order, progress).await;
+                outcome.map(|outcome| Copied::new(outcome, "upload"))
+            }
+            (Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
+            (Place::Stdio, Place::Remote(target)) => self.from_input(target).await,
+            (Place::Remote(source), Place::Stdio) => self.to_output(source).await,
+            (Place::Stdio, _) | (_, Place::Stdio) => {
+                let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
+                Err(error.with_detail("use cat and the shell's redirection between - and local files"))
+            }
+        }
+    }
+
+    fn source_at(&self, location: &Location) -> Resource {
+        self.resource(location, Side::Source)
+    }
+
+    fn target_at(&self, location: &Location) -> Resource {
+        self.resource(location, Side::Destination)
+    }
+
+    fn resource(&self, location: &Location, side: Side) -> Resource {
+        Resource {
+            location: location.clone(),
+            access: self.session.access(self.options.scitag),
+            side,
+        }
+    }
+
+    /// Tries the ways one after the other.
+    async fn between_servers(&self, source: &Location, target: &Location) -> Result<Copied> {
+        let mut left = ways(self.options.mode).iter().copied().peekable();
+        loop {
+            let Some(way) = left.next() else {
+                return Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open));
+            };
+            let result = match way {
+                Way::Pull => self.third_party(source, target, Direction::Pull).await,
+                Way::Push => self.third_party(source, target, Direction::Push).await,
+                Way::Stream => {
+                    let (source, target) = (self.source_at(source), self.target_at(target));
+                    let outcome = stream(&self.session.client, &source, &target, &self.order, self.progress).await;
+                    outcome.map(|outcome| Copied::new(outcome, "stream"))
+                }
+            };
+            match (result, left.peek()) {
+                (Err(error), Some(next)) if may_try_another(&error) => {
+                    self.report.mode_failed(way.name(), &error, next.name());
+                    self.progress.set_moved(0);
+                }
+                (result, _) => return result,
+            }
+        }
+    }
+
+    /// A copy between two servers that one of them makes.
+    async fn third_party(&self, source: &Location, target: &Location, direction: Direction) -> Result<Copied> {
+        let (source, target) = (self.source_at(source), self.target_at(target));
+        let (active, passive, mode) = match direction {
+            Direction::Pull => (&target, &source, "pull"),
+            Direction::Push => (&source, &target, "push"),
+        };
+        let order = CopyOrder {
+            overwrite: self.order.overwrite == Overwrite::Allow,
+            streams: Some(self.options.nbstreams).filter(|streams| *streams > 1),
+            expected: self.order.expected.clone(),
+            ..CopyOrder::new(passive.location.clone(), direction, self.passive_access(passive, direction).await)
+        };
+        self.progress.enter(Phase::Open);
+        let mut copying = self.session.client.copy(active, &order).await?;
+        self.progress.enter(Phase::Transfer);
+        while let Some(news) = copying.next().await? {
+            self.progress.set_moved(news.bytes);
+        }
+        let bytes = self.check_size(&target).await?;
+        self.progress.set_moved(bytes);
+        Ok(Copied { bytes, mode, verified: None })
+    }
+
+    /// A server may say that all went well and still have less: its answer is not all that counts.
+    async fn check_size(&self, target: &Resource) -> Result<u64> {
+        self.progress.enter(Phase::Checksum);
+        let stored = match self.session.client.head(target, &[]).await {
+            Ok(facts) => facts.size_bytes,
+            // Writing may be allowed where looking is not.
+            Err(error) if error.peer_status().is_some() => None,
+            Err(error) => return Err(error),
+        };
+        match (stored, self.progress.total_bytes()) {
+            (Some(stored), Some(wanted)) if stored != wanted => {
+                let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
+                let detail = format!("{stored} bytes are stored there, the source has {wanted}");
+                Err(error.with_detail(detail).with_subject(&target.location))
+            }
+            (stored, wanted) => Ok(stored.or(wanted).unwrap_or(self.progress.moved_bytes())),
+        }
+    }
+
+    /// What the active server may show to the passive one: our token, or else a macaroon that the
+    /// passive one gives out for this file alone. A server that gives none may allow everybody.
+    async fn passive_access(&self, passive: &Resource, direction: Direction) -> Access {
+        let mut access = Access::default();
+        if self.session.has_token() {
+            access.bearer.clone_from(&passive.access.bearer);
+        } else if passive.location.scheme() == Scheme::Https {
+            let activities = match direction {
+                Direction::Pull => Activities::of(&[Activity::Download, Activity::List]),
+                Direction::Push => Activities::of(&[Activity::Upload, Activity::List, Activity::Delete, Activity::Manage]),
+            };
+            match self.session.client.request_macaroon(passive, activities, DELEGATION_S).await {
+                Ok(macaroon) => access.bearer = Some(macaroon),
+                Err(error) => self.report.note(&format!("no macaroon to hand on: {}", error.public())),
+            }
+        }
+        access
+    }
+
+    async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
+        if source == target {
+            let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
+            return Err(error.with_detail("source and destination are the same file").with_subject(target));
+        }
+        let stat = self.session.files.copy(source, target, self.order.overwrite).await?;
+        self.progress.set_moved(stat.size_bytes);
+        Ok(Copied { bytes: stat.size_bytes, mode: "local", verified: None })
+    }
+
+    async fn from_input(&self, target: &Location) -> Result<Copied> {
+        let options = PutOptions {
+            size_bytes: None,
+            overwrite: self.order.overwrite == Overwrite::Allow,
+            declared: self.order.expected.iter().cloned().collect(),
+        };
+        let mut outlet = self.session.client.put(&self.target_at(target), &options).await?;
+        self.progress.enter(Phase::Transfer);
+        let mut hasher = Hasher::new(&self.order.keep);
+        let bytes = send_from(&mut tokio::io::stdin(), &mut outlet, &mut hasher, self.progress).await?;
+        outlet.finish().await?;
+        Ok(Copied { bytes, mode: "upload", verified: None })
+    }
+
+    async fn to_output(&self, source: &Location) -> Result<Copied> {
+        let mut download = self.session.client.get(&self.source_at(source), &GetOptions::default()).await?;
+        self.progress.enter(Phase::Transfer);
+        let mut hasher = Hasher::new(&self.order.keep);
+        let bytes = write_to(&mut download, &mut tokio::io::stdout(), &mut hasher, self.progress).await?;
+        let sums = hasher.finish();
+        match &self.order.expected {
+            Some(expected) if !sums.contains(expected) => {
+                Err(Error::new(ErrorCode::ChecksumMismatch, Side::Source, Phase::Checksum).with_subject(source))
+            }
+            _ => Ok(Copied { bytes, mode: "download", verified: None }),
+        }
+    }
+}

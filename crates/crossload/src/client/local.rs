@@ -1,0 +1,391 @@
+//! Files of this machine as a store, for the client: any directory, nothing hidden left behind.
+//!
+//! A download goes to a part beside its target, `.NAME.crossload-part`, and is renamed at the end.
+//! An interrupted one stays, marked with what identifies the source's content, and is taken up by
+//! the next attempt when the source is still the same.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use rustix::fs::{FlockOperation, RenameFlags, XattrFlags};
+use storage::{
+    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
+};
+use types::limits::LISTING_BATCH_ENTRIES;
+use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+/// Where a part keeps what identifies the content that it is a part of.
+const MARK: &str = "user.crossload.source";
+const MARK_BYTES_MAX: usize = 4096;
+
+/// The whole file system, as this user may use it.
+#[derive(Debug)]
+pub(crate) struct LocalFiles;
+
+/// The part of a download beside its target.
+pub(crate) fn part_of(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.crossload-part"))
+}
+
+fn on_disk(path: &LogicalPath) -> &Path {
+    Path::new(path.as_str())
+}
+
+/// The house's error for a system error about `path`.
+pub(crate) fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> Error {
+    let code = match cause.kind() {
+        ErrorKind::NotFound => ErrorCode::NotFound,
+        ErrorKind::PermissionDenied => ErrorCode::Forbidden,
+        ErrorKind::AlreadyExists => ErrorCode::Exists,
+        ErrorKind::NotADirectory => ErrorCode::NotDirectory,
+        ErrorKind::IsADirectory => ErrorCode::IsDirectory,
+        ErrorKind::DirectoryNotEmpty => ErrorCode::NotEmpty,
+        ErrorKind::StorageFull => ErrorCode::NoSpace,
+        ErrorKind::QuotaExceeded => ErrorCode::QuotaExceeded,
+        ErrorKind::ReadOnlyFilesystem => ErrorCode::ReadOnly,
+        ErrorKind::InvalidFilename => ErrorCode::NameTooLong,
+        _ => ErrorCode::StorageFailed,
+    };
+    let error = Error::new(code, Side::Active, phase).with_subject(path);
+    if code == ErrorCode::StorageFailed { error.with_private(cause) } else { error }
+}
+
+fn stat_of(metadata: &fs::Metadata, path: &Path) -> Result<Stat> {
+    let kind = match metadata {
+        metadata if metadata.is_file() => Kind::File,
+        metadata if metadata.is_dir() => Kind::Directory,
+        _ => {
+            let error = Error::new(ErrorCode::PathRefused, Side::Active, Phase::Open);
+            return Err(error.with_detail("neither a file nor a directory").with_subject(path.display()));
+        }
+    };
+    Ok(Stat {
+        kind,
+        size_bytes: if kind == Kind::File { metadata.len() } else { 0 },
+        modified: metadata.modified().unwrap_or(UNIX_EPOCH),
+        mode: metadata.mode() & 0o777,
+        inode: metadata.ino(),
+    })
+}
+
+impl Storage for LocalFiles {
+    fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+        let metadata = fs::metadata(on_disk(path)).map_err(|cause| fault(&cause, Phase::Open, path))?;
+        stat_of(&metadata, on_disk(path))
+    }
+
+    fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
+        let entries = fs::read_dir(on_disk(path)).map_err(|cause| fault(&cause, Phase::Open, path))?;
+        Ok(Box::new(LocalListing(entries, path.clone())))
+    }
+
+    fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
+        let stat = self.stat(path)?;
+        if stat.is_directory() {
+            return Err(Error::new(ErrorCode::IsDirectory, Side::Active, Phase::Open).with_subject(path));
+        }
+        let file = File::open(on_disk(path)).map_err(|cause| fault(&cause, Phase::Open, path))?;
+        Ok(Arc::new(LocalReader { file, stat }))
+    }
+
+    fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
+        let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+        match self.stat(path) {
+            Ok(stat) if stat.is_directory() => return Err(fault(&ErrorKind::IsADirectory.into(), Phase::Open, path)),
+            Ok(_) if options.overwrite == Overwrite::Refuse => {
+                return Err(fault(&ErrorKind::AlreadyExists.into(), Phase::Open, path));
+            }
+            Err(error) if error.code() != ErrorCode::NotFound => return Err(error),
+            _ => {}
+        }
+        if let Some(parent) = path.parent().filter(|_| options.create_parents) {
+            fs::create_dir_all(on_disk(&parent)).map_err(failed)?;
+        }
+        let part = part_of(on_disk(path));
+        let mut open = OpenOptions::new();
+        let file = open.read(true).write(true).create(true).truncate(false).open(&part).map_err(failed)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            let error = Error::new(ErrorCode::Busy, Side::Active, Phase::Open).with_subject(path);
+            error.with_detail("another copy to this file is running")
+        })?;
+        Ok(Arc::new(LocalUpload {
+            file,
+            part,
+            target: path.clone(),
+            overwrite: options.overwrite,
+            state: Mutex::new(State::Fresh),
+        }))
+    }
+
+    fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
+        let made = if parents { fs::create_dir_all(on_disk(path)) } else { fs::create_dir(on_disk(path)) };
+        made.map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound => Error::new(ErrorCode::ParentMissing, Side::Active, Phase::Open).with_subject(path),
+            _ => fault(&cause, Phase::Open, path),
+        })
+    }
+
+    fn remove(&self, path: &LogicalPath) -> Result<()> {
+        let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+        let metadata = fs::symlink_metadata(on_disk(path)).map_err(failed)?;
+        let removed = if metadata.is_dir() { fs::remove_dir(on_disk(path)) } else { fs::remove_file(on_disk(path)) };
+        removed.map_err(failed)
+    }
+
+    fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+        let replaces = fs::symlink_metadata(on_disk(to)).is_ok();
+        rename(on_disk(from), on_disk(to), overwrite).map_err(|cause| fault(&cause, Phase::Commit, to))?;
+        Ok(replaces)
+    }
+
+    fn stored_checksums(&self, _path: &LogicalPath) -> Result<Vec<Checksum>> {
+        Ok(Vec::new())
+    }
+
+    fn store_checksum(&self, _path: &LogicalPath, _seen: &Stat, _checksum: &Checksum) -> Result<()> {
+        Ok(())
+    }
+
+    fn space(&self) -> Result<Space> {
+        let state = rustix::fs::statvfs("/").map_err(|cause| fault(&cause.into(), Phase::Open, "/"))?;
+        let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
+        let used_bytes = total_bytes.saturating_sub(free_bytes);
+        Ok(Space { total_bytes, free_bytes, used_bytes, quota_bytes: None })
+    }
+}
+
+fn rename(from: &Path, to: &Path, overwrite: Overwrite) -> io::Result<()> {
+    if overwrite == Overwrite::Allow {
+        return fs::rename(from, to);
+    }
+    let here = rustix::fs::CWD;
+    match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot promise it; a look beforehand has to do.
+        Err(rustix::io::Errno::INVAL) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
+        Err(rustix::io::Errno::INVAL) => Err(ErrorKind::AlreadyExists.into()),
+        other => Ok(other?),
+    }
+}
+
+struct LocalListing(fs::ReadDir, LogicalPath);
+
+impl Listing for LocalListing {
+    fn next_batch(&mut self) -> Result<Vec<Entry>> {
+        let mut batch = Vec::new();
+        for entry in self.0.by_ref() {
+            let entry = entry.map_err(|cause| fault(&cause, Phase::Open, &self.1))?;
+            // Broken links, sockets, and names that no URL can hold are passed over.
+            let known = fs::metadata(entry.path()).ok().and_then(|found| stat_of(&found, &entry.path()).ok());
+            if let (Some(stat), Ok(name)) = (known, entry.file_name().into_string()) {
+                batch.push(Entry { name, stat });
+            }
+            if batch.len() == LISTING_BATCH_ENTRIES {
+                break;
+            }
+        }
+        Ok(batch)
+    }
+}
+
+struct LocalReader {
+    file: File,
+    stat: Stat,
+}
+
+impl FileReader for LocalReader {
+    fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, _: Patience) -> io::Result<usize> {
+        Ok(rustix::io::preadv(&self.file, slices, offset)?)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+}
+
+/// How far an upload is.
+enum State {
+    /// Nothing is written or taken up.
+    Fresh,
+    /// It is written in order and may be taken up later.
+    Marked,
+    /// It is written in any order, and worth nothing when it breaks.
+    Plain,
+    /// It was committed or given up.
+    Ended,
+}
+
+struct LocalUpload {
+    file: File,
+    part: PathBuf,
+    target: LogicalPath,
+    overwrite: Overwrite,
+    state: Mutex<State>,
+}
+
+impl LocalUpload {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, cause: &io::Error) -> Error {
+        fault(cause, Phase::Transfer, &self.target)
+    }
+
+    /// The first write without anything taken up begins an empty part.
+    fn begin(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if matches!(*state, State::Fresh) {
+            self.file.set_len(0)?;
+            let _ = rustix::fs::fremovexattr(&self.file, MARK);
+            *state = State::Plain;
+        }
+        Ok(())
+    }
+}
+
+impl Upload for LocalUpload {
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.begin().map_err(|cause| self.fault(&cause))?;
+        let mut at = offset;
+        for slice in slices {
+            self.file.write_all_at(slice, at).map_err(|cause| self.fault(&cause))?;
+            at += slice.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn take_up(&self, mark: &str) -> u64 {
+        let mut state = self.state();
+        let mut known = [0_u8; MARK_BYTES_MAX];
+        let length = rustix::fs::fgetxattr(&self.file, MARK, &mut known).unwrap_or(0);
+        if length > 0 && known.get(..length) == Some(mark.as_bytes()) {
+            *state = State::Marked;
+            return self.file.metadata().map_or(0, |found| found.len());
+        }
+        let marked = self.file.set_len(0).is_ok()
+            && mark.len() <= MARK_BYTES_MAX
+            && rustix::fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok();
+        // Where the file system keeps no mark the part is worth nothing after an interruption.
+        *state = if marked { State::Marked } else { State::Plain };
+        0
+    }
+
+    fn reader(&self) -> Result<Arc<dyn FileReader>> {
+        let failed = |cause: io::Error| self.fault(&cause);
+        let stat = stat_of(&self.file.metadata().map_err(failed)?, &self.part)?;
+        let file = self.file.try_clone().map_err(failed)?;
+        Ok(Arc::new(LocalReader { file, stat }))
+    }
+
+    fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
+        let failed = |cause: io::Error| fault(&cause, Phase::Commit, &self.target);
+        self.begin().map_err(failed)?;
+        let found = self.file.metadata().map_err(failed)?.len();
+        if found != facts.size_bytes {
+            let error = Error::new(ErrorCode::BodyIncomplete, Side::Active, Phase::Commit);
+            return Err(error.with_detail(format!("{found} of {} bytes are stored", facts.size_bytes)));
+        }
+        let _ = rustix::fs::fremovexattr(&self.file, MARK);
+        if let Some(modified) = facts.modified {
+            self.file.set_modified(modified).map_err(failed)?;
+        }
+        rename(&self.part, on_disk(&self.target), self.overwrite).map_err(failed)?;
+        *self.state() = State::Ended;
+        stat_of(&self.file.metadata().map_err(failed)?, on_disk(&self.target))
+    }
+
+    fn abort(&self) {
+        let mut state = self.state();
+        let empty = self.file.metadata().is_ok_and(|found| found.len() == 0);
+        if matches!(*state, State::Fresh | State::Plain) || (matches!(*state, State::Marked) && empty) {
+            let _ = fs::remove_file(&self.part);
+        }
+        *state = State::Ended;
+    }
+}
+
+impl Drop for LocalUpload {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload(path: &LogicalPath) -> Arc<dyn Upload> {
+        LocalFiles.create(path, &UploadOptions::default()).expect("an upload")
+    }
+
+    fn target(directory: &tempfile::TempDir) -> LogicalPath {
+        LogicalPath::parse(&format!("{}/file", directory.path().display())).unwrap()
+    }
+
+    fn names(directory: &tempfile::TempDir) -> Vec<String> {
+        let entries = fs::read_dir(directory.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn nothing_is_left_beside_a_finished_or_failed_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = target(&directory);
+        let first = upload(&path);
+        first.write_vectored_at(&[IoSlice::new(b"ab"), IoSlice::new(b"c")], 0).unwrap();
+        let facts = CommitFacts { size_bytes: 3, ..CommitFacts::default() };
+        first.commit(&facts).unwrap();
+        drop(first);
+        assert_eq!(names(&directory), ["file"]);
+        let second = upload(&path);
+        second.write_vectored_at(&[IoSlice::new(b"x")], 0).unwrap();
+        assert_eq!(second.commit(&facts).unwrap_err().code(), ErrorCode::BodyIncomplete);
+        drop(second);
+        assert_eq!(names(&directory), ["file"]);
+        assert_eq!(fs::read(path.as_str()).unwrap(), b"abc");
+    }
+
+    #[test]
+    fn an_interrupted_download_is_taken_up_only_for_the_same_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = target(&directory);
+        let first = upload(&path);
+        assert_eq!(first.take_up("v1"), 0);
+        first.write_vectored_at(&[IoSlice::new(b"abc")], 0).unwrap();
+        drop(first);
+        if names(&directory).is_empty() {
+            return; // The file system keeps no marks, hence no parts.
+        }
+        let second = upload(&path);
+        assert_eq!(second.take_up("v1"), 3);
+        drop(second);
+        let other = upload(&path);
+        assert_eq!(other.take_up("v2"), 0);
+        other.write_vectored_at(&[IoSlice::new(b"z")], 0).unwrap();
+        let facts = CommitFacts { size_bytes: 1, ..CommitFacts::default() };
+        other.commit(&facts).unwrap();
+        assert_eq!(fs::read(path.as_str()).unwrap(), b"z");
+    }
+
+    #[test]
+    fn two_copies_to_one_file_do_not_mix_and_existing_files_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = target(&directory);
+        let first = upload(&path);
+        let busy = LocalFiles.create(&path, &UploadOptions::default()).err().map(|error| error.code());
+        assert_eq!(busy, Some(ErrorCode::Busy));
+        first.commit(&CommitFacts::default()).unwrap();
+        drop(first);
+        let refuse = UploadOptions { overwrite: Overwrite::Refuse, ..UploadOptions::default() };
+        assert_eq!(LocalFiles.create(&path, &refuse).err().map(|error| error.code()), Some(ErrorCode::Exists));
+    }
+}

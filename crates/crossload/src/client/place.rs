@@ -1,0 +1,128 @@
+//! Where a command's arguments point: a server's file, a file of this machine, or standard input and output.
+
+use std::path::{Path, PathBuf};
+
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Scheme, Side};
+
+/// A place that a command works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A file or directory of a server.
+    Remote(Location),
+    /// A file or directory of this machine, absolute.
+    Local(LogicalPath),
+    /// Standard input or output.
+    Stdio,
+}
+
+impl Place {
+    /// Reads an argument.
+    ///
+    /// # Errors
+    /// `bad_url` for a URL that cannot be used, `path_refused` for a local name that is not UTF-8.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let location = Location::parse(text)?;
+        match location.scheme() {
+            Scheme::Http | Scheme::Https => Ok(Self::Remote(location)),
+            Scheme::Stdio => Ok(Self::Stdio),
+            Scheme::File => local(location.path()).map(Self::Local),
+            Scheme::Unsupported => {
+                let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
+                Err(error.with_detail("there is no client for this scheme yet").with_subject(location))
+            }
+        }
+    }
+
+    /// The place named `name` below this one.
+    ///
+    /// # Errors
+    /// `path_refused` or `name_too_long` for names that cannot be used here.
+    pub(crate) fn child(&self, name: &str) -> Result<Self> {
+        Ok(match self {
+            // Names come from listings of others: one that climbs up must not.
+            Self::Remote(location) => Self::Remote(LogicalPath::root().join(name).map(|_| location.child(name))?),
+            Self::Local(path) => Self::Local(path.join(name)?),
+            Self::Stdio => Self::Stdio,
+        })
+    }
+
+    /// The directory that holds this place, if there is one.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        match self {
+            Self::Remote(location) => {
+                let path = location.path().trim_end_matches('/');
+                let parent = &path[..path.rfind('/')?];
+                let parent = if parent.is_empty() { "/" } else { parent };
+                Some(Self::Remote(location.with_path(parent)))
+            }
+            Self::Local(path) => path.parent().map(Self::Local),
+            Self::Stdio => None,
+        }
+    }
+
+    /// The last name.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Remote(location) => location.file_name(),
+            Self::Local(path) => path.name().unwrap_or_default().to_owned(),
+            Self::Stdio => "stdin".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Remote(location) => write!(formatter, "{location}"),
+            Self::Local(path) => write!(formatter, "{path}"),
+            Self::Stdio => formatter.write_str("-"),
+        }
+    }
+}
+
+/// The absolute name without `.`, `..` and links in its directories, as the system resolves them.
+fn local(text: &str) -> Result<LogicalPath> {
+    let refuse = |words: String| Error::new(ErrorCode::PathRefused, Side::Client, Phase::Open).with_detail(words);
+    let absolute = std::path::absolute(text).map_err(|cause| refuse(format!("{text}: {cause}")))?;
+    let resolved = resolve(&absolute);
+    let name = resolved.to_str().ok_or_else(|| refuse("the name is not UTF-8".to_owned()))?;
+    LogicalPath::parse(name)
+}
+
+/// What exists of the path is resolved; the rest is appended.
+fn resolve(path: &Path) -> PathBuf {
+    if let Ok(resolved) = path.canonicalize() {
+        return resolved;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_apart_and_have_names_parents_and_children() {
+        let remote = Place::parse("davs://a/dir/f%20g").unwrap();
+        assert_eq!(remote.name(), "f g");
+        assert_eq!(remote.parent().unwrap().to_string(), "davs://a/dir");
+        assert_eq!(remote.child("x y").unwrap().to_string(), "davs://a/dir/f%20g/x%20y");
+        assert!(remote.child("..").is_err() && remote.child("a/b").is_err());
+        assert_eq!(Place::parse("-").unwrap(), Place::Stdio);
+        assert_eq!(Place::parse("root://a//f").unwrap_err().code(), ErrorCode::NotImplemented);
+        let root = Place::parse("https://a/").unwrap();
+        assert!(root.parent().is_none());
+    }
+
+    #[test]
+    fn local_names_are_absolute_and_climb_as_the_system_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("a")).unwrap();
+        let place = Place::parse(&format!("{}/a/../new/file", base.display())).unwrap();
+        assert_eq!(place.to_string(), format!("{}/new/file", base.display()));
+    }
+}

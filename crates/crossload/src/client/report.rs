@@ -1,0 +1,195 @@
+//! How a copy shows itself: a bar on a terminal, lines elsewhere, JSON for programs.
+
+use std::future::Future;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use transfer::Progress;
+use types::Error;
+
+use super::place::Place;
+use super::show::human_size;
+use crate::failure::describe;
+use crate::output;
+
+/// How often a bar is drawn anew.
+const BAR_PERIOD: Duration = Duration::from_millis(200);
+/// How often a program is told.
+const JSON_PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Bar,
+    Lines,
+    Json,
+    Quiet,
+}
+
+/// Shows the copies of one command.
+pub(crate) struct Report {
+    style: Style,
+    verbose: bool,
+}
+
+/// A copy that has ended well.
+pub(crate) struct Done<'a> {
+    pub(crate) source: &'a Place,
+    pub(crate) destination: &'a Place,
+    pub(crate) bytes: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) mode: &'static str,
+    /// What was compared, in words.
+    pub(crate) verified: Option<String>,
+}
+
+impl Report {
+    /// Chooses the style; when the payload itself goes to standard output nothing else may.
+    pub(crate) fn new(json: bool, verbose: bool, payload_on_stdout: bool) -> Self {
+        let style = match (payload_on_stdout, json) {
+            (true, _) => Style::Quiet,
+            (false, true) => Style::Json,
+            (false, false) if std::io::stderr().is_terminal() && std::io::stdout().is_terminal() => Style::Bar,
+            (false, false) => Style::Lines,
+        };
+        Self { style, verbose }
+    }
+
+    /// A copy begins.
+    pub(crate) fn start(&self, source: &Place, destination: &Place, bytes: Option<u64>) {
+        match self.style {
+            Style::Json => {
+                let (source, destination) = (source.to_string(), destination.to_string());
+                event("start", json!({"source": source, "destination": destination, "bytes": bytes}));
+            }
+            Style::Lines | Style::Bar => {
+                let size = bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
+                output::line(&format!("Copying {size} bytes {source} => {destination}"));
+            }
+            Style::Quiet => {}
+        }
+    }
+
+    /// Runs a copy and shows how far it is.
+    pub(crate) async fn watch<T>(&self, progress: &Progress, copy: impl Future<Output = T>) -> T {
+        let bar = (self.style == Style::Bar).then(new_bar);
+        let period = if bar.is_some() { BAR_PERIOD } else { JSON_PERIOD };
+        let mut clock = tokio::time::interval(period);
+        clock.tick().await;
+        tokio::pin!(copy);
+        loop {
+            tokio::select! {
+                result = &mut copy => {
+                    if let Some(bar) = bar {
+                        bar.finish_and_clear();
+                    }
+                    return result;
+                }
+                _ = clock.tick() => self.show(progress, bar.as_ref()),
+            }
+        }
+    }
+
+    fn show(&self, progress: &Progress, bar: Option<&ProgressBar>) {
+        if let Some(bar) = bar {
+            if let Some(total) = progress.total_bytes() {
+                bar.set_length(total);
+            }
+            bar.set_message(progress.phase().name());
+            bar.set_position(progress.moved_bytes());
+        } else if self.style == Style::Json {
+            event("progress", json!({"bytes": progress.moved_bytes(), "total": progress.total_bytes(),
+                "phase": progress.phase().name()}));
+        }
+    }
+
+    /// A way of copying did not work; `next` is tried now.
+    pub(crate) fn mode_failed(&self, mode: &str, error: &Error, next: &str) {
+        match self.style {
+            Style::Json => event("mode_failed", json!({"mode": mode, "next": next, "error": error_json(error)})),
+            _ => output::complain(&format!("{mode} did not work: {}; trying {next}", error.public())),
+        }
+    }
+
+    /// A copy has ended well.
+    pub(crate) fn done(&self, done: &Done<'_>) {
+        let seconds = done.elapsed.as_secs_f64();
+        match self.style {
+            Style::Json => event(
+                "done",
+                json!({"source": done.source.to_string(), "destination": done.destination.to_string(),
+                    "bytes": done.bytes, "seconds": seconds, "mode": done.mode, "verified": done.verified}),
+            ),
+            Style::Lines | Style::Bar => {
+                let rate = human_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
+                let verified = done.verified.as_ref().map_or_else(String::new, |sum| format!(", {sum}"));
+                output::line(&format!("[DONE] {} bytes in {seconds:.1} s, {rate}B/s, {}{verified}", done.bytes, done.mode));
+            }
+            Style::Quiet => {}
+        }
+    }
+
+    /// A copy has failed.
+    pub(crate) fn failed(&self, source: &str, error: &Error) {
+        if self.style == Style::Json {
+            event("failed", json!({"source": source, "error": error_json(error)}));
+        } else if self.style != Style::Quiet {
+            output::line(&format!("[FAILED] {source}"));
+        }
+        output::complain(&format!("crossload copy error: {}", describe(error)));
+    }
+
+    /// Something worth a line for whoever asked for more.
+    pub(crate) fn note(&self, words: &str) {
+        if self.verbose {
+            output::complain(words);
+        }
+    }
+
+    /// What `--dry-run` would do.
+    pub(crate) fn would(&self, what: &str, source: &Place, destination: &Place) {
+        match self.style {
+            Style::Json => event(
+                "would",
+                json!({"what": what, "source": source.to_string(), "destination": destination.to_string()}),
+            ),
+            _ => output::line(&format!("Would {what} {source} => {destination}")),
+        }
+    }
+
+    /// All copies together.
+    pub(crate) fn summary(&self, files: u64, failed: u64, bytes: u64, elapsed: Duration) {
+        match self.style {
+            Style::Json => {
+                let seconds = elapsed.as_secs_f64();
+                event("summary", json!({"files": files, "failed": failed, "bytes": bytes, "seconds": seconds}));
+            }
+            Style::Lines | Style::Bar if files + failed > 1 => {
+                let copied = human_size(bytes);
+                output::line(&format!("{files} files copied ({copied}B), {failed} failed"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn event(name: &str, mut body: Value) {
+    body["event"] = name.into();
+    output::json(&body);
+}
+
+fn error_json(error: &Error) -> Value {
+    json!({"code": error.code().name(), "exit_code": error.code().exit_code(), "side": error.side().name(),
+        "phase": error.phase().name(), "message": error.public(), "next": error.next_step(),
+        "retry": error.retry()})
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let template = "{msg:9} {bar:24} {percent:>3}% {bytes:>10} {bytes_per_sec:>12} {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

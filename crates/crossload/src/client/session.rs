@@ -1,0 +1,276 @@
+//! What all commands of the client work with: the connection to servers, credentials, local files.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use credentials::discovery::{bearer_token, trust_directory};
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, Trust};
+use remote::{Access, Client, ClientOptions, Resource};
+use storage::Stat;
+use transfer::Store;
+use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, MACAROON_BYTES_MAX, STALL_TIMEOUT};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
+
+use super::local::LocalFiles;
+use super::place::Place;
+use crate::command_line::Common;
+use crate::output;
+
+/// What is known of a file or directory, wherever it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Info {
+    pub(crate) name: String,
+    pub(crate) is_directory: bool,
+    pub(crate) size_bytes: Option<u64>,
+    pub(crate) modified_s: Option<i64>,
+    pub(crate) checksums: Vec<Checksum>,
+}
+
+impl From<remote::Entry> for Info {
+    fn from(entry: remote::Entry) -> Self {
+        Self {
+            name: entry.name().to_owned(),
+            is_directory: entry.is_directory,
+            size_bytes: entry.size_bytes,
+            modified_s: entry.modified_s,
+            checksums: entry.checksums,
+        }
+    }
+}
+
+impl Info {
+    fn of_local(name: &str, stat: &Stat) -> Self {
+        let modified = stat.modified.duration_since(std::time::UNIX_EPOCH);
+        Self {
+            name: name.to_owned(),
+            is_directory: stat.is_directory(),
+            size_bytes: Some(stat.size_bytes),
+            modified_s: modified.ok().map(|since| since.as_secs() as i64),
+            checksums: Vec::new(),
+        }
+    }
+}
+
+/// The client's tools for one command.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) files: Store,
+    pub(crate) common: Common,
+    token: Option<Secret>,
+}
+
+impl Session {
+    /// Loads trust and looks for a token.
+    ///
+    /// # Errors
+    /// When a named file cannot be read, or what was found is no token.
+    pub(crate) fn open(common: &Common) -> Result<Self> {
+        let access = &common.access;
+        let variable = |name: &str| std::env::var(name).ok();
+        let directory = access.capath.clone().or_else(|| trust_directory(variable, Path::is_dir));
+        let trust = Trust {
+            files: access.cacert.clone(),
+            directories: directory.into_iter().collect(),
+            system: true,
+            insecure: access.insecure,
+        };
+        let (tls, _) = ClientTls::load(&trust)?;
+        let token = match &access.token_file {
+            Some(file) => bearer_token(|name| named_only(name, file), read_token, uid())?,
+            None => bearer_token(variable, read_token, uid())?,
+        };
+        if let Some(found) = token.as_ref().filter(|_| common.verbose > 0) {
+            output::complain(&format!("using the token found in {}", found.place));
+        }
+        let client = Client::new(ClientOptions {
+            tls,
+            addresses: AddressPolicy::ANY,
+            connect: CONNECT_TIMEOUT,
+            first_byte: FIRST_BYTE_TIMEOUT,
+            stall: STALL_TIMEOUT,
+            user_agent: concat!("crossload/", env!("CARGO_PKG_VERSION")).to_owned(),
+        });
+        Ok(Self {
+            client,
+            files: Store::new(Arc::new(LocalFiles)),
+            common: common.clone(),
+            token: token.map(|found| found.token),
+        })
+    }
+
+    /// What is shown to a server itself.
+    pub(crate) fn access(&self, scitag: Option<u16>) -> Access {
+        let info = &self.common.client_info;
+        Access {
+            bearer: self.token.clone(),
+            client_info: (!info.is_empty()).then(|| info.join(";")),
+            scitag,
+            ..Access::default()
+        }
+    }
+
+    /// A server's file as a party of side `side`.
+    pub(crate) fn resource(&self, location: &Location, side: Side) -> Resource {
+        Resource {
+            location: location.clone(),
+            access: self.access(None),
+            side,
+        }
+    }
+
+    /// Whether there is a token to hand on.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// What a place is.
+    ///
+    /// # Errors
+    /// `not_found` or `peer_not_found`, and other refusals.
+    pub(crate) async fn stat(&self, place: &Place, side: Side) -> Result<Info> {
+        match place {
+            Place::Remote(location) => Ok(self.client.stat(&self.resource(location, side)).await?.into()),
+            Place::Local(path) => {
+                let stat = self.files.stat(path).await.map_err(|error| error.at_side(side))?;
+                Ok(Info::of_local(path.name().unwrap_or("/"), &stat))
+            }
+            Place::Stdio => Ok(Info::default()),
+        }
+    }
+
+    /// What a place is; `None` when there is nothing.
+    ///
+    /// # Errors
+    /// Other refusals.
+    pub(crate) async fn look(&self, place: &Place, side: Side) -> Result<Option<Info>> {
+        match self.stat(place, side).await {
+            Ok(info) => Ok(Some(info)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The entries of a directory, in the order of their names.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub(crate) async fn list(&self, place: &Place, side: Side) -> Result<Vec<Info>> {
+        let mut entries = Vec::new();
+        match place {
+            Place::Remote(location) => {
+                let mut listing = self.client.list(&self.resource(location, side)).await?;
+                while let Some(batch) = listing.next().await? {
+                    entries.extend(batch.into_iter().map(Info::from));
+                }
+            }
+            Place::Local(path) => {
+                let mut pages = self.files.list(path).await.map_err(|error| error.at_side(side))?;
+                loop {
+                    let page = pages.next().await.map_err(|error| error.at_side(side))?;
+                    if page.is_empty() {
+                        break;
+                    }
+                    entries.extend(page.iter().map(|entry| Info::of_local(&entry.name, &entry.stat)));
+                }
+            }
+            Place::Stdio => {}
+        }
+        entries.sort_by(|first, second| first.name.cmp(&second.name));
+        Ok(entries)
+    }
+
+    /// Makes a directory; with `parents` those above it too, and then an existing one is fine.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) async fn make_directory(&self, place: &Place, parents: bool) -> Result<()> {
+        let mut missing = vec![place.clone()];
+        while let Some(next) = missing.pop() {
+            let made = match &next {
+                Place::Remote(location) => {
+                    self.client.make_directory(&self.resource(location, Side::Destination)).await
+                }
+                Place::Local(path) => self.files.make_directory(path, parents).await,
+                Place::Stdio => Ok(()),
+            };
+            match made {
+                Ok(()) => {}
+                Err(error) if parents && is_taken(&error) => {
+                    let found = self.stat(&next, Side::Destination).await?;
+                    if !found.is_directory {
+                        return Err(error.at_side(Side::Destination));
+                    }
+                }
+                Err(error) if parents && is_parentless(&error) && missing.len() < depth(place) => {
+                    let Some(parent) = next.parent() else { return Err(error) };
+                    missing.extend([next, parent]);
+                }
+                Err(error) => return Err(error.at_side(Side::Destination)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The checksum of a file, asked of its server, or computed here.
+    ///
+    /// # Errors
+    /// `checksum_unavailable` when the server tells none.
+    pub(crate) async fn sum(&self, place: &Place, algorithm: ChecksumAlgorithm, side: Side) -> Result<Checksum> {
+        match place {
+            Place::Remote(location) => {
+                let facts = self.client.head(&self.resource(location, side), &[algorithm]).await?;
+                let found = facts.checksums.into_iter().find(|known| known.algorithm() == algorithm);
+                let none = || Error::new(ErrorCode::ChecksumUnavailable, side, Phase::Checksum);
+                found.ok_or_else(|| none().with_detail(format!("{algorithm} is not told")).with_subject(place))
+            }
+            Place::Local(path) => self.files.checksum(path, algorithm).await.map_err(|error| error.at_side(side)),
+            Place::Stdio => Err(Error::new(ErrorCode::NotImplemented, side, Phase::Checksum)),
+        }
+    }
+}
+
+fn depth(place: &Place) -> usize {
+    place.to_string().matches('/').count()
+}
+
+/// Whether there is nothing of that name.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::NotFound | ErrorCode::PeerNotFound | ErrorCode::ParentMissing)
+}
+
+fn is_parentless(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::ParentMissing | ErrorCode::PeerNotFound | ErrorCode::NotFound)
+}
+
+fn is_taken(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::Exists | ErrorCode::PeerExists | ErrorCode::DirectoryExists)
+}
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The environment in which only the named token file exists.
+fn named_only(name: &str, file: &Path) -> Option<String> {
+    (name == "BEARER_TOKEN_FILE").then(|| file.to_string_lossy().into_owned())
+}
+
+/// Reads a token file; more than a token can be is not read.
+fn read_token(path: &Path) -> std::io::Result<Option<String>> {
+    use std::io::Read as _;
+    let file = match std::fs::File::open(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut text = String::new();
+    file.take(MACAROON_BYTES_MAX as u64 + 2).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// The part of a download that failed verification is worth nothing.
+pub(crate) fn discard_part(target: &LogicalPath) {
+    let part: PathBuf = super::local::part_of(Path::new(target.as_str()));
+    let _ = std::fs::remove_file(part);
+}

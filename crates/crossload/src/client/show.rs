@@ -1,0 +1,137 @@
+//! `ls`, `stat` and `sum`: what is where.
+
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::macros::format_description;
+use types::Side;
+
+use super::place::Place;
+use super::session::{Info, Session};
+use crate::command_line::{ListOptions, StatOptions, SumOptions};
+use crate::failure::{Failure, describe};
+use crate::output;
+
+/// `ls`.
+pub(crate) async fn list(session: &Session, options: &ListOptions) -> Result<u8, Failure> {
+    let mut worst = 0;
+    for text in &options.places {
+        if let Err(error) = list_one(session, options, text).await {
+            if options.places.len() == 1 {
+                return Err(error.into());
+            }
+            output::complain(&format!("crossload ls error: {}", describe(&error)));
+            worst = 1;
+        }
+    }
+    Ok(worst)
+}
+
+async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types::Result<()> {
+    let place = Place::parse(text)?;
+    let own = session.stat(&place, Side::Source).await?;
+    let alone = options.directory || !own.is_directory;
+    if !alone && options.places.len() > 1 && !options.common.json {
+        output::line(&format!("{text}:"));
+    }
+    let entries = if alone {
+        vec![Info { name: text.to_owned(), ..own }]
+    } else {
+        session.list(&place, Side::Source).await?
+    };
+    for entry in entries.iter().filter(|entry| alone || options.all || !entry.name.starts_with('.')) {
+        if options.common.json {
+            output::json(&as_json(entry));
+        } else if options.long {
+            output::line(&long_line(entry, options.human_readable));
+        } else {
+            output::line(&entry.name);
+        }
+    }
+    Ok(())
+}
+
+/// Like `ls -l`, without what servers do not tell: kind, size, time, name.
+fn long_line(info: &Info, human: bool) -> String {
+    let kind = if info.is_directory { "d" } else { "-" };
+    let size = match (info.size_bytes, human) {
+        (None, _) => "-".to_owned(),
+        (Some(bytes), true) => human_size(bytes),
+        (Some(bytes), false) => bytes.to_string(),
+    };
+    format!("{kind} {size:>14} {} {}", written_time(info.modified_s), info.name)
+}
+
+/// `1.2G` and so on, in powers of 1024, as `ls -h` has it.
+pub(crate) fn human_size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["", "K", "M", "G", "T"] {
+        if value < 1024.0 {
+            return if unit.is_empty() { bytes.to_string() } else { format!("{value:.1}{unit}") };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1}P")
+}
+
+fn written_time(modified_s: Option<i64>) -> String {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
+    let time = modified_s.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    time.and_then(|time| time.format(format).ok()).unwrap_or_else(|| format!("{:>19}", "-"))
+}
+
+fn as_json(info: &Info) -> Value {
+    let checksums: Vec<String> = info.checksums.iter().map(ToString::to_string).collect();
+    json!({"name": info.name, "kind": if info.is_directory { "directory" } else { "file" },
+        "bytes": info.size_bytes, "modified_s": info.modified_s, "checksums": checksums})
+}
+
+/// `stat`.
+pub(crate) async fn stat(session: &Session, options: &StatOptions) -> Result<u8, Failure> {
+    for text in &options.places {
+        let place = Place::parse(text)?;
+        let info = session.stat(&place, Side::Source).await?;
+        if options.common.json {
+            output::json(&as_json(&Info { name: text.clone(), ..info }));
+            continue;
+        }
+        let kind = if info.is_directory { "directory" } else { "regular file" };
+        output::line(&format!("  File: '{text}'"));
+        let size = info.size_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+        output::line(&format!("  Size: {size}\t{kind}"));
+        output::line(&format!("Modify: {} UTC", written_time(info.modified_s)));
+        for checksum in &info.checksums {
+            output::line(&format!("   Sum: {checksum}"));
+        }
+    }
+    Ok(0)
+}
+
+/// `sum`: the URL and the value, as gfal-sum prints them.
+pub(crate) async fn sum(session: &Session, options: &SumOptions) -> Result<u8, Failure> {
+    let place = Place::parse(&options.place)?;
+    let sum = session.sum(&place, options.algorithm, Side::Source).await?;
+    if options.common.json {
+        output::json(&json!({"name": options.place, "algorithm": options.algorithm.name(), "value": sum.to_hex()}));
+    } else {
+        output::line(&format!("{} {}", options.place, sum.to_hex()));
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_long_listing() {
+        let info = Info {
+            name: "f".to_owned(),
+            size_bytes: Some(1536),
+            modified_s: Some(0),
+            ..Info::default()
+        };
+        assert_eq!(long_line(&info, false), "-           1536 1970-01-01 00:00:00 f");
+        assert_eq!(long_line(&info, true), "-           1.5K 1970-01-01 00:00:00 f");
+        assert_eq!(human_size(1023), "1023");
+    }
+}
