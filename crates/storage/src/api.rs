@@ -283,6 +283,13 @@ pub trait Upload: Send + Sync {
     /// when the upload has ended, `storage_failed`.
     fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()>;
 
+    /// Takes up what an earlier, interrupted upload to this name left of the same content, which `mark`
+    /// identifies; returns how many bytes are held already, from the front on. To be called before
+    /// anything is written; what is not called for is not kept. A store that keeps nothing says 0.
+    fn take_up(&self, _mark: &str) -> u64 {
+        0
+    }
+
     /// Reads back what was written, for checksums that could not be made while it streamed.
     ///
     /// # Errors

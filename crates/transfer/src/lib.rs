@@ -11,6 +11,7 @@
 
 mod mover;
 mod options;
+mod pipe;
 mod progress;
 mod pull;
 mod push;
@@ -20,6 +21,7 @@ mod verify;
 
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Verification, Verified};
+pub use pipe::{send_from, write_to};
 pub use progress::Progress;
 pub use pull::pull;
 pub use push::{push, stream};

@@ -103,6 +103,14 @@ impl Received {
         }
     }
 
+    /// Continues behind the first `offset` bytes, which `hasher` has seen.
+    pub(crate) fn continued(store: &Store, upload: Arc<dyn Upload>, hasher: Hasher, offset: u64) -> Self {
+        Self {
+            offset,
+            ..Self::new(store, upload, hasher)
+        }
+    }
+
     /// Forgets what came; the next payload is the beginning of the file again.
     pub(crate) fn start_over(&mut self, hasher: Hasher) {
         self.hasher = hasher;

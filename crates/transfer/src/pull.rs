@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use remote::{Client, Download, Facts, GetOptions, Resource, Validator};
-use storage::{CommitFacts, Hasher, Overwrite, Upload, UploadOptions};
-use types::limits::STREAM_BLOCK_BYTES;
+use storage::{CommitFacts, FileReader, Hasher, Overwrite, Upload, UploadOptions};
+use types::limits::{BUFFER_BYTES, STREAM_BLOCK_BYTES};
 use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::mover::{Received, receive};
@@ -222,9 +222,8 @@ impl Job<'_> {
 
     /// One connection after another until everything has come.
     async fn fetch_in_order(&self, facts: Option<&Facts>, size: Option<u64>) -> Result<Fetched> {
-        let hasher = Hasher::new(&computed(self.order));
-        let mut received = Received::new(self.store, self.upload.clone(), hasher);
         let mut validator = facts.and_then(Facts::validator);
+        let mut received = self.take_up(validator.as_ref(), size).await?;
         let mut patience = Patience::new(self.order.attempts);
         let mut told = Vec::new();
         loop {
@@ -253,6 +252,26 @@ impl Job<'_> {
             told,
             streams: 1,
         })
+    }
+
+    /// What an earlier transfer left of this very file is read back for its checksum, not fetched again.
+    async fn take_up(&self, validator: Option<&Validator>, size: Option<u64>) -> Result<Received> {
+        let hasher = Hasher::new(&computed(self.order));
+        let (Some(validator), Some(size)) = (validator, size) else {
+            return Ok(Received::new(self.store, self.upload.clone(), hasher));
+        };
+        let (mark, upload) = (format!("{size} {validator:?}"), self.upload.clone());
+        let reread = move || {
+            let held = upload.take_up(&mark).min(size);
+            let mut hasher = hasher;
+            if held > 0 {
+                read_back(upload.reader()?.as_ref(), held, &mut hasher)?;
+            }
+            Ok((held, hasher))
+        };
+        let (held, hasher) = self.store.lane().run_blocking(reread).await.map_err(here)?;
+        self.progress.set_moved(held);
+        Ok(Received::continued(self.store, self.upload.clone(), hasher, held))
     }
 
     async fn attempt(
@@ -287,6 +306,25 @@ impl Job<'_> {
         told.extend(download.facts().checksums.iter().cloned());
         Ok(())
     }
+}
+
+fn read_back(reader: &dyn FileReader, held: u64, hasher: &mut Hasher) -> Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut offset = 0;
+    while offset < held {
+        let wanted = buffer.len().min(usize::try_from(held - offset).unwrap_or(usize::MAX));
+        let mut slices = [std::io::IoSliceMut::new(&mut buffer[..wanted])];
+        let read = reader.read_vectored_at(&mut slices, offset, storage::Patience::Wait);
+        let failed = || Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Open);
+        match read.map_err(|cause| failed().with_private(cause))? {
+            0 => return Err(failed().with_private("the part is shorter than it was")),
+            count => {
+                hasher.update(&buffer[..count]);
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The whole file must be as long as the source said when it was asked.
