@@ -7,7 +7,7 @@ use std::time::Instant;
 use http_wire::{Method, RequestHead};
 use net::Stream;
 use net::http::Connection;
-use types::limits::REFUSED_BODY_BYTES_MAX;
+use types::limits::LINGER_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::door::Shared;
@@ -24,7 +24,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAdd
             Fate::Close => break,
             // What the client still sends would turn into a reset that overtakes our answer.
             Fate::Linger => {
-                connection.stream.close_lingering(REFUSED_BODY_BYTES_MAX as usize).await;
+                connection.stream.close_lingering(LINGER_BYTES_MAX).await;
                 return Ok(());
             }
             Fate::Tear => return Ok(()),

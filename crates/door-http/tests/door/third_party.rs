@@ -1,6 +1,6 @@
 //! Third-party copies between two doors.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use door_http::TransferOutcome;
@@ -9,7 +9,7 @@ use policy::AnonymousAccess;
 use storage::{Effect, Fault, Faulty, Operation, Posix, PosixOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::Semaphore;
 use types::ErrorCode;
 
 use crate::harness::{Server, export, head_text, memory, pattern, soon};
@@ -170,23 +170,35 @@ async fn a_destination_that_fails_in_the_middle_is_told_in_the_last_line() {
     assert_eq!(here.ask("HEAD /data/f\n", b"").await.status, 404);
 }
 
-/// A source that answers, sends a little, and then nothing; tells when the connection of its GET
-/// has been closed.
-async fn silent_source() -> (String, oneshot::Receiver<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/f", listener.local_addr().unwrap());
-    let (tell, closed) = oneshot::channel();
-    let tell = Arc::new(Mutex::new(Some(tell)));
-    tokio::spawn(async move {
-        loop {
-            let (tcp, _) = listener.accept().await.unwrap();
-            tokio::spawn(say_little(tcp, tell.clone()));
-        }
-    });
-    (url, closed)
+/// A source that answers, sends a little, and then nothing.
+struct SilentSource {
+    url: String,
+    /// Permits come when a GET has been answered, and when its connection has been closed.
+    begun: Arc<Semaphore>,
+    closed: Arc<Semaphore>,
 }
 
-async fn say_little(mut tcp: TcpStream, tell: Arc<Mutex<Option<oneshot::Sender<()>>>>) {
+impl SilentSource {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/f", listener.local_addr().unwrap());
+        let (begun, closed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let source = Self {
+            url,
+            begun: begun.clone(),
+            closed: closed.clone(),
+        };
+        tokio::spawn(async move {
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                tokio::spawn(say_little(tcp, begun.clone(), closed.clone()));
+            }
+        });
+        source
+    }
+}
+
+async fn say_little(mut tcp: TcpStream, begun: Arc<Semaphore>, closed: Arc<Semaphore>) {
     let mut request = Vec::new();
     while tcp.read_buf(&mut request).await.unwrap_or(0) > 0 {
         if !request.ends_with(b"\r\n\r\n") {
@@ -196,10 +208,9 @@ async fn say_little(mut tcp: TcpStream, tell: Arc<Mutex<Option<oneshot::Sender<(
         tcp.write_all(head).await.unwrap();
         if request.starts_with(b"GET") {
             tcp.write_all(&[7; 1000]).await.unwrap();
+            begun.add_permits(1);
             let _ = tcp.read_to_end(&mut Vec::new()).await;
-            if let Some(tell) = tell.lock().unwrap().take() {
-                let _ = tell.send(());
-            }
+            closed.add_permits(1);
             return;
         }
         request.clear();
@@ -207,21 +218,18 @@ async fn say_little(mut tcp: TcpStream, tell: Arc<Mutex<Option<oneshot::Sender<(
 }
 
 #[tokio::test]
-async fn markers_run_while_the_source_is_silent_and_a_client_that_leaves_stops_it() {
-    let (url, source_closed) = silent_source().await;
-    let directory = tempfile::tempdir().unwrap();
-    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
-    let here = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |settings| {
+async fn markers_run_while_the_source_is_silent() {
+    let source = SilentSource::start().await;
+    let here = Server::start(vec![export("/data", AnonymousAccess::Write, memory())], |settings| {
         settings.limits.marker_period = Duration::from_millis(20);
         settings.limits.early_outcome = Duration::from_millis(20);
     })
     .await;
     let mut client = here.connect().await;
     client
-        .send(head_text(&copy("/data/f", &format!("Source: {url}")), None))
+        .send(head_text(&copy("/data/f", &format!("Source: {}", source.url)), None))
         .await;
-    let head = client.head().await;
-    assert_eq!(head.status, 202);
+    assert_eq!(client.head().await.status, 202);
     loop {
         let marker = String::from_utf8(client.chunk().await).unwrap();
         if marker.contains("Stripe Bytes Transferred: 1000\n") {
@@ -230,21 +238,40 @@ async fn markers_run_while_the_source_is_silent_and_a_client_that_leaves_stops_i
         }
     }
     assert_eq!(here.door.transfers(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_stops_the_copy_at_once() {
+    let source = SilentSource::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let here = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |settings| {
+        // No marker will tell: only looking at the connection does.
+        settings.limits.marker_period = Duration::from_secs(3600);
+        settings.limits.early_outcome = Duration::from_millis(20);
+    })
+    .await;
+    let mut client = here.connect().await;
+    client
+        .send(head_text(&copy("/data/f", &format!("Source: {}", source.url)), None))
+        .await;
+    assert_eq!(client.head().await.status, 202);
+    let _ = soon(source.begun.acquire()).await.unwrap();
     drop(client);
-    soon(source_closed).await.unwrap();
-    let record = here.log.transfer().await;
-    assert_eq!((record.outcome, record.bytes), (TransferOutcome::ClientGone, 1000));
+    let _ = soon(source.closed.acquire()).await.unwrap();
+    assert_eq!(here.log.transfer().await.outcome, TransferOutcome::ClientGone);
     assert_eq!(here.log.request("COPY").await.error.unwrap().code, "client_gone");
+    assert_eq!(here.door.transfers(), 0);
     assert_eq!(here.ask("HEAD /data/f\n", b"").await.status, 404);
 }
 
 #[tokio::test]
 async fn a_server_that_stops_says_so_to_whoever_waits() {
-    let (url, _source) = silent_source().await;
+    let source = SilentSource::start().await;
     let here = Server::open().await;
     let mut client = here.connect().await;
     client
-        .send(head_text(&copy("/data/f", &format!("Source: {url}")), None))
+        .send(head_text(&copy("/data/f", &format!("Source: {}", source.url)), None))
         .await;
     assert_eq!(client.head().await.status, 202);
     let door = here.door.clone();
