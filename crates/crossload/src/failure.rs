@@ -81,12 +81,17 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(failure.exit_code, 2);
         assert!(
-            failure.words.starts_with("2 (No such file or directory) - source open: "),
+            failure
+                .words
+                .starts_with("2 (No such file or directory) - source open: "),
             "{}",
             failure.words
         );
         assert!(failure.words.contains("404: \"Not Found\"") && failure.words.contains("; next: "));
-        assert_eq!(Failure::from(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open)).exit_code, 17);
+        assert_eq!(
+            Failure::from(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open)).exit_code,
+            17
+        );
         let denied = Failure::system("x", &std::io::Error::from_raw_os_error(13));
         assert_eq!(denied.exit_code, 13);
     }

@@ -81,7 +81,11 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
         .iter()
         .map(|check| json!({"name": check.name, "ok": check.ok, "says": check.says}))
         .collect();
-    let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if all {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let body = json!({"ready": all, "checks": list}).to_string();
     (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }

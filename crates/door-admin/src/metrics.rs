@@ -13,7 +13,18 @@ use prometheus_client::registry::{Registry, Unit};
 
 /// The methods that are counted by name; all others are counted as `other`.
 const METHODS: [&str; 12] = [
-    "GET", "HEAD", "PUT", "DELETE", "COPY", "PROPFIND", "MKCOL", "MOVE", "OPTIONS", "POST", "PROPPATCH", "other",
+    "GET",
+    "HEAD",
+    "PUT",
+    "DELETE",
+    "COPY",
+    "PROPFIND",
+    "MKCOL",
+    "MOVE",
+    "OPTIONS",
+    "POST",
+    "PROPPATCH",
+    "other",
 ];
 /// Classes of status, after the first digit; the first is for requests that got no answer.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -123,10 +134,13 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("crossload");
         let by_request = Family::<RequestLabels, Counter>::default();
-        let requests = METHODS.map(|method| {
-            CLASSES.map(|class| by_request.get_or_create(&RequestLabels { method, class }).clone())
-        });
-        registry.register("requests", "Requests answered, by method and class of status", by_request);
+        let requests = METHODS
+            .map(|method| CLASSES.map(|class| by_request.get_or_create(&RequestLabels { method, class }).clone()));
+        registry.register(
+            "requests",
+            "Requests answered, by method and class of status",
+            by_request,
+        );
         let metrics = Self {
             requests,
             errors: Family::default(),
@@ -156,8 +170,17 @@ impl Metrics {
 
     fn register_traffic(&self, registry: &mut Registry) {
         let bytes = Unit::Bytes;
-        registry.register("errors", "Failed requests and transfers, by error code and side", self.errors.clone());
-        registry.register_with_unit("received", "Payload taken from clients", bytes.clone(), self.bytes_in.clone());
+        registry.register(
+            "errors",
+            "Failed requests and transfers, by error code and side",
+            self.errors.clone(),
+        );
+        registry.register_with_unit(
+            "received",
+            "Payload taken from clients",
+            bytes.clone(),
+            self.bytes_in.clone(),
+        );
         registry.register_with_unit("sent", "Payload sent to clients", bytes.clone(), self.bytes_out.clone());
         let help = "Time from a request's head to the end of its answer";
         registry.register_with_unit("request_duration", help, Unit::Seconds, self.duration.clone());
@@ -170,10 +193,23 @@ impl Metrics {
         registry.register("transfers_finished", help, self.transfers_finished.clone());
         let help = "Payload moved by third-party copies";
         registry.register_with_unit("transfer", help, bytes, self.transfer_bytes.clone());
-        registry.register("transfers_active", "Third-party copies in progress", self.transfers_active.clone());
+        registry.register(
+            "transfers_active",
+            "Third-party copies in progress",
+            self.transfers_active.clone(),
+        );
         let help = "Payload rate of successful third-party copies";
-        registry.register_with_unit("transfer_rate", help, Unit::Other("bytes_per_second".into()), self.rate.clone());
-        registry.register("log_lines_dropped", "Log lines dropped because the log was too slow", self.log_dropped.clone());
+        registry.register_with_unit(
+            "transfer_rate",
+            help,
+            Unit::Other("bytes_per_second".into()),
+            self.rate.clone(),
+        );
+        registry.register(
+            "log_lines_dropped",
+            "Log lines dropped because the log was too slow",
+            self.log_dropped.clone(),
+        );
     }
 
     fn register_state(&self, registry: &mut Registry) {
@@ -236,10 +272,14 @@ impl Metrics {
         let labels = ModeLabels { mode: transfer.mode };
         self.transfers_active.get_or_create(&labels).dec();
         self.transfer_bytes.get_or_create(&labels).inc_by(transfer.bytes);
-        let labels = OutcomeLabels { mode: transfer.mode, outcome: transfer.outcome };
+        let labels = OutcomeLabels {
+            mode: transfer.mode,
+            outcome: transfer.outcome,
+        };
         self.transfers_finished.get_or_create(&labels).inc();
         if transfer.error.is_none() && !transfer.duration.is_zero() {
-            self.rate.observe(transfer.bytes as f64 / transfer.duration.as_secs_f64());
+            self.rate
+                .observe(transfer.bytes as f64 / transfer.duration.as_secs_f64());
         }
         self.error(transfer.error);
     }
@@ -250,7 +290,9 @@ impl Metrics {
     }
 
     pub(crate) fn set_space(&self, export: &str, space: Option<storage::Space>) {
-        let labels = ExportLabels { export: export.to_owned() };
+        let labels = ExportLabels {
+            export: export.to_owned(),
+        };
         let Some(space) = space else { return };
         self.space_total.get_or_create(&labels).set(clamp(space.total_bytes));
         self.space_free.get_or_create(&labels).set(clamp(space.free_bytes));
@@ -309,7 +351,12 @@ mod tests {
             error: Some(("no_space", "destination")),
         };
         metrics.request(&request);
-        metrics.request(&Request { method: "BREW", status: Some(418), error: None, ..request });
+        metrics.request(&Request {
+            method: "BREW",
+            status: Some(418),
+            error: None,
+            ..request
+        });
         metrics.connection_opened();
         let text = metrics.text();
         for line in [

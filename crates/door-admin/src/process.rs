@@ -16,7 +16,10 @@ pub(crate) struct Usage {
 pub(crate) fn usage() -> Usage {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    Usage { resident_bytes: resident_bytes(&status).unwrap_or(0), cpu_s: cpu_s(&stat).unwrap_or(0.0) }
+    Usage {
+        resident_bytes: resident_bytes(&status).unwrap_or(0),
+        cpu_s: cpu_s(&stat).unwrap_or(0.0),
+    }
 }
 
 fn resident_bytes(status: &str) -> Option<u64> {

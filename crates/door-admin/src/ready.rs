@@ -44,23 +44,40 @@ pub(crate) async fn check_export(export: &Export) -> Check {
         Ok(says) => (true, says),
         Err(says) => (false, says),
     };
-    Check { name: format!("export {}", export.path), ok, says }
+    Check {
+        name: format!("export {}", export.path),
+        ok,
+        says,
+    }
 }
 
 async fn look_at(export: &Export) -> Result<String, String> {
-    export.store.stat(&LogicalPath::root()).await.map_err(|error| format!("It cannot be read: {error}."))?;
+    export
+        .store
+        .stat(&LogicalPath::root())
+        .await
+        .map_err(|error| format!("It cannot be read: {error}."))?;
     if !export.writable {
         return Ok("It can be read.".to_owned());
     }
     let trial = LogicalPath::parse(TRIAL_NAME).map_err(|error| error.public())?;
     // An upload that is dropped leaves nothing behind.
     let upload = export.store.create(&trial, &UploadOptions::default()).await;
-    upload.map_err(|error| format!("It cannot be written: {error}."))?.abort();
-    let space = export.store.space().await.map_err(|error| format!("Its space is not known: {error}."))?;
+    upload
+        .map_err(|error| format!("It cannot be written: {error}."))?
+        .abort();
+    let space = export
+        .store
+        .space()
+        .await
+        .map_err(|error| format!("Its space is not known: {error}."))?;
     if space.free_bytes == 0 {
         return Err("It has no space left.".to_owned());
     }
-    Ok(format!("It can be read and written; {} bytes are free.", space.free_bytes))
+    Ok(format!(
+        "It can be read and written; {} bytes are free.",
+        space.free_bytes
+    ))
 }
 
 /// Looks at the certificate: `None` means that there is none, which is as configured.
@@ -70,5 +87,9 @@ pub(crate) fn check_certificate(seconds_left: Option<i64>) -> Check {
         Some(seconds) if seconds > 0 => (true, format!("It is valid for {} more days.", seconds / 86_400)),
         Some(_) => (false, "It has expired.".to_owned()),
     };
-    Check { name: "certificate".to_owned(), ok, says }
+    Check {
+        name: "certificate".to_owned(),
+        ok,
+        says,
+    }
 }

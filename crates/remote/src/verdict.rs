@@ -28,7 +28,8 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
 }
 
 /// Phrases by which the many servers say the same things, in lower case. The first that fits counts.
-const PHRASES: [(&str, ErrorCode); 23] = [
+const PHRASES: [(&str, ErrorCode); 24] = [
+    ("address is not allowed for transfers", ErrorCode::PeerAddressRefused),
     ("checksum mismatch", ErrorCode::ChecksumMismatch),
     ("checksums do not match", ErrorCode::ChecksumMismatch),
     ("checksum do not match", ErrorCode::ChecksumMismatch),

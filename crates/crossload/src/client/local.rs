@@ -52,7 +52,11 @@ pub(crate) fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Displa
         _ => ErrorCode::StorageFailed,
     };
     let error = Error::new(code, Side::Active, phase).with_subject(path);
-    if code == ErrorCode::StorageFailed { error.with_private(cause) } else { error }
+    if code == ErrorCode::StorageFailed {
+        error.with_private(cause)
+    } else {
+        error
+    }
 }
 
 fn stat_of(metadata: &fs::Metadata, path: &Path) -> Result<Stat> {
@@ -61,7 +65,9 @@ fn stat_of(metadata: &fs::Metadata, path: &Path) -> Result<Stat> {
         metadata if metadata.is_dir() => Kind::Directory,
         _ => {
             let error = Error::new(ErrorCode::PathRefused, Side::Active, Phase::Open);
-            return Err(error.with_detail("neither a file nor a directory").with_subject(path.display()));
+            return Err(error
+                .with_detail("neither a file nor a directory")
+                .with_subject(path.display()));
         }
     };
     Ok(Stat {
@@ -108,7 +114,13 @@ impl Storage for LocalFiles {
         }
         let part = part_of(on_disk(path));
         let mut open = OpenOptions::new();
-        let file = open.read(true).write(true).create(true).truncate(false).open(&part).map_err(failed)?;
+        let file = open
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&part)
+            .map_err(failed)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             let error = Error::new(ErrorCode::Busy, Side::Active, Phase::Open).with_subject(path);
             error.with_detail("another copy to this file is running")
@@ -123,7 +135,11 @@ impl Storage for LocalFiles {
     }
 
     fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
-        let made = if parents { fs::create_dir_all(on_disk(path)) } else { fs::create_dir(on_disk(path)) };
+        let made = if parents {
+            fs::create_dir_all(on_disk(path))
+        } else {
+            fs::create_dir(on_disk(path))
+        };
         made.map_err(|cause| match cause.kind() {
             ErrorKind::NotFound => Error::new(ErrorCode::ParentMissing, Side::Active, Phase::Open).with_subject(path),
             _ => fault(&cause, Phase::Open, path),
@@ -133,7 +149,11 @@ impl Storage for LocalFiles {
     fn remove(&self, path: &LogicalPath) -> Result<()> {
         let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
         let metadata = fs::symlink_metadata(on_disk(path)).map_err(failed)?;
-        let removed = if metadata.is_dir() { fs::remove_dir(on_disk(path)) } else { fs::remove_file(on_disk(path)) };
+        let removed = if metadata.is_dir() {
+            fs::remove_dir(on_disk(path))
+        } else {
+            fs::remove_file(on_disk(path))
+        };
         removed.map_err(failed)
     }
 
@@ -155,7 +175,12 @@ impl Storage for LocalFiles {
         let state = rustix::fs::statvfs("/").map_err(|cause| fault(&cause.into(), Phase::Open, "/"))?;
         let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
         let used_bytes = total_bytes.saturating_sub(free_bytes);
-        Ok(Space { total_bytes, free_bytes, used_bytes, quota_bytes: None })
+        Ok(Space {
+            total_bytes,
+            free_bytes,
+            used_bytes,
+            quota_bytes: None,
+        })
     }
 }
 
@@ -180,7 +205,9 @@ impl Listing for LocalListing {
         for entry in self.0.by_ref() {
             let entry = entry.map_err(|cause| fault(&cause, Phase::Open, &self.1))?;
             // Broken links, sockets, and names that no URL can hold are passed over.
-            let known = fs::metadata(entry.path()).ok().and_then(|found| stat_of(&found, &entry.path()).ok());
+            let known = fs::metadata(entry.path())
+                .ok()
+                .and_then(|found| stat_of(&found, &entry.path()).ok());
             if let (Some(stat), Ok(name)) = (known, entry.file_name().into_string()) {
                 batch.push(Entry { name, stat });
             }
@@ -333,7 +360,9 @@ mod tests {
 
     fn names(directory: &tempfile::TempDir) -> Vec<String> {
         let entries = fs::read_dir(directory.path()).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 
     #[test]
@@ -341,8 +370,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = target(&directory);
         let first = upload(&path);
-        first.write_vectored_at(&[IoSlice::new(b"ab"), IoSlice::new(b"c")], 0).unwrap();
-        let facts = CommitFacts { size_bytes: 3, ..CommitFacts::default() };
+        first
+            .write_vectored_at(&[IoSlice::new(b"ab"), IoSlice::new(b"c")], 0)
+            .unwrap();
+        let facts = CommitFacts {
+            size_bytes: 3,
+            ..CommitFacts::default()
+        };
         first.commit(&facts).unwrap();
         drop(first);
         assert_eq!(names(&directory), ["file"]);
@@ -371,7 +405,10 @@ mod tests {
         let other = upload(&path);
         assert_eq!(other.take_up("v2"), 0);
         other.write_vectored_at(&[IoSlice::new(b"z")], 0).unwrap();
-        let facts = CommitFacts { size_bytes: 1, ..CommitFacts::default() };
+        let facts = CommitFacts {
+            size_bytes: 1,
+            ..CommitFacts::default()
+        };
         other.commit(&facts).unwrap();
         assert_eq!(fs::read(path.as_str()).unwrap(), b"z");
     }
@@ -381,11 +418,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = target(&directory);
         let first = upload(&path);
-        let busy = LocalFiles.create(&path, &UploadOptions::default()).err().map(|error| error.code());
+        let busy = LocalFiles
+            .create(&path, &UploadOptions::default())
+            .err()
+            .map(|error| error.code());
         assert_eq!(busy, Some(ErrorCode::Busy));
         first.commit(&CommitFacts::default()).unwrap();
         drop(first);
-        let refuse = UploadOptions { overwrite: Overwrite::Refuse, ..UploadOptions::default() };
-        assert_eq!(LocalFiles.create(&path, &refuse).err().map(|error| error.code()), Some(ErrorCode::Exists));
+        let refuse = UploadOptions {
+            overwrite: Overwrite::Refuse,
+            ..UploadOptions::default()
+        };
+        assert_eq!(
+            LocalFiles.create(&path, &refuse).err().map(|error| error.code()),
+            Some(ErrorCode::Exists)
+        );
     }
 }

@@ -28,7 +28,11 @@ pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result
             session.client.rename(&resource, &destination, options.force).await?;
         }
         (Place::Local(source), Place::Local(destination)) => {
-            let overwrite = if options.force { Overwrite::Allow } else { Overwrite::Refuse };
+            let overwrite = if options.force {
+                Overwrite::Allow
+            } else {
+                Overwrite::Refuse
+            };
             session.files.rename(&source, &destination, overwrite).await?;
         }
         _ => {
@@ -60,6 +64,8 @@ pub(crate) async fn cat(session: &Session, options: &CatOptions) -> Result<u8, F
             }
         }
     }
-    out.flush().await.map_err(|cause| Failure::system("standard output", &cause))?;
+    out.flush()
+        .await
+        .map_err(|cause| Failure::system("standard output", &cause))?;
     Ok(0)
 }

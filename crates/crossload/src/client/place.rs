@@ -28,7 +28,9 @@ impl Place {
             Scheme::File => local(location.path()).map(Self::Local),
             Scheme::Unsupported => {
                 let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
-                Err(error.with_detail("there is no client for this scheme yet").with_subject(location))
+                Err(error
+                    .with_detail("there is no client for this scheme yet")
+                    .with_subject(location))
             }
         }
     }
@@ -85,7 +87,9 @@ fn local(text: &str) -> Result<LogicalPath> {
     let refuse = |words: String| Error::new(ErrorCode::PathRefused, Side::Client, Phase::Open).with_detail(words);
     let absolute = std::path::absolute(text).map_err(|cause| refuse(format!("{text}: {cause}")))?;
     let resolved = resolve(&absolute);
-    let name = resolved.to_str().ok_or_else(|| refuse("the name is not UTF-8".to_owned()))?;
+    let name = resolved
+        .to_str()
+        .ok_or_else(|| refuse("the name is not UTF-8".to_owned()))?;
     LogicalPath::parse(name)
 }
 
@@ -112,7 +116,10 @@ mod tests {
         assert_eq!(remote.child("x y").unwrap().to_string(), "davs://a/dir/f%20g/x%20y");
         assert!(remote.child("..").is_err() && remote.child("a/b").is_err());
         assert_eq!(Place::parse("-").unwrap(), Place::Stdio);
-        assert_eq!(Place::parse("root://a//f").unwrap_err().code(), ErrorCode::NotImplemented);
+        assert_eq!(
+            Place::parse("root://a//f").unwrap_err().code(),
+            ErrorCode::NotImplemented
+        );
         let root = Place::parse("https://a/").unwrap();
         assert!(root.parent().is_none());
     }

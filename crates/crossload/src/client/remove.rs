@@ -67,7 +67,10 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, place: Place, t
         }
         match &place {
             Place::Remote(location) => {
-                session.client.delete(&session.resource(location, Side::Destination)).await?;
+                session
+                    .client
+                    .delete(&session.resource(location, Side::Destination))
+                    .await?;
             }
             Place::Local(path) => session.files.remove(path).await?,
             Place::Stdio => {}

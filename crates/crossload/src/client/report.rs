@@ -61,7 +61,10 @@ impl Report {
         match self.style {
             Style::Json => {
                 let (source, destination) = (source.to_string(), destination.to_string());
-                event("start", json!({"source": source, "destination": destination, "bytes": bytes}));
+                event(
+                    "start",
+                    json!({"source": source, "destination": destination, "bytes": bytes}),
+                );
             }
             Style::Lines | Style::Bar => {
                 let size = bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
@@ -99,15 +102,21 @@ impl Report {
             bar.set_message(progress.phase().name());
             bar.set_position(progress.moved_bytes());
         } else if self.style == Style::Json {
-            event("progress", json!({"bytes": progress.moved_bytes(), "total": progress.total_bytes(),
-                "phase": progress.phase().name()}));
+            event(
+                "progress",
+                json!({"bytes": progress.moved_bytes(), "total": progress.total_bytes(),
+                "phase": progress.phase().name()}),
+            );
         }
     }
 
     /// A way of copying did not work; `next` is tried now.
     pub(crate) fn mode_failed(&self, mode: &str, error: &Error, next: &str) {
         match self.style {
-            Style::Json => event("mode_failed", json!({"mode": mode, "next": next, "error": error_json(error)})),
+            Style::Json => event(
+                "mode_failed",
+                json!({"mode": mode, "next": next, "error": error_json(error)}),
+            ),
             _ => output::complain(&format!("{mode} did not work: {}; trying {next}", error.public())),
         }
     }
@@ -123,8 +132,14 @@ impl Report {
             ),
             Style::Lines | Style::Bar => {
                 let rate = human_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
-                let verified = done.verified.as_ref().map_or_else(String::new, |sum| format!(", {sum}"));
-                output::line(&format!("[DONE] {} bytes in {seconds:.1} s, {rate}B/s, {}{verified}", done.bytes, done.mode));
+                let verified = done
+                    .verified
+                    .as_ref()
+                    .map_or_else(String::new, |sum| format!(", {sum}"));
+                output::line(&format!(
+                    "[DONE] {} bytes in {seconds:.1} s, {rate}B/s, {}{verified}",
+                    done.bytes, done.mode
+                ));
             }
             Style::Quiet => {}
         }
@@ -163,7 +178,10 @@ impl Report {
         match self.style {
             Style::Json => {
                 let seconds = elapsed.as_secs_f64();
-                event("summary", json!({"files": files, "failed": failed, "bytes": bytes, "seconds": seconds}));
+                event(
+                    "summary",
+                    json!({"files": files, "failed": failed, "bytes": bytes, "seconds": seconds}),
+                );
             }
             Style::Lines | Style::Bar if files + failed > 1 => {
                 let copied = human_size(bytes);

@@ -69,7 +69,10 @@ impl Session {
     pub(crate) fn open(common: &Common) -> Result<Self> {
         let access = &common.access;
         let variable = |name: &str| std::env::var(name).ok();
-        let directory = access.capath.clone().or_else(|| trust_directory(variable, Path::is_dir));
+        let directory = access
+            .capath
+            .clone()
+            .or_else(|| trust_directory(variable, Path::is_dir));
         let trust = Trust {
             files: access.cacert.clone(),
             directories: directory.into_iter().collect(),
@@ -190,7 +193,9 @@ impl Session {
         while let Some(next) = missing.pop() {
             let made = match &next {
                 Place::Remote(location) => {
-                    self.client.make_directory(&self.resource(location, Side::Destination)).await
+                    self.client
+                        .make_directory(&self.resource(location, Side::Destination))
+                        .await
                 }
                 Place::Local(path) => self.files.make_directory(path, parents).await,
                 Place::Stdio => Ok(()),
@@ -223,9 +228,17 @@ impl Session {
                 let facts = self.client.head(&self.resource(location, side), &[algorithm]).await?;
                 let found = facts.checksums.into_iter().find(|known| known.algorithm() == algorithm);
                 let none = || Error::new(ErrorCode::ChecksumUnavailable, side, Phase::Checksum);
-                found.ok_or_else(|| none().with_detail(format!("{algorithm} is not told")).with_subject(place))
+                found.ok_or_else(|| {
+                    none()
+                        .with_detail(format!("{algorithm} is not told"))
+                        .with_subject(place)
+                })
             }
-            Place::Local(path) => self.files.checksum(path, algorithm).await.map_err(|error| error.at_side(side)),
+            Place::Local(path) => self
+                .files
+                .checksum(path, algorithm)
+                .await
+                .map_err(|error| error.at_side(side)),
             Place::Stdio => Err(Error::new(ErrorCode::NotImplemented, side, Phase::Checksum)),
         }
     }
@@ -237,15 +250,24 @@ fn depth(place: &Place) -> usize {
 
 /// Whether there is nothing of that name.
 pub(crate) fn is_missing(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::NotFound | ErrorCode::PeerNotFound | ErrorCode::ParentMissing)
+    matches!(
+        error.code(),
+        ErrorCode::NotFound | ErrorCode::PeerNotFound | ErrorCode::ParentMissing
+    )
 }
 
 fn is_parentless(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::ParentMissing | ErrorCode::PeerNotFound | ErrorCode::NotFound)
+    matches!(
+        error.code(),
+        ErrorCode::ParentMissing | ErrorCode::PeerNotFound | ErrorCode::NotFound
+    )
 }
 
 fn is_taken(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::Exists | ErrorCode::PeerExists | ErrorCode::DirectoryExists)
+    matches!(
+        error.code(),
+        ErrorCode::Exists | ErrorCode::PeerExists | ErrorCode::DirectoryExists
+    )
 }
 
 fn uid() -> u32 {

@@ -34,11 +34,17 @@ async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types
         output::line(&format!("{text}:"));
     }
     let entries = if alone {
-        vec![Info { name: text.to_owned(), ..own }]
+        vec![Info {
+            name: text.to_owned(),
+            ..own
+        }]
     } else {
         session.list(&place, Side::Source).await?
     };
-    for entry in entries.iter().filter(|entry| alone || options.all || !entry.name.starts_with('.')) {
+    for entry in entries
+        .iter()
+        .filter(|entry| alone || options.all || !entry.name.starts_with('.'))
+    {
         if options.common.json {
             output::json(&as_json(entry));
         } else if options.long {
@@ -66,7 +72,11 @@ pub(crate) fn human_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "K", "M", "G", "T"] {
         if value < 1024.0 {
-            return if unit.is_empty() { bytes.to_string() } else { format!("{value:.1}{unit}") };
+            return if unit.is_empty() {
+                bytes.to_string()
+            } else {
+                format!("{value:.1}{unit}")
+            };
         }
         value /= 1024.0;
     }
@@ -76,7 +86,8 @@ pub(crate) fn human_size(bytes: u64) -> String {
 fn written_time(modified_s: Option<i64>) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
     let time = modified_s.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
-    time.and_then(|time| time.format(format).ok()).unwrap_or_else(|| format!("{:>19}", "-"))
+    time.and_then(|time| time.format(format).ok())
+        .unwrap_or_else(|| format!("{:>19}", "-"))
 }
 
 fn as_json(info: &Info) -> Value {
@@ -91,12 +102,17 @@ pub(crate) async fn stat(session: &Session, options: &StatOptions) -> Result<u8,
         let place = Place::parse(text)?;
         let info = session.stat(&place, Side::Source).await?;
         if options.common.json {
-            output::json(&as_json(&Info { name: text.clone(), ..info }));
+            output::json(&as_json(&Info {
+                name: text.clone(),
+                ..info
+            }));
             continue;
         }
         let kind = if info.is_directory { "directory" } else { "regular file" };
         output::line(&format!("  File: '{text}'"));
-        let size = info.size_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+        let size = info
+            .size_bytes
+            .map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
         output::line(&format!("  Size: {size}\t{kind}"));
         output::line(&format!("Modify: {} UTC", written_time(info.modified_s)));
         for checksum in &info.checksums {

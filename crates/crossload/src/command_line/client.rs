@@ -231,15 +231,23 @@ fn algorithm(text: &str) -> Result<ChecksumAlgorithm, String> {
 
 fn checksum_wish(text: &str) -> Result<ChecksumWish, String> {
     let Some((name, value)) = text.split_once(':') else {
-        return Ok(ChecksumWish { algorithm: algorithm(text)?, value: None });
+        return Ok(ChecksumWish {
+            algorithm: algorithm(text)?,
+            value: None,
+        });
     };
     let algorithm = algorithm(name)?;
     let value = Checksum::from_hex(algorithm, value)
         .ok_or_else(|| format!("\"{value}\" is not a value of {algorithm} in hexadecimal digits"))?;
-    Ok(ChecksumWish { algorithm, value: Some(value) })
+    Ok(ChecksumWish {
+        algorithm,
+        value: Some(value),
+    })
 }
 
 fn visible(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
-    plain.then(|| text.to_owned()).ok_or_else(|| "only visible ASCII characters".to_owned())
+    plain
+        .then(|| text.to_owned())
+        .ok_or_else(|| "only visible ASCII characters".to_owned())
 }

@@ -7,8 +7,8 @@ mod server;
 use clap::{Parser, Subcommand};
 
 pub(crate) use client::{
-    CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode,
-    RemoveOptions, RenameOptions, StatOptions, SumOptions,
+    CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
+    RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 

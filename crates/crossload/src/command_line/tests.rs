@@ -23,7 +23,10 @@ fn the_description_is_sound() {
 fn gfals_letters_mean_the_same_here() {
     let options = copy("-f -p -r -n 4 -K adler32:1abc -t 60 -C job=7 --copy-mode push --scitag 66 a b");
     assert!(options.force && options.parent && options.recursive);
-    assert_eq!((options.nbstreams, options.mode, options.scitag), (4, Mode::Push, Some(66)));
+    assert_eq!(
+        (options.nbstreams, options.mode, options.scitag),
+        (4, Mode::Push, Some(66))
+    );
     assert_eq!(options.common.timeout, Some(std::time::Duration::from_secs(60)));
     assert_eq!(options.common.client_info, ["job=7"]);
     let wish = options.checksum.expect("a checksum");
@@ -64,7 +67,13 @@ fn a_directory_is_served_without_a_file() {
 #[test]
 fn the_help_names_every_command() {
     let help = CommandLine::command().render_help().to_string();
-    for name in ["serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "config", "demo"] {
-        assert!(help.lines().any(|line| line.trim_start().starts_with(&format!("{name} "))), "{name}:\n{help}");
+    for name in [
+        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "config", "demo",
+    ] {
+        assert!(
+            help.lines()
+                .any(|line| line.trim_start().starts_with(&format!("{name} "))),
+            "{name}:\n{help}"
+        );
     }
 }

@@ -27,7 +27,10 @@ pub(crate) fn docs() -> String {
         text.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
         for key in section.keys {
             let line = [key.name, key.kind, &default_of(key), &flow(key.about)].map(cell);
-            text.push_str(&format!("| `{}` | {} | {} | {} |\n", line[0], line[1], line[2], line[3]));
+            text.push_str(&format!(
+                "| `{}` | {} | {} | {} |\n",
+                line[0], line[1], line[2], line[3]
+            ));
         }
     }
     text
@@ -72,10 +75,7 @@ fn flow(text: &str) -> String {
 }
 
 fn comment(text: &str) -> String {
-    text.trim()
-        .lines()
-        .map(|line| format!("# {}\n", line.trim()))
-        .collect()
+    text.trim().lines().map(|line| format!("# {}\n", line.trim())).collect()
 }
 
 /// Text that cannot end a table's cell.

@@ -24,7 +24,11 @@ fn every_key_is_in_the_manual_with_words_of_its_own() {
         assert!(docs.contains(&format!("[{}]", section.name)), "{}", section.name);
         for key in section.keys {
             assert!(docs.contains(&format!("| `{}` |", key.name)), "{}", key.name);
-            assert!(key.about.trim().ends_with('.'), "{} is described in sentences", key.name);
+            assert!(
+                key.about.trim().ends_with('.'),
+                "{} is described in sentences",
+                key.name
+            );
         }
     }
 }
@@ -65,7 +69,8 @@ fn values_are_read_and_file_names_are_relative_to_the_file() {
 
 #[test]
 fn unknown_names_are_refused_with_line_and_suggestion() {
-    let faults = parse("[server]\nlistne = []\n[tcp]\n[[export]]\ndirectory = \"/d\"\nanonymus = \"read\"\n").unwrap_err();
+    let faults =
+        parse("[server]\nlistne = []\n[tcp]\n[[export]]\ndirectory = \"/d\"\nanonymus = \"read\"\n").unwrap_err();
     assert_eq!(
         faults,
         [
@@ -82,23 +87,59 @@ fn unknown_names_are_refused_with_line_and_suggestion() {
 #[test]
 fn bad_values_are_refused_with_line_and_reason() {
     let cases = [
-        ("[limits]\n\nhead_timeout = 30\n", "c.toml:3: head_timeout: expected a duration"),
-        ("[limits]\nhead_bytes = \"much\"\n", "c.toml:2: head_bytes: \"much\" is not a size"),
-        ("[limits]\nconnections = -1\n", "c.toml:2: connections: -1 is not a number"),
-        ("[limits]\nconnections = 0\n", "c.toml:1: connections: must be at least 1"),
-        ("[server]\nlisten = [\"here\"]\n", "c.toml:2: listen: \"here\" is not an address"),
-        ("[server]\ncertificate = \"x\"\n", "c.toml:1: \"certificate\" and \"key\" belong together"),
-        ("[[export]]\npath = \"/a\"\n", "c.toml:1: the key \"directory\" is missing"),
-        ("[[export]]\ndirectory = \"d\"\nanonymous = \"all\"\n", "c.toml:3: anonymous: \"all\" is not one of"),
-        ("[[export]]\ndirectory = \"d\"\npath = \"/a/../b\"\n", "c.toml:3: path: \"/a/../b\" cannot be used"),
-        ("[tpc]\nverify = \"maybe\"\n", "c.toml:2: verify: \"maybe\" is not one of"),
+        (
+            "[limits]\n\nhead_timeout = 30\n",
+            "c.toml:3: head_timeout: expected a duration",
+        ),
+        (
+            "[limits]\nhead_bytes = \"much\"\n",
+            "c.toml:2: head_bytes: \"much\" is not a size",
+        ),
+        (
+            "[limits]\nconnections = -1\n",
+            "c.toml:2: connections: -1 is not a number",
+        ),
+        (
+            "[limits]\nconnections = 0\n",
+            "c.toml:1: connections: must be at least 1",
+        ),
+        (
+            "[server]\nlisten = [\"here\"]\n",
+            "c.toml:2: listen: \"here\" is not an address",
+        ),
+        (
+            "[server]\ncertificate = \"x\"\n",
+            "c.toml:1: \"certificate\" and \"key\" belong together",
+        ),
+        (
+            "[[export]]\npath = \"/a\"\n",
+            "c.toml:1: the key \"directory\" is missing",
+        ),
+        (
+            "[[export]]\ndirectory = \"d\"\nanonymous = \"all\"\n",
+            "c.toml:3: anonymous: \"all\" is not one of",
+        ),
+        (
+            "[[export]]\ndirectory = \"d\"\npath = \"/a/../b\"\n",
+            "c.toml:3: path: \"/a/../b\" cannot be used",
+        ),
+        (
+            "[tpc]\nverify = \"maybe\"\n",
+            "c.toml:2: verify: \"maybe\" is not one of",
+        ),
         ("[tpc]\nverify = \n", "c.toml:2: "),
         ("tpc = 3\n", "c.toml:1: \"tpc\" is a section"),
-        ("[[export]]\ndirectory = \"d\"\n[[export]]\ndirectory = \"e\"\n", "the path / is exported twice"),
+        (
+            "[[export]]\ndirectory = \"d\"\n[[export]]\ndirectory = \"e\"\n",
+            "the path / is exported twice",
+        ),
     ];
     for (text, expected) in cases {
         let faults = parse(text).unwrap_err();
-        assert!(faults.iter().any(|fault| fault.contains(expected)), "{text}\n{faults:?}");
+        assert!(
+            faults.iter().any(|fault| fault.contains(expected)),
+            "{text}\n{faults:?}"
+        );
     }
 }
 

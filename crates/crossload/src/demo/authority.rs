@@ -52,11 +52,31 @@ fn subject_hash(common_name: &str) -> String {
     let common_name_type = [0x06, 0x03, 0x55, 0x04, 0x03];
     let pair = element(0x30, &[&common_name_type[..], &element(0x0c, text.as_bytes())].concat());
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &element(0x31, &pair));
-    hash.as_ref().iter().take(4).rev().map(|byte| format!("{byte:02x}")).collect()
+    hash.as_ref()
+        .iter()
+        .take(4)
+        .rev()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn write_secret(file: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
-    let mut target = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    let mut target = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
     target.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_for_openssl_is_that_of_openssl() {
+        // From `openssl x509 -hash` of a certificate with this name alone.
+        assert_eq!(subject_hash(NAME), "db96065a");
+    }
 }

@@ -51,18 +51,30 @@ impl Endpoint {
             let log = fs::read_to_string(own.join("log")).unwrap_or_default();
             Failure::invalid(format!("endpoint {name} did not come up\n{log}"))
         })?;
-        Ok(Self { child, url: format!("https://localhost:{port}/data"), data })
+        Ok(Self {
+            child,
+            url: format!("https://localhost:{port}/data"),
+            data,
+        })
     }
 
     /// Processor time so far, user and system, in seconds.
     pub(super) fn cpu_s(&self) -> f64 {
-        let stat = self.child.id().and_then(|id| fs::read_to_string(format!("/proc/{id}/stat")).ok());
+        let stat = self
+            .child
+            .id()
+            .and_then(|id| fs::read_to_string(format!("/proc/{id}/stat")).ok());
         stat.and_then(|stat| cpu_of(&stat)).unwrap_or(0.0)
     }
 
     /// Stops it in good order.
     pub(super) async fn stop(mut self) {
-        if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+        if let Some(id) = self
+            .child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw)
+        {
             let _ = kill_process(id, Signal::TERM);
         }
         // What does not stop by itself is killed when it is dropped.
@@ -72,13 +84,20 @@ impl Endpoint {
 
 /// Runs this program as a client; its output is the demo's.
 pub(super) async fn client(arguments: &[&OsStr]) -> Result<(), Failure> {
-    let started = Command::new(own_program()?).args(arguments).kill_on_drop(true).status().await;
+    let started = Command::new(own_program()?)
+        .args(arguments)
+        .kill_on_drop(true)
+        .status()
+        .await;
     let ended = started.map_err(|cause| Failure::system("the client cannot be started", &cause))?;
     if ended.success() {
         return Ok(());
     }
     let exit_code = ended.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-    Err(Failure { words: "the copy failed".to_owned(), exit_code })
+    Err(Failure {
+        words: "the copy failed".to_owned(),
+        exit_code,
+    })
 }
 
 fn own_program() -> Result<PathBuf, Failure> {

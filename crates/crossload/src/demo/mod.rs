@@ -82,7 +82,10 @@ fn scratch_directory(bytes: u64) -> Result<tempfile::TempDir, Failure> {
     let roomy = candidates.iter().find(|directory| free_bytes(directory) >= needed);
     let Some(directory) = roomy else {
         let words = format!("{needed} bytes are needed in /dev/shm or TMPDIR; try a smaller --size");
-        return Err(Failure { words: format!("28 (No space left on device) - {words}"), exit_code: 28 });
+        return Err(Failure {
+            words: format!("28 (No space left on device) - {words}"),
+            exit_code: 28,
+        });
     };
     tempfile::Builder::new()
         .prefix("crossload-demo.")

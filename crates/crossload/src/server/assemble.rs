@@ -62,7 +62,9 @@ impl Assembly {
             exports: SharedExports::default(),
             shown: Arc::default(),
             tls,
-            expiry_s: Arc::new(Mutex::new(server.certificate.as_deref().and_then(certificate::expiry_s))),
+            expiry_s: Arc::new(Mutex::new(
+                server.certificate.as_deref().and_then(certificate::expiry_s),
+            )),
             trust,
             macaroons: macaroons(configuration)?,
         };
@@ -206,7 +208,9 @@ impl Assembly {
         let expiry = self.expiry_s.clone();
         move || {
             let end = *expiry.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs());
             end.map(|end| end - now as i64)
         }
     }
@@ -275,8 +279,14 @@ fn macaroons(configuration: &Configuration) -> Result<Option<MacaroonSettings>, 
 
 /// Every `host:port` by which this server is surely meant.
 fn authorities(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<String> {
-    let named = configuration.server.name.as_deref().and_then(|name| Location::parse(name).ok());
-    let named = named.filter(Location::is_http).map(|place| format!("{}:{}", place.host(), place.port()));
+    let named = configuration
+        .server
+        .name
+        .as_deref()
+        .and_then(|name| Location::parse(name).ok());
+    let named = named
+        .filter(Location::is_http)
+        .map(|place| format!("{}:{}", place.host(), place.port()));
     let listening = addresses.iter().filter(|address| !address.ip().is_unspecified());
     named.into_iter().chain(listening.map(ToString::to_string)).collect()
 }

@@ -79,7 +79,8 @@ impl Events for Observer {
         self.metrics.connection_closed();
         if let Some(error) = error {
             let error = ErrorFacts::from(error);
-            self.log.write("connection_failed", &json!({"peer": peer, "error": error}));
+            self.log
+                .write("connection_failed", &json!({"peer": peer, "error": error}));
         }
     }
 

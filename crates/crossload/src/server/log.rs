@@ -182,10 +182,16 @@ mod tests {
         log.write("second", &serde_json::json!({"n": 2}));
         log.flush();
         let old = std::fs::read_to_string(&rotated).unwrap();
-        assert!(old.starts_with("before\n") && old.contains("\"event\":\"first\",\"n\":1"), "{old}");
+        assert!(
+            old.starts_with("before\n") && old.contains("\"event\":\"first\",\"n\":1"),
+            "{old}"
+        );
         let new: serde_json::Value = serde_json::from_str(std::fs::read_to_string(&file).unwrap().trim()).unwrap();
         assert_eq!((new["event"].as_str(), new["n"].as_u64()), (Some("second"), Some(2)));
-        assert_eq!(new["time"].as_str().map(str::len), Some("2026-01-01T00:00:00.000Z".len()));
+        assert_eq!(
+            new["time"].as_str().map(str::len),
+            Some("2026-01-01T00:00:00.000Z".len())
+        );
     }
 
     #[test]
@@ -200,7 +206,7 @@ mod tests {
             log.write("e", &serde_json::json!({"n": number}));
         }
         assert_eq!(log.dropped_in_all(), 3);
-        drop(lines.try_iter().count());
+        assert_eq!(lines.try_iter().count(), 2);
         log.write("e", &serde_json::json!({}));
         let Ok(Message::Line(first)) = lines.try_recv() else {
             panic!("no line");

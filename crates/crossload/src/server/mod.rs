@@ -102,7 +102,9 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     configuration.tpc.allow_local_peers |= options.allow_local_peers;
     configuration.trust.ca_files.extend(options.cacert.iter().cloned());
     if configuration.exports.is_empty() {
-        return Err(Failure::invalid("nothing is exported: add an [[export]] section with path and directory"));
+        return Err(Failure::invalid(
+            "nothing is exported: add an [[export]] section with path and directory",
+        ));
     }
     Ok(configuration)
 }
@@ -115,7 +117,10 @@ fn raise_descriptor_limit(log: &Log) {
         maximum: limit.maximum,
     };
     if let Err(cause) = setrlimit(Resource::Nofile, raised) {
-        log.write("descriptor_limit", &json!({"current": limit.current, "error": cause.to_string()}));
+        log.write(
+            "descriptor_limit",
+            &json!({"current": limit.current, "error": cause.to_string()}),
+        );
     }
 }
 
@@ -123,7 +128,11 @@ fn raise_descriptor_limit(log: &Log) {
 fn log_panics(log: Log) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(ToString::to_string);
-        let words = panic.payload_as_str().unwrap_or("no words");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let words = text
+            .or_else(|| payload.downcast_ref::<&str>().copied())
+            .unwrap_or("no words");
         log.write("panic", &json!({"place": place, "words": words}));
     }));
 }
@@ -176,7 +185,9 @@ impl Server {
         let events = self.observer.clone();
         let door = Door::new(self.assembly.settings(&self.configuration, &addresses, events));
         for listener in &self.listeners {
-            let listener = listener.try_clone().map_err(|cause| Failure::system("listening", &cause))?;
+            let listener = listener
+                .try_clone()
+                .map_err(|cause| Failure::system("listening", &cause))?;
             tokio::spawn(accept(door.clone(), listener, self.log.clone()));
         }
         self.doors.insert(0, door);
@@ -184,12 +195,19 @@ impl Server {
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect()
     }
 
     /// Says on standard output where the server is to be found, as scripts expect it.
     async fn announce(&mut self) -> Result<(), Failure> {
-        let scheme = if self.configuration.server.certificate.is_some() { "https" } else { "http" };
+        let scheme = if self.configuration.server.certificate.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         for address in self.addresses() {
             output::line(&format!("listening on {scheme}://{address}"));
         }
@@ -261,7 +279,10 @@ impl Server {
             self.doors_prune();
         }
         self.stopping.store(true, Ordering::Relaxed);
-        self.log.write("stopping", &json!({"grace_s": self.configuration.server.grace_time.as_secs()}));
+        self.log.write(
+            "stopping",
+            &json!({"grace_s": self.configuration.server.grace_time.as_secs()}),
+        );
         tokio::select! {
             () = shut_down(&self.doors, self.configuration.server.grace_time) => {}
             _ = terminate.recv() => shut_down(&self.doors, Duration::ZERO).await,
@@ -311,8 +332,18 @@ async fn accept(door: Door, listener: TcpListener, log: Log) {
 
 /// All files whose change means that something is to be read again.
 fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf> {
-    let Configuration { server, macaroons, trust, .. } = configuration;
-    let single = [&options.config, &server.certificate, &server.key, &macaroons.secret_file];
+    let Configuration {
+        server,
+        macaroons,
+        trust,
+        ..
+    } = configuration;
+    let single = [
+        &options.config,
+        &server.certificate,
+        &server.key,
+        &macaroons.secret_file,
+    ];
     let lists = [&macaroons.old_secret_files, &trust.ca_files, &trust.ca_directories];
     let listed = lists.into_iter().flatten().cloned();
     single.into_iter().flatten().cloned().chain(listed).collect()

@@ -6,10 +6,10 @@
 use serde_json::json;
 use types::limits::OLD_DOOR_GRACE;
 
+use super::watch::Watch;
 use super::{Server, configure, watched};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use super::watch::Watch;
 
 impl Server {
     /// Reads everything again.
@@ -18,7 +18,10 @@ impl Server {
             Ok(()) => self.log.write("reloaded", &json!({"why": why})),
             Err(failure) => {
                 let kept = "the old configuration stays in use";
-                self.log.write("reload_failed", &json!({"why": why, "error": failure.words, "kept": kept}));
+                self.log.write(
+                    "reload_failed",
+                    &json!({"why": why, "error": failure.words, "kept": kept}),
+                );
             }
         }
     }
@@ -26,7 +29,10 @@ impl Server {
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut fresh = configure(&self.options)?;
         for key in keep_fixed(&self.configuration, &mut fresh) {
-            self.log.write("reload_ignored", &json!({"key": key, "says": "this key takes a restart"}));
+            self.log.write(
+                "reload_ignored",
+                &json!({"key": key, "says": "this key takes a restart"}),
+            );
         }
         self.assembly.renew(&fresh, &self.log)?;
         self.watch = Watch::new(watched(&self.options, &fresh));
@@ -61,7 +67,13 @@ fn keep_fixed(old: &Configuration, fresh: &mut Configuration) -> Vec<&'static st
             })+
         };
     }
-    fixed!(server.listen, server.admin_listen, server.worker_threads, server.blocking_threads, log.file);
+    fixed!(
+        server.listen,
+        server.admin_listen,
+        server.worker_threads,
+        server.blocking_threads,
+        log.file
+    );
     ignored
 }
 

@@ -52,7 +52,11 @@ fn make(file: &Path) -> std::io::Result<()> {
     let text = Zeroizing::new(STANDARD.encode(secret.as_ref()));
     // Written beside and linked into place, so that servers that start together agree on one secret.
     let beside = file.with_extension(format!("new-{}", std::process::id()));
-    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let mut target = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
     let written = writeln!(target, "{}", text.as_str()).and_then(|()| target.sync_all());
     let linked = written.and_then(|()| match std::fs::hard_link(&beside, file) {
         Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
@@ -88,7 +92,11 @@ mod tests {
         load(&file, true).expect("made");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         let failure = load(&file, true).expect_err("others may read it");
-        assert!(failure.words.contains("640") && failure.words.contains("chmod 600"), "{}", failure.words);
+        assert!(
+            failure.words.contains("640") && failure.words.contains("chmod 600"),
+            "{}",
+            failure.words
+        );
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&file, "hunter2").unwrap();
         let failure = load(&file, true).expect_err("too short");

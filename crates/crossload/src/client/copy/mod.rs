@@ -30,7 +30,9 @@ pub(crate) async fn run(session: &Session, options: &CopyOptions) -> Result<u8, 
     let is_directory = found.ok().flatten().is_some_and(|info| info.is_directory);
     let several = sources.len() > 1;
     if several && payload_on_stdout {
-        return Err(Failure::invalid("several sources cannot go to standard output; use cat"));
+        return Err(Failure::invalid(
+            "several sources cannot go to standard output; use cat",
+        ));
     }
     let started = Instant::now();
     for text in &sources {
@@ -50,11 +52,22 @@ fn arguments(options: &CopyOptions) -> Result<(Vec<String>, String), Failure> {
     if let Some(file) = &options.from_file {
         let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
         let lines: Vec<String> = if file.as_os_str() == "-" {
-            std::io::stdin().lock().lines().collect::<std::io::Result<_>>().map_err(failed)?
+            std::io::stdin()
+                .lock()
+                .lines()
+                .collect::<std::io::Result<_>>()
+                .map_err(failed)?
         } else {
-            std::fs::read_to_string(file).map_err(failed)?.lines().map(str::to_owned).collect()
+            std::fs::read_to_string(file)
+                .map_err(failed)?
+                .lines()
+                .map(str::to_owned)
+                .collect()
         };
-        let wanted = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let wanted = lines
+            .iter()
+            .map(|line| line.trim())
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         places.extend(wanted.map(str::to_owned));
     }
     if places.is_empty() {
@@ -128,7 +141,9 @@ impl<'a> Copier<'a> {
         let mut pending = vec![(source, target, info)];
         while let Some((source, target, info)) = pending.pop() {
             let outcome = if info.is_directory {
-                self.enter_directory(&source, &target).await.map(|entries| pending.extend(entries))
+                self.enter_directory(&source, &target)
+                    .await
+                    .map(|entries| pending.extend(entries))
             } else {
                 self.copy_file(&source, &target, &info).await
             };
@@ -223,7 +238,11 @@ impl<'a> Copier<'a> {
 
     fn order(&self, expected: Option<Checksum>) -> Order {
         Order {
-            overwrite: if self.options.force { Overwrite::Allow } else { Overwrite::Refuse },
+            overwrite: if self.options.force {
+                Overwrite::Allow
+            } else {
+                Overwrite::Refuse
+            },
             streams: self.options.nbstreams,
             verification: Verification::WhenAvailable,
             keep: self.options.checksum.iter().map(|wish| wish.algorithm).collect(),
@@ -235,7 +254,9 @@ impl<'a> Copier<'a> {
 
     /// With -K: what the data must have, and whether the source has it.
     async fn sum_before(&self, source: &Place) -> Result<Option<Checksum>> {
-        let Some(wish) = &self.options.checksum else { return Ok(None) };
+        let Some(wish) = &self.options.checksum else {
+            return Ok(None);
+        };
         if *source == Place::Stdio || self.options.checksum_mode == ChecksumMode::Target {
             return Ok(wish.value.clone());
         }
@@ -243,7 +264,9 @@ impl<'a> Copier<'a> {
         match &wish.value {
             Some(value) if *value != theirs => {
                 let error = Error::new(ErrorCode::ChecksumPrecondition, Side::Source, Phase::Checksum);
-                Err(error.with_detail(format!("{theirs} is not {value}")).with_subject(source))
+                Err(error
+                    .with_detail(format!("{theirs} is not {value}"))
+                    .with_subject(source))
             }
             _ => Ok(Some(theirs)),
         }
@@ -251,7 +274,9 @@ impl<'a> Copier<'a> {
 
     /// With -K: whether the destination has what the data must have.
     async fn sum_after(&self, target: &Place, expected: Option<Checksum>) -> Result<Option<String>> {
-        let Some(wish) = &self.options.checksum else { return Ok(None) };
+        let Some(wish) = &self.options.checksum else {
+            return Ok(None);
+        };
         if *target == Place::Stdio || self.options.checksum_mode == ChecksumMode::Source {
             return Ok(None);
         }
@@ -259,7 +284,9 @@ impl<'a> Copier<'a> {
         match expected {
             Some(expected) if expected != theirs => {
                 let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
-                Err(error.with_detail(format!("{theirs} is not {expected}")).with_subject(target))
+                Err(error
+                    .with_detail(format!("{theirs} is not {expected}"))
+                    .with_subject(target))
             }
             _ => Ok(Some(theirs.to_string())),
         }

@@ -38,9 +38,13 @@ pub(super) fn ways(mode: Mode) -> &'static [Way] {
 }
 
 /// Whether another way may succeed where one failed so. gfal stops at EPERM, ENOENT, EACCES and
-/// ECANCELED. Beyond that, a destination that exists or is full and data that differ stay so.
+/// ECANCELED. Beyond that, a destination that exists or is full and data that differ stay so. But a
+/// server that may not connect to the other one's network has not refused the file.
 pub(super) fn may_try_another(error: &Error) -> bool {
     let code = error.code();
+    if code == ErrorCode::PeerAddressRefused {
+        return true;
+    }
     let stopped_by_errno = matches!(code.exit_code(), 1 | 2 | 13 | 17 | 28 | 122 | 125);
     let same_again = matches!(
         code,
@@ -92,6 +96,7 @@ mod tests {
             ErrorCode::PeerClosed,
             ErrorCode::PeerStalled,
             ErrorCode::PeerTlsFailed,
+            ErrorCode::PeerAddressRefused,
         ] {
             assert!(may_try_another(&error(code)), "{code:?}");
         }
@@ -118,6 +123,9 @@ mod tests {
         let below = target_of(&source, &destination, true).unwrap();
         assert_eq!(below.to_string(), "https://b/e/f%20x");
         assert_eq!(target_of(&source, &Place::Stdio, true).unwrap(), Place::Stdio);
-        assert!(target_of(&place("https://a/"), &destination, true).is_err(), "the root has no name");
+        assert!(
+            target_of(&place("https://a/"), &destination, true).is_err(),
+            "the root has no name"
+        );
     }
 }

@@ -39,7 +39,11 @@ impl Copied {
             Verified::Agreed(checksum) => Some(checksum.to_string()),
             Verified::SizeOnly => None,
         };
-        Self { bytes: outcome.bytes, mode, verified }
+        Self {
+            bytes: outcome.bytes,
+            mode,
+            verified,
+        }
     }
 }
 
@@ -61,8 +65,8 @@ impl Job<'_> {
                 outcome.map(|outcome| Copied::new(outcome, "upload"))
             }
             (Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
-            (Place::Stdio, Place::Remote(target)) => self.from_input(target).await,
-            (Place::Remote(source), Place::Stdio) => self.to_output(source).await,
+            (Place::Stdio, Place::Remote(target)) => self.upload_input(target).await,
+            (Place::Remote(source), Place::Stdio) => self.download_to_output(source).await,
             (Place::Stdio, _) | (_, Place::Stdio) => {
                 let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
                 Err(error.with_detail("use cat and the shell's redirection between - and local files"))
@@ -123,7 +127,11 @@ impl Job<'_> {
             overwrite: self.order.overwrite == Overwrite::Allow,
             streams: Some(self.options.nbstreams).filter(|streams| *streams > 1),
             expected: self.order.expected.clone(),
-            ..CopyOrder::new(passive.location.clone(), direction, self.passive_access(passive, direction).await)
+            ..CopyOrder::new(
+                passive.location.clone(),
+                direction,
+                self.passive_access(passive, direction).await,
+            )
         };
         self.progress.enter(Phase::Open);
         let mut copying = self.session.client.copy(active, &order).await?;
@@ -133,7 +141,11 @@ impl Job<'_> {
         }
         let bytes = self.check_size(&target).await?;
         self.progress.set_moved(bytes);
-        Ok(Copied { bytes, mode, verified: None })
+        Ok(Copied {
+            bytes,
+            mode,
+            verified: None,
+        })
     }
 
     /// A server may say that all went well and still have less: its answer is not all that counts.
@@ -164,9 +176,16 @@ impl Job<'_> {
         } else if passive.location.scheme() == Scheme::Https {
             let activities = match direction {
                 Direction::Pull => Activities::of(&[Activity::Download, Activity::List]),
-                Direction::Push => Activities::of(&[Activity::Upload, Activity::List, Activity::Delete, Activity::Manage]),
+                Direction::Push => {
+                    Activities::of(&[Activity::Upload, Activity::List, Activity::Delete, Activity::Manage])
+                }
             };
-            match self.session.client.request_macaroon(passive, activities, DELEGATION_S).await {
+            match self
+                .session
+                .client
+                .request_macaroon(passive, activities, DELEGATION_S)
+                .await
+            {
                 Ok(macaroon) => access.bearer = Some(macaroon),
                 Err(error) => self.report.note(&format!("no macaroon to hand on: {}", error.public())),
             }
@@ -177,14 +196,20 @@ impl Job<'_> {
     async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
         if source == target {
             let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
-            return Err(error.with_detail("source and destination are the same file").with_subject(target));
+            return Err(error
+                .with_detail("source and destination are the same file")
+                .with_subject(target));
         }
         let stat = self.session.files.copy(source, target, self.order.overwrite).await?;
         self.progress.set_moved(stat.size_bytes);
-        Ok(Copied { bytes: stat.size_bytes, mode: "local", verified: None })
+        Ok(Copied {
+            bytes: stat.size_bytes,
+            mode: "local",
+            verified: None,
+        })
     }
 
-    async fn from_input(&self, target: &Location) -> Result<Copied> {
+    async fn upload_input(&self, target: &Location) -> Result<Copied> {
         let options = PutOptions {
             size_bytes: None,
             overwrite: self.order.overwrite == Overwrite::Allow,
@@ -195,11 +220,19 @@ impl Job<'_> {
         let mut hasher = Hasher::new(&self.order.keep);
         let bytes = send_from(&mut tokio::io::stdin(), &mut outlet, &mut hasher, self.progress).await?;
         outlet.finish().await?;
-        Ok(Copied { bytes, mode: "upload", verified: None })
+        Ok(Copied {
+            bytes,
+            mode: "upload",
+            verified: None,
+        })
     }
 
-    async fn to_output(&self, source: &Location) -> Result<Copied> {
-        let mut download = self.session.client.get(&self.source_at(source), &GetOptions::default()).await?;
+    async fn download_to_output(&self, source: &Location) -> Result<Copied> {
+        let mut download = self
+            .session
+            .client
+            .get(&self.source_at(source), &GetOptions::default())
+            .await?;
         self.progress.enter(Phase::Transfer);
         let mut hasher = Hasher::new(&self.order.keep);
         let bytes = write_to(&mut download, &mut tokio::io::stdout(), &mut hasher, self.progress).await?;
@@ -208,7 +241,11 @@ impl Job<'_> {
             Some(expected) if !sums.contains(expected) => {
                 Err(Error::new(ErrorCode::ChecksumMismatch, Side::Source, Phase::Checksum).with_subject(source))
             }
-            _ => Ok(Copied { bytes, mode: "download", verified: None }),
+            _ => Ok(Copied {
+                bytes,
+                mode: "download",
+                verified: None,
+            }),
         }
     }
 }
