@@ -145,7 +145,7 @@ pub enum Patience {
 /// How much room there is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Size of the file system, or the quota when that is smaller.
+    /// Size of the file system, or the quota when that is smaller; `i64::MAX` when it names none.
     pub total_bytes: u64,
     /// What new files can take: after the reserve, running uploads and the quota.
     pub free_bytes: u64,

@@ -24,6 +24,9 @@ use super::resolve::HIDDEN_DIRECTORY;
 use crate::api::Space;
 use crate::fault::{fault, from_errno};
 
+/// Stands for the size of a file system that does not name one: the largest file there can be.
+const SIZE_UNKNOWN: u64 = i64::MAX as u64;
+
 /// Seconds and nanoseconds since the epoch.
 type Moment = (i64, i64);
 
@@ -145,13 +148,15 @@ impl SpaceBook {
     }
 
     pub(crate) fn space(&self) -> Result<Space> {
-        let disk = fs::fstatvfs(&self.root).map_err(|errno| from_errno(errno, Phase::Open))?;
-        let available = disk.f_bavail * disk.f_frsize;
+        let disk = Disk::of(self.root.as_fd())?;
         let promised = self.promised_bytes.load(Ordering::Relaxed);
         let mut space = Space {
-            total_bytes: disk.f_blocks * disk.f_frsize,
-            free_bytes: available.saturating_sub(self.reserve_bytes).saturating_sub(promised),
-            used_bytes: (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
+            total_bytes: disk.total_bytes,
+            free_bytes: disk
+                .available_bytes
+                .saturating_sub(self.reserve_bytes)
+                .saturating_sub(promised),
+            used_bytes: disk.used_bytes,
             quota_bytes: self.quota_bytes,
         };
         if let Some(quota) = self.quota_bytes {
@@ -252,6 +257,33 @@ impl Drop for Reservation {
     }
 }
 
+/// What a file system says of its size.
+struct Disk {
+    total_bytes: u64,
+    available_bytes: u64,
+    used_bytes: u64,
+}
+
+impl Disk {
+    /// One that names no size at all (ramfs, some in user space) is taken to have room: it is not
+    /// the same as being full, and writing will show.
+    fn of(directory: BorrowedFd<'_>) -> Result<Self> {
+        let disk = fs::fstatvfs(directory).map_err(|errno| from_errno(errno, Phase::Open))?;
+        if disk.f_blocks == 0 {
+            return Ok(Self {
+                total_bytes: SIZE_UNKNOWN,
+                available_bytes: SIZE_UNKNOWN,
+                used_bytes: 0,
+            });
+        }
+        Ok(Self {
+            total_bytes: disk.f_blocks.saturating_mul(disk.f_frsize),
+            available_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+            used_bytes: disk.f_blocks.saturating_sub(disk.f_bfree).saturating_mul(disk.f_frsize),
+        })
+    }
+}
+
 /// What counting needs to know of a file.
 struct Facts {
     kind: FileType,
@@ -278,8 +310,7 @@ fn facts(at: BorrowedFd<'_>, name: &CStr) -> Option<Facts> {
 /// Whether a directory's own file system has room for `bytes` more besides the reserve. For parts
 /// that do not lie on the export's file system.
 pub(crate) fn check_room(directory: BorrowedFd<'_>, bytes: u64, reserve_bytes: u64) -> Result<()> {
-    let disk = fs::fstatvfs(directory).map_err(|errno| from_errno(errno, Phase::Open))?;
-    let free_bytes = (disk.f_bavail * disk.f_frsize).saturating_sub(reserve_bytes);
+    let free_bytes = Disk::of(directory)?.available_bytes.saturating_sub(reserve_bytes);
     if bytes > free_bytes {
         return Err(no_room(ErrorCode::NoSpace, bytes, free_bytes));
     }
