@@ -1,0 +1,78 @@
+//! Reading what is cached, and copies within the store.
+
+use std::io::{ErrorKind, IoSliceMut};
+use std::path::Path;
+
+use rustix::fs::{Advice, fadvise, statfs};
+use storage::{Overwrite, Patience, Storage};
+use testkit::available;
+
+use crate::support::{options, path, posix, put, read, size};
+
+/// ext4, XFS and Btrfs: file systems that can tell whether a page is in memory.
+const TELLS_WHAT_IS_CACHED: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
+fn content(length: usize) -> Vec<u8> {
+    (0..length as u32)
+        .map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect()
+}
+
+fn tells_what_is_cached(directory: &Path) -> testkit::Result<()> {
+    let magic = statfs(directory).unwrap().f_type as i64;
+    match TELLS_WHAT_IS_CACHED.contains(&magic) {
+        true => Ok(()),
+        false => Err(testkit::Error::Missing(format!(
+            "file system {magic:x} cannot tell what is cached"
+        ))),
+    }
+}
+
+#[test]
+fn a_read_without_patience_does_not_wait_for_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let possible = tells_what_is_cached(directory.path());
+    if available("a_read_without_patience_does_not_wait_for_the_disk", possible).is_none() {
+        return;
+    }
+    let store = posix(directory.path());
+    let content = content(1 << 20);
+    put(&store, "/f", &content, Overwrite::Allow).unwrap();
+    let reader = store.open(&path("/f")).unwrap();
+    // Committed means synced: the pages are clean and can be dropped.
+    fadvise(reader.as_file().unwrap(), 0, None, Advice::DontNeed).unwrap();
+    let mut buffer = vec![0; content.len()];
+    let mut read = |patience| reader.read_vectored_at(&mut [IoSliceMut::new(&mut buffer)], 0, patience);
+    let refused = read(Patience::CachedOnly).map_err(|error| error.kind());
+    assert_eq!(refused, Err(ErrorKind::WouldBlock));
+    assert_eq!(read(Patience::Wait).unwrap(), content.len());
+    assert!(read(Patience::CachedOnly).unwrap() > 0, "it is cached now");
+    assert!(buffer == content);
+}
+
+#[test]
+fn copies_are_equal_whatever_lies_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let memory = crate::support::quick_directory();
+    let (store, other) = (posix(directory.path()), posix(memory.path()));
+    for length in [1, 4096, (3 << 20) + 17] {
+        let content = content(length);
+        put(&store, "/a", &content, Overwrite::Allow).unwrap();
+        store.copy(&path("/a"), &path("/b"), Overwrite::Allow).unwrap();
+        assert!(read(&store, "/b") == content, "{length} bytes within a file system");
+        let source = store.open(&path("/a")).unwrap();
+        let upload = other.create(&path("/c"), &options(None, Overwrite::Allow)).unwrap();
+        assert_eq!(upload.copy_from(source.as_ref()).unwrap(), length as u64);
+        upload.commit(&size(length as u64)).unwrap();
+        assert!(read(&other, "/c") == content, "{length} bytes between two");
+    }
+    assert_eq!(
+        store.stored_checksums(&path("/b")).unwrap(),
+        store.stored_checksums(&path("/a")).unwrap(),
+        "kept checksums go with the copy"
+    );
+    assert_ne!(
+        store.stat(&path("/a")).unwrap().inode,
+        store.stat(&path("/b")).unwrap().inode
+    );
+}

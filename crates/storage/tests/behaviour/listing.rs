@@ -1,0 +1,92 @@
+//! Large directories are read a batch at a time.
+
+use std::path::Path;
+use std::time::Instant;
+
+use storage::{Memory, Overwrite, Storage};
+use types::limits::LISTING_BATCH_ENTRIES;
+
+use crate::support::{again, path, posix, put};
+
+const ENTRIES: usize = 100_000;
+/// Where the process that is measured finds the directory.
+const VARIABLE: &str = "CROSSLOAD_TEST_LISTING";
+/// What the process may grow by while it lists: far less than the names alone would take.
+const GROWTH_BYTES_MAX: u64 = 1 << 20;
+const NAME_BYTES: usize = 64;
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}
+
+/// Lists everything; returns how many entries there were and the largest growth of the process
+/// after the first few batches.
+fn list_all(directory: &Path) -> (usize, u64) {
+    let store = posix(directory);
+    let mut listing = store.list(&path("/")).unwrap();
+    let (mut count, mut growth_bytes) = (0, 0);
+    let mut before = 0;
+    for batches in 0.. {
+        let batch = listing.next_batch().unwrap();
+        assert!(batch.len() <= LISTING_BATCH_ENTRIES);
+        if batch.is_empty() {
+            break;
+        }
+        count += batch.len();
+        drop(batch);
+        match batches {
+            0..8 => before = resident_bytes(),
+            _ => growth_bytes = resident_bytes().saturating_sub(before).max(growth_bytes),
+        }
+    }
+    (count, growth_bytes)
+}
+
+#[test]
+fn a_hundred_thousand_entries_take_constant_memory() {
+    // Memory is a matter of the whole process, so a process of its own is measured.
+    if let Some(directory) = std::env::var_os(VARIABLE) {
+        let (count, growth_bytes) = list_all(Path::new(&directory));
+        assert_eq!(count, ENTRIES);
+        assert!(growth_bytes <= GROWTH_BYTES_MAX, "grew by {growth_bytes} bytes");
+        return;
+    }
+    assert!(
+        (ENTRIES * NAME_BYTES) as u64 > 4 * GROWTH_BYTES_MAX,
+        "a list of all would be seen"
+    );
+    let directory = crate::support::quick_directory();
+    let name = |index| directory.path().join(format!("{index:0NAME_BYTES$}"));
+    std::fs::write(name(0), "").unwrap();
+    (1..ENTRIES).for_each(|index| drop(std::fs::File::create(name(index)).unwrap()));
+    let test = "listing::a_hundred_thousand_entries_take_constant_memory";
+    let output = again(test, VARIABLE, directory.path()).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && words.contains("1 passed"), "{words}");
+}
+
+/// Seconds to list `/d` of a store in memory whose sibling `/d/big` holds `below` files.
+fn seconds_with(below: usize) -> f64 {
+    let store = Memory::new(1 << 30);
+    for index in 0..below {
+        put(&store, &format!("/d/big/{index}"), b"1", Overwrite::Allow).unwrap();
+    }
+    for index in 0..16 {
+        put(&store, &format!("/d/big-{index}"), b"1", Overwrite::Allow).unwrap();
+        put(&store, &format!("/d-{index}/f"), b"1", Overwrite::Allow).unwrap();
+    }
+    let started = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(crate::support::names(&store, "/d").len(), 17);
+    }
+    started.elapsed().as_secs_f64()
+}
+
+#[test]
+fn a_listing_in_memory_does_not_walk_what_lies_below() {
+    let (small, large) = (seconds_with(10), seconds_with(20_000));
+    // Walking 20 000 entries instead of 17 would take hundreds of times as long.
+    assert!(large < small * 50.0, "{small} s and {large} s");
+}
