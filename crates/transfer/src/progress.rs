@@ -21,8 +21,16 @@ struct Inner {
     total_bytes: AtomicU64,
     phase: AtomicU8,
     attempts: AtomicU32,
-    connections: Mutex<Vec<SocketAddr>>,
+    connections: Mutex<Connections>,
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
+}
+
+/// Peers' addresses. Those that were open last stay listed until others are, because a short copy is
+/// over before anybody asks whom it talked to.
+#[derive(Debug, Default)]
+struct Connections {
+    addresses: Vec<SocketAddr>,
+    open: usize,
 }
 
 /// Stands for a size that nobody has told yet.
@@ -48,7 +56,7 @@ impl Default for Inner {
             total_bytes: AtomicU64::new(UNKNOWN),
             phase: AtomicU8::new(0),
             attempts: AtomicU32::new(0),
-            connections: Mutex::new(Vec::new()),
+            connections: Mutex::new(Connections::default()),
             marks: Mutex::new(Vec::new()),
         }
     }
@@ -85,10 +93,10 @@ impl Progress {
         self.0.attempts.load(Ordering::Relaxed)
     }
 
-    /// Peers' addresses of the connections that carry payload now.
+    /// Peers' addresses of the connections that carry payload now, or of the last one that did.
     #[must_use]
     pub fn connections(&self) -> Vec<SocketAddr> {
-        self.lock_connections().clone()
+        self.lock_connections().addresses.clone()
     }
 
     /// When each phase began, counted from the start of the transfer.
@@ -136,7 +144,12 @@ impl Progress {
     #[must_use]
     pub fn connected(&self, peer: Option<SocketAddr>) -> ConnectionGuard {
         if let Some(peer) = peer {
-            self.lock_connections().push(peer);
+            let mut list = self.lock_connections();
+            if list.open == 0 {
+                list.addresses.clear();
+            }
+            list.addresses.push(peer);
+            list.open += 1;
         }
         ConnectionGuard {
             progress: self.clone(),
@@ -144,12 +157,12 @@ impl Progress {
         }
     }
 
-    fn lock_connections(&self) -> std::sync::MutexGuard<'_, Vec<SocketAddr>> {
+    fn lock_connections(&self) -> std::sync::MutexGuard<'_, Connections> {
         self.0.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes a connection off the list when dropped.
+/// Takes a connection off the list when dropped, unless it is the last one.
 #[derive(Debug)]
 pub struct ConnectionGuard {
     progress: Progress,
@@ -160,8 +173,9 @@ impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let Some(peer) = self.peer else { return };
         let mut list = self.progress.lock_connections();
-        if let Some(index) = list.iter().position(|known| *known == peer) {
-            list.swap_remove(index);
+        list.open -= 1;
+        if list.open > 0 && let Some(index) = list.addresses.iter().position(|known| *known == peer) {
+            list.addresses.swap_remove(index);
         }
     }
 }
@@ -171,13 +185,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_listed_as_long_as_its_guard_lives() {
+    fn connections_are_listed_while_open_and_the_last_one_until_there_is_another() {
         let progress = Progress::new();
-        let peer: SocketAddr = "192.0.2.1:443".parse().unwrap();
-        let guard = progress.connected(Some(peer));
-        assert_eq!(progress.connections(), [peer]);
-        drop(guard);
-        assert!(progress.connections().is_empty());
+        let [first, second, third] = [1, 2, 3].map(|last| SocketAddr::from(([192, 0, 2, last], 443)));
+        let guards = (progress.connected(Some(first)), progress.connected(Some(second)));
+        assert_eq!(progress.connections(), [first, second]);
+        drop(guards.0);
+        assert_eq!(progress.connections(), [second]);
+        drop(guards.1);
+        assert_eq!(progress.connections(), [second]);
+        let _guard = progress.connected(Some(third));
+        assert_eq!(progress.connections(), [third]);
     }
 
     #[test]
