@@ -82,15 +82,31 @@ impl Endpoint {
     /// When it cannot be written.
     pub fn put(&self, name: &str, content: &[u8]) -> String {
         let path = self.data().join(name);
+        self.make_parents(&path);
+        std::fs::write(&path, content).expect("file");
+        let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o666));
+        self.url(name)
+    }
+
+    /// The URL of a file to be made by a third-party copy. XRootD 5.5 makes no parents for one, so they are made here.
+    ///
+    /// # Panics
+    /// When they cannot be made.
+    #[must_use]
+    pub fn target(&self, name: &str) -> String {
+        if !self.is_ours() {
+            self.make_parents(&self.data().join(name));
+        }
+        self.url(name)
+    }
+
+    fn make_parents(&self, path: &Path) {
         let parent = path.parent().expect("a file has a parent");
         std::fs::create_dir_all(parent).expect("directories");
         // XRootD runs as another user than the tests do when they are run by root.
         for directory in parent.ancestors().take_while(|path| path.starts_with(self.data())) {
             let _ = std::fs::set_permissions(directory, Permissions::from_mode(0o777));
         }
-        std::fs::write(&path, content).expect("file");
-        let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o666));
-        self.url(name)
     }
 
     /// What is stored under a name.

@@ -58,7 +58,11 @@ fn pull_and_push_move_the_file_and_tell_of_it() {
     let accepted = second.either(202, 201);
     for (name, source) in [("tls", source.clone()), ("clear", first.clear_url("source/twenty"))] {
         let name = format!("pulled/{name}");
-        let answer = lab.copy(&second.url(&name), &format!("Source: {source}"), &["Credential: none"]);
+        let answer = lab.copy(
+            &second.target(&name),
+            &format!("Source: {source}"),
+            &["Credential: none"],
+        );
         let answer = answer.expect(accepted);
         assert_markers(&answer);
         assert!(second.stored(&name) == Some(content.clone()));
@@ -73,7 +77,7 @@ fn pull_and_push_move_the_file_and_tell_of_it() {
         }
     }
     for (name, to) in [
-        ("tls", second.url("pushed/tls")),
+        ("tls", second.target("pushed/tls")),
         ("clear", second.clear_url("pushed/clear")),
     ] {
         let answer = lab.copy(&source, &format!("Destination: {to}"), &["X-Number-Of-Streams: 0"]);
@@ -93,7 +97,7 @@ fn schemes_streams_and_sizes() {
         let name = format!("sized/{index}");
         first.put(&name, &content);
         let copied = lab.copy(
-            &second.url(&name),
+            &second.target(&name),
             &format!("Source: {}?copy_mode=pull", first.davs(&name)),
             &["X-Number-Of-Streams: 4", "Secure-Redirection: 1", "TE: trailers"],
         );

@@ -75,7 +75,8 @@ fn directories_are_listed_made_and_removed() {
     );
     site.davix("mkdir", &[&url("made")]).succeeded();
     assert!(site.first.data().join("list/made").is_dir());
-    site.davix("mv", &[&url("one"), &url("made/moved")]).succeeded();
+    // Debian's davix-mv exits with 255 whatever happens, so only what it did is looked at.
+    let _ = site.davix("mv", &[&url("one"), &url("made/moved")]);
     assert_eq!(site.first.stored("list/made/moved").as_deref(), Some(&b"1"[..]));
     site.davix("rm", &[&url("made/moved")]).succeeded();
     assert_eq!(site.first.stored("list/made/moved"), None);
@@ -96,7 +97,7 @@ fn third_party_copies_in_both_directions() {
             "-H",
             "Credential: none",
             &source,
-            &site.second.url(&name),
+            &site.second.target(&name),
         ];
         site.davix("cp", &arguments).succeeded();
         assert!(site.second.stored(&name) == Some(content.clone()), "{mode}");
