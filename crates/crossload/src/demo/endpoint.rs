@@ -109,10 +109,13 @@ fn configuration(directory: &Path, data: &Path, authority: &Path, own: &Path) ->
     format!(
         "[server]\nlisten = [\"127.0.0.1:0\"]\ncertificate = {}\nkey = {}\ngrace_time = \"2s\"\n\
          [[export]]\npath = \"/data\"\ndirectory = {}\nanonymous = \"write\"\n\
+         [macaroons]\nsecret_file = {}\n\
          [tpc]\nallow_local_peers = true\n[trust]\nca_files = [{}]\nsystem = false\n[log]\nfile = {}\n",
         quoted(&directory.join(CERTIFICATE)),
         quoted(&directory.join(KEY)),
         quoted(data),
+        // One secret for both: a token of one opens the other too, as gfal's programs need it.
+        quoted(&directory.join("macaroon.secret")),
         quoted(authority),
         quoted(&own.join("log")),
     )

@@ -11,6 +11,8 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::command_line::DemoOptions;
 use crate::failure::Failure;
 use crate::output;
@@ -30,13 +32,15 @@ pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {
         .build()
         .map_err(|cause| Failure::system("no threads", &cause))?;
     runtime.block_on(async {
+        let mut terminate =
+            signal(SignalKind::terminate()).map_err(|cause| Failure::system("no signals can be received", &cause))?;
         tokio::select! {
-            result = demonstrate(&options) => result,
-            _ = tokio::signal::ctrl_c() => {
-                output::line("\ninterrupted; the endpoints are stopped and the files removed");
-                Ok(())
-            }
+            result = demonstrate(&options) => return result,
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
         }
+        output::line("\ninterrupted; the endpoints are stopped and the files removed");
+        Ok(())
     })
 }
 
@@ -143,11 +147,17 @@ fn by_hand(source: &Endpoint, target: &Endpoint, authority: &Path, generated: bo
     let (from, to, ca) = (format!("{}/in/{file}", source.url), &target.url, authority.display());
     let dav = |url: &str| url.replacen("https://", "davs://", 1);
     let certificates = authority.with_file_name("certificates");
+    let wish = r#"{"caveats":["activity:READ_METADATA,LIST,DOWNLOAD,UPLOAD,MANAGE,DELETE"],"validity":"PT1H"}"#;
+    let token = format!(
+        "curl -s --cacert {ca} -H 'Content-Type: application/macaroon-request' -d '{wish}' {to}/ | sed 's/.*\"macaroon\":\"//; s/\".*//'"
+    );
     format!(
         "The same by hand (--keep or KEEP=1 leaves the endpoints up):\n\
          \x20 curl --cacert {ca} -X COPY -H 'Source: {from}' {to}/pulled\n\
          \x20 curl --cacert {ca} -X COPY -H 'Destination: {to}/pushed' {from}\n\
+         gfal's programs hand over a token, which both endpoints accept:\n\
          \x20 export X509_CERT_DIR={}\n\
+         \x20 export BEARER_TOKEN=$({token})\n\
          \x20 gfal-copy --copy-mode pull {} {}\n\
          \x20 gfal-copy --copy-mode push {} {}\n",
         certificates.display(),
