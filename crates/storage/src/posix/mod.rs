@@ -168,12 +168,12 @@ impl Posix {
         Ok(())
     }
 
-    fn check_target(&self, path: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
+    fn check_target(&self, path: &LogicalPath, overwrite: Overwrite) -> Result<()> {
         match self.root.stat(path) {
             Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
             Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -356,9 +356,10 @@ impl Storage for Posix {
         }
         let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| about(errno, Phase::Open, from))?;
-        let taken = self.check_target(to, overwrite)?;
+        self.check_target(to, overwrite)?;
         let alone = self.shared.space.change_names();
-        let replaced = open_name(new_parent.as_fd(), new_name).ok().filter(|_| taken);
+        // Looked at again: the name may have been taken, or freed, since it was checked.
+        let replaced = open_name(new_parent.as_fd(), new_name).ok();
         let (source, target) = ((old_parent.as_fd(), old_name), (new_parent.as_fd(), new_name));
         let moved = match overwrite {
             Overwrite::Allow => fs::renameat(source.0, source.1, target.0, target.1),
