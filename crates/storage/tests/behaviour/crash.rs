@@ -79,7 +79,8 @@ fn what_cannot_be_removed_does_not_keep_a_server_from_starting() {
 
 /// Tells the waiting parent, past the harness, how far this process is.
 fn tell(word: &str) {
-    writeln!(std::io::stdout(), "{word}").unwrap();
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{word}").unwrap();
 }
 
 /// Half of the uploads stay half-written over old files; the others commit again and again.
