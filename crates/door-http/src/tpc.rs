@@ -54,10 +54,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         client: exchange.door.settings.client.clone(),
         peer,
         spot,
-        order: order(exchange, &copy),
+        order: Order {
+            max_bytes,
+            ..order(exchange, &copy)
+        },
         progress: progress.clone(),
         direction,
-        max_bytes,
     };
     let mut engine = Engine(tokio::spawn(job.run()));
     let end = follow(exchange, head, &mut engine, &progress).await;
@@ -150,6 +152,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest) -> Order {
         verification,
         expected: copy.expected_digests.first().cloned(),
         keep: settings.keep.clone(),
+        max_bytes: None,
         attempts: settings.limits.attempts,
         ask_first: !copy.skip_head,
         create_parents: true,
@@ -164,29 +167,14 @@ struct Job {
     order: Order,
     progress: Arc<Progress>,
     direction: Direction,
-    /// The credential's limit on the size of an upload.
-    max_bytes: Option<u64>,
 }
 
 impl Job {
     async fn run(self) -> Result<Outcome> {
         let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
-        if let Some(limit) = self.max_bytes {
-            self.check_size(limit).await?;
-        }
         match self.direction {
             Direction::Pull => pull(client, peer, store, path, &self.order, &self.progress).await,
             Direction::Push => push(client, store, path, peer, &self.order, &self.progress).await,
-        }
-    }
-
-    /// A source that does not tell its size may hold more than the credential allows.
-    async fn check_size(&self, limit: u64) -> Result<()> {
-        let facts = self.client.head(&self.peer, &[]).await?;
-        match facts.size_bytes {
-            Some(size) if size <= limit => Ok(()),
-            _ => Err(Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize)
-                .with_detail(format!("max-upload:{limit}"))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use storage::Overwrite;
 use types::limits::ATTEMPTS_MAX;
-use types::{Checksum, ChecksumAlgorithm};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 /// Whether the checksums of the two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,24 @@ pub struct Order {
     pub ask_first: bool,
     /// Whether missing parent directories are made.
     pub create_parents: bool,
+    /// Most bytes that whoever ordered the transfer may store here, when that is limited.
+    pub max_bytes: Option<u64>,
+}
+
+impl Order {
+    /// Whether a file of `bytes` may be stored under this order.
+    ///
+    /// # Errors
+    /// `forbidden` over the limit, naming it.
+    pub(crate) fn check_size(&self, bytes: u64) -> Result<()> {
+        match self.max_bytes.filter(|limit| bytes > *limit) {
+            None => Ok(()),
+            Some(limit) => {
+                let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
+                Err(error.with_detail(format!("at most {limit} bytes may be uploaded with this credential")))
+            }
+        }
+    }
 }
 
 impl Default for Order {
@@ -47,6 +65,7 @@ impl Default for Order {
             attempts: ATTEMPTS_MAX,
             ask_first: true,
             create_parents: true,
+            max_bytes: None,
         }
     }
 }

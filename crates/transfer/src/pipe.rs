@@ -59,7 +59,10 @@ pub async fn write_to(
         progress.add_moved(batch.len() as u64);
         total += batch.len() as u64;
     }
-    output.flush().await.map_err(|cause| broken(Side::Destination, &cause))?;
+    output
+        .flush()
+        .await
+        .map_err(|cause| broken(Side::Destination, &cause))?;
     Ok(total)
 }
 

@@ -174,7 +174,9 @@ impl Drop for ConnectionGuard {
         let Some(peer) = self.peer else { return };
         let mut list = self.progress.lock_connections();
         list.open -= 1;
-        if list.open > 0 && let Some(index) = list.addresses.iter().position(|known| *known == peer) {
+        if list.open > 0
+            && let Some(index) = list.addresses.iter().position(|known| *known == peer)
+        {
             list.addresses.swap_remove(index);
         }
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use net::Batch;
 use remote::{Client, Download, Facts, GetOptions, Resource, Validator};
 use storage::{CommitFacts, FileReader, Hasher, Overwrite, Upload, UploadOptions};
 use types::limits::{BUFFER_BYTES, STREAM_BLOCK_BYTES};
 use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::mover::{Received, receive};
+use crate::mover::{Payload, Received, receive};
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::progress::Progress;
 use crate::store::Store;
@@ -56,6 +57,7 @@ async fn pull_once(
     let facts = ask(client, source, order).await?;
     if let Some(bytes) = facts.as_ref().and_then(|facts| facts.size_bytes) {
         progress.set_total(bytes);
+        order.check_size(bytes)?;
     }
     let replaced = existed(store, path, order).await?;
     let upload = store
@@ -302,9 +304,29 @@ impl Job<'_> {
             self.progress.set_total(announced);
         }
         let _connected = self.progress.connected(download.peer_address());
-        receive(&mut download, received, self.progress).await.map_err(here)?;
+        let mut limited = Limited {
+            download: &mut download,
+            order: self.order,
+            bytes: from,
+        };
+        receive(&mut limited, received, self.progress).await.map_err(here)?;
         told.extend(download.facts().checksums.iter().cloned());
         Ok(())
+    }
+}
+
+/// A source that does not tell its size, or lies about it, is stopped at the order's limit.
+struct Limited<'a> {
+    download: &'a mut Download,
+    order: &'a Order,
+    bytes: u64,
+}
+
+impl Payload for Limited<'_> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let batch = self.download.next().await?;
+        self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
+        self.order.check_size(self.bytes).map(|()| batch)
     }
 }
 
