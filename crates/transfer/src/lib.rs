@@ -9,8 +9,11 @@
 //! Everything here can be dropped at any moment: an upload that is not committed removes its part.
 #![forbid(unsafe_code)]
 
+mod fetch;
+mod job;
 mod mover;
 mod options;
+mod patience;
 mod pipe;
 mod progress;
 mod pull;

@@ -8,10 +8,10 @@ use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, S
 
 use crate::mover::{relay, serve};
 use crate::options::{Order, Outcome, Verification};
+use crate::patience::Patience;
 use crate::progress::Progress;
-use crate::pull::Patience;
 use crate::store::Store;
-use crate::verify::{check_announced, compare, computed, wanted};
+use crate::verify::{blame_store, check_announced, compare, computed, wanted};
 
 /// Copies the file `path` to `destination`.
 ///
@@ -71,13 +71,8 @@ pub async fn push(
     })
 }
 
-/// Trouble in our own store is the source's in a push.
 fn here(error: Error) -> Error {
-    if error.side() == Side::Active {
-        error.at_side(Side::Source)
-    } else {
-        error
-    }
+    blame_store(error, Side::Source)
 }
 
 fn merge(mut known: Vec<Checksum>, more: Vec<Checksum>) -> Vec<Checksum> {

@@ -9,9 +9,10 @@ use tokio::task::JoinSet;
 use types::limits::{STREAM_BLOCK_BYTES, STREAMS_MAX};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::job::{Fetched, Job};
 use crate::mover::write;
+use crate::patience::Patience;
 use crate::progress::Progress;
-use crate::pull::{Fetched, Job, Patience};
 use crate::store::Store;
 use crate::verify::computed;
 

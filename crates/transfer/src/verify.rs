@@ -78,6 +78,15 @@ pub(crate) fn compare(order: &Order, ours: &[Checksum], theirs: &[Checksum], oth
     }
 }
 
+/// Trouble in our own store is that of the side that the store is in this transfer.
+pub(crate) fn blame_store(error: Error, side: Side) -> Error {
+    if error.side() == Side::Active {
+        error.at_side(side)
+    } else {
+        error
+    }
+}
+
 /// Algorithms that the peer told and we have not computed, when nothing else can be compared.
 pub(crate) fn missing(ours: &[Checksum], theirs: &[Checksum]) -> Vec<ChecksumAlgorithm> {
     let common = theirs

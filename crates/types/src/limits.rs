@@ -94,7 +94,7 @@ pub const STREAMS_REQUEST_MAX: u32 = 100;
 /// Bytes of one range in a transfer with several streams.
 pub const STREAM_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
 /// Default: attempts of a transfer that breaks without moving a byte, the first one included.
-pub const ATTEMPTS_MAX: u32 = 4;
+pub const ATTEMPTS_MAX: u32 = 6;
 /// Default: period of performance markers.
 pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
 

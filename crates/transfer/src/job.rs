@@ -1,0 +1,30 @@
+//! The data phase of a pull: what it works with and what it brings.
+
+use std::sync::Arc;
+
+use remote::{Client, Resource};
+use storage::Upload;
+use types::Checksum;
+
+use crate::options::Order;
+use crate::progress::Progress;
+use crate::store::Store;
+
+/// What the data phase brought.
+pub(crate) struct Fetched {
+    pub(crate) bytes: u64,
+    pub(crate) checksums: Vec<Checksum>,
+    /// Checksums that the source told together with the data.
+    pub(crate) told: Vec<Checksum>,
+    pub(crate) streams: u32,
+}
+
+/// The data phase of one pull.
+pub(crate) struct Job<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) source: &'a Resource,
+    pub(crate) store: &'a Store,
+    pub(crate) order: &'a Order,
+    pub(crate) progress: &'a Progress,
+    pub(crate) upload: &'a Arc<dyn Upload>,
+}
