@@ -158,8 +158,8 @@ impl RequestHead {
     ///
     /// # Errors
     /// `bad_request` for a length that is not plain digits, for lengths that differ, for a length
-    /// together with a transfer coding, and for a transfer coding in HTTP/1.0 (RFC 9112 §6.1, §6.3);
-    /// `not_implemented` for another coding than `chunked`.
+    /// together with a transfer coding, for a transfer coding in HTTP/1.0, and for one that does not
+    /// end with `chunked` (RFC 9112 §6.1, §6.3); `not_implemented` for other codings before it.
     pub fn framing(&self) -> Result<Framing, Error> {
         match declared(&self.headers, self.version) {
             Ok(Declared::Nothing | Declared::Length(0)) => Ok(Framing::Empty),
@@ -247,9 +247,14 @@ fn declared(headers: &Headers, version: Version) -> Result<Declared, Distrust> {
         return Err(Distrust::Broken("more than one Transfer-Encoding"));
     }
     if coding.eq_ignore_ascii_case("chunked") {
-        Ok(Declared::Chunked)
-    } else {
+        return Ok(Declared::Chunked);
+    }
+    // Without chunked as the last one nobody can tell where the body ends, whatever the others are.
+    let last = coding.rsplit(',').next().unwrap_or_default();
+    if last.trim().eq_ignore_ascii_case("chunked") {
         Err(Distrust::Coding)
+    } else {
+        Err(Distrust::Broken("chunked is not the last transfer coding"))
     }
 }
 

@@ -195,8 +195,8 @@ fn framing_of_requests_follows_the_smuggling_rules() {
             ErrorCode::BadRequest,
         ),
         ("Transfer-Encoding: gzip, chunked\r\n", ErrorCode::NotImplemented),
-        ("Transfer-Encoding: chunked, gzip\r\n", ErrorCode::NotImplemented),
-        ("Transfer-Encoding: \r\n", ErrorCode::NotImplemented),
+        ("Transfer-Encoding: chunked, gzip\r\n", ErrorCode::BadRequest),
+        ("Transfer-Encoding: \r\n", ErrorCode::BadRequest),
     ];
     for (lines, code) in bad {
         assert_eq!(
