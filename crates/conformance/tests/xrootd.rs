@@ -1,0 +1,234 @@
+//! Debian's XRootD as the other party: active and passive, pulling and pushing, open and with macaroons.
+
+use std::sync::Weak;
+
+use conformance::{Answer, Endpoint, Lab, Slot, Twins, bytes, last_line, macaroon, parts, shared, until};
+use std::time::Duration;
+use testkit::{Crossload, Result, XrootdAccess, available};
+
+struct Site {
+    lab: Lab,
+    ours: Endpoint,
+    theirs: Endpoint,
+}
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn site() -> Result<std::sync::Arc<Site>> {
+    shared(&SITE, || {
+        testkit::require("curl")?;
+        let lab = Lab::new("peers")?;
+        let ours = Crossload::start(lab.options("ours"))?;
+        let theirs = lab.xrootd("theirs", XrootdAccess::OpenWithMacaroons)?;
+        Ok(Site {
+            lab,
+            ours: Endpoint::Crossload(Box::new(ours)),
+            theirs: Endpoint::Xrootd(Box::new(theirs)),
+        })
+    })
+}
+
+#[track_caller]
+fn assert_success(answer: &Answer) {
+    assert!(
+        last_line(answer).starts_with("success"),
+        "{}\n{}",
+        answer.heads,
+        answer.text()
+    );
+}
+
+/// Copies a file of each size from one to the other in the given way, over TLS and in clear text.
+#[track_caller]
+fn copy_all(lab: &Lab, from: &Endpoint, to: &Endpoint, pull: bool, name: &str) {
+    for (index, size) in [0, 1, 1_000_003, 33 << 20].into_iter().enumerate() {
+        let content = bytes(size, 61);
+        let name = format!("{name}/{index}");
+        let source = from.put(&name, &content);
+        // XRootD 5.5 cannot pull nothing over several connections, from itself neither.
+        let by_xrootd = pull && !to.is_ours() && size == 0;
+        for streams in if by_xrootd { &[1][..] } else { &[1, 4] } {
+            let header = format!("X-Number-Of-Streams: {streams}");
+            let target = to.target(&name);
+            let answer = if pull {
+                lab.copy(&target, &format!("Source: {source}"), &[&header])
+            } else {
+                lab.copy(&source, &format!("Destination: {target}"), &[&header])
+            };
+            assert_success(&answer);
+            assert!(
+                to.stored(&name) == Some(content.clone()),
+                "{size} bytes with {streams} streams"
+            );
+        }
+    }
+    let name = format!("{name}/clear");
+    from.put(&name, b"in clear text");
+    let _ = to.target(&name);
+    let (source, target) = (from.clear_url(&name), to.clear_url(&name));
+    assert_success(&if pull {
+        lab.copy(&target, &format!("Source: {source}"), &[])
+    } else {
+        lab.copy(&source, &format!("Destination: {target}"), &[])
+    });
+    assert_eq!(to.stored(&name).as_deref(), Some(&b"in clear text"[..]));
+}
+
+#[test]
+fn ours_pulls_from_xrootd() {
+    let Some(site) = available("ours_pulls_from_xrootd", site()) else {
+        return;
+    };
+    copy_all(&site.lab, &site.theirs, &site.ours, true, "ours-pulls");
+}
+
+#[test]
+fn ours_pushes_to_xrootd() {
+    let Some(site) = available("ours_pushes_to_xrootd", site()) else {
+        return;
+    };
+    copy_all(&site.lab, &site.ours, &site.theirs, false, "ours-pushes");
+}
+
+#[test]
+fn xrootd_pulls_from_ours() {
+    let Some(site) = available("xrootd_pulls_from_ours", site()) else {
+        return;
+    };
+    copy_all(&site.lab, &site.ours, &site.theirs, true, "xrootd-pulls");
+}
+
+#[test]
+fn xrootd_pushes_to_ours() {
+    let Some(site) = available("xrootd_pushes_to_ours", site()) else {
+        return;
+    };
+    copy_all(&site.lab, &site.theirs, &site.ours, false, "xrootd-pushes");
+}
+
+#[test]
+fn our_client_reaches_xrootd_in_every_mode() {
+    let Some(site) = available("our_client_reaches_xrootd_in_every_mode", site()) else {
+        return;
+    };
+    let content = bytes(5 << 20, 62);
+    for (from, to) in [(&site.ours, &site.theirs), (&site.theirs, &site.ours)] {
+        from.put("client/source", &content);
+        for mode in ["pull", "push", "stream", "auto"] {
+            let (source, target) = (from.davs("client/source"), to.davs(&format!("client/{mode}")));
+            let _ = to.target(&format!("client/{mode}"));
+            let ca = site.lab.authority().ca_file();
+            let ca = ca.to_str().expect("plain path");
+            let arguments = [
+                "copy", "-f", "-K", "adler32", "--cacert", ca, "--mode", mode, &source, &target,
+            ];
+            let command = site.lab.client(arguments).expect("the client is built");
+            conformance::run(&command).succeeded();
+            assert!(to.stored(&format!("client/{mode}")) == Some(content.clone()), "{mode}");
+            std::fs::remove_file(to.data().join(format!("client/{mode}"))).expect("removed");
+        }
+    }
+}
+
+#[test]
+fn a_missing_source_is_told_and_leaves_nothing() {
+    let Some(site) = available("a_missing_source_is_told_and_leaves_nothing", site()) else {
+        return;
+    };
+    let (lab, ours, theirs) = (&site.lab, &site.ours, &site.theirs);
+    let pulled = lab
+        .copy(
+            &ours.url("missing/a"),
+            &format!("Source: {}", theirs.url("no/such")),
+            &[],
+        )
+        .expect(404);
+    assert!(last_line(&pulled).starts_with("failure: "), "{}", pulled.text());
+    assert!(
+        pulled.text().contains("No such file or directory") && pulled.text().contains("404"),
+        "{}",
+        pulled.text()
+    );
+    assert_eq!(ours.stored("missing/a"), None);
+    let target = theirs.target("missing/b");
+    let refused = lab.copy(&target, &format!("Source: {}", ours.url("no/such")), &[]);
+    assert!(last_line(&refused).contains("404"), "{}", refused.text());
+}
+
+#[test]
+fn macaroons_of_either_open_the_other_party() {
+    let test = "macaroons_of_either_open_the_other_party";
+    let Some(lab) = available(test, Lab::new("tokens")) else {
+        return;
+    };
+    let Some(twins) = available(test, Twins::start(&lab, "twins")) else {
+        return;
+    };
+    let started = lab.xrootd("theirs", XrootdAccess::OpenWithMacaroons);
+    let Some(theirs) = available(test, started) else { return };
+    let theirs = Endpoint::Xrootd(Box::new(theirs));
+    let content = bytes(3 << 20, 63);
+    twins.open.put("tokens/source", &content);
+    let read = twins.macaroon(&lab, "tokens/source", "DOWNLOAD");
+    let hand_over = format!("TransferHeaderAuthorization: Bearer {read}");
+    let source = format!("Source: {}", twins.guarded.url("tokens/source"));
+    let target = theirs.target("tokens/pulled");
+    let without = lab.copy(&target, &source, &["Credential: none"]);
+    assert!(last_line(&without).contains("401"), "{}", without.text());
+    assert_success(&lab.copy(&target, &source, &["Credential: none", &hand_over]));
+    assert!(theirs.stored("tokens/pulled") == Some(content.clone()));
+
+    let write = twins.macaroon(&lab, "tokens/pushed", "UPLOAD");
+    let hand_over = format!("TransferHeaderAuthorization: Bearer {write}");
+    let destination = format!("Destination: {}", twins.guarded.url("tokens/pushed"));
+    assert_success(&lab.copy(&target, &destination, &["Credential: none", &hand_over]));
+    assert!(twins.open.stored("tokens/pushed") == Some(content.clone()));
+
+    // XRootD's macaroon, shown by ours. It reads the scheme's name in one spelling only.
+    let theirs_token = macaroon(&lab, &theirs.url("tokens/pulled"), &["activity:DOWNLOAD"], &[]);
+    let hand_over = format!("TransferHeaderAuthorization: Bearer {theirs_token}");
+    let own = twins.macaroon(&lab, "tokens/back", "UPLOAD");
+    let own = format!("Authorization: Bearer {own}");
+    let source = format!("Source: {}", theirs.url("tokens/pulled"));
+    let back = lab.copy(&twins.guarded.url("tokens/back"), &source, &[&own, &hand_over]);
+    assert_success(&back);
+    assert!(twins.open.stored("tokens/back") == Some(content));
+}
+
+#[test]
+fn xrootd_that_dies_in_the_middle_leaves_no_part() {
+    let test = "xrootd_that_dies_in_the_middle_leaves_no_part";
+    let Some(lab) = available(test, Lab::new("dies")) else {
+        return;
+    };
+    let mut options = lab.options("ours");
+    options.limits = "attempts = 2\nconnect_timeout = \"2s\"\n".to_owned();
+    let Some(ours) = available(test, lab.crossload(options)) else {
+        return;
+    };
+    let ours = Endpoint::Crossload(Box::new(ours));
+    let started = lab.xrootd("theirs", XrootdAccess::Open);
+    let Some(theirs) = available(test, started) else { return };
+    let mut theirs = Endpoint::Xrootd(Box::new(theirs));
+    let source = theirs.put("large", &bytes(64 << 20, 64));
+    std::thread::scope(|scope| {
+        let copy = scope.spawn(|| lab.copy(&ours.url("large"), &format!("Source: {source}"), &[]));
+        until("a part is begun", Duration::from_secs(30), || {
+            parts(ours.data())
+                .iter()
+                .any(|part| part.metadata().is_ok_and(|facts| facts.len() > 0))
+        });
+        theirs.process().kill_hard();
+        let answer = copy.join().expect("curl ran");
+        // The copy may have been quicker than the kill.
+        if last_line(&answer).starts_with("success") {
+            assert!(ours.stored("large") == Some(bytes(64 << 20, 64)));
+        } else {
+            assert!(last_line(&answer).starts_with("failure: source"), "{}", answer.text());
+            assert_eq!(ours.stored("large"), None);
+        }
+    });
+    until("all parts are gone", Duration::from_secs(10), || {
+        parts(ours.data()).is_empty()
+    });
+}
