@@ -52,7 +52,7 @@ impl Answer {
             self.exit,
             self.complaint,
             self.heads,
-            &self.text()[..self.text().floor_char_boundary(2000)]
+            self.text().chars().take(2000).collect::<String>()
         );
         self
     }

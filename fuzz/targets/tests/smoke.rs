@@ -3,7 +3,11 @@
 //! `FUZZ_SECONDS` (default 3) is the time per target, `FUZZ_SEED` the seed, `FUZZ_TARGET` one target instead of all. An
 //! input that breaks a target is written to `fuzz/artifacts/<target>/`. An input that takes longer than ten seconds counts
 //! as broken too: the program then ends at once, because a decoder that never returns cannot be interrupted.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a fuzz run tells its seed and what it tried")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a fuzz run tells its seed and what it tried"
+)]
 
 use fuzz_targets::mutate::Mutator;
 use fuzz_targets::{TARGETS, Target};
