@@ -187,6 +187,12 @@ impl Crossload {
         &self.options.exports[0].directory
     }
 
+    /// The process, to be read only: its log is [`Process::stderr`].
+    #[must_use]
+    pub fn log(&self) -> &Process {
+        &self.process
+    }
+
     /// The process, to be measured or broken. Its log is [`Process::stderr`].
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
