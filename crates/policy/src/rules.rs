@@ -71,14 +71,20 @@ pub fn export_of<'a>(exports: &'a [ExportRules], path: &LogicalPath) -> Option<&
 
 /// What the bearer of a credential may hand on in a macaroon for that path: what the credential
 /// grants there (without one, what anybody may do), below the export's ceiling. A macaroon hands on
-/// its own rights only, since what comes of it is the same macaroon narrowed.
+/// its own rights only, since what comes of it is the same macaroon narrowed. One that is made for
+/// nobody in particular reaches into deeper exports too, so what anybody may do must hold in each.
 #[must_use]
 pub fn rights_of(exports: &[ExportRules], credential: &Credential, path: &LogicalPath) -> Activities {
     let Some(export) = export_of(exports, path) else {
         return Activities::NONE;
     };
     let own = match credential.grant() {
-        None => export.anonymous.activities(),
+        None => exports
+            .iter()
+            .filter(|deeper| deeper.path.is_within(path))
+            .fold(export.anonymous.activities(), |common, deeper| {
+                common.intersection(deeper.anonymous.activities())
+            }),
         Some(grant) => grant.activities_on(path),
     };
     own.intersection(export.ceiling())

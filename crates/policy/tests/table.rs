@@ -201,6 +201,24 @@ fn exports_and_their_ceilings() {
 }
 
 #[test]
+fn nobody_hands_on_what_a_deeper_export_refuses_him() {
+    let exports = [
+        export("/data", AnonymousAccess::Write),
+        export("/data/open", AnonymousAccess::Read),
+        export("/data/open/closed", AnonymousAccess::None),
+    ];
+    let rights = |at: &str| rights_of(&exports, &Credential::Anonymous, &path(at));
+    assert_eq!(rights("/data"), Activities::NONE);
+    assert_eq!(rights("/data/open"), Activities::NONE);
+    assert_eq!(rights("/data/open/other"), Activities::READ);
+    assert_eq!(rights("/data/other"), Activities::ALL);
+    assert_eq!(
+        rights_of(&exports[..2], &Credential::Anonymous, &path("/data")),
+        Activities::READ
+    );
+}
+
+#[test]
 fn uploads_are_limited_in_size() {
     let exports = [export("/data", AnonymousAccess::None)];
     let credential = macaroon(&["max-upload:10"]);
