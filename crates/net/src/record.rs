@@ -61,6 +61,8 @@ pub(crate) enum RecordFault {
     NoContentType,
     /// The keys are worn out and cannot be changed (TLS 1.2).
     KeysExhausted,
+    /// Record after record, and no payload in any.
+    NothingButFraming,
 }
 
 impl std::fmt::Display for RecordFault {
@@ -71,6 +73,7 @@ impl std::fmt::Display for RecordFault {
             Self::Tag => "a TLS record that cannot be decrypted",
             Self::NoContentType => "a TLS record without a content type",
             Self::KeysExhausted => "the TLS session's keys are worn out",
+            Self::NothingButFraming => "too many TLS records without payload",
         })
     }
 }

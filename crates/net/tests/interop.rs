@@ -211,6 +211,55 @@ async fn our_client_and_a_rustls_server_understand_each_other_in_every_suite() {
     }
 }
 
+/// A TLS 1.3 client that sends a request, then changes of keys without end.
+fn restless_client(address: std::net::SocketAddr, site: &Site) {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(site.certificate.clone()).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(only(provider::cipher_suite::TLS13_AES_128_GCM_SHA256))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+    let mut session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    let mut tls = rustls::Stream::new(&mut session, &mut socket);
+    tls.write_all(b"PUT /f HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n")
+        .unwrap();
+    // Ends when the server has enough of it; the count only keeps a wrong server from hanging the test.
+    for _ in 0..10_000 {
+        if tls.conn.refresh_traffic_keys().is_err() || tls.flush().is_err() {
+            return;
+        }
+    }
+    let _ = tls.write_all(b"hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_without_payload_do_not_go_on_for_ever() {
+    let site = Arc::new(site());
+    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (address, peer) = (listener.local_addr().unwrap(), site.clone());
+    let client = tokio::task::spawn_blocking(move || restless_client(address, &peer));
+    let (tcp, _) = listener.accept().await.unwrap();
+    let wait = Duration::from_secs(10);
+    let stream = net::listen::welcome(tcp, Some(&site.server), wait, Waits::default())
+        .await
+        .unwrap();
+    let mut connection = Connection::new(stream);
+    // How many of them come together with the head is the network's affair.
+    let error = match connection.request(&HeadLimits::default(), wait, wait).await {
+        Ok(head) => {
+            let framing = head.unwrap().framing().unwrap();
+            connection.body(framing).collect(5).await.unwrap_err()
+        }
+        Err(error) => error,
+    };
+    assert!(error.public().contains("without payload"), "{error}");
+    drop(connection);
+    client.await.unwrap();
+}
+
 #[tokio::test]
 async fn an_unknown_authority_is_named_in_the_error() {
     let site = site();

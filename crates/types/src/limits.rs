@@ -105,6 +105,10 @@ pub const BUFFERS_KEPT_MAX: usize = 64;
 /// Payload in one TLS record (RFC 8446 §5.1).
 pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 
+/// TLS records without payload that may follow each other: tickets, changes of keys and empty records
+/// are rare, and a peer that sends nothing else would keep a processor busy for nothing.
+pub const TLS_EMPTY_RECORDS_MAX: u32 = 64;
+
 /// Free space that an export keeps for the system by default, in bytes.
 pub const SPACE_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 /// Replaced or removed files that wait to be closed in the background; more are closed at once.
@@ -134,6 +138,8 @@ pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
 /// Log lines that wait to be written; more are dropped and counted.
 pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
+/// How long log lines are gathered before they are written together.
+pub const LOG_GATHER_TIME: Duration = Duration::from_millis(2);
 /// How often a server looks whether its configuration, certificates and authorities have changed.
 pub const FILE_WATCH_PERIOD: Duration = Duration::from_secs(2);
 /// How long connections of before a change of the configuration may go on under the old one.

@@ -67,9 +67,9 @@ impl Stream {
     /// # Errors
     /// Connection lost, stall, or a TLS record that cannot be opened.
     pub(crate) async fn read(&mut self, appetite: Appetite) -> Result<Option<Batch>, Error> {
-        // A socket that always has data would otherwise never let another task run.
-        tokio::task::coop::consume_budget().await;
         loop {
+            // A socket that always has data would otherwise never let another task run.
+            tokio::task::coop::consume_budget().await;
             if let Some(batch) = self.take_opened(appetite)? {
                 return Ok(Some(batch));
             }
@@ -192,6 +192,8 @@ impl Stream {
                 .map_err(fault)?;
             let payload = record.start + payload.start..record.start + payload.end;
             carry.start = record.end;
+            let is_payload = content == ContentType::ApplicationData && !payload.is_empty();
+            tls.count_record(!is_payload).map_err(fault)?;
             match content {
                 ContentType::ApplicationData if !payload.is_empty() => pieces.push(payload),
                 ContentType::ApplicationData | ContentType::ChangeCipherSpec => {}

@@ -5,12 +5,13 @@ use std::io;
 use rustls::ProtocolVersion;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
+use types::limits::TLS_EMPTY_RECORDS_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::incoming::{Appetite, Carry};
 use super::{End, Stream, Waits};
 use crate::failure::Role;
-use crate::record::{ContentType, Sealer};
+use crate::record::{ContentType, RecordFault, Sealer};
 use crate::tls::{ClientTls, Handshake, ServerTls, Session, Step};
 
 /// Handshake message types after the handshake (RFC 8446 §4).
@@ -33,6 +34,8 @@ pub(super) struct TlsState {
     partial: Vec<u8>,
     /// The other end asked for new keys; ours are changed with the next bytes sent.
     renewal_owed: bool,
+    /// Records without payload since the last one that had some.
+    barren_records: u32,
 }
 
 impl TlsState {
@@ -42,6 +45,15 @@ impl TlsState {
         } else {
             "TLSv1.2"
         }
+    }
+
+    /// Counts a record; a row of them without payload is broken off.
+    pub(super) fn count_record(&mut self, is_barren: bool) -> Result<(), RecordFault> {
+        self.barren_records = if is_barren { self.barren_records + 1 } else { 0 };
+        if self.barren_records > TLS_EMPTY_RECORDS_MAX {
+            return Err(RecordFault::NothingButFraming);
+        }
+        Ok(())
     }
 
     /// What an alert means for the connection.
@@ -96,7 +108,7 @@ impl TlsState {
     pub(super) fn renew_keys(&mut self, role: Role) -> Result<Vec<u8>, Error> {
         let mut wire = Vec::new();
         if self.session.sealer.is_worn() && !self.session.sealer.can_rekey() {
-            return Err(role.tls(crate::record::RecordFault::KeysExhausted));
+            return Err(role.tls(RecordFault::KeysExhausted));
         }
         if self.renewal_owed || self.session.sealer.is_worn() {
             self.renewal_owed = false;
@@ -168,6 +180,7 @@ impl Stream {
             session,
             partial: Vec::new(),
             renewal_owed: false,
+            barren_records: 0,
         }));
         Ok(self)
     }
