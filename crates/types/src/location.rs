@@ -46,7 +46,9 @@ impl Location {
         // `dir/a://b` is a local path: a scheme is letters, digits and `+-.` (RFC 3986 §3.1).
         let is_scheme = |scheme: &str| {
             scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-                && scheme.chars().all(|character| character.is_ascii_alphanumeric() || "+-.".contains(character))
+                && scheme
+                    .chars()
+                    .all(|character| character.is_ascii_alphanumeric() || "+-.".contains(character))
         };
         match text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
             None => Ok(Self::local(Scheme::File, text)),
