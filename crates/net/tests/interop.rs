@@ -260,6 +260,52 @@ async fn records_without_payload_do_not_go_on_for_ever() {
     client.await.unwrap();
 }
 
+/// Sends half a body, asks for new keys, and tells with the rest whether anything came back meanwhile.
+fn curious_server(listener: &StdListener, site: &Site) -> bool {
+    use rustls_pki_types::pem::PemObject;
+    let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(site.key_pem.as_bytes()).unwrap();
+    let suite = provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let config = rustls::ServerConfig::builder_with_provider(only(suite))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![site.certificate.clone()], key)
+        .unwrap();
+    let mut session = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut tls = rustls::Stream::new(&mut session, &mut socket);
+    tls.read_exact(&mut [0; 2]).unwrap();
+    tls.write_all(b"hel").unwrap();
+    tls.conn.refresh_traffic_keys().unwrap();
+    tls.write_all(b"lo").unwrap();
+    tls.conn.send_close_notify();
+    tls.flush().unwrap();
+    // The client ends its direction when it has read all; nothing may come before that.
+    let mut rest = Vec::new();
+    socket.read_to_end(&mut rest).unwrap();
+    rest.is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_keys_is_not_answered_while_reading() {
+    let site = Arc::new(site());
+    let (tls, _) = ClientTls::load(&site.trust).unwrap();
+    let listener = StdListener::bind("127.0.0.1:0").unwrap();
+    let (address, peer) = (listener.local_addr().unwrap(), site.clone());
+    let server = tokio::task::spawn_blocking(move || curious_server(&listener, &peer));
+    let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
+    let stream = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default())
+        .await
+        .unwrap();
+    let mut connection = Connection::new(stream);
+    connection.stream.queue(b"go");
+    connection.stream.flush().await.unwrap();
+    let body = connection.body(Framing::UntilClose).collect(100).await.unwrap();
+    assert_eq!(body, b"hello");
+    drop(connection);
+    assert!(server.await.unwrap(), "something was sent while the body was read");
+}
+
 #[tokio::test]
 async fn an_unknown_authority_is_named_in_the_error() {
     let site = site();

@@ -73,7 +73,6 @@ impl Stream {
             if let Some(batch) = self.take_opened(appetite)? {
                 return Ok(Some(batch));
             }
-            self.answer_session().await?;
             if self.end_seen != End::Open {
                 return Ok(None);
             }

@@ -32,7 +32,9 @@ pub(super) struct TlsState {
     pub(super) session: Session,
     /// The beginning of a handshake message that spans records.
     partial: Vec<u8>,
-    /// The other end asked for new keys; ours are changed with the next bytes sent.
+    /// The other end asked for new keys; ours are changed with the next bytes sent, which is soon
+    /// enough (RFC 8446 §4.6.3). Sent while reading, the change could meet a closed socket, and the
+    /// reset that follows would take away what is still to be read.
     renewal_owed: bool,
     /// Records without payload since the last one that had some.
     barren_records: u32,
@@ -232,16 +234,6 @@ impl Stream {
     async fn send_alert(&mut self, handshake: &mut Handshake) {
         let output = handshake.alert();
         let _ = self.write_all(&output).await;
-    }
-
-    /// Sends what the session owes the other end (an answer to its change of keys).
-    pub(super) async fn answer_session(&mut self) -> Result<(), Error> {
-        let role = self.role;
-        let Some(tls) = self.tls.as_mut().filter(|tls| tls.renewal_owed) else {
-            return Ok(());
-        };
-        let wire = tls.renew_keys(role)?;
-        self.write_all(&wire).await
     }
 }
 
