@@ -83,15 +83,17 @@ impl Connection {
     /// # Errors
     /// As [`Connection::response`].
     pub fn response_available(&mut self, limits: &HeadLimits) -> Result<Option<ResponseHead>, Error> {
-        while let Some(batch) = self.stream.read_available()? {
-            self.leftover.extend(batch.slices().flatten());
-        }
-        match parse_response(&self.leftover, limits)? {
-            Some((head, used)) => {
+        loop {
+            // Parsed first, so that neither an end behind the answer hides it nor a peer that never
+            // stops sending fills the memory: beyond the limits the parser refuses.
+            if let Some((head, used)) = parse_response(&self.leftover, limits)? {
                 self.leftover.drain(..used);
-                Ok(Some(head))
+                return Ok(Some(head));
             }
-            None => Ok(None),
+            match self.stream.read_available()? {
+                Some(batch) => self.leftover.extend(batch.slices().flatten()),
+                None => return Ok(None),
+            }
         }
     }
 
@@ -287,5 +289,54 @@ impl Body<'_> {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use types::Side;
+
+    use super::*;
+    use crate::stream::Waits;
+
+    async fn pair() -> (Connection, tokio::net::TcpStream) {
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let near = tokio::net::TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        let stream = Stream::clear(near, Role::Peer(Side::Destination), Waits::default());
+        (Connection::new(stream), far)
+    }
+
+    #[tokio::test]
+    async fn an_early_answer_is_heard_although_its_sender_has_left() {
+        let (mut connection, mut far) = pair().await;
+        far.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        drop(far);
+        connection.stream.peer_closed().await;
+        let answer = connection.response_available(&HeadLimits::default()).unwrap();
+        assert_eq!(answer.unwrap().status, 403);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_only_talks_is_cut_off_at_the_limit() {
+        let (mut connection, mut far) = pair().await;
+        let limits = HeadLimits::default();
+        let talk = vec![b'x'; 64 * limits.head_bytes];
+        let sender = tokio::spawn(async move { far.write_all(&talk).await });
+        let error = loop {
+            match connection.response_available(&limits) {
+                Ok(None) => tokio::task::yield_now().await,
+                Ok(Some(head)) => panic!("{head:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), ErrorCode::PeerMisbehaved);
+        assert!(connection.leftover.len() <= limits.head_bytes + SMALL_BYTES);
+        sender.abort();
     }
 }
