@@ -48,6 +48,9 @@ pub struct Stream {
     /// Small plaintext that goes out in front of what is sent next.
     queued: Vec<u8>,
     end_seen: End,
+    /// A send has begun and not ended: a part of a record may be on the wire, and whatever follows
+    /// it would be taken for its rest.
+    mid_send: bool,
     waits: Waits,
 }
 
@@ -72,6 +75,7 @@ impl Stream {
             carry: None,
             queued: Vec::new(),
             end_seen: End::Open,
+            mid_send: false,
             waits,
         }
     }

@@ -199,6 +199,7 @@ impl Stream {
     pub async fn flush_with_more(&mut self) -> Result<(), Error> {
         let plain = self.take_queued()?;
         let mut rest = plain.as_slice();
+        self.begin_send()?;
         while !rest.is_empty() {
             let sent = self.tcp.try_io(Interest::WRITABLE, || {
                 rustix::net::send(
@@ -214,10 +215,25 @@ impl Stream {
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
             }
         }
+        self.mid_send = false;
+        Ok(())
+    }
+
+    /// Nothing can be sent behind a send that failed, or that was given up in the middle because
+    /// its future was dropped.
+    fn begin_send(&mut self) -> Result<(), Error> {
+        if std::mem::replace(&mut self.mid_send, true) {
+            let error = self.role.closed(Phase::Transfer);
+            return Err(error.with_private("an earlier send was broken off"));
+        }
         Ok(())
     }
 
     pub(super) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.begin_send()?;
         while !bytes.is_empty() {
             match self.tcp.try_write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
@@ -225,6 +241,34 @@ impl Stream {
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
             }
         }
+        self.mid_send = false;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+    use types::Side;
+
+    use super::*;
+    use crate::failure::Role;
+    use crate::stream::Waits;
+
+    #[tokio::test]
+    async fn nothing_is_sent_behind_a_send_that_was_given_up() {
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        // Accepted and never read from, so that the sender has to wait in the middle.
+        let (_silent, _) = listener.accept().await.unwrap();
+        let mut stream = Stream::clear(tcp, Role::Peer(Side::Destination), Waits::default());
+        stream.queue(&vec![0; 64 * 1024 * 1024]);
+        let sent = tokio::time::timeout(Duration::from_millis(100), stream.flush()).await;
+        assert!(sent.is_err(), "64 MiB fit into the socket");
+        stream.queue(b"more");
+        let error = stream.flush().await.unwrap_err();
+        assert!(error.private().unwrap().contains("broken off"), "{error:?}");
     }
 }
