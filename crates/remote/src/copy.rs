@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use http_wire::{MarkerParser, Method, Outcome, Progress, RequestBuilder};
+use http_wire::{Framing, MarkerParser, Method, Outcome, Progress, RequestBuilder};
 use types::limits::MARKER_SILENCE;
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -222,6 +222,12 @@ impl Copying {
                 .error(ErrorCode::Cancelled, Phase::Transfer)
                 .with_peer(None, &words)),
             (None, Some(error)) => Err(error.with_detail("whether the copy succeeded is not known")),
+            (None, None) if answer.as_ref().is_some_and(was_local) => {
+                if let Some(answer) = answer {
+                    answer.finish().await;
+                }
+                Ok(None)
+            }
             (None, None) => {
                 let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
                 Err(error.with_detail("the answer does not say how the copy went"))
@@ -234,6 +240,11 @@ impl Copying {
         let error = self.file.error(code_of_words(words), Phase::Transfer);
         error.at_side(side).with_peer(None, words)
     }
+}
+
+/// Both names were on the server itself, which made a plain copy and has nothing more to tell (RFC 4918 §9.8.5).
+fn was_local(answer: &Answer) -> bool {
+    matches!(answer.head.status, 201 | 204) && matches!(answer.head.framing(&Method::Copy), Ok(Framing::Empty))
 }
 
 impl std::fmt::Debug for Copying {
