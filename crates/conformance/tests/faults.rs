@@ -218,14 +218,19 @@ fn a_source_that_stays_away_fails_the_copy_cleanly() {
     };
     site.other.put("away/source", &bytes(16 << 20, 84));
     let relay = relay_to(site.other.port());
-    relay.set_fault(Fault::CutAfter(Direction::ToClient, 3_000_000), usize::MAX);
+    relay.set_fault(Fault::StallAfter(Direction::ToClient, 3_000_000), usize::MAX);
     let url = format!("https://localhost:{}/data/away/source", relay.port());
     thread::scope(|scope| {
         let copy = scope.spawn(|| site.pull("away/target", &url, &[]));
-        until("the first cut", SOON, || relay.struck() > 0);
-        relay.set_fault(Fault::Refuse, usize::MAX);
+        until("some of it has come", SOON, || {
+            relay.passed_bytes(Direction::ToClient) >= 3_000_000
+        });
+        // Resets what is open and refuses what comes.
+        drop(relay);
         let answer = copy.join().expect("curl ran");
         site.assert_failed("away/target", &answer, "source");
+        let told = site.transfer("away/target").expect("a line in the log");
+        assert!(told["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{told}");
     });
 }
 
@@ -235,8 +240,13 @@ fn a_source_that_stalls_is_given_up() {
         return;
     };
     let data = bytes(400_000, 85);
-    let stalled = liar(400_000, move |_| {
-        Reply::SayAndStall(get_answer(400_000, &data[..100_000]))
+    let stalled = liar(400_000, move |seen| {
+        if seen.header("Range").is_none() {
+            return Reply::SayAndStall(get_answer(400_000, &data[..100_000]));
+        }
+        let rest = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 100000-399999/400000\r\n\
+                    ETag: \"1\"\r\nContent-Length: 300000\r\n\r\n";
+        Reply::SayAndStall(rest.into())
     });
     let answer = site.pull("stall/target", &stalled.url("/x"), &[]);
     site.assert_failed("stall/target", &answer, "timed out");

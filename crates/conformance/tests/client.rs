@@ -1,0 +1,367 @@
+//! Our own client against our own servers: every command, every mode, exit codes, output for programs, resumption.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Weak;
+use std::time::Duration;
+
+use conformance::{
+    Endpoint, Lab, Run, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json, md5_of, put_tree,
+    run, run_with_input, shared, tree, until,
+};
+use testkit::{Crossload, Direction, Fault, Relay, Result, available};
+
+struct Site {
+    lab: Lab,
+    first: Endpoint,
+    second: Endpoint,
+}
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn site() -> Result<std::sync::Arc<Site>> {
+    shared(&SITE, || {
+        let lab = Lab::new("client")?;
+        let start =
+            |name: &str| Ok::<_, testkit::Error>(Endpoint::Crossload(Box::new(Crossload::start(lab.options(name))?)));
+        let (first, second) = (start("first")?, start("second")?);
+        Ok(Site { lab, first, second })
+    })
+}
+
+impl Site {
+    fn arguments(&self, command: &str, arguments: &[&str]) -> Vec<String> {
+        let ca = self.lab.authority().ca_file().to_string_lossy().into_owned();
+        let start = [command.to_owned(), "--cacert".to_owned(), ca];
+        start
+            .into_iter()
+            .chain(arguments.iter().map(|text| (*text).to_owned()))
+            .collect()
+    }
+
+    #[track_caller]
+    fn client(&self, command: &str, arguments: &[&str]) -> Run {
+        self.client_with_input(command, arguments, &[])
+    }
+
+    #[track_caller]
+    fn client_with_input(&self, command: &str, arguments: &[&str], input: &[u8]) -> Run {
+        let command = self
+            .lab
+            .client(self.arguments(command, arguments))
+            .expect("the client is built");
+        run_with_input(&command, input)
+    }
+}
+
+#[test]
+fn every_mode_copies_between_servers() {
+    let Some(site) = available("every_mode_copies_between_servers", site()) else {
+        return;
+    };
+    let content = bytes(20 << 20, 101);
+    site.first.put("modes/source", &content);
+    let sum = format!("adler32:{:08x}", adler32(&content));
+    for (mode, streams) in [("pull", "4"), ("push", "1"), ("stream", "1"), ("auto", "2")] {
+        let name = format!("modes/new/{mode}");
+        let (source, target) = (site.first.davs("modes/source"), site.second.davs(&name));
+        let copied = site.client(
+            "copy",
+            &[
+                "-p", "-K", &sum, "--mode", mode, "-n", streams, "--json", &source, &target,
+            ],
+        );
+        let copied = copied.succeeded();
+        assert!(site.second.stored(&name) == Some(content.clone()), "{mode}");
+        let lines = json_lines(&copied);
+        let done = lines.iter().find(|line| line["event"] == "done").expect("an end");
+        assert_eq!(done["bytes"], content.len());
+        let used = if mode == "auto" { "pull" } else { mode };
+        assert!(
+            done["mode"].as_str().is_some_and(|text| text.starts_with(used)),
+            "{done}"
+        );
+        assert_eq!(last_json(&copied)["event"], "summary");
+    }
+}
+
+#[test]
+fn auto_tries_the_next_mode_and_says_why() {
+    let Some(site) = available("auto_tries_the_next_mode_and_says_why", site()) else {
+        return;
+    };
+    let mut options = site.lab.options("shy");
+    options.allow_local_peers = false;
+    let shy = Endpoint::Crossload(Box::new(Crossload::start(options).expect("it starts")));
+    let content = bytes(1 << 20, 102);
+    site.first.put("auto/source", &content);
+    // The destination may not fetch from loopback, so the source has to send.
+    let (source, target) = (site.first.davs("auto/source"), shy.davs("target"));
+    let copied = site.client("copy", &["--json", &source, &target]).succeeded();
+    assert!(shy.stored("target") == Some(content));
+    let lines = json_lines(&copied);
+    let failed = lines
+        .iter()
+        .find(|line| line["event"] == "mode_failed")
+        .expect("the mode that failed");
+    assert_eq!(failed["mode"], "pull", "{failed}");
+    assert!(
+        failed["error"]["message"]
+            .as_str()
+            .is_some_and(|words| !words.is_empty()),
+        "{failed}"
+    );
+    let pull = site.client("copy", &["-f", "--mode", "pull", &source, &target]);
+    assert_ne!(pull.code, Some(0), "{}", pull.said());
+}
+
+#[test]
+fn trees_go_up_across_and_down() {
+    let Some(site) = available("trees_go_up_across_and_down", site()) else {
+        return;
+    };
+    let names = ["plain", "a b/c d", "100%/#1", "deep/er/file", "ä/日本", "q?/x", "empty"];
+    let (local, back) = (site.lab.fresh("local"), site.lab.fresh("back"));
+    put_tree(&local, &names);
+    let (from, to) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
+    site.client("copy", &["-r", "-p", from, &site.first.davs("tree")])
+        .succeeded();
+    assert!(tree(&site.first.data().join("tree")) == tree(&local));
+    site.client(
+        "copy",
+        &["-r", "-p", &site.first.davs("tree"), &site.second.davs("tree")],
+    )
+    .succeeded();
+    assert!(tree(&site.second.data().join("tree")) == tree(&local));
+    site.client("copy", &["-r", "-p", &site.second.url("tree"), to])
+        .succeeded();
+    assert!(tree(&back) == tree(&local));
+    site.client("rm", &["-r", &site.second.davs("tree")]).succeeded();
+    assert!(!site.second.data().join("tree").exists());
+}
+
+#[test]
+fn exit_codes_are_those_of_gfal() {
+    let Some(site) = available("exit_codes_are_those_of_gfal", site()) else {
+        return;
+    };
+    let (missing, target) = (site.first.davs("codes/none"), site.second.davs("codes/target"));
+    for mode in ["pull", "push", "stream", "auto"] {
+        let failed = site.client("copy", &["--mode", mode, &missing, &target]).failed_with(2);
+        assert!(failed.stderr.contains("No such file or directory"), "{}", failed.said());
+        assert_eq!(site.second.stored("codes/target"), None);
+    }
+    site.first.put("codes/source", b"new");
+    site.second.put("codes/target", b"old");
+    let source = site.first.davs("codes/source");
+    for mode in ["pull", "push", "stream", "auto"] {
+        site.client("copy", &["--mode", mode, &source, &target]).failed_with(17);
+        assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"old"[..]));
+    }
+    site.client("copy", &["-f", &source, &target]).succeeded();
+    assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"new"[..]));
+    let wrong = site
+        .client("copy", &["-f", "-K", "adler32:00000001", &source, &target])
+        .failed_with(5);
+    assert!(wrong.stderr.contains("CHECKSUM MISMATCH"), "{}", wrong.said());
+    assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"new"[..]));
+    site.client("ls", &[&missing]).failed_with(2);
+    site.client("stat", &[&missing]).failed_with(2);
+    site.client("sum", &[&missing]).failed_with(2);
+    site.client("rm", &[&missing]).failed_with(2);
+    site.client("cat", &[&missing]).failed_with(2);
+    let gone = site.client("ls", &["https://localhost:1/data"]);
+    assert_eq!(gone.code, Some(112), "{}", gone.said());
+    let mut unknown = site
+        .lab
+        .client(["ls", &site.first.davs("")])
+        .expect("the client is built");
+    unknown.env("X509_CERT_DIR", "/nonexistent");
+    let untrusted = run(&unknown);
+    assert_ne!(
+        untrusted.code,
+        Some(0),
+        "an unknown authority was believed\n{}",
+        untrusted.said()
+    );
+}
+
+#[test]
+fn names_are_listed_shown_made_moved_and_removed() {
+    let Some(site) = available("names_are_listed_shown_made_moved_and_removed", site()) else {
+        return;
+    };
+    let content = bytes(12_345, 103);
+    site.first.put("names/a file", &content);
+    site.first.put("names/inner/deep", b"1");
+    let url = |name: &str| site.first.davs(&format!("names/{name}"));
+    let listed = site.client("ls", &[&url("")]).succeeded().text();
+    let mut names: Vec<&str> = listed.lines().map(|line| line.trim_end_matches('/')).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a file", "inner"]);
+    let entries = json_lines(&site.client("ls", &["--json", &url("")]).succeeded());
+    assert_eq!(entries.len(), 2);
+    let file = entries.iter().find(|entry| entry["kind"] == "file").expect("the file");
+    assert_eq!(file["name"], "a file");
+    let stat = site.client("stat", &[&url("a%20file")]).succeeded().text();
+    assert!(stat.contains("12345"), "{stat}");
+    for (algorithm, value) in [
+        ("adler32", format!("{:08x}", adler32(&content))),
+        ("md5", conformance::hex(&md5_of(&content))),
+    ] {
+        let sum = site.client("sum", &[&url("a%20file"), algorithm]).succeeded().text();
+        assert!(sum.contains(&value), "{sum}");
+    }
+    let twice = [url("made")];
+    site.client("mkdir", &[&twice[0]]).succeeded();
+    site.client("mkdir", &[&twice[0]]).failed_with(17);
+    site.client("mkdir", &["-p", &url("made/x/y")]).succeeded();
+    site.client("mv", &[&url("a%20file"), &url("made/x/y/moved")])
+        .succeeded();
+    assert!(site.first.stored("names/made/x/y/moved") == Some(content.clone()));
+    assert!(site.client("cat", &[&url("made/x/y/moved")]).succeeded().stdout == content);
+    site.client("rm", &[&url("made")]).failed_with(21);
+    site.client("rm", &["-r", "--dry-run", &url("made")]).succeeded();
+    assert!(site.first.stored("names/made/x/y/moved").is_some());
+    site.client("rm", &["-r", &url("made")]).succeeded();
+    assert!(!site.first.data().join("names/made").exists());
+}
+
+#[test]
+fn nothing_is_written_by_a_dry_run() {
+    let Some(site) = available("nothing_is_written_by_a_dry_run", site()) else {
+        return;
+    };
+    site.first.put("dry/source", b"content");
+    let target = site.second.davs("dry/new/target");
+    let told = site
+        .client(
+            "copy",
+            &["--dry-run", "--json", "-p", &site.first.davs("dry/source"), &target],
+        )
+        .succeeded();
+    assert!(
+        json_lines(&told).iter().any(|line| line["event"] == "would"),
+        "{}",
+        told.said()
+    );
+    assert!(!site.second.data().join("dry").exists());
+    site.client("copy", &["--dry-run", &site.first.davs("dry/none"), &target])
+        .failed_with(2);
+}
+
+#[test]
+fn standard_input_and_output_are_places() {
+    let Some(site) = available("standard_input_and_output_are_places", site()) else {
+        return;
+    };
+    let content = bytes(3 << 20, 104);
+    let url = site.first.davs("pipe/file");
+    site.client_with_input("copy", &["-p", "-", &url], &content).succeeded();
+    assert!(site.first.stored("pipe/file") == Some(content.clone()));
+    assert!(site.client("copy", &[&url, "-"]).succeeded().stdout == content);
+    let local = site.lab.fresh("local");
+    let local_name = local.to_str().expect("plain");
+    site.client("copy", &["-K", "md5", &url, local_name]).succeeded();
+    assert!(is_whole(&local, &content));
+    site.client(
+        "copy",
+        &["-f", "-K", "crc32c", local_name, &site.first.url("pipe/again")],
+    )
+    .succeeded();
+    assert!(site.first.stored("pipe/again") == Some(content));
+}
+
+#[test]
+fn an_interrupted_download_goes_on_where_it_stopped() {
+    let Some(site) = available("an_interrupted_download_goes_on_where_it_stopped", site()) else {
+        return;
+    };
+    let size = 32 << 20;
+    let content = bytes(size, 105);
+    site.first.put("resume/file", &content);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, site.first.port()));
+    let relay = Relay::start(address).expect("a relay");
+    relay.set_fault(Fault::StallAfter(Direction::ToClient, 20_000_000), 1);
+    let url = format!("https://localhost:{}/data/resume/file", relay.port());
+    let target = site.lab.fresh("resumed");
+    let arguments = site.arguments("copy", &["--json", &url, target.to_str().expect("plain")]);
+    let mut command = site.lab.client(arguments).expect("the client is built");
+    let mut first = background(&mut command, site.lab.scratch()).expect("it starts");
+    until("most of it has come", Duration::from_secs(30), || {
+        relay.passed_bytes(Direction::ToClient) >= 20_000_000
+    });
+    // What the relay has passed must have been written too, which takes the client a moment.
+    first
+        .wait_for("written", Duration::from_secs(30), |process| {
+            process.stdout().contains("\"bytes\":1").then_some(())
+        })
+        .expect("the client tells its progress");
+    first.kill_hard();
+    assert!(!target.exists(), "an unfinished file is under the final name");
+    relay.heal();
+    let before = relay.passed_bytes(Direction::ToClient);
+    let second = run(&command).succeeded();
+    assert!(is_whole(&target, &content), "{}", second.said());
+    let passed = relay.passed_bytes(Direction::ToClient) - before;
+    assert!(
+        passed < (size - 8_000_000) as u64,
+        "{passed} bytes came again of {size}"
+    );
+    let beside: Vec<_> = std::fs::read_dir(target.parent().expect("a directory"))
+        .expect("listed")
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            name.contains("resumed-") && entry.path() != target
+        })
+        .collect();
+    assert!(beside.is_empty(), "{beside:?}");
+}
+
+#[test]
+fn tokens_are_found_and_handed_over() {
+    let test = "tokens_are_found_and_handed_over";
+    let Some(site) = available(test, site()) else { return };
+    let Some(twins) = available(test, Twins::start(&site.lab, "twins")) else {
+        return;
+    };
+    let content = bytes(100_000, 106);
+    twins.open.put("tokens/source", &content);
+    let token = twins.macaroon(&site.lab, "tokens", "DOWNLOAD,UPLOAD,LIST,MANAGE,DELETE");
+    let guarded = twins.guarded.davs("tokens/source");
+    site.client("cat", &[&guarded]).failed_with(13);
+    let file = site.lab.file(format!("{token}\n").as_bytes());
+    let by_option = ["--token-file", file.to_str().expect("plain"), &guarded];
+    assert!(site.client("cat", &by_option).succeeded().stdout == content);
+    for (variable, value) in [
+        ("BEARER_TOKEN", token.as_str()),
+        ("BEARER_TOKEN_FILE", file.to_str().expect("plain")),
+    ] {
+        let target = site.second.davs(&format!("tokens/{variable}"));
+        for mode in ["pull", "push", "stream"] {
+            let arguments = site.arguments("copy", &["-f", "-p", "--mode", mode, &guarded, &target]);
+            let mut command = site.lab.client(arguments).expect("the client is built");
+            command.env(variable, value);
+            let copied = run(&command);
+            // The second server knows nothing of this token and refuses it where it is shown; what matters here is that
+            // it was shown to the first.
+            assert!(!copied.said().contains(&token), "{}", copied.said());
+            if copied.code == Some(0) {
+                assert!(site.second.stored(&format!("tokens/{variable}")) == Some(content.clone()));
+            }
+        }
+        let mut command = site
+            .lab
+            .client(site.arguments("cat", &[&guarded]))
+            .expect("the client is built");
+        command.env(variable, value);
+        assert!(run(&command).succeeded().stdout == content, "{variable}");
+    }
+    let within = [twins.guarded.davs("tokens/source"), twins.guarded.davs("tokens/copy")];
+    site.client(
+        "copy",
+        &["--token-file", file.to_str().expect("plain"), &within[0], &within[1]],
+    )
+    .succeeded();
+    assert!(twins.open.stored("tokens/copy") == Some(content));
+}
