@@ -128,6 +128,8 @@ pub const REFUSED_BODY_BYTES_MAX: u64 = 256 * 1024;
 /// that the answer is not lost to a reset, in bytes. A client on a long fast link has about as much
 /// under way before it sees the answer.
 pub const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long such a client is read from in all, however slowly it goes on sending.
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Default: how long a third-party copy may fail with a status of its own before it is accepted.
 pub const EARLY_OUTCOME_WAIT: Duration = Duration::from_millis(300);
 /// Connections over the limit that are told so at the same time; more are closed without a word.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use types::limits::{STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
 
 use crate::failure::Role;
@@ -162,8 +162,9 @@ impl Stream {
         sent
     }
 
-    /// As [`Stream::close`], then reads and drops what still comes, up to `limit_bytes` or a
-    /// second of silence, so that a final answer is not lost to a reset (RFC 9112 §9.6).
+    /// As [`Stream::close`], then reads and drops what still comes, up to `limit_bytes`, a second of
+    /// silence or [`LINGER_TIMEOUT`] in all, so that a final answer is not lost to a reset
+    /// (RFC 9112 §9.6).
     pub async fn close_lingering(mut self, limit_bytes: usize) {
         let quiet = Duration::from_secs(1);
         if self.flush().await.is_err() {
@@ -178,13 +179,17 @@ impl Stream {
         let _ = rustix::net::shutdown(&self.tcp, rustix::net::Shutdown::Write);
         self.carry = None;
         let mut scratch = crate::Buffer::small();
-        let mut seen = 0;
-        while seen < limit_bytes {
-            match tokio::time::timeout(quiet, self.read_raw(&mut scratch)).await {
-                Ok(Ok(count)) if count > 0 => seen += count,
-                _ => return,
+        let drain = async {
+            let mut seen = 0;
+            while seen < limit_bytes {
+                match tokio::time::timeout(quiet, self.read_raw(&mut scratch)).await {
+                    Ok(Ok(count)) if count > 0 => seen += count,
+                    _ => return,
+                }
             }
-        }
+        };
+        // A sender that drips would otherwise never be silent long enough.
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, drain).await;
     }
 
     async fn read_raw(&self, into: &mut [u8]) -> Result<usize, Error> {
@@ -225,5 +230,33 @@ impl std::fmt::Debug for Stream {
             self.security(),
             self.end_seen
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_that_drips_does_not_keep_a_closing_connection() {
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        let stream = Stream::clear(near, Role::Client, Waits::default());
+        let dripping = tokio::spawn(async move {
+            while far.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        });
+        let began = tokio::time::Instant::now();
+        stream.close_lingering(10_000).await;
+        assert!(
+            began.elapsed() <= LINGER_TIMEOUT + Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
+        dripping.await.unwrap();
     }
 }
