@@ -31,11 +31,14 @@ pub async fn dial(
             .filter(|address| policy.allows(address.ip()))
             .collect();
         if allowed.is_empty() {
-            let seen = addresses
-                .first()
-                .map_or_else(String::new, |address| address.ip().to_string());
-            return Err(Error::new(ErrorCode::PeerAddressRefused, side, Phase::Connect)
-                .with_detail(format!("{host} is {seen}")));
+            let error = Error::new(ErrorCode::PeerAddressRefused, side, Phase::Connect);
+            // The subject names the host; of a name it is worth saying what it stands for.
+            return Err(match addresses.first() {
+                Some(address) if bare(host).parse::<IpAddr>().is_err() => {
+                    error.with_detail(format!("{host} is {}", address.ip()))
+                }
+                _ => error,
+            });
         }
         race(interleave(allowed), side).await
     };
@@ -48,10 +51,7 @@ pub async fn dial(
 }
 
 async fn resolve(host: &str, port: u16, side: Side) -> Result<Vec<SocketAddr>, Error> {
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(host);
+    let bare = bare(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
@@ -59,6 +59,12 @@ async fn resolve(host: &str, port: u16, side: Side) -> Result<Vec<SocketAddr>, E
         Ok(addresses) => Ok(addresses.take(DIAL_ADDRESSES_MAX).collect()),
         Err(cause) => Err(Error::new(ErrorCode::PeerUnresolved, side, Phase::Connect).with_private(cause)),
     }
+}
+
+/// The host without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(host)
 }
 
 /// Alternates the address families, the one that the resolver put first leading (RFC 8305 §4).
@@ -148,6 +154,11 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(refused.code(), ErrorCode::PeerAddressRefused);
+        assert!(refused.public().contains("(localhost is "), "{refused}");
+        let plain = dial("127.0.0.1", port, strict, timeout, Side::Source)
+            .await
+            .unwrap_err();
+        assert!(!plain.public().contains("(127.0.0.1"), "{plain}");
         drop(listener);
         let closed = dial("127.0.0.1", port, AddressPolicy::ANY, timeout, Side::Source)
             .await
