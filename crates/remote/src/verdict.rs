@@ -111,7 +111,7 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
 pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
     let text = String::from_utf8_lossy(body);
     if !is_html && !looks_like_html(&text) {
-        return text.trim().to_owned();
+        return on_one_line(&text);
     }
     let mut plain = String::with_capacity(text.len());
     let mut skipping: Option<&str> = None;
@@ -134,6 +134,16 @@ pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
         }
     }
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lines set apart by semicolons. Of an answer of our own kind only the first line is kept: the others
+/// are advice for whoever asked there, and the request's name in brackets.
+fn on_one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines.as_slice() {
+        [first, .., last] if last.starts_with('[') && last.contains("] ") => (*first).to_owned(),
+        lines => lines.join("; "),
+    }
 }
 
 fn looks_like_html(text: &str) -> bool {
@@ -180,5 +190,8 @@ mod tests {
         assert_eq!(plain_words(page, true), "404 Not here");
         assert_eq!(plain_words(page, false), "404 Not here");
         assert_eq!(plain_words(b" a < b \n", false), "a < b");
+        assert_eq!(plain_words(b"no\r\n\r\n  way\n", false), "no; way");
+        let ours = b"client open: No such file or directory, /f\nCheck the path.\n[not_found] 1f2e\n";
+        assert_eq!(plain_words(ours, false), "client open: No such file or directory, /f");
     }
 }
