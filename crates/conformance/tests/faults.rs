@@ -2,13 +2,12 @@
 //! killed. Whatever happens, a file under its final name is whole, and nothing unfinished stays behind.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Weak;
 use std::thread;
 use std::time::Duration;
 
 use conformance::{
-    Answer, Endpoint, Lab, Reply, Scripted, Seen, Slot, Twins, adler32, background, bytes, last_line, parts, shared,
-    transfers, until, visible,
+    Answer, Endpoint, Lab, Reply, Scripted, Seen, Twins, adler32, background, bytes, last_line, parts, transfers,
+    until, visible,
 };
 use serde_json::Value;
 use testkit::{Crossload, Direction, Fault, Relay, Result, Tmpfs, available};
@@ -25,8 +24,6 @@ struct Site {
     other: Endpoint,
 }
 
-static SITE: Slot<Site> = Slot::new(Weak::new());
-
 fn start(name: &str, change: impl FnOnce(&mut testkit::CrossloadOptions)) -> Result<Site> {
     testkit::require("curl")?;
     let lab = Lab::new(name)?;
@@ -38,8 +35,9 @@ fn start(name: &str, change: impl FnOnce(&mut testkit::CrossloadOptions)) -> Res
     Ok(Site { lab, server, other })
 }
 
-fn site() -> Result<std::sync::Arc<Site>> {
-    shared(&SITE, || start("faults", |_| {}))
+/// Servers of its own for each test, so that every part that is found is this test's.
+fn site() -> Result<Site> {
+    start("faults", |_| {})
 }
 
 fn relay_to(port: u16) -> Relay {
@@ -63,13 +61,14 @@ impl Site {
             answer.text()
         );
         assert_eq!(self.server.stored(name), None, "{name}");
-        self.assert_no_part_of(name);
+        self.assert_over(name);
     }
 
-    /// Other tests have parts too, so this one's own end is looked up in the log.
+    /// Waits until the copy's end is in the log, and demands that no part is left then.
     #[track_caller]
-    fn assert_no_part_of(&self, name: &str) {
+    fn assert_over(&self, name: &str) {
         until("this copy's end is in the log", SOON, || self.transfer(name).is_some());
+        until("no part is left", SOON, || parts(self.server.data()).is_empty());
     }
 
     fn transfer(&self, name: &str) -> Option<Value> {
@@ -200,7 +199,7 @@ fn a_source_that_dies_in_the_middle_is_taken_up_again() {
         assert_eq!(last_line(&answer), "success: Created", "{}", answer.text());
         assert!(site.server.stored(&name) == Some(content.clone()));
         assert_eq!(relay.struck(), 2);
-        site.assert_no_part_of(&name);
+        site.assert_over(&name);
         let told = site.transfer(&name).expect("a line in the log");
         assert!(told["resumed"].as_u64().is_some_and(|count| count >= 1), "{told}");
         if streams == 1 {
@@ -358,7 +357,7 @@ fn a_client_that_leaves_ends_its_copy() {
     client.kill_hard();
     let took = until("the part is gone", SOON, || parts(site.server.data()).is_empty());
     assert!(took < Duration::from_secs(5), "noticed after {took:?} only");
-    site.assert_no_part_of("left");
+    site.assert_over("left");
     let told = site.transfer("left").expect("a line in the log");
     assert_eq!(told["outcome"], "client_gone", "{told}");
     assert_eq!(site.server.stored("left"), None);
@@ -445,7 +444,7 @@ fn headers_to_hand_over_arrive_and_others_do_not() {
         let trace = request.header("traceparent").unwrap_or_default();
         assert!(trace.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "{trace}");
     }
-    site.assert_no_part_of("headers/target");
+    site.assert_over("headers/target");
     let told = site.transfer("headers/target").expect("a line in the log");
     assert_eq!(told["client_info"], "job-id=7;file-id=8", "{told}");
     assert_eq!(told["scitag"], 131, "{told}");
@@ -528,7 +527,8 @@ fn killed_in_the_middle(name: &str, kill_destination: bool) {
     let content = bytes(12 << 20, 92);
     site.other.put("source", &content);
     let relay = relay_to(site.other.port());
-    relay.set_fault(Fault::Delay(Direction::ToClient, Duration::from_millis(2)), usize::MAX);
+    // Slow enough that all of them are under way at once.
+    relay.set_fault(Fault::Delay(Direction::ToClient, Duration::from_millis(25)), usize::MAX);
     let url = format!("Source: https://localhost:{}/data/source", relay.port());
     site.server.put("kept-0", b"an old file");
     let mut clients: Vec<_> = (0..20)
