@@ -20,7 +20,14 @@ impl Job<'_> {
         let size = facts.and_then(|facts| facts.size_bytes);
         let streams = stream_count(self.order.streams, size, facts.and_then(|facts| facts.accepts_ranges));
         match (facts, size) {
-            (Some(facts), Some(size)) if streams > 1 => receive_ranges(self, facts, size, streams).await,
+            (Some(facts), Some(size)) if streams > 1 => match receive_ranges(self, facts, size, streams).await {
+                // A source that has no ranges, without having said so.
+                Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
+                    self.progress.set_moved(0);
+                    self.fetch_in_order(Some(facts), Some(size)).await
+                }
+                done => done,
+            },
             _ => self.fetch_in_order(facts, size).await,
         }
     }
@@ -31,17 +38,27 @@ impl Job<'_> {
         let mut received = self.take_up(validator.as_ref(), size).await?;
         let mut patience = Patience::new(self.order.attempts);
         let mut told = Vec::new();
+        let mut has_ranges = true;
+        let mut reason = None;
         loop {
             let before = received.bytes();
             let attempt = self.attempt(&mut received, size, &mut validator, &mut told).await;
-            let Err(error) = attempt else { break };
+            let Err(mut error) = attempt else { break };
+            if before > 0 && received.bytes() == before && error.code() == ErrorCode::PeerMisbehaved {
+                // It sends the whole file whatever part is asked for. What matters is why the
+                // first connection broke.
+                has_ranges = false;
+                error = reason.take().unwrap_or(error);
+            }
             if !error.retry() || error.side() != Side::Source {
                 return Err(error);
             }
-            patience.wait(error, received.bytes() > before).await?;
+            reason = Some(error.clone());
+            // Without these nothing tells whether the rest would belong to the same file.
+            let continues = has_ranges && validator.is_some() && size.is_some();
+            patience.wait(error, continues && received.bytes() > before).await?;
             self.progress.count_attempt();
-            if validator.is_none() || size.is_none() {
-                // Nothing tells whether the rest would belong to the same file.
+            if !continues {
                 received.start_over(Hasher::new(&computed(self.order)));
                 self.progress.set_moved(0);
             }
@@ -66,20 +83,22 @@ impl Job<'_> {
             return Ok(Received::new(self.store, self.upload.clone(), hasher));
         };
         let (mark, upload) = (format!("{size} {validator:?}"), self.upload.clone());
-        let reread = move || {
-            let held = upload.take_up(&mark).min(size);
-            let mut hasher = hasher;
-            if held > 0 {
-                read_back(upload.reader()?.as_ref(), held, &mut hasher)?;
-            }
-            Ok((held, hasher))
-        };
-        let (held, hasher) = self
-            .store
-            .lane()
-            .run_blocking(reread)
+        let here = |error| blame_store(error, Side::Destination);
+        let lane = self.store.lane();
+        let held = lane
+            .run(move || Ok(upload.take_up(&mark).min(size)))
             .await
-            .map_err(|error| blame_store(error, Side::Destination))?;
+            .map_err(here)?;
+        if held == 0 {
+            return Ok(Received::new(self.store, self.upload.clone(), hasher));
+        }
+        let upload = self.upload.clone();
+        let reread = move || {
+            let mut hasher = hasher;
+            read_back(upload.reader()?.as_ref(), held, &mut hasher)?;
+            Ok(hasher)
+        };
+        let hasher = lane.run_blocking(reread).await.map_err(here)?;
         self.progress.set_moved(held);
         Ok(Received::continued(self.store, self.upload.clone(), hasher, held))
     }
@@ -102,7 +121,7 @@ impl Job<'_> {
             wanted: Vec::new(),
         };
         let mut download: Download = self.client.get(self.source, &options).await?;
-        check_size(&download, size, range)?;
+        check_size(&download, size)?;
         if validator.is_none() {
             *validator = download.facts().validator();
         }
@@ -159,10 +178,11 @@ fn read_back(reader: &dyn FileReader, held: u64, hasher: &mut Hasher) -> Result<
     Ok(())
 }
 
-/// The whole file must be as long as the source said when it was asked.
-fn check_size(download: &Download, size: Option<u64>, range: Option<ByteRange>) -> Result<()> {
+/// The whole file must be as long as the source said when it was asked, also where only a part comes:
+/// not every source knows validators.
+pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
     match (size, download.facts().size_bytes) {
-        (Some(asked), Some(now)) if asked != now && range.is_none() => {
+        (Some(asked), Some(now)) if asked != now => {
             let error = Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer);
             Err(error.with_detail(format!("it had {asked} bytes when asked and has {now} now")))
         }

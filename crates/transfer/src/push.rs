@@ -55,12 +55,20 @@ pub async fn push(
     let ours = match job.send_all().await {
         Ok(computed) => merge(kept.clone(), computed),
         Err(error) => {
-            job.clean_up(existed).await;
+            clean_up(client, destination, existed, &error, progress).await;
             return Err(error);
         }
     };
     store.keep_checksums(path, reader.stat(), &ours).await;
-    let verified = confirm(client, destination, order, progress, size, &ours).await?;
+    let verified = match confirm(client, destination, order, progress, size, &ours).await {
+        Ok(verified) => verified,
+        Err(error) => {
+            if is_wrong_there(&error) {
+                clean_up(client, destination, existed, &error, progress).await;
+            }
+            return Err(error);
+        }
+    };
     Ok(Outcome {
         bytes: size,
         replaced: existed == Some(true),
@@ -208,15 +216,21 @@ impl Job<'_> {
         outlet.finish().await?;
         Ok(hasher.map(Hasher::finish).unwrap_or_default())
     }
+}
 
-    /// A server without hidden parts keeps what came of a broken upload. It is removed only where
-    /// nothing was before and something was sent: anything else could be somebody else's file.
-    async fn clean_up(&self, existed: Option<bool>) {
-        if existed == Some(false) && self.progress.moved_bytes() > 0 {
-            self.progress.enter(Phase::Cleanup);
-            let _ = self.client.delete(self.destination).await;
-        }
+/// A server without hidden parts keeps what came of a broken upload. It is removed only where
+/// nothing was before, something was sent, and the destination does not say that the name was taken
+/// meanwhile: anything else could be somebody else's file.
+async fn clean_up(client: &Client, destination: &Resource, existed: Option<bool>, error: &Error, progress: &Progress) {
+    if existed == Some(false) && progress.moved_bytes() > 0 && error.code() != ErrorCode::PeerExists {
+        progress.enter(Phase::Cleanup);
+        let _ = client.delete(destination).await;
     }
+}
+
+/// Whether what is stored at the destination is known to be something else than what was to be sent.
+fn is_wrong_there(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers)
 }
 
 /// Copies `source` to `destination` through this process: the way that always works.
@@ -257,14 +271,23 @@ pub async fn stream(
     let (bytes, ours) = match moved {
         Ok(moved) => moved,
         Err(error) => {
-            if existed == Some(false) && progress.moved_bytes() > 0 {
-                let _ = client.delete(destination).await;
+            clean_up(client, destination, existed, &error, progress).await;
+            return Err(error);
+        }
+    };
+    let compared = match compare(order, &ours, &facts.checksums, Side::Source) {
+        Ok(_) => confirm(client, destination, order, progress, bytes, &ours).await,
+        Err(error) => Err(error),
+    };
+    let verified = match compared {
+        Ok(verified) => verified,
+        Err(error) => {
+            if is_wrong_there(&error) {
+                clean_up(client, destination, existed, &error, progress).await;
             }
             return Err(error);
         }
     };
-    compare(order, &ours, &facts.checksums, Side::Source)?;
-    let verified = confirm(client, destination, order, progress, bytes, &ours).await?;
     Ok(Outcome {
         bytes,
         replaced: existed == Some(true),

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use types::limits::{STREAM_BLOCK_BYTES, STREAMS_MAX};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::fetch::check_size;
 use crate::job::{Fetched, Job};
 use crate::mover::write;
 use crate::patience::Patience;
@@ -23,6 +24,7 @@ struct Shared {
     store: Store,
     upload: Arc<dyn Upload>,
     validator: Option<Validator>,
+    size_bytes: u64,
     attempts: u32,
     /// What no stream has taken yet.
     rest: Mutex<ByteRange>,
@@ -52,6 +54,7 @@ pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, stre
         store: job.store.clone(),
         upload: job.upload.clone(),
         validator: facts.validator(),
+        size_bytes: size,
         attempts: job.order.attempts,
         rest: Mutex::new(ByteRange::whole(size)),
         sums: Mutex::new(RangeSums::new(&combining)),
@@ -118,6 +121,7 @@ async fn fetch_block(shared: &Shared, block: &mut ByteRange) -> Result<()> {
         wanted: Vec::new(),
     };
     let mut download = shared.client.get(&shared.source, &options).await?;
+    check_size(&download, Some(shared.size_bytes))?;
     let _connected = shared.progress.connected(download.peer_address());
     let start = block.start;
     let mut hasher = shared.sums().range_hasher();
