@@ -234,6 +234,9 @@ struct Chunks<'s>(&'s mut Stream);
 
 impl Drain for Chunks<'_> {
     async fn outgoing(&mut self) -> Result<Outgoing> {
+        // Nothing may be sealed together with the room, not even a change of keys: the line in front
+        // of the chunk goes out before it.
+        self.0.flush().await?;
         self.0.outgoing().await
     }
 
