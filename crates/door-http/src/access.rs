@@ -101,6 +101,13 @@ impl Exchange<'_> {
         self.authorize(operation, &path, None).map(drop)
     }
 
+    /// Whether an upload may replace what stands under its name when it ends. Where nothing stood when
+    /// it began only the right to create was asked for, which is none to somebody else's file.
+    pub(crate) fn may_replace(&mut self, exists: bool, size_bytes: Option<u64>) -> bool {
+        let path = self.path.clone();
+        exists || self.authorize(Operation::Overwrite, &path, size_bytes).is_ok()
+    }
+
     fn note_credential(&mut self) {
         self.record.authorized_us = Some(self.elapsed_us());
         match &self.credential {

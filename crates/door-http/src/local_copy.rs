@@ -57,7 +57,8 @@ impl LocalCopy {
         let replaces = target.into_file(&self.to)?;
         check_conditions(head, Some(&stat), &self.from)?;
         self.check(&from, &to, replaces.is_some() && !copy.overwrite)?;
-        let overwrite = if copy.overwrite {
+        // What came to stand there since was not asked about.
+        let overwrite = if copy.overwrite && replaces.is_some() {
             Overwrite::Allow
         } else {
             Overwrite::Refuse

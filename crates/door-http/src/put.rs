@@ -37,7 +37,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let algorithms = algorithms(exchange, head, &declared);
     let options = UploadOptions {
         size_bytes,
-        overwrite: overwrite(head),
+        overwrite: overwrite(exchange, head, present.is_some(), size_bytes),
         create_parents: true,
         checksums: algorithms.clone(),
     };
@@ -55,8 +55,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     tell(exchange, head, present.is_some(), &stat, &checksums).await
 }
 
-fn overwrite(head: &RequestHead) -> Overwrite {
-    if head.must_not_exist() {
+fn overwrite(exchange: &mut Exchange<'_>, head: &RequestHead, exists: bool, size_bytes: Option<u64>) -> Overwrite {
+    if head.must_not_exist() || !exchange.may_replace(exists, size_bytes) {
         Overwrite::Refuse
     } else {
         Overwrite::Allow

@@ -32,7 +32,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
-    let overwrite = if may_replace {
+    // What came to stand there since was not asked about.
+    let overwrite = if may_replace && there.exists() {
         Overwrite::Allow
     } else {
         Overwrite::Refuse

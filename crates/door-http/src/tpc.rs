@@ -41,7 +41,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         CopyPeer::Local(_) => return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open)),
     };
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
-    let max_bytes = check(exchange, head, &copy, &spot, direction).await?;
+    let granted = check(exchange, head, &copy, &spot, direction).await?;
     let Ok(permit) = exchange.door.transfers.clone().try_acquire_owned() else {
         let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
         return Err(error.with_detail(format!("transfers: {}", exchange.door.settings.limits.transfers)));
@@ -55,8 +55,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         peer,
         spot,
         order: Order {
-            max_bytes,
-            ..order(exchange, &copy)
+            max_bytes: granted.max_bytes,
+            ..order(exchange, &copy, granted.may_replace)
         },
         progress: progress.clone(),
         direction,
@@ -68,6 +68,14 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
     close(exchange, announced, end).await
 }
 
+/// What the client may do here, beyond beginning the copy.
+struct Granted {
+    /// The largest file that its credential lets it store.
+    max_bytes: Option<u64>,
+    /// Whether a file that comes to stand under the name meanwhile may be replaced.
+    may_replace: bool,
+}
+
 /// What can be told without asking the other side: rights, and what stands here under the name.
 async fn check(
     exchange: &mut Exchange<'_>,
@@ -75,7 +83,7 @@ async fn check(
     copy: &CopyRequest,
     spot: &Spot,
     direction: Direction,
-) -> Result<Option<u64>> {
+) -> Result<Granted> {
     let found = Found::at(spot).await;
     let path = exchange.path.clone();
     let operation = match direction {
@@ -90,8 +98,14 @@ async fn check(
         (Direction::Pull, Some(_)) if !copy.overwrite => {
             Err(refusal(ErrorCode::Exists, &path).at_side(Side::Destination))
         }
-        (Direction::Pull, _) => Ok(max_bytes),
-        (Direction::Push, Some(_)) => Ok(None),
+        (Direction::Pull, present) => Ok(Granted {
+            max_bytes,
+            may_replace: exchange.may_replace(present.is_some(), None),
+        }),
+        (Direction::Push, Some(_)) => Ok(Granted {
+            max_bytes: None,
+            may_replace: true,
+        }),
     }
 }
 
@@ -133,7 +147,7 @@ fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direct
     }
 }
 
-fn order(exchange: &Exchange<'_>, copy: &CopyRequest) -> Order {
+fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Order {
     let settings = &exchange.door.settings;
     // gfal says "not required" whenever it will compare by itself; comparing early still tells of a
     // bad copy before it has a name.
@@ -143,7 +157,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest) -> Order {
         (_, configured) => configured,
     };
     Order {
-        overwrite: if copy.overwrite {
+        overwrite: if copy.overwrite && may_replace {
             Overwrite::Allow
         } else {
             Overwrite::Refuse

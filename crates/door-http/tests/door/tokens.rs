@@ -80,6 +80,25 @@ async fn a_macaroon_for_a_file_that_is_not_there_yet_lets_it_come_and_go() {
 }
 
 #[tokio::test]
+async fn the_right_to_create_replaces_nothing_that_came_meanwhile() {
+    let server = server().await;
+    let body = r#"{"caveats": ["activity:UPLOAD"]}"#;
+    let token = member(&ask_json(&server, "/data/n", body).await, "macaroon");
+    close(&server);
+    let mut slow = server.connect().await;
+    let head = format!("PUT /data/n\nContent-Length: 3\nExpect: 100-continue\nAuthorization: Bearer {token}\n");
+    slow.send(crate::harness::head_text(&head, None)).await;
+    assert_eq!(slow.head().await.status, 100);
+    assert_eq!(step(&server, "PUT /data/n", &token).await.status, 201);
+    slow.send("old").await;
+    assert_eq!(slow.answer(false).await.status, 412);
+    assert_eq!(step(&server, "HEAD /data/n", &token).await.status, 200);
+    let (exports, path) = (server.exports.current(), types::LogicalPath::parse("/n").unwrap());
+    let kept = exports.list()[0].store.stored_checksums(&path);
+    assert_eq!(kept.await.unwrap(), [types::Checksum::adler32(0x028e_014b)]);
+}
+
+#[tokio::test]
 async fn the_limit_on_uploads_holds_for_chunks_too() {
     let server = server().await;
     let body = r#"{"caveats": ["activity:UPLOAD", "max-upload:2"]}"#;
