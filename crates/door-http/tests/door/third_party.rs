@@ -305,3 +305,115 @@ async fn transfers_have_a_limit_of_their_own() {
     let answer = here.ask(&copy("/data/f", "Source: http://127.0.0.1:1/x"), b"").await;
     assert_eq!((answer.status, answer.header("Retry-After").is_some()), (503, true));
 }
+
+/// A peer that answers by method, with what `say` makes of the number of requests before and of the
+/// request; remembers the methods. An answer to a PUT comes behind its body.
+struct ScriptedPeer {
+    url: String,
+    methods: Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl ScriptedPeer {
+    async fn start(say: fn(usize, &str) -> String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/f", listener.local_addr().unwrap());
+        let methods = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let heard = methods.clone();
+        tokio::spawn(async move {
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                answer_one(tcp, say, &heard).await;
+            }
+        });
+        Self { url, methods }
+    }
+
+    fn methods(&self) -> String {
+        self.methods.lock().unwrap().join(" ")
+    }
+}
+
+/// One request, and the end of the connection.
+async fn answer_one(mut tcp: TcpStream, say: fn(usize, &str) -> String, heard: &std::sync::Mutex<Vec<String>>) {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") && tcp.read_buf(&mut request).await.unwrap_or(0) > 0 {}
+    let head = String::from_utf8(request).unwrap();
+    let before = {
+        let mut heard = heard.lock().unwrap();
+        heard.push(head.split(' ').next().unwrap().to_owned());
+        heard.len() - 1
+    };
+    if head.starts_with("PUT") {
+        tcp.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let mut body = vec![0; length.unwrap().parse().unwrap()];
+        tcp.read_exact(&mut body).await.unwrap();
+    }
+    tcp.write_all(say(before, &head).as_bytes()).await.unwrap();
+}
+
+async fn push_to(peer: &ScriptedPeer, headers: &str) -> String {
+    let here = Server::open().await;
+    here.put("/data/f", b"content").await;
+    let headers = format!("Destination: {}{headers}", peer.url);
+    here.ask(&copy("/data/f", &headers), b"").await.last_line()
+}
+
+const CLOSE: &str = "Connection: close\r\nContent-Length: 0\r\n\r\n";
+
+#[tokio::test]
+async fn a_file_that_somebody_else_stored_meanwhile_is_not_removed() {
+    let peer = ScriptedPeer::start(|_, head| match head.split(' ').next() {
+        Some("HEAD") => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
+        _ => format!("HTTP/1.1 412 Precondition Failed\r\n{CLOSE}"),
+    })
+    .await;
+    let line = push_to(&peer, "\nOverwrite: F").await;
+    assert!(line.starts_with("failure: destination "), "{line}");
+    assert_eq!(peer.methods(), "HEAD HEAD PUT");
+}
+
+#[tokio::test]
+async fn a_new_file_that_turns_out_wrong_at_the_destination_is_removed_there() {
+    let peer = ScriptedPeer::start(|before, head| match head.split(' ').next() {
+        Some("HEAD") if before == 0 => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
+        Some("HEAD") => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n".to_owned(),
+        Some("PUT") => format!("HTTP/1.1 201 Created\r\n{CLOSE}"),
+        _ => format!("HTTP/1.1 200 OK\r\n{CLOSE}"),
+    })
+    .await;
+    let line = push_to(&peer, "").await;
+    assert!(line.contains("3 bytes are stored there, 7 were sent"), "{line}");
+    assert_eq!(peer.methods(), "HEAD PUT HEAD DELETE");
+}
+
+#[tokio::test]
+async fn a_rest_that_belongs_to_a_longer_file_is_not_taken_for_that_of_the_old_one() {
+    let peer = ScriptedPeer::start(|before, _| match before {
+        // Asked, and broken off in the middle.
+        0 => "HTTP/1.1 200 OK\r\nConnection: close\r\nETag: \"a\"\r\nDigest: adler32=00000001\r\nContent-Length: 8\r\n\r\n"
+            .to_owned(),
+        1 => "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nold ".to_owned(),
+        // The file has been replaced, and the peer knows no conditions.
+        2 => "HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Range: bytes 4-7/12\r\nContent-Length: 4\r\n\r\nfile"
+            .to_owned(),
+        3 => "HTTP/1.1 200 OK\r\nConnection: close\r\nDigest: adler32=1d00047f\r\nContent-Length: 12\r\n\r\n"
+            .to_owned(),
+        4 => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 12\r\n\r\nnew file now".to_owned(),
+        _ => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
+    })
+    .await;
+    let here = Server::open().await;
+    let headers = format!("Source: {}\nRequireChecksumVerification: false", peer.url);
+    let answer = here.ask(&copy("/data/f", &headers), b"").await;
+    let content = here.ask("GET /data/f\n", b"").await.body;
+    assert_eq!(
+        (
+            answer.last_line().as_str(),
+            String::from_utf8(content).unwrap().as_str()
+        ),
+        ("success: Created", "new file now"),
+        "{}",
+        peer.methods()
+    );
+}
