@@ -96,10 +96,13 @@ fn schemes_streams_and_sizes() {
         let content = bytes(size, 22);
         let name = format!("sized/{index}");
         first.put(&name, &content);
+        // XRootD 5.5 cannot pull nothing over several connections.
+        let streams = if size == 0 { second.either(4, 1) } else { 4 };
+        let streams = format!("X-Number-Of-Streams: {streams}");
         let copied = lab.copy(
             &second.target(&name),
             &format!("Source: {}?copy_mode=pull", first.davs(&name)),
-            &["X-Number-Of-Streams: 4", "Secure-Redirection: 1", "TE: trailers"],
+            &[&streams, "Secure-Redirection: 1", "TE: trailers"],
         );
         assert!(last_line(&copied).starts_with("success"), "{}", copied.text());
         assert!(second.stored(&name) == Some(content), "{size}");
@@ -118,9 +121,10 @@ fn what_cannot_be_copied_is_refused_before_it_begins() {
     lab.copy(&fresh, "X-Nothing: x", &[]).expect(400);
     lab.copy(&fresh, &source, &["Credential: gridsite"]).expect(400);
     lab.copy(&target, &source, &["Overwrite: F"]).expect(412);
-    lab.copy(&fresh, &source, &["X-Number-Of-Streams: 101"]).expect(400);
-    lab.copy(&fresh, "Source: ftp://localhost/x", &[]).expect(400);
+    lab.copy(&fresh, &source, &["X-Number-Of-Streams: 101"])
+        .expect(second.either(400, 500));
     if second.is_ours() {
+        lab.copy(&fresh, "Source: ftp://localhost/x", &[]).expect(400);
         lab.copy(&fresh, &source, &[&format!("Destination: {}", first.url("x"))])
             .expect(400);
         lab.copy(&fresh, &source, &["X-Number-Of-Streams: many"]).expect(400);

@@ -67,8 +67,9 @@ fn one_range_is_served_as_asked() {
         ("-1000", 499_000, 499_999),
         ("400000-9999999", 400_000, 499_999),
     ] {
-        // XRootD 5.5 ends the first after its first buffer, without a word.
-        if !server.is_ours() && range.ends_with('-') {
+        // XRootD 5.5 serves only ranges as asked that name both ends, within the file.
+        let is_plain = range.starts_with(char::is_numeric) && last < 499_999;
+        if !server.is_ours() && !is_plain {
             continue;
         }
         let answer = lab.curl(&["-H", &format!("Range: bytes={range}"), &url]).expect(206);
