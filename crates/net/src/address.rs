@@ -46,8 +46,8 @@ impl AddressPolicy {
     }
 }
 
-/// Classifies an address. IPv6 addresses that carry an IPv4 one (mapped, compatible, NAT64, 6to4)
-/// are as that one.
+/// Classifies an address. IPv6 addresses that carry an IPv4 one (mapped, translated, compatible, NAT64,
+/// 6to4) are as that one; those that a site's own NAT64 translates (RFC 8215) are as private.
 #[must_use]
 pub fn reach(address: IpAddr) -> Reach {
     match address {
@@ -70,10 +70,11 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
 }
 
 fn reach_v6(address: Ipv6Addr) -> Reach {
-    let first = address.segments()[0];
+    let segments = address.segments();
+    let first = segments[0];
     if address.is_loopback() || address.is_unspecified() || first & 0xffc0 == 0xfe80 {
         Reach::Local
-    } else if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 {
+    } else if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 || segments[..3] == [0x64, 0xff9b, 1] {
         Reach::Private
     } else if first & 0xff00 == 0xff00 {
         Reach::Unusable
@@ -90,7 +91,7 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
         Ipv4Addr::new(a, b, c, d)
     };
     match segments {
-        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(tail(6)),
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(tail(6)),
         [0, 0, 0, 0, 0, 0, high, _] if high != 0 => Some(tail(6)),
         [0x2002, ..] => Some(tail(1)),
         _ => None,
@@ -111,7 +112,9 @@ mod tests {
             ("::", Reach::Local),
             ("fe80::1", Reach::Local),
             ("::ffff:127.0.0.1", Reach::Local),
+            ("::ffff:0:127.0.0.1", Reach::Local),
             ("64:ff9b::7f00:1", Reach::Local),
+            ("64:ff9b:1::7f00:1", Reach::Private),
             ("2002:7f00:1::", Reach::Local),
             ("::127.0.0.1", Reach::Local),
             ("10.0.0.1", Reach::Private),
