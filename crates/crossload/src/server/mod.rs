@@ -137,6 +137,13 @@ fn log_panics(log: Log) {
     }));
 }
 
+/// The generator gathers its seed when it is used first, which takes long; done now, so that the
+/// first client does not have to wait for it.
+fn gather_randomness() -> Result<(), Failure> {
+    let none = || std::io::Error::other("the generator gives no bytes");
+    aws_lc_rs::rand::fill(&mut [0; 16]).map_err(|_| Failure::system("no randomness", &none()))
+}
+
 /// A running server.
 struct Server {
     options: ServeOptions,
@@ -154,6 +161,7 @@ struct Server {
 
 impl Server {
     async fn start(options: ServeOptions, configuration: Configuration, log: Log) -> Result<Self, Failure> {
+        gather_randomness()?;
         let metrics = Arc::new(Metrics::new());
         let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), configuration.log.requests));
         let mut listeners = Vec::new();
