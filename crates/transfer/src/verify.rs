@@ -163,7 +163,7 @@ mod tests {
     fn an_algorithm_that_only_the_peer_has_is_computed() {
         let md5 = Checksum::from_hex(ChecksumAlgorithm::Md5, &"0".repeat(32)).unwrap();
         assert_eq!(
-            missing(&[Checksum::adler32(1)], &[md5.clone()]),
+            missing(&[Checksum::adler32(1)], std::slice::from_ref(&md5)),
             [ChecksumAlgorithm::Md5]
         );
         assert!(missing(&[Checksum::adler32(1)], &[Checksum::adler32(1), md5]).is_empty());
