@@ -119,11 +119,12 @@ impl Error {
         self
     }
 
-    /// Keeps what the peer answered: its status and the beginning of its own words.
+    /// Keeps what the peer answered: its status and the beginning of its own words, without tokens
+    /// of URLs that it quotes.
     #[must_use]
     pub fn with_peer(mut self, status: Option<u16>, words: &str) -> Self {
         self.0.peer_status = status;
-        let words = one_line(words);
+        let words = without_tokens(&one_line(words));
         self.0.peer_words = (!words.is_empty()).then(|| clip(words, crate::limits::PEER_WORDS_BYTES_MAX));
         self
     }
@@ -255,6 +256,27 @@ fn one_line(text: &str) -> String {
     flat.trim().to_owned()
 }
 
+/// Blots out what stands behind `authz=`: servers like to quote the URL that they refuse, and its
+/// query may hold the token with which it was asked.
+fn without_tokens(text: &str) -> String {
+    const MARK: &str = "authz=";
+    let lower = text.to_ascii_lowercase();
+    let mut plain = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = lower[at..].find(MARK) {
+        let start = at + found + MARK.len();
+        let value = &text[start..];
+        let scheme = value.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer "));
+        let token = scheme.map_or(0, str::len);
+        let end = value[token..].find(|end: char| end.is_whitespace() || "&\"'<>#".contains(end));
+        plain.push_str(&text[at..start]);
+        plain.push('…');
+        at = end.map_or(text.len(), |end| start + token + end);
+    }
+    plain.push_str(&text[at..]);
+    plain
+}
+
 fn clip(mut text: String, limit_bytes: usize) -> String {
     if text.len() > limit_bytes {
         let mut cut = limit_bytes;
@@ -293,6 +315,16 @@ mod tests {
         assert!(answered(503).retry() && answered(429).retry());
         assert!(!answered(507).retry() && !answered(400).retry() && !answered(501).retry());
         assert!(!Error::new(ErrorCode::NotFound, Side::Source, Phase::Open).retry());
+    }
+
+    #[test]
+    fn tokens_in_urls_that_a_peer_quotes_are_blotted_out() {
+        let words = "no /f?authz=Bearer%20abc.def&x=1 nor <a href=\"/g?AUTHZ=ghi\">g</a> authz=bearer jkl no";
+        let error = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(500), words);
+        assert_eq!(
+            error.peer_words(),
+            Some("no /f?authz=…&x=1 nor <a href=\"/g?AUTHZ=…\">g</a> authz=… no")
+        );
     }
 
     #[test]
