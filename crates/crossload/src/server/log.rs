@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
-use types::limits::LOG_LINES_QUEUED_MAX;
+use types::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
 
 enum Message {
     Line(String),
@@ -146,10 +146,11 @@ fn write_lines(lines: &Receiver<Message>, mut sink: Sink) {
             Err(TryRecvError::Empty) => {
                 // Nobody reads a log that lags: it is written out whenever there is a pause.
                 let _ = sink.writer.flush();
-                match lines.recv() {
-                    Ok(message) => message,
-                    Err(_) => break,
-                }
+                let Ok(message) = lines.recv() else { break };
+                // While this thread sleeps nobody has to wake it: under load that saves a system
+                // call for every line.
+                std::thread::sleep(LOG_GATHER_TIME);
+                message
             }
         };
         match message {
