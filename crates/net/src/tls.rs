@@ -297,29 +297,33 @@ impl Handshake {
     }
 
     /// Takes the handshake as far as `input` reaches. `used` bytes at the front of the input are
-    /// done with and may be dropped. Records behind the handshake are not touched.
+    /// done with and may be dropped; the first `shown` bytes have been looked at, and those of them
+    /// that are not dropped must be there again. Records behind the handshake are not touched.
     pub(crate) fn advance(
         &mut self,
         input: &mut [u8],
-        used: &mut usize,
+        shown: &mut usize,
         output: &mut Vec<u8>,
-    ) -> Result<Step, rustls::Error> {
-        match self {
+    ) -> (usize, Result<Step, rustls::Error>) {
+        let mut used = 0;
+        let step = match self {
             Self::Client(connection) => advance(
                 connection,
                 input,
-                used,
+                (&mut used, shown),
                 output,
                 UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records,
             ),
             Self::Server(connection) => advance(
                 connection,
                 input,
-                used,
+                (&mut used, shown),
                 output,
                 UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records,
             ),
-        }
+        };
+        *shown -= used;
+        (used, step)
     }
 
     /// What is to be told to the other end after [`Handshake::advance`] has failed.
@@ -377,13 +381,12 @@ fn alert<Data>(status: UnbufferedStatus<'_, '_, Data>) -> Vec<u8> {
 fn advance<Data>(
     connection: &mut UnbufferedConnectionCommon<Data>,
     input: &mut [u8],
-    used: &mut usize,
+    (used, shown): (&mut usize, &mut usize),
     output: &mut Vec<u8>,
     process: for<'c, 'i> fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
 ) -> Result<Step, rustls::Error> {
-    let mut shown = *used;
     loop {
-        let UnbufferedStatus { discard, state } = process(connection, &mut input[*used..shown]);
+        let UnbufferedStatus { discard, state } = process(connection, &mut input[*used..*shown]);
         match state? {
             ConnectionState::EncodeTlsData(mut encoder) => {
                 let start = output.len();
@@ -408,9 +411,9 @@ fn advance<Data>(
             ConnectionState::BlockedHandshake => {
                 *used += discard;
                 let fault = |cause: RecordFault| rustls::Error::General(cause.to_string());
-                let next = record_length(&input[shown..]).map_err(fault)?;
-                match next.filter(|length| shown + length <= input.len()) {
-                    Some(length) => shown += length,
+                let next = record_length(&input[*shown..]).map_err(fault)?;
+                match next.filter(|length| *shown + length <= input.len()) {
+                    Some(length) => *shown += length,
                     None => return Ok(Step::Read),
                 }
                 continue;

@@ -22,7 +22,11 @@ struct Site {
 }
 
 fn site() -> Site {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    site_called(vec!["localhost".to_owned()])
+}
+
+fn site_called(names: Vec<String>) -> Site {
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
@@ -304,6 +308,28 @@ async fn a_change_of_keys_is_not_answered_while_reading() {
     assert_eq!(body, b"hello");
     drop(connection);
     assert!(server.await.unwrap(), "something was sent while the body was read");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_longer_than_a_small_buffer_is_understood() {
+    let mut names: Vec<String> = (0..1000)
+        .map(|number| format!("host-{number:04}.storage.example.org"))
+        .collect();
+    names.push("localhost".to_owned());
+    let site = site_called(names);
+    assert!(site.certificate.len() > 24 * 1024);
+    let (tls, _) = ClientTls::load(&site.trust).unwrap();
+    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = site.server.clone();
+    let accepted = tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        net::listen::welcome(tcp, Some(&server), Duration::from_secs(10), Waits::default()).await
+    });
+    let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
+    let stream = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default()).await;
+    assert_eq!(stream.unwrap().security(), "TLSv1.3");
+    accepted.await.unwrap().unwrap();
 }
 
 #[tokio::test]

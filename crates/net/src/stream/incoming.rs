@@ -127,6 +127,13 @@ impl Stream {
             carry.end -= carry.start;
             carry.start = 0;
         }
+        if carry.end == carry.buffer.len() {
+            // A handshake with a long chain of certificates spans records; nothing else fills a
+            // small buffer without an end of a record in it.
+            let mut larger = Buffer::large();
+            larger[..carry.end].copy_from_slice(&carry.buffer[..carry.end]);
+            carry.buffer = larger;
+        }
         let count = self.tcp.try_read(&mut carry.buffer[carry.end..])?;
         carry.end += count;
         Ok(count)

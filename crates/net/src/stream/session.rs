@@ -189,14 +189,14 @@ impl Stream {
 
     async fn drive(&mut self, handshake: &mut Handshake) -> Result<(), Error> {
         let mut output = Vec::new();
+        let mut shown = 0;
         loop {
             let mut carry = self.carry.take().unwrap_or_else(|| Carry {
                 buffer: crate::Buffer::small(),
                 start: 0,
                 end: 0,
             });
-            let mut used = 0;
-            let step = handshake.advance(&mut carry.buffer[carry.start..carry.end], &mut used, &mut output);
+            let (used, step) = handshake.advance(&mut carry.buffer[carry.start..carry.end], &mut shown, &mut output);
             carry.start += used;
             self.carry = (carry.start < carry.end).then_some(carry);
             match step {
