@@ -13,7 +13,7 @@ use http_wire::{
     RequestHead, ResponseBuilder, Version, chunk_head, last_chunk_with_trailers,
 };
 use net::http::{Connection, Incoming};
-use types::limits::REFUSED_BODY_BYTES_MAX;
+use types::limits::{LINGER_TIMEOUT, REFUSED_BODY_BYTES_MAX};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::chance::{child_trace, fresh_id, now_s};
@@ -295,15 +295,18 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// Reads what is left of a short body.
+    /// Reads what is left of a short body, for as long as a closing connection is waited for.
     async fn read_away(&mut self) -> Fate {
-        loop {
-            match self.incoming.next(self.connection).await {
-                Ok(Some(_)) => {}
-                Ok(None) if self.incoming.is_done() => return Fate::KeepOpen,
-                _ => return Fate::Tear,
+        let rest = async {
+            loop {
+                match self.incoming.next(self.connection).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) if self.incoming.is_done() => return Fate::KeepOpen,
+                    _ => return Fate::Tear,
+                }
             }
-        }
+        };
+        tokio::time::timeout(LINGER_TIMEOUT, rest).await.unwrap_or(Fate::Tear)
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use storage::{
     CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, compute,
 };
+use tokio::sync::Semaphore;
+use types::limits::CHECKSUM_READERS_MAX;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
 /// The files of one export. Cheap to clone.
@@ -13,6 +15,7 @@ use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 pub struct Store {
     storage: Arc<dyn Storage>,
     lane: Lane,
+    checksum_turns: Arc<Semaphore>,
 }
 
 impl Store {
@@ -22,6 +25,7 @@ impl Store {
         Self {
             storage,
             lane: Lane::new(),
+            checksum_turns: Arc::new(Semaphore::new(CHECKSUM_READERS_MAX)),
         }
     }
 
@@ -156,6 +160,13 @@ impl Store {
     /// # Errors
     /// When the file cannot be read. That it cannot be kept is not an error.
     pub async fn checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
+        let known = self.stored_checksums(path).await?;
+        if let Some(checksum) = known.into_iter().find(|known| known.algorithm() == algorithm) {
+            return Ok(checksum);
+        }
+        // Few files are read for their checksums at a time, and whoever waited for one looks again:
+        // many clients ask for the same file at once.
+        let _turn = self.checksum_turns.acquire().await;
         let known = self.stored_checksums(path).await?;
         if let Some(checksum) = known.into_iter().find(|known| known.algorithm() == algorithm) {
             return Ok(checksum);

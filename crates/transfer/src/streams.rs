@@ -65,8 +65,12 @@ pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, stre
         workers.spawn(work(shared.clone()));
     }
     while let Some(ended) = workers.join_next().await {
-        // Leaving drops the set, which stops the other streams.
-        ended.map_err(|cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(cause))??;
+        let broken = |cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(cause);
+        if let Err(error) = ended.map_err(broken).and_then(|result| result) {
+            // What comes after this must not meet a stream that is still writing.
+            workers.shutdown().await;
+            return Err(error);
+        }
     }
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);

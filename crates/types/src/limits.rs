@@ -140,6 +140,9 @@ pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
 /// Log lines that wait to be written; more are dropped and counted.
 pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
+/// Files of one export that are read at the same time because somebody asked for a checksum that is
+/// not kept with them.
+pub const CHECKSUM_READERS_MAX: usize = 2;
 /// How long log lines are gathered before they are written together.
 pub const LOG_GATHER_TIME: Duration = Duration::from_millis(2);
 /// How often a server looks whether its configuration, certificates and authorities have changed.
