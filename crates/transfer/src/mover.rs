@@ -17,6 +17,8 @@ use crate::store::Store;
 /// Payload handed to the kernel in one go when a file is sent without passing through us. Small
 /// enough that a transfer can be stopped and others get their turn, large enough that calls do not count.
 const SEND_FILE_BYTES: u64 = 1024 * 1024;
+/// How far ahead it is made sure that a file which the kernel sends is in memory.
+const RESIDENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Payload that comes in, in order.
 pub trait Payload: Send {
@@ -239,9 +241,14 @@ async fn serve_file(
 ) -> Result<()> {
     reader.advise_sequential(range);
     let mut left = range;
+    let mut resident_end = range.start;
     while !left.is_empty() {
-        let piece = ByteRange::new(left.start, left.end.min(left.start + SEND_FILE_BYTES));
-        make_resident(store, reader, piece).await?;
+        if left.start >= resident_end {
+            let ahead = ByteRange::new(left.start, left.end.min(left.start + RESIDENT_BYTES));
+            make_resident(store, reader, ahead).await?;
+            resident_end = ahead.end;
+        }
+        let piece = ByteRange::new(left.start, resident_end.min(left.start + SEND_FILE_BYTES));
         let sent = send_piece(reader, piece, drain).await?;
         drain.sent(sent);
         progress.add_moved(sent);
