@@ -51,6 +51,16 @@ pub trait Drain: Send {
 
     /// Counts bytes that went over the bare connection.
     fn sent(&mut self, _bytes: u64) {}
+
+    /// Whether the other end has refused meanwhile, to be asked between pieces on the bare connection.
+    fn check(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+
+    /// The best explanation of an error on the bare connection.
+    fn explain(&mut self, cause: Error) -> impl Future<Output = Error> + Send {
+        async { cause }
+    }
 }
 
 impl Drain for Stream {
@@ -82,6 +92,14 @@ impl Drain for Outlet {
 
     fn sent(&mut self, bytes: u64) {
         Outlet::sent(self, bytes);
+    }
+
+    async fn check(&mut self) -> Result<()> {
+        self.check_answer().await
+    }
+
+    async fn explain(&mut self, cause: Error) -> Error {
+        Outlet::explain(self, cause).await
     }
 }
 
@@ -249,7 +267,13 @@ async fn serve_file(
             resident_end = ahead.end;
         }
         let piece = ByteRange::new(left.start, resident_end.min(left.start + SEND_FILE_BYTES));
-        let sent = send_piece(reader, piece, drain).await?;
+        drain.check().await?;
+        let sent = match send_piece(reader, piece, drain).await {
+            Ok(sent) => sent,
+            // Trouble with the file is ours; trouble with the connection may have been announced.
+            Err(error) if error.side() == Side::Active => return Err(error),
+            Err(error) => return Err(drain.explain(error).await),
+        };
         drain.sent(sent);
         progress.add_moved(sent);
         left.take_front(sent);
