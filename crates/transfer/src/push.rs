@@ -52,14 +52,17 @@ pub async fn push(
         progress,
         declared: declared(order, &kept),
     };
-    let ours = match job.send_all().await {
-        Ok(computed) => merge(kept.clone(), computed),
+    let computed = match job.send_all().await {
+        Ok(computed) => computed,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
             return Err(error);
         }
     };
-    store.keep_checksums(path, reader.stat(), &ours).await;
+    if !computed.is_empty() {
+        store.keep_checksums(path, reader.stat(), &computed).await;
+    }
+    let ours = merge(kept, computed);
     let verified = match confirm(client, destination, order, progress, size, &ours).await {
         Ok(verified) => verified,
         Err(error) => {

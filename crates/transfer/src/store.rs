@@ -155,20 +155,23 @@ impl Store {
         self.run(move |storage| storage.stored_checksums(&path)).await
     }
 
+    async fn stored_checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
+        let known = self.stored_checksums(path).await?;
+        Ok(known.into_iter().find(|known| known.algorithm() == algorithm))
+    }
+
     /// The checksum of a file: the kept one, or else computed now and kept.
     ///
     /// # Errors
     /// When the file cannot be read. That it cannot be kept is not an error.
     pub async fn checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
-        let known = self.stored_checksums(path).await?;
-        if let Some(checksum) = known.into_iter().find(|known| known.algorithm() == algorithm) {
+        if let Some(checksum) = self.stored_checksum(path, algorithm).await? {
             return Ok(checksum);
         }
         // Few files are read for their checksums at a time, and whoever waited for one looks again:
         // many clients ask for the same file at once.
         let _turn = self.checksum_turns.acquire().await;
-        let known = self.stored_checksums(path).await?;
-        if let Some(checksum) = known.into_iter().find(|known| known.algorithm() == algorithm) {
+        if let Some(checksum) = self.stored_checksum(path, algorithm).await? {
             return Ok(checksum);
         }
         let path = path.clone();
