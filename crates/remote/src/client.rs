@@ -1,12 +1,23 @@
-//! The client itself: what all requests have in common.
+//! The one front of all protocols: a client for any number of peers. What a file's URL says decides
+//! who is asked; whoever uses a [`Client`] need not know.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::Activities;
+use http_wire::Method;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
+use types::{ChecksumAlgorithm, ErrorCode, Location, Phase, Result, Secret};
 
-use crate::pool::Pool;
+use crate::Entry;
+use crate::copying::{self, Copying};
+use crate::download::{self, Download};
+use crate::http;
+use crate::listing::{self, Listing};
+use crate::options::{CopyOrder, GetOptions, PutOptions};
+use crate::outlet::{self, Outlet};
+use crate::resource::{Facts, Resource};
 
 /// How peers are reached.
 #[derive(Clone)]
@@ -28,17 +39,147 @@ pub struct ClientOptions {
 /// A client for any number of peers. Cheap to clone; clones share their idle connections.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) options: Arc<ClientOptions>,
-    pub(crate) pool: Arc<Pool>,
+    options: Arc<ClientOptions>,
+    http: http::Client,
+}
+
+/// Who speaks with a peer.
+enum Speaker<'a> {
+    Http(&'a http::Client),
 }
 
 impl Client {
     /// A client without connections.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
+        let options = Arc::new(options);
         Self {
-            options: Arc::new(options),
-            pool: Arc::new(Pool::default()),
+            http: http::Client::new(Arc::clone(&options)),
+            options,
+        }
+    }
+
+    fn speaker(&self, file: &Resource) -> Result<Speaker<'_>> {
+        if file.location.is_http() {
+            Ok(Speaker::Http(&self.http))
+        } else {
+            let error = file.error(ErrorCode::BadUrl, Phase::Open);
+            Err(error.with_detail("the scheme is not one of http, https, dav, davs"))
+        }
+    }
+
+    /// Asks what a file is, checksums included where `wanted` names some. A peer that is still
+    /// computing them is waited for, for some minutes.
+    ///
+    /// # Errors
+    /// The peer's refusal, or no understandable answer.
+    pub async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.head(file, wanted).await,
+        }
+    }
+
+    /// Begins to read a file, or a part of it: exactly what was asked for comes.
+    ///
+    /// # Errors
+    /// The peer's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
+    /// when something else than what was asked for would come.
+    pub async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => Ok(Download(download::Way::Http(Box::new(http.get(file, options).await?)))),
+        }
+    }
+
+    /// Asks to store a file, and returns once the peer is ready for its content. Refusals come
+    /// before a byte is sent.
+    ///
+    /// # Errors
+    /// The peer's refusal; `peer_exists` when the file is there and must not be replaced.
+    pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => Ok(Outlet(outlet::Way::Http(Box::new(http.put(file, options).await?)))),
+        }
+    }
+
+    /// Removes a file, or a directory with what is in it as far as the peer does so.
+    ///
+    /// # Errors
+    /// The peer's refusal.
+    pub async fn delete(&self, file: &Resource) -> Result<()> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.delete(file).await,
+        }
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `peer_exists` when there is something of that name, `parent_missing`, or another refusal.
+    pub async fn make_directory(&self, file: &Resource) -> Result<()> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.make_directory(file).await,
+        }
+    }
+
+    /// Renames a file or directory within its server.
+    ///
+    /// # Errors
+    /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
+    pub async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.rename(file, destination, overwrite).await,
+        }
+    }
+
+    /// The HTTP methods that a peer offers for a file.
+    ///
+    /// # Errors
+    /// The peer's refusal; `peer_unsupported` for other protocols.
+    pub async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.options(file).await,
+        }
+    }
+
+    /// What a name stands for. A peer that speaks plain HTTP cannot tell directories from files.
+    ///
+    /// # Errors
+    /// `peer_not_found`, or another refusal.
+    pub async fn stat(&self, file: &Resource) -> Result<Entry> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.stat(file).await,
+        }
+    }
+
+    /// The entries of a directory, a batch at a time.
+    ///
+    /// # Errors
+    /// The peer's refusal; `not_directory` may come with the first batch only.
+    pub async fn list(&self, file: &Resource) -> Result<Listing> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => Ok(Listing(listing::Way::Http(Box::new(http.list(file).await?)))),
+        }
+    }
+
+    /// Asks `active` to make a copy. The copy runs as long as the answer is read.
+    ///
+    /// # Errors
+    /// What the server answers before it begins: its own refusal, or what it met at the other side;
+    /// `peer_unsupported` when its protocol knows no such order.
+    pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
+        match self.speaker(active)? {
+            Speaker::Http(http) => Ok(Copying(copying::Way::Http(Box::new(http.copy(active, order).await?)))),
+        }
+    }
+
+    /// Asks for a macaroon that allows `activities` on this file (the request form of dCache and
+    /// XRootD over HTTP), valid for about `validity_s` seconds: whole minutes are asked for, rounded up.
+    ///
+    /// # Errors
+    /// The peer's refusal, or an answer without a macaroon; `peer_unsupported` for other protocols.
+    pub async fn request_macaroon(&self, file: &Resource, activities: Activities, validity_s: u64) -> Result<Secret> {
+        match self.speaker(file)? {
+            Speaker::Http(http) => http.request_macaroon(file, activities, validity_s).await,
         }
     }
 }

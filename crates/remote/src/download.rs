@@ -1,260 +1,59 @@
-//! HEAD and GET: what a peer's file is, and its bytes.
+//! A file on its way from a peer, whatever the protocol.
 
 use std::net::SocketAddr;
 
-use http_wire::{Method, RequestBuilder, trailer_digests, transfer_status};
 use net::Batch;
-use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
+use types::{ByteRange, Result};
 
-use crate::answer::Answer;
-use crate::client::Client;
-use crate::exchange::{Ask, Body, Hop};
-use crate::resource::{Facts, Resource, Validator};
-use crate::verdict::{code_of, refusal};
-
-/// What is wanted of a file.
-#[derive(Clone, Debug, Default)]
-pub struct GetOptions {
-    /// One part of the file, not empty; `None` for all of it.
-    pub range: Option<ByteRange>,
-    /// The state in which the file must still be.
-    pub validator: Option<Validator>,
-    /// Checksums to ask for, best first.
-    pub wanted: Vec<ChecksumAlgorithm>,
-}
-
-impl Client {
-    /// Asks what a file is (HEAD), checksums included where `wanted` names some. A peer that is
-    /// still computing them (202) is asked again, for some minutes.
-    ///
-    /// # Errors
-    /// The peer's refusal, or no understandable answer.
-    pub async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything().want_digests(wanted);
-        let ask = Ask {
-            method: Method::Head,
-            headers: &headers,
-            body: Body::Nothing,
-            repeatable: true,
-        };
-        let answer = self.ask_patiently(file, &ask).await?.success().await?;
-        let facts = Facts::of(&answer.head, &answer.file.location);
-        answer.release();
-        Ok(facts)
-    }
-
-    /// Begins to read a file. The whole is answered by exactly 200; a part by 206 with exactly that
-    /// part, or by 200 when the part is all of the file.
-    ///
-    /// # Errors
-    /// The peer's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
-    /// when something else than what was asked for would come.
-    pub async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
-        if options.range.is_some_and(|range| range.is_empty()) {
-            let error = file.error(ErrorCode::Internal, Phase::Open);
-            return Err(error.with_detail("an empty range was to be read"));
-        }
-        let headers = |request: RequestBuilder, _: &Hop<'_>| get_headers(request, options);
-        let ask = Ask {
-            method: Method::Get,
-            headers: &headers,
-            body: Body::Nothing,
-            repeatable: true,
-        };
-        let answer = self.ask_patiently(file, &ask).await?;
-        Download::accept(answer, options).await
-    }
-}
-
-fn get_headers(request: RequestBuilder, options: &GetOptions) -> RequestBuilder {
-    let request = request.accept_anything().want_digests(&options.wanted);
-    match (options.range, &options.validator) {
-        (Some(range), Some(validator)) => request.range(range).if_range(validator.text()),
-        (Some(range), None) => request.range(range),
-        (None, Some(Validator::Tag(tag))) => request.if_match(tag),
-        (None, _) => request,
-    }
-}
+use crate::http;
+use crate::resource::Facts;
 
 /// A file, or a part of it, on its way from a peer. Dropping it early closes the connection.
-pub struct Download {
-    answer: Option<Answer>,
-    file: Resource,
-    facts: Facts,
-    range: ByteRange,
-    announced_bytes: Option<u64>,
-    received_bytes: u64,
-    peer: Option<SocketAddr>,
-    /// A fault found together with the last payload, kept for the call behind it.
-    fault: Option<Error>,
+#[derive(Debug)]
+pub struct Download(pub(crate) Way);
+
+/// By which protocol.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// Over HTTP.
+    Http(Box<http::Download>),
 }
 
 impl Download {
-    async fn accept(answer: Answer, options: &GetOptions) -> Result<Self> {
-        let facts = Facts::of(&answer.head, &answer.file.location);
-        match (answer.head.status, &options.validator, options.range) {
-            (200 | 206, ..) => {}
-            (412, Some(_), _) | (416, _, Some(_)) => return Err(answer.refused_as(ErrorCode::SourceChanged).await),
-            (200..400, ..) => return Err(answer.misbehaved("this is no answer to a request for a file")),
-            _ => return Err(answer.refused().await),
-        }
-        if options
-            .validator
-            .as_ref()
-            .is_some_and(|validator| validator.contradicts(&facts))
-        {
-            let error = answer.file.error(ErrorCode::SourceChanged, Phase::Open);
-            return Err(error.with_detail("its tag or date is another one now"));
-        }
-        let range = match options.range {
-            Some(range) => check_part(&answer, &facts, range, options.validator.as_ref())?,
-            None if answer.head.status == 206 => {
-                return Err(answer.misbehaved("a part of the file came though all of it was asked for"));
-            }
-            None => ByteRange::whole(facts.size_bytes.unwrap_or(u64::MAX)),
-        };
-        let announced_bytes = options.range.map(|range| range.len()).or(facts.size_bytes);
-        if let (Some(announced), Some(length)) = (announced_bytes, answer.head.content_length())
-            && announced != length
-        {
-            return Err(answer.misbehaved("the length of the body is not that of the range"));
-        }
-        Ok(Self {
-            file: answer.file.clone(),
-            peer: answer.peer_address(),
-            answer: Some(answer),
-            facts,
-            range,
-            announced_bytes,
-            received_bytes: 0,
-            fault: None,
-        })
-    }
-
-    /// What the answer says of the file. Checksums that come behind the body are there once
+    /// What the peer says of the file. Checksums that come behind the content are there once
     /// [`Download::next`] has returned `None`.
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        match &self.0 {
+            Way::Http(download) => download.facts(),
+        }
     }
 
     /// Which bytes come. When the whole file was asked for and the peer does not say its size, the
     /// end is `u64::MAX`.
     #[must_use]
     pub fn range(&self) -> ByteRange {
-        self.range
+        match &self.0 {
+            Way::Http(download) => download.range(),
+        }
     }
 
     /// The address of the server that sends.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+        match &self.0 {
+            Way::Http(download) => download.peer_address(),
+        }
     }
 
     /// The next bytes in order; `None` when all have come.
     ///
     /// # Errors
     /// `peer_closed` or `peer_size_differs` when not exactly the announced bytes come, `peer_stalled`,
-    /// and the peer's own verdict where it sends one behind the body (`X-Transfer-Status`).
+    /// and the peer's own verdict where it sends one.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
-        }
-        let Some(answer) = &mut self.answer else {
-            return Ok(None);
-        };
-        let next = answer.next().await;
-        let done = answer.is_done();
-        match next {
-            Err(error) => {
-                self.answer = None;
-                Err(error)
-            }
-            Ok(None) => self.end().map(|()| None),
-            Ok(Some(batch)) => {
-                self.received_bytes += batch.len() as u64;
-                if self
-                    .announced_bytes
-                    .is_some_and(|announced| self.received_bytes > announced)
-                {
-                    self.answer = None;
-                    return Err(self.size_differs());
-                }
-                if done {
-                    self.fault = self.end().err();
-                }
-                Ok(Some(batch))
-            }
+        match &mut self.0 {
+            Way::Http(download) => download.next().await,
         }
     }
-
-    /// The body has ended: is it whole, and what does the peer say of it?
-    fn end(&mut self) -> Result<()> {
-        let Some(answer) = self.answer.take() else {
-            return Ok(());
-        };
-        let trailers = answer.trailers();
-        if let Some((status, words)) = transfer_status(trailers)
-            && !(200..300).contains(&status)
-        {
-            return Err(refusal(&self.file, code_of(status), status, words).in_phase(Phase::Transfer));
-        }
-        for checksum in trailer_digests(trailers) {
-            let known = self
-                .facts
-                .checksums
-                .iter()
-                .any(|other| other.algorithm() == checksum.algorithm());
-            if !known {
-                self.facts.checksums.push(checksum);
-            }
-        }
-        if self
-            .announced_bytes
-            .is_some_and(|announced| self.received_bytes != announced)
-        {
-            return Err(self.size_differs());
-        }
-        answer.release();
-        Ok(())
-    }
-
-    fn size_differs(&self) -> Error {
-        let announced = self.announced_bytes.unwrap_or_default();
-        let detail = format!("{announced} bytes were announced, {} came", self.received_bytes);
-        self.file
-            .error(ErrorCode::PeerSizeDiffers, Phase::Transfer)
-            .with_detail(detail)
-    }
-}
-
-impl std::fmt::Debug for Download {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Download({} {:?})", self.file.location, self.range)
-    }
-}
-
-/// Whether exactly the asked-for part comes.
-fn check_part(answer: &Answer, facts: &Facts, wanted: ByteRange, validator: Option<&Validator>) -> Result<ByteRange> {
-    if answer.head.status == 206 {
-        return match answer.head.content_range().and_then(|part| part.range) {
-            Some(range) if range == wanted => Ok(range),
-            Some(range) => Err(answer.misbehaved(format!(
-                "bytes {}-{} were asked for, {}-{} came",
-                wanted.start,
-                wanted.end - 1,
-                range.start,
-                range.end - 1
-            ))),
-            None => Err(answer.misbehaved("a partial answer that does not say which part it is")),
-        };
-    }
-    if wanted.start == 0 && facts.size_bytes == Some(wanted.end) {
-        return Ok(wanted);
-    }
-    // All of the file instead of a part: either the condition failed, or ranges are not known there.
-    if validator.is_some_and(|validator| !validator.confirmed_by(facts)) {
-        return Err(answer.file.error(ErrorCode::SourceChanged, Phase::Open));
-    }
-    Err(answer.misbehaved("the peer ignores ranges"))
 }

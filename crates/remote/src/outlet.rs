@@ -1,188 +1,40 @@
-//! PUT: sending a file to a peer, with an ear for an answer that comes before the end.
+//! A file on its way to a peer, whatever the protocol.
 
 use std::net::SocketAddr;
 
-use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
 use net::{Outgoing, Stream};
-use types::limits::PEER_WORDS_WAIT;
-use types::{Checksum, Error, ErrorCode, Phase, Result};
+use types::{Error, Result};
 
-use crate::answer::Answer;
-use crate::client::Client;
-use crate::exchange::{Ask, Body, Hop, Live, Reply};
-use crate::resource::Resource;
-use crate::verdict::code_of;
-
-/// A redirect behind the invitation: the content is on its way and cannot be called back.
-const TOO_LATE: &str = "the redirect came after the file's content had begun";
-
-/// How a file is to be stored.
-#[derive(Clone, Debug, Default)]
-pub struct PutOptions {
-    /// Size of the file, in bytes; `None` when it is not known yet: the body then comes in chunks.
-    pub size_bytes: Option<u64>,
-    /// Whether an existing file may be replaced.
-    pub overwrite: bool,
-    /// Checksums of what will come, for the peer to verify.
-    pub declared: Vec<Checksum>,
-}
-
-/// What the peer says of a stored file.
-#[derive(Clone, Debug, Default)]
-pub struct Stored {
-    /// There was no such file before.
-    pub created: bool,
-    /// Checksums of the stored file, as the peer computed them.
-    pub checksums: Vec<Checksum>,
-}
-
-/// What comes after the head.
-enum State {
-    /// The peer is ready for the body.
-    Sending(Box<Live>),
-    /// An empty file was stored with the head alone.
-    Answered(Box<Answer>),
-    /// The peer has refused, or the connection is lost.
-    Over,
-}
-
-/// How the body is delimited.
-enum Form {
-    /// This many bytes in all.
-    Known(u64),
-    /// Chunks, with what must go in front of the next one.
-    Chunks(&'static [u8]),
-}
+use crate::http;
+use crate::options::Stored;
 
 /// A file on its way to a peer. Dropping it before [`Outlet::finish`] closes the connection, which
 /// tells the peer that the file is not whole.
-pub struct Outlet {
-    client: Client,
-    file: Resource,
-    overwrite: bool,
-    state: State,
-    form: Form,
-    sent_bytes: u64,
-    peer: Option<SocketAddr>,
-}
+#[derive(Debug)]
+pub struct Outlet(pub(crate) Way);
 
-impl Client {
-    /// Whether there certainly is such a file: XRootD stores over it whatever the condition of the
-    /// PUT says, so it is asked before. A peer that does not tell is believed to keep the condition.
-    async fn check_absent(&self, file: &Resource) -> Result<()> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything();
-        let ask = Ask {
-            method: Method::Head,
-            headers: &headers,
-            body: Body::Nothing,
-            repeatable: true,
-        };
-        let answer = self.ask(file, &ask).await?;
-        let exists = answer.is_success();
-        answer.finish().await;
-        if exists {
-            Err(file.error(ErrorCode::PeerExists, Phase::Open))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Asks to store a file, and returns once the peer wants the body (RFC 9110 §10.1.1). Redirects
-    /// are followed before that, and refusals come before a byte is sent. A peer that does not know
-    /// of this waiting gets the body after a second of silence.
-    ///
-    /// # Errors
-    /// The peer's refusal; `peer_exists` when the file is there and must not be replaced.
-    pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, true);
-        let without_waiting = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, false);
-        let is_empty = options.size_bytes == Some(0);
-        if !options.overwrite {
-            self.check_absent(file).await?;
-        }
-        let ask = Ask {
-            method: Method::Put,
-            headers: &headers,
-            body: if is_empty { Body::Nothing } else { Body::WhenAsked },
-            repeatable: true,
-        };
-        let mut reply = self.begin(file, &ask).await?;
-        if matches!(&reply, Reply::Answered(answer) if answer.head.status == 417) {
-            // A server that knows of no expectation at all (RFC 9110 §15.5.18).
-            if let Reply::Answered(answer) = reply {
-                answer.finish().await;
-            }
-            let ask = Ask {
-                headers: &without_waiting,
-                body: Body::AtOnce,
-                ..ask
-            };
-            reply = self.begin(file, &ask).await?;
-        }
-        let form = options.size_bytes.map_or(Form::Chunks(b""), Form::Known);
-        let outlet = |state, file, peer| Outlet {
-            client: self.clone(),
-            file,
-            overwrite: options.overwrite,
-            state,
-            form,
-            sent_bytes: 0,
-            peer,
-        };
-        match reply {
-            Reply::Continue(live, file) => {
-                let peer = live.connection.stream.peer_address();
-                Ok(outlet(State::Sending(live), *file, peer))
-            }
-            Reply::Answered(answer) if is_empty && answer.is_success() => {
-                let (file, peer) = (answer.file.clone(), answer.peer_address());
-                Ok(outlet(State::Answered(answer), file, peer))
-            }
-            Reply::Answered(answer) if answer.is_success() => {
-                Err(answer.misbehaved("the peer took the file without waiting for its content"))
-            }
-            Reply::Answered(answer) => Err(refused(*answer, options.overwrite).await),
-        }
-    }
-}
-
-fn put_headers(request: RequestBuilder, options: &PutOptions, waits: bool) -> RequestBuilder {
-    let mut request = match options.size_bytes {
-        Some(size) => request.content_length(size),
-        None => request.chunked(),
-    };
-    for checksum in &options.declared {
-        request = request.digest(checksum).repr_digest(checksum);
-    }
-    if !options.overwrite {
-        request = request.if_absent();
-    }
-    if waits && options.size_bytes != Some(0) {
-        request = request.expect_continue();
-    }
-    request
-}
-
-/// A refused PUT: the only condition that we set is that there be no such file.
-async fn refused(answer: Answer, overwrite: bool) -> Error {
-    match answer.head.status {
-        412 if !overwrite => answer.refused_as(ErrorCode::PeerExists).await,
-        300..400 => answer.misbehaved(TOO_LATE),
-        _ => answer.refused().await,
-    }
+/// By which protocol.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// Over HTTP.
+    Http(Box<http::Outlet>),
 }
 
 impl Outlet {
     /// The address of the server that stores.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+        match &self.0 {
+            Way::Http(outlet) => outlet.peer_address(),
+        }
     }
 
     /// Payload bytes sent so far.
     #[must_use]
     pub fn sent_bytes(&self) -> u64 {
-        self.sent_bytes
+        match &self.0 {
+            Way::Http(outlet) => outlet.sent_bytes(),
+        }
     }
 
     /// Room for the next payload, to be filled and given to [`Outlet::send`].
@@ -190,189 +42,65 @@ impl Outlet {
     /// # Errors
     /// What the peer has answered meanwhile, or that the connection is lost.
     pub async fn outgoing(&mut self) -> Result<Outgoing> {
-        self.check_answer().await?;
-        let stream = &mut self.live()?.connection.stream;
-        // Nothing may be queued behind this point: a chunk's head goes out before the room is sent,
-        // so a record that was sealed together with the room would come too late.
-        let room = match stream.flush().await {
-            Ok(()) => stream.outgoing().await,
-            Err(error) => Err(error),
-        };
-        match room {
-            Ok(room) => Ok(room),
-            Err(error) => Err(self.explain(error).await),
+        match &mut self.0 {
+            Way::Http(outlet) => outlet.outgoing().await,
         }
     }
 
-    /// Sends the first `filled` bytes of the room, framed as a chunk where the size is not known.
+    /// Sends the first `filled` bytes of the room.
     ///
     /// # Errors
     /// The peer's answer where there is one, else that the connection is lost or stalled; `internal`
     /// when more is sent than was announced.
     pub async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
-        if filled == 0 {
-            return Ok(());
-        }
-        let total = self.sent_bytes + filled as u64;
-        if matches!(self.form, Form::Known(size) if total > size) {
-            let error = self.file.error(ErrorCode::Internal, Phase::Transfer);
-            return Err(error.with_detail("more was to be sent than was announced"));
-        }
-        let frame = match &mut self.form {
-            Form::Known(_) => None,
-            Form::Chunks(before) => Some(std::mem::replace(before, CHUNK_END)),
-        };
-        let stream = &mut self.live()?.connection.stream;
-        let sent = match frame {
-            None => stream.send(outgoing, filled).await,
-            Some(before) => {
-                stream.queue(before);
-                stream.queue(chunk_head(filled).as_bytes());
-                match stream.flush().await {
-                    Ok(()) => stream.send(outgoing, filled).await,
-                    Err(error) => Err(error),
-                }
-            }
-        };
-        match sent {
-            Ok(()) => {
-                self.sent_bytes = total;
-                Ok(())
-            }
-            Err(error) => Err(self.explain(error).await),
+        match &mut self.0 {
+            Way::Http(outlet) => outlet.send(outgoing, filled).await,
         }
     }
 
-    /// The connection itself, for sending pieces of a file without copying them: only in clear text
-    /// and with a known size. What goes this way is told to [`Outlet::sent`]; between pieces
-    /// [`Outlet::check_answer`] hears a refusal, and [`Outlet::explain`] makes the best of a broken
-    /// connection.
+    /// The connection itself, for sending pieces of a file without copying them: only where the
+    /// protocol lets content follow without a word in between. What goes this way is told to
+    /// [`Outlet::sent`]; between pieces [`Outlet::check_answer`] hears a refusal, and
+    /// [`Outlet::explain`] makes the best of a broken connection.
     pub fn clear_stream(&mut self) -> Option<&mut Stream> {
-        match (&mut self.state, &self.form) {
-            (State::Sending(live), Form::Known(_)) if !live.connection.stream.is_encrypted() => {
-                Some(&mut live.connection.stream)
-            }
-            _ => None,
+        match &mut self.0 {
+            Way::Http(outlet) => outlet.clear_stream(),
         }
     }
 
     /// Counts payload that was sent over [`Outlet::clear_stream`].
     pub fn sent(&mut self, bytes: u64) {
-        self.sent_bytes += bytes;
+        match &mut self.0 {
+            Way::Http(outlet) => outlet.sent(bytes),
+        }
     }
 
-    /// Whether the peer has already answered, which before the end of the body means that it refuses.
+    /// Whether the peer has refused meanwhile.
     ///
     /// # Errors
     /// The refusal, or that the connection is lost.
     pub async fn check_answer(&mut self) -> Result<()> {
-        loop {
-            match self.live()?.connection.response_available(&HeadLimits::default()) {
-                Ok(None) => return Ok(()),
-                // The invitation that came after we went on without it.
-                Ok(Some(head)) if head.is_interim() => {}
-                Ok(Some(head)) => return Err(self.early(head).await),
-                // An answer may lie in front of the end.
-                Err(error) => return Err(self.explain(error).await),
-            }
+        match &mut self.0 {
+            Way::Http(outlet) => outlet.check_answer().await,
         }
     }
 
     /// The best explanation of a connection that broke while sending: the peer's answer, if one has
     /// still come, else the break itself.
     pub async fn explain(&mut self, cause: Error) -> Error {
-        let cause = self.file.blame(cause);
-        let stall = self.client.options.stall;
-        let Ok(live) = self.live() else { return cause };
-        match live.final_head(PEER_WORDS_WAIT, stall).await {
-            Ok(head) => self.early(head).await,
-            Err(_) => {
-                self.state = State::Over;
-                cause
-            }
+        match &mut self.0 {
+            Way::Http(outlet) => outlet.explain(cause).await,
         }
     }
 
-    /// An answer before the end of the body. The connection cannot be used again.
-    async fn early(&mut self, head: ResponseHead) -> Error {
-        let State::Sending(live) = std::mem::replace(&mut self.state, State::Over) else {
-            return self.file.error(ErrorCode::Internal, Phase::Transfer);
-        };
-        match Answer::new(*live, self.file.clone(), head, &Method::Put) {
-            Err(error) => error,
-            Ok(answer) if answer.is_success() => answer.misbehaved("the peer was content before the end of the file"),
-            Ok(answer) if answer.head.status < 400 => answer.misbehaved(TOO_LATE),
-            Ok(answer) => {
-                let code = match answer.head.status {
-                    412 if !self.overwrite => ErrorCode::PeerExists,
-                    status => code_of(status),
-                };
-                let (status, words) = (answer.head.status, answer.words_and_close().await);
-                self.file.error(code, Phase::Transfer).with_peer(Some(status), &words)
-            }
-        }
-    }
-
-    /// Ends the body and waits until the peer has stored the file.
+    /// Ends the content and waits until the peer has stored the file.
     ///
     /// # Errors
     /// The peer's refusal, a lost connection, no answer in time; `internal` when fewer bytes were
     /// sent than announced.
-    pub async fn finish(mut self) -> Result<Stored> {
-        let answer = match std::mem::replace(&mut self.state, State::Over) {
-            State::Answered(answer) => *answer,
-            State::Sending(live) => self.close_body(live).await?,
-            State::Over => return Err(self.file.error(ErrorCode::PeerClosed, Phase::Transfer)),
-        };
-        if !answer.is_success() {
-            return Err(refused(answer, self.overwrite).await.in_phase(Phase::Commit));
+    pub async fn finish(self) -> Result<Stored> {
+        match self.0 {
+            Way::Http(outlet) => outlet.finish().await,
         }
-        let stored = Stored {
-            created: answer.head.status == 201,
-            checksums: answer.head.digests(),
-        };
-        answer.finish().await;
-        Ok(stored)
-    }
-
-    async fn close_body(&mut self, mut live: Box<Live>) -> Result<Answer> {
-        match self.form {
-            Form::Known(size) if size != self.sent_bytes => {
-                let error = self.file.error(ErrorCode::Internal, Phase::Transfer);
-                return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
-            }
-            Form::Known(_) => {}
-            Form::Chunks(before) => {
-                live.connection.stream.queue(before);
-                live.connection.stream.queue(LAST_CHUNK);
-            }
-        }
-        if let Err(error) = live.connection.stream.flush().await {
-            self.state = State::Sending(live);
-            return Err(self.explain(error).await);
-        }
-        let options = &self.client.options;
-        let head = live.final_head(options.first_byte, options.stall).await;
-        let head = head.map_err(|error| self.file.blame(error).in_phase(Phase::Commit))?;
-        Answer::new(*live, self.file.clone(), head, &Method::Put)
-    }
-
-    fn live(&mut self) -> Result<&mut Live> {
-        // Nothing can be sent any more; whoever tries has been told why before.
-        let over = || self.file.error(ErrorCode::PeerClosed, Phase::Transfer);
-        match &mut self.state {
-            State::Sending(live) => Ok(live),
-            State::Answered(_) | State::Over => Err(over()),
-        }
-    }
-}
-
-impl std::fmt::Debug for Outlet {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "Outlet({}, {} bytes sent)",
-            self.file.location, self.sent_bytes
-        )
     }
 }

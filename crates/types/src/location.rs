@@ -12,17 +12,23 @@ pub enum Scheme {
     Http,
     /// HTTP or WebDAV over TLS (`https`, `davs`).
     Https,
+    /// The XRootD protocol (`root`, `xroot`); the server may demand TLS all the same.
+    Root,
+    /// The XRootD protocol over TLS (`roots`, `xroots`).
+    Roots,
     /// A file of this machine (`file://`, or a bare path).
     File,
     /// Standard input or output, written `-`.
     Stdio,
-    /// A scheme that has a name here but no client yet: `root`, `roots`, `s3`, `s3s`.
+    /// A scheme that has a name here but no client yet: `s3`, `s3s`.
     Unsupported,
 }
 
 /// A place that can be copied from or to.
 ///
-/// The path is kept as it was written (percent-encoded), because it goes to the peer unchanged.
+/// The path is kept as it was written, because it goes to the peer unchanged: percent-encoded in HTTP
+/// URLs, plain in those of the XRootD protocol, which knows no escapes. There the path begins behind
+/// the slash that ends the host's part, so it is usually written with two: `root://host//data/file`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Location {
     scheme: Scheme,
@@ -71,13 +77,15 @@ impl Location {
         let (scheme, default_port) = match scheme_text {
             "http" | "dav" => (Scheme::Http, 80),
             "https" | "davs" => (Scheme::Https, 443),
-            "root" | "xroot" | "roots" | "xroots" => (Scheme::Unsupported, 1094),
+            "root" | "xroot" => (Scheme::Root, 1094),
+            "roots" | "xroots" => (Scheme::Roots, 1094),
             "s3" | "s3s" => (Scheme::Unsupported, 443),
             other => return Err(bad_url(&format!("the scheme \"{other}\" is not known"))),
         };
         let rest = &text[scheme_text.len() + 3..];
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         // The standard parser decides about host and port; the path goes to the peer as written.
-        let parsed = url::Url::parse(&format!("http://{rest}")).map_err(|cause| bad_url(&cause.to_string()))?;
+        let parsed = url::Url::parse(&format!("http://{authority}")).map_err(|cause| bad_url(&cause.to_string()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(bad_url("a user name or password in a URL is not accepted"));
         }
@@ -86,29 +94,37 @@ impl Location {
             .filter(|host| !host.is_empty())
             .ok_or_else(|| bad_url("the URL has no host"))?;
         // `url` hides its own default port 80, so a written :80 must be seen in the text.
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let port = parsed
             .port()
             .unwrap_or(if authority.ends_with(":80") { 80 } else { default_port });
-        let tail = rest[authority.len()..].split('#').next().unwrap_or_default();
+        let is_root = matches!(scheme, Scheme::Root | Scheme::Roots);
+        let mut tail = &rest[authority.len()..];
+        if !is_root {
+            tail = tail.split('#').next().unwrap_or_default();
+        }
         let (raw_path, query) = match tail.split_once('?') {
-            Some((path, query)) => (path, Some(query.to_owned())),
+            Some((path, query)) => (path, Some(query)),
             None => (tail, None),
         };
         if tail.chars().any(|character| character.is_control()) {
             return Err(bad_url("a URL may not hold control characters"));
         }
+        let (path, query) = if is_root {
+            (
+                format!("/{}", raw_path.trim_start_matches('/')),
+                query.map(str::to_owned),
+            )
+        } else {
+            let path = if raw_path.is_empty() { "/" } else { raw_path };
+            (escape_unsafe(path), query.map(escape_unsafe))
+        };
         Ok(Self {
             scheme,
             scheme_text: scheme_text.to_owned(),
             host: host.to_owned(),
             port,
-            path: if raw_path.is_empty() {
-                "/".to_owned()
-            } else {
-                escape_unsafe(raw_path)
-            },
-            query: query.map(|query| escape_unsafe(&query)),
+            path,
+            query,
         })
     }
 
@@ -135,6 +151,12 @@ impl Location {
         matches!(self.scheme, Scheme::Http | Scheme::Https)
     }
 
+    /// Whether it is a place of the XRootD protocol.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        matches!(self.scheme, Scheme::Root | Scheme::Roots)
+    }
+
     /// Host name or address; an IPv6 address stands in brackets. Empty for local places.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -151,12 +173,12 @@ impl Location {
     #[must_use]
     pub fn authority(&self) -> String {
         match (self.scheme, self.port) {
-            (Scheme::Http, 80) | (Scheme::Https, 443) => self.host.clone(),
+            (Scheme::Http, 80) | (Scheme::Https, 443) | (Scheme::Root | Scheme::Roots, 1094) => self.host.clone(),
             _ => format!("{}:{}", self.host, self.port),
         }
     }
 
-    /// The path: percent-encoded for URLs, plain for local files.
+    /// The path: percent-encoded for HTTP, plain for local files and the XRootD protocol.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -177,18 +199,21 @@ impl Location {
         }
     }
 
-    /// The URL with `http`/`https` for `dav`/`davs` and with its query: what is sent to a peer.
+    /// The URL with the scheme's common name (`https` for `davs`, `root` for `xroot`) and with its
+    /// query: what is sent to a peer.
     #[must_use]
     pub fn to_wire(&self) -> String {
         match self.scheme {
             Scheme::Http => format!("http://{}{}", self.authority(), self.target()),
             Scheme::Https => format!("https://{}{}", self.authority(), self.target()),
+            Scheme::Root => format!("root://{}/{}", self.authority(), self.target()),
+            Scheme::Roots => format!("roots://{}/{}", self.authority(), self.target()),
             Scheme::Unsupported => format!("{}://{}{}", self.scheme_text, self.authority(), self.target()),
             Scheme::File | Scheme::Stdio => self.path.clone(),
         }
     }
 
-    /// The same place with another path (percent-encoded) and no query.
+    /// The same place with another path (written as [`Location::path`] has it) and no query.
     #[must_use]
     pub fn with_path(&self, path: &str) -> Self {
         Self {
@@ -201,10 +226,10 @@ impl Location {
     /// The place named `name` (not percent-encoded) below this one; the query stays.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        let name = if self.host.is_empty() {
-            name.to_owned()
-        } else {
+        let name = if self.is_http() {
             encode_path(name)
+        } else {
+            name.to_owned()
         };
         Self {
             path: format!("{}/{name}", self.path.trim_end_matches('/')),
@@ -212,14 +237,14 @@ impl Location {
         }
     }
 
-    /// The last name of the path, percent-decoded where it is a URL. Empty for the root.
+    /// The last name of the path, percent-decoded where that is due. Empty for the root.
     #[must_use]
     pub fn file_name(&self) -> String {
         let raw = self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if self.host.is_empty() {
-            raw.to_owned()
-        } else {
+        if self.is_http() {
             crate::path::decode_percent(raw).unwrap_or(raw.to_owned())
+        } else {
+            raw.to_owned()
         }
     }
 
@@ -255,6 +280,10 @@ impl fmt::Display for Location {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scheme {
             Scheme::File | Scheme::Stdio => formatter.write_str(&self.path),
+            Scheme::Root | Scheme::Roots => {
+                let authority = self.authority();
+                write!(formatter, "{}://{authority}/{}", self.scheme_text, self.path)
+            }
             _ => {
                 let authority = self.authority();
                 write!(formatter, "{}://{authority}{}", self.scheme_text, self.path)
@@ -326,6 +355,32 @@ mod tests {
         assert_eq!(base.resolve("/y").unwrap().to_wire(), "https://h:8443/y");
         assert_eq!(base.resolve("z").unwrap().to_wire(), "https://h:8443/dir/z");
         assert_eq!(base.resolve("//k/q").unwrap().to_wire(), "https://k/q");
+    }
+
+    #[test]
+    fn root_paths_are_plain_and_begin_with_one_slash() {
+        for text in [
+            "root://h//a b%/#1?x=1",
+            "xroot://h:1094///a b%/#1?x=1",
+            "root://h/a b%/#1?x=1",
+        ] {
+            let place = Location::parse(text).unwrap();
+            assert!(place.is_root() && !place.is_http());
+            assert_eq!(
+                (place.port(), place.path(), place.query()),
+                (1094, "/a b%/#1", Some("x=1"))
+            );
+            assert_eq!(place.to_wire(), "root://h//a b%/#1?x=1");
+            assert_eq!(place.file_name(), "#1");
+        }
+        let place = Location::parse("roots://h:2000//d").unwrap();
+        assert_eq!(
+            (place.scheme(), place.to_string().as_str()),
+            (Scheme::Roots, "roots://h:2000//d")
+        );
+        assert_eq!(place.child("100%").to_wire(), "roots://h:2000//d/100%");
+        assert_eq!(Location::parse("root://h").unwrap().path(), "/");
+        assert!(Location::parse("root://user@h//f").is_err());
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Place {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let location = Location::parse(text)?;
         match location.scheme() {
-            Scheme::Http | Scheme::Https => Ok(Self::Remote(location)),
+            Scheme::Http | Scheme::Https | Scheme::Root | Scheme::Roots => Ok(Self::Remote(location)),
             Scheme::Stdio => Ok(Self::Stdio),
             Scheme::File => local(location.path()).map(Self::Local),
             Scheme::Unsupported => {
@@ -117,7 +117,7 @@ mod tests {
         assert!(remote.child("..").is_err() && remote.child("a/b").is_err());
         assert_eq!(Place::parse("-").unwrap(), Place::Stdio);
         assert_eq!(
-            Place::parse("root://a//f").unwrap_err().code(),
+            Place::parse("s3://a/f").unwrap_err().code(),
             ErrorCode::NotImplemented
         );
         let root = Place::parse("https://a/").unwrap();

@@ -12,9 +12,9 @@ use net::http::Connection;
 use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, REDIRECTS_MAX};
 use types::{Error, ErrorCode, Phase, Result, Scheme};
 
-use crate::answer::Answer;
-use crate::client::Client;
-use crate::pool::{Origin, Pool};
+use super::answer::Answer;
+use super::client::Client;
+use super::pool::{Origin, Pool};
 use crate::resource::Resource;
 
 /// A connection in use.

@@ -6,9 +6,9 @@ use net::http::Incoming;
 use types::limits::{DRAIN_BYTES_MAX, PEER_WORDS_BYTES_MAX, PEER_WORDS_WAIT};
 use types::{Error, ErrorCode, Phase, Result};
 
-use crate::exchange::Live;
+use super::exchange::Live;
+use super::verdict::{code_of, plain_words, refusal};
 use crate::resource::Resource;
-use crate::verdict::{code_of, plain_words, refusal};
 
 /// Bytes of markup that may surround the words of a peer.
 const MARKUP_FACTOR: usize = 4;

@@ -6,8 +6,8 @@ use http_wire::{Method, RequestBuilder};
 use types::limits::{CONTROL_BODY_BYTES_MAX, MACAROON_BYTES_MAX};
 use types::{Result, Secret};
 
-use crate::client::Client;
-use crate::exchange::{Ask, Body, Hop};
+use super::client::Client;
+use super::exchange::{Ask, Body, Hop};
 use crate::resource::Resource;
 
 const MACAROON_REQUEST: &str = "application/macaroon-request";
@@ -18,7 +18,12 @@ impl Client {
     ///
     /// # Errors
     /// The peer's refusal, or an answer without a macaroon.
-    pub async fn request_macaroon(&self, file: &Resource, activities: Activities, validity_s: u64) -> Result<Secret> {
+    pub(crate) async fn request_macaroon(
+        &self,
+        file: &Resource,
+        activities: Activities,
+        validity_s: u64,
+    ) -> Result<Secret> {
         let names: Vec<_> = activities.iter().map(|activity| activity.name()).collect();
         let wish = serde_json::json!({
             "caveats": [format!("activity:{}", names.join(","))],

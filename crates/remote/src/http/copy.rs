@@ -5,63 +5,16 @@
 use std::time::Duration;
 
 use http_wire::{Framing, MarkerParser, Method, Outcome, Progress, RequestBuilder};
-use types::limits::MARKER_SILENCE;
-use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
-use crate::answer::Answer;
-use crate::client::Client;
-use crate::exchange::{Ask, Body, Hop};
-use crate::resource::{Access, Resource};
-use crate::verdict::{code_of, code_of_words, side_of_words};
-
-/// Which way the bytes go, as seen from the server that is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// It fetches from the peer.
-    Pull,
-    /// It sends to the peer.
-    Push,
-}
-
-/// What a server is to copy.
-#[derive(Clone, Debug)]
-pub struct CopyOrder {
-    /// The other server's file.
-    pub peer: Location,
-    /// Which way.
-    pub direction: Direction,
-    /// What the active server shows to the other one: goes there as transfer headers.
-    pub peer_access: Access,
-    /// Whether an existing destination may be replaced.
-    pub overwrite: bool,
-    /// How many streams; said only when more than one.
-    pub streams: Option<u32>,
-    /// Whether the active server must (`true`) or need not (`false`) compare checksums.
-    pub verification: Option<bool>,
-    /// The checksum that the data should have.
-    pub expected: Option<Checksum>,
-    /// Longest time without a performance marker; never under a minute in practice, since some
-    /// servers wait as long for a slow disk.
-    pub silence: Duration,
-}
+use super::answer::Answer;
+use super::client::Client;
+use super::exchange::{Ask, Body, Hop};
+use super::verdict::{code_of, code_of_words, side_of_words};
+use crate::options::{CopyOrder, Direction};
+use crate::resource::Resource;
 
 impl CopyOrder {
-    /// An order with what is usual for the rest: overwriting allowed, one stream, and the active
-    /// server's own rule about checksums.
-    #[must_use]
-    pub fn new(peer: Location, direction: Direction, peer_access: Access) -> Self {
-        Self {
-            peer,
-            direction,
-            peer_access,
-            overwrite: true,
-            streams: None,
-            verification: None,
-            expected: None,
-            silence: MARKER_SILENCE,
-        }
-    }
-
     fn headers(&self, request: RequestBuilder, hop: &Hop<'_>) -> RequestBuilder {
         let mut request = match self.direction {
             Direction::Pull => request.source(&self.peer),
@@ -110,7 +63,7 @@ impl Client {
     ///
     /// # Errors
     /// What the server answers before it begins: its own refusal, or what it met at the other side.
-    pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
+    pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         let headers = |request: RequestBuilder, hop: &Hop<'_>| order.headers(request, hop);
         let ask = Ask {
             method: Method::Copy,
@@ -155,7 +108,7 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
 
 /// A copy that another server makes. Dropping it closes the connection, on which that server gives
 /// the copy up.
-pub struct Copying {
+pub(crate) struct Copying {
     answer: Option<Answer>,
     file: Resource,
     parser: MarkerParser,
@@ -170,7 +123,7 @@ impl Copying {
     /// The active server's own words when it failed, with the side and code that they tell;
     /// `cancelled` when it was given up there; `peer_stalled` without a marker for too long;
     /// `peer_closed` or `peer_misbehaved` when the answer ends without saying how the copy went.
-    pub async fn next(&mut self) -> Result<Option<Progress>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
         let deadline = tokio::time::Instant::now() + self.silence;
         while let Some(answer) = &mut self.answer {
             let read = tokio::time::timeout_at(deadline, answer.next()).await;
@@ -201,7 +154,7 @@ impl Copying {
 
     /// What is known so far.
     #[must_use]
-    pub fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &Progress {
         self.parser.progress()
     }
 

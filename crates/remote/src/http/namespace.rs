@@ -5,11 +5,11 @@ use http_wire::{Depth, Method, RequestBuilder, parse_date};
 use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{ErrorCode, Location, Result, decode_percent};
 
+use super::answer::Answer;
+use super::client::Client;
+use super::exchange::{Ask, Body, Hop};
+use super::listing::Listing;
 use crate::Entry;
-use crate::answer::Answer;
-use crate::client::Client;
-use crate::exchange::{Ask, Body, Hop};
-use crate::listing::Listing;
 use crate::resource::Resource;
 
 /// The media type of a PROPFIND's body.
@@ -20,7 +20,7 @@ impl Client {
     ///
     /// # Errors
     /// The peer's refusal.
-    pub async fn delete(&self, file: &Resource) -> Result<()> {
+    pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
         let answer = self.simple(file, Method::Delete, true, |request| request).await?;
         let answer = answer.success().await?;
         if answer.head.status == 207 {
@@ -35,7 +35,7 @@ impl Client {
     ///
     /// # Errors
     /// `peer_exists` when there is something of that name, `parent_missing`, or another refusal.
-    pub async fn make_directory(&self, file: &Resource) -> Result<()> {
+    pub(crate) async fn make_directory(&self, file: &Resource) -> Result<()> {
         let answer = self.simple(file, Method::Mkcol, false, |request| request).await?;
         match answer.head.status {
             // RFC 4918 §9.3.1.
@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
-    pub async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
+    pub(crate) async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
         let headers = |request: RequestBuilder| request.destination(destination).overwrite(overwrite);
         let answer = self.simple(file, Method::Move, false, headers).await?;
         match answer.head.status {
@@ -70,7 +70,7 @@ impl Client {
     ///
     /// # Errors
     /// The peer's refusal.
-    pub async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
+    pub(crate) async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
         let answer = self.simple(file, Method::Options, true, |request| request).await?;
         let answer = answer.success().await?;
         let methods = answer.head.allow().map(Method::from_name).collect();
@@ -83,7 +83,7 @@ impl Client {
     ///
     /// # Errors
     /// `peer_not_found`, or another refusal.
-    pub async fn stat(&self, file: &Resource) -> Result<Entry> {
+    pub(crate) async fn stat(&self, file: &Resource) -> Result<Entry> {
         let mut answer = self.propfind(file, Depth::Zero).await?;
         match answer.head.status {
             207 => {
@@ -125,7 +125,7 @@ impl Client {
     ///
     /// # Errors
     /// The peer's refusal; `not_directory` comes with the first batch.
-    pub async fn list(&self, file: &Resource) -> Result<Listing> {
+    pub(crate) async fn list(&self, file: &Resource) -> Result<Listing> {
         let answer = self.propfind(file, Depth::One).await?;
         match answer.head.status {
             207 => Ok(Listing::new(answer, file)),

@@ -1,0 +1,103 @@
+//! The entries of a directory as they come, in constant memory.
+
+use http_wire::webdav::MultistatusParser;
+use types::{ErrorCode, Phase, Result, decode_percent};
+
+use super::answer::Answer;
+use crate::Entry;
+use crate::resource::Resource;
+
+/// A listing on its way from a peer. Dropping it early closes the connection.
+pub(crate) struct Listing {
+    answer: Option<Answer>,
+    parser: MultistatusParser,
+    directory: Resource,
+    /// The directory's own paths: as it was asked for, and where it was found.
+    own_paths: [String; 2],
+    first_seen: bool,
+}
+
+impl Listing {
+    pub(crate) fn new(answer: Answer, directory: &Resource) -> Self {
+        let own_paths = [
+            comparable(directory.location.path()),
+            comparable(answer.file.location.path()),
+        ];
+        Self {
+            answer: Some(answer),
+            parser: MultistatusParser::new(),
+            directory: directory.clone(),
+            own_paths,
+            first_seen: false,
+        }
+    }
+
+    /// The next entries, at least one; `None` when all have come. The directory itself is not among
+    /// them.
+    ///
+    /// # Errors
+    /// `not_directory` when a file was listed; an answer that cannot be understood, or a lost
+    /// connection.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        while let Some(answer) = &mut self.answer {
+            let Some(batch) = answer.next().await? else {
+                self.parser.finish().map_err(|error| self.directory.blame(error))?;
+                if let Some(answer) = self.answer.take() {
+                    answer.release();
+                }
+                break;
+            };
+            let mut entries = Vec::new();
+            for piece in batch.slices() {
+                let more = self.parser.feed(piece).map_err(|error| self.directory.blame(error))?;
+                entries.extend(more);
+            }
+            self.drop_own(&mut entries)?;
+            if !entries.is_empty() {
+                return Ok(Some(entries));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the directory's own entry out. It comes first everywhere, but not under the same path
+    /// behind every proxy; then its last name tells.
+    fn drop_own(&mut self, entries: &mut Vec<Entry>) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let own = &self.own_paths;
+        if !self.first_seen {
+            self.first_seen = true;
+            let first = &entries[0];
+            let by_path = own.contains(&comparable_plain(&first.path));
+            let by_name = first.is_directory && own.iter().any(|path| path.rsplit('/').next() == Some(first.name()));
+            if by_path && !first.is_directory {
+                self.answer = None;
+                return Err(self.directory.error(ErrorCode::NotDirectory, Phase::Open));
+            }
+            if by_path || by_name {
+                entries.remove(0);
+                return Ok(());
+            }
+        }
+        entries.retain(|entry| !own.contains(&comparable_plain(&entry.path)));
+        Ok(())
+    }
+}
+
+/// A URL's path as listings name it: decoded, no trailing or doubled slash.
+fn comparable(raw: &str) -> String {
+    comparable_plain(&decode_percent(raw).unwrap_or_else(|| raw.to_owned()))
+}
+
+fn comparable_plain(path: &str) -> String {
+    let names: Vec<_> = path.split('/').filter(|name| !name.is_empty()).collect();
+    format!("/{}", names.join("/"))
+}
+
+impl std::fmt::Debug for Listing {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Listing({})", self.directory.location)
+    }
+}

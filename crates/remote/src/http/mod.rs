@@ -1,0 +1,19 @@
+//! HTTP, WebDAV and HTTP third-party copy, as a client speaks them.
+
+mod answer;
+mod client;
+mod copy;
+mod download;
+mod exchange;
+mod listing;
+mod macaroon;
+mod namespace;
+mod outlet;
+mod pool;
+mod verdict;
+
+pub(crate) use client::Client;
+pub(crate) use copy::Copying;
+pub(crate) use download::Download;
+pub(crate) use listing::Listing;
+pub(crate) use outlet::Outlet;
