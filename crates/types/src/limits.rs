@@ -149,3 +149,26 @@ pub const LOG_GATHER_TIME: Duration = Duration::from_millis(2);
 pub const FILE_WATCH_PERIOD: Duration = Duration::from_secs(2);
 /// How long connections of before a change of the configuration may go on under the old one.
 pub const OLD_DOOR_GRACE: Duration = Duration::from_secs(24 * 3600);
+
+/// Bytes that one read request of the XRootD protocol asks for.
+pub const ROOT_READ_BYTES: u64 = 4 * 1024 * 1024;
+/// Read requests of one download that are under way at the same time. Together they fill a long fast
+/// link; only a server that answers out of order makes us hold any of it in memory.
+pub const ROOT_READS_MAX: usize = 8;
+/// Bytes of one upload that may be under way without the server's answer.
+pub const ROOT_WRITE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
+/// How long a request of the XRootD protocol may be put off by its server, all waits together; the
+/// reference client gives up after as long.
+pub const ROOT_PATIENCE: Duration = Duration::from_secs(1800);
+/// Shortest time before a request is sent again that a server asked to repeat.
+pub const ROOT_WAIT_MIN: Duration = Duration::from_millis(50);
+/// Unsolicited messages of an XRootD server that are passed over in front of one answer.
+pub const ROOT_ATTENTIONS_MAX: usize = 64;
+/// Longest words of an XRootD server, such as an error or a redirection, that are read, in bytes.
+pub const ROOT_WORDS_BYTES_MAX: usize = 64 * 1024;
+/// Servers that a redirector is told not to choose again in one request.
+pub const ROOT_TRIED_MAX: usize = 8;
+/// Answers to one connection's requests that nobody waits for, such as that to a close.
+pub const ROOT_UNHEARD_MAX: usize = 64;
+/// Stat requests under way at the same time while a directory is listed whose server tells only names.
+pub const ROOT_STATS_MAX: usize = 64;

@@ -194,9 +194,15 @@ impl Error {
             (Retry::No, _) => false,
             // Request timeout, too many requests, and what a server says of itself; but neither
             // "not implemented" nor "no space", which do not pass by themselves.
-            (Retry::PeerDecides, Some(status)) => {
+            (Retry::PeerDecides, Some(status @ ..1000)) => {
                 matches!(status, 408 | 429) || (status >= 500 && !matches!(status, 501 | 505 | 507))
             }
+            // Numbers of the XRootD protocol: a locked file, trouble with a disk, memory or the server
+            // itself, nobody to ask, a transfer in progress, overload, time-outs.
+            (Retry::PeerDecides, Some(number)) => matches!(
+                number,
+                3003 | 3007 | 3008 | 3012 | 3014 | 3020 | 3024 | 3034 | 3035
+            ),
             (Retry::PeerDecides, None) => true,
         }
     }
@@ -314,6 +320,7 @@ mod tests {
             |status| Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(status), "");
         assert!(answered(503).retry() && answered(429).retry());
         assert!(!answered(507).retry() && !answered(400).retry() && !answered(501).retry());
+        assert!(answered(3024).retry() && !answered(3005).retry() && !answered(3013).retry());
         assert!(!Error::new(ErrorCode::NotFound, Side::Source, Phase::Open).retry());
     }
 
