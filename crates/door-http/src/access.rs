@@ -3,75 +3,11 @@
 use http_wire::{RequestHead, Validators, Verdict};
 use policy::{Operation, Request, decide};
 use storage::Stat;
-use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ErrorCode, LogicalPath, Result};
 
-use crate::chance::{now_s, unix_s};
 use crate::exchange::Exchange;
-use crate::exports::{Place, Spot};
-
-/// An error of the client's making, met when something was opened.
-pub(crate) fn refusal(code: ErrorCode, path: &LogicalPath) -> Error {
-    Error::new(code, Side::Client, Phase::Open).with_subject(path)
-}
-
-/// An answer of the store that means "there is nothing".
-pub(crate) fn is_missing(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing)
-}
-
-/// What stands under a name, as far as that can be told; the trouble is told after the rights are
-/// known, so that nobody learns of names that he may not see.
-pub(crate) enum Found {
-    Nothing,
-    Something(Stat),
-    Trouble(Error),
-}
-
-impl Found {
-    pub(crate) async fn at(spot: &Spot) -> Self {
-        match spot.store.stat(&spot.path).await {
-            Ok(stat) => Self::Something(stat),
-            Err(error) if is_missing(&error) => Self::Nothing,
-            Err(error) => Self::Trouble(error),
-        }
-    }
-
-    pub(crate) fn exists(&self) -> bool {
-        matches!(self, Self::Something(_))
-    }
-
-    pub(crate) fn is_directory(&self) -> bool {
-        matches!(self, Self::Something(stat) if stat.is_directory())
-    }
-
-    /// Creating or replacing, which take different rights.
-    pub(crate) fn upload(&self) -> Operation {
-        if self.exists() {
-            Operation::Overwrite
-        } else {
-            Operation::Create
-        }
-    }
-
-    /// The stat, or why there is none.
-    pub(crate) fn into_stat(self, path: &LogicalPath) -> Result<Stat> {
-        match self {
-            Self::Something(stat) => Ok(stat),
-            Self::Nothing => Err(refusal(ErrorCode::NotFound, path)),
-            Self::Trouble(error) => Err(error.with_subject(path)),
-        }
-    }
-
-    /// A file that is there, or nothing; a directory is in the way of either.
-    pub(crate) fn into_file(self, path: &LogicalPath) -> Result<Option<Stat>> {
-        match self {
-            Self::Something(stat) if stat.is_directory() => Err(refusal(ErrorCode::IsDirectory, path)),
-            Self::Something(stat) => Ok(Some(stat)),
-            Self::Nothing => Ok(None),
-            Self::Trouble(error) => Err(error.with_subject(path)),
-        }
-    }
-}
+use transfer::chance::{now_s, unix_s};
+use transfer::{Place, Spot, refusal};
 
 impl Exchange<'_> {
     /// Asks policy. Gives the limit on the size of an upload.

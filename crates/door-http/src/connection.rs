@@ -37,14 +37,14 @@ pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAdd
 
 /// Waits for the next request; false when none will come, or none is taken any more.
 async fn is_wanted(door: &Shared, connection: &Connection) -> bool {
-    if door.is_draining() {
+    if door.gate.is_draining() {
         return false;
     }
     if connection.has_leftover() {
         return true;
     }
     tokio::select! {
-        () = door.draining() => false,
+        () = door.gate.draining() => false,
         arrived = connection.stream.wait_for_input(door.settings.limits.idle) => arrived.is_ok(),
     }
 }

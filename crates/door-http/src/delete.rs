@@ -5,8 +5,9 @@ use http_wire::RequestHead;
 use policy::Operation;
 use types::{ErrorCode, Result};
 
-use crate::access::{Found, check_conditions};
+use crate::access::check_conditions;
 use crate::exchange::Exchange;
+use transfer::Found;
 
 /// Answers DELETE.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

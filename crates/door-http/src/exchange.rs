@@ -16,11 +16,12 @@ use net::http::{Connection, Incoming};
 use types::limits::{LINGER_TIMEOUT, REFUSED_BODY_BYTES_MAX};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::chance::{child_trace, fresh_id, now_s};
 use crate::door::{RETRY_AFTER_S, Shared};
-use crate::events::{ErrorFacts, RequestRecord};
-use crate::exports::Exports;
+use crate::events::RequestRecord;
 use crate::options::METHODS;
+use transfer::ErrorFacts;
+use transfer::Exports;
+use transfer::chance::{child_trace, fresh_id, now_s};
 
 /// As much of what a client says about itself, or of a path that is refused, goes to the log.
 const LOGGED_CHARS: usize = 256;
@@ -145,7 +146,7 @@ impl<'c> Exchange<'c> {
                     .incoming
                     .remaining()
                     .is_some_and(|rest| rest <= REFUSED_BODY_BYTES_MAX));
-        self.keeps = self.may_keep && unread_is_short && !self.door.is_draining();
+        self.keeps = self.may_keep && unread_is_short && !self.door.gate.is_draining();
         let builder = ResponseBuilder::new(status)
             .date(now_s())
             .server(&self.door.settings.server_name)

@@ -11,12 +11,13 @@ use storage::{FileReader, Stat};
 use transfer::{Drain, Progress, serve};
 use types::{ByteRange, Checksum, ErrorCode, Result};
 
-use crate::access::{Found, etag, refusal};
-use crate::chance::{hex, random, unix_s};
+use crate::access::etag;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
-use crate::exports::{Place, Spot};
 use crate::{page, post};
+use transfer::chance::{hex, random, unix_s};
+use transfer::{Found, refusal};
+use transfer::{Place, Spot};
 
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

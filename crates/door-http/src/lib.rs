@@ -5,12 +5,11 @@
 //! payload itself, decides no rights, and writes no error sentence: it picks an error code, and the
 //! table of codes says which status and words that is.
 //!
-//! There is one file for each verb. [`Door`] accepts connections, `connection` carries one request
+//! There is one file for each verb. [`Door`] takes connections, `connection` carries one request
 //! after the other, and `exchange` is one request with its answer.
 #![forbid(unsafe_code)]
 
 mod access;
-mod chance;
 mod connection;
 mod copy;
 mod delete;
@@ -18,7 +17,6 @@ mod digest;
 mod door;
 mod events;
 mod exchange;
-mod exports;
 mod get;
 mod local_copy;
 mod mkcol;
@@ -32,6 +30,5 @@ mod settings;
 mod tpc;
 
 pub use door::Door;
-pub use events::{ErrorFacts, Events, NoEvents, RequestRecord, TransferOutcome, TransferRecord, TransferStart};
-pub use exports::{Export, Exports, SharedExports};
+pub use events::{Events, NoEvents, RequestRecord};
 pub use settings::{Limits, MacaroonSettings, Settings};

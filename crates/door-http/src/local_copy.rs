@@ -6,10 +6,11 @@ use policy::Operation;
 use storage::Overwrite;
 use types::{ErrorCode, LogicalPath, Result};
 
-use crate::access::{Found, check_conditions, refusal};
+use crate::access::check_conditions;
 use crate::exchange::Exchange;
-use crate::exports::{Place, Spot};
 use crate::rename::about_target;
+use transfer::{Found, refusal};
+use transfer::{Place, Spot};
 
 /// Which end of the copy the request does not name in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

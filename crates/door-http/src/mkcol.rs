@@ -4,8 +4,8 @@ use http_wire::RequestHead;
 use policy::Operation;
 use types::{Error, ErrorCode, Result};
 
-use crate::access::refusal;
 use crate::exchange::Exchange;
+use transfer::refusal;
 
 /// Answers MKCOL.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, _head: &RequestHead) -> Result<()> {

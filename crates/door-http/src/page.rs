@@ -6,9 +6,9 @@ use storage::{Entry, Stat};
 use types::limits::LISTING_PIECE_BYTES;
 use types::{Result, encode_path};
 
-use crate::chance::unix_s;
 use crate::exchange::Exchange;
-use crate::exports::Spot;
+use transfer::Spot;
+use transfer::chance::unix_s;
 
 /// The page of a directory of an export. A page at a time is read and sent, whatever its size.
 pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {

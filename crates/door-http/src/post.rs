@@ -8,8 +8,8 @@ use serde_json::json;
 use types::limits::MACAROON_REQUEST_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::chance::{now_s, random};
 use crate::exchange::Exchange;
+use transfer::chance::{now_s, random};
 
 /// Where tokens are asked for, as XRootD has it.
 const TOKEN_ENDPOINT: &str = "/.oauth2/token";

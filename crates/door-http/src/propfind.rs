@@ -8,10 +8,11 @@ use storage::Stat;
 use types::limits::{LISTING_PIECE_BYTES, PROPFIND_BODY_BYTES_MAX};
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::access::{Found, etag};
-use crate::chance::unix_s;
+use crate::access::etag;
 use crate::exchange::Exchange;
-use crate::exports::{Place, Spot};
+use transfer::Found;
+use transfer::chance::unix_s;
+use transfer::{Place, Spot};
 
 /// Answers PROPFIND.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

@@ -9,10 +9,11 @@ use storage::{CommitFacts, Hasher, Overwrite, Stat, Upload, UploadOptions};
 use transfer::{Payload, Progress, Received, receive};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::access::{Found, check_conditions, etag, refusal};
+use crate::access::{check_conditions, etag};
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
-use crate::exports::Spot;
+use transfer::Spot;
+use transfer::{Found, refusal};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

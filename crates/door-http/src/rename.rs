@@ -5,9 +5,10 @@ use policy::Operation;
 use storage::Overwrite;
 use types::{Error, ErrorCode, LogicalPath, Result};
 
-use crate::access::{Found, check_conditions, is_missing, refusal};
+use crate::access::check_conditions;
 use crate::exchange::Exchange;
-use crate::exports::{Place, Spot};
+use transfer::{Found, is_missing, refusal};
+use transfer::{Place, Spot};
 
 /// Answers MOVE.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

@@ -10,12 +10,12 @@ use remote::Client;
 use transfer::Verification;
 use types::ChecksumAlgorithm;
 use types::limits::{
-    ATTEMPTS_MAX, CONNECTIONS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT,
-    STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
+    ATTEMPTS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT, STREAMS_MAX,
+    TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
 };
 
 use crate::events::Events;
-use crate::exports::SharedExports;
+use transfer::SharedExports;
 
 /// What a door needs.
 #[derive(Clone)]
@@ -67,8 +67,6 @@ pub struct Limits {
     pub stall: Duration,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Connections at the same time.
-    pub connections: usize,
     /// Third-party copies at the same time.
     pub transfers: usize,
     /// Connections of one pull; more asked for is cut to this.
@@ -89,7 +87,6 @@ impl Default for Limits {
             idle: IDLE_TIMEOUT,
             stall: STALL_TIMEOUT,
             handshake: TLS_HANDSHAKE_TIMEOUT,
-            connections: CONNECTIONS_MAX,
             transfers: TRANSFERS_MAX,
             streams: STREAMS_MAX as u32,
             attempts: ATTEMPTS_MAX,

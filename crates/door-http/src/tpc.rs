@@ -17,11 +17,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::{Order, Outcome, Progress, Verification, Verified, pull, push};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
-use crate::access::{Found, check_conditions, refusal};
-use crate::chance::{child_trace, fresh_id, now_s};
-use crate::events::{Events, TransferOutcome, TransferRecord, TransferStart};
+use crate::access::check_conditions;
+use crate::events::Events;
 use crate::exchange::Exchange;
-use crate::exports::Spot;
+use transfer::Spot;
+use transfer::chance::{child_trace, fresh_id, now_s};
+use transfer::{Found, refusal};
+use transfer::{TransferOutcome, TransferRecord, TransferStart};
 
 /// A client that takes any other status than 201 for a failure.
 const WANTS_CREATED: &str = "pelican-client/";
@@ -277,7 +279,7 @@ async fn watch(exchange: &mut Exchange<'_>, engine: &mut Engine, progress: &Prog
             biased;
             outcome = engine.outcome() => return End::Done(outcome),
             () = exchange.connection.stream.peer_closed() => return End::Gone,
-            () = door.aborting() => return End::Aborted,
+            () = door.gate.aborting() => return End::Aborted,
             _ = ticks.tick() => {}
         }
         if mark(exchange, progress).await.is_err() {

@@ -6,10 +6,17 @@
 //! [`push`] and [`stream`] are whole third-party copies made of them: they ask the source first,
 //! follow progress, resume, verify, and publish or clean up.
 //!
+//! What doors share about stores lives here too, since it is below all of them: which store answers for which
+//! path ([`Exports`]), what stands there ([`Found`]), and how errors and copies are told ([`ErrorFacts`]).
+//!
 //! Everything here can be dropped at any moment: an upload that is not committed removes its part.
 #![forbid(unsafe_code)]
 
+pub mod chance;
+mod exports;
 mod fetch;
+mod found;
+mod gate;
 mod job;
 mod mover;
 mod options;
@@ -18,14 +25,19 @@ mod pipe;
 mod progress;
 mod pull;
 mod push;
+mod record;
 mod store;
 mod streams;
 mod verify;
 
+pub use exports::{Export, Exports, Place, SharedExports, Spot};
+pub use found::{Found, is_missing, refusal};
+pub use gate::{Gate, Visit};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Verification, Verified};
 pub use pipe::{send_from, write_to};
 pub use progress::Progress;
 pub use pull::pull;
 pub use push::{push, stream};
+pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
 pub use store::Store;

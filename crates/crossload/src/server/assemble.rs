@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use credentials::Lifetimes;
-use door_http::{Exports, MacaroonSettings, Settings, SharedExports};
+use door_http::{MacaroonSettings, Settings};
 use http_wire::HeadLimits;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
@@ -15,7 +15,7 @@ use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions};
-use transfer::Store;
+use transfer::{Exports, SharedExports, Store};
 use types::Location;
 
 use super::certificate;
@@ -93,12 +93,12 @@ impl Assembly {
                 anonymous: export.anonymous,
                 read_only: export.read_only,
             };
-            exports.push((door_http::Export { rules, store }, writable));
+            exports.push((transfer::Export { rules, store }, writable));
         }
         Ok((stores, exports))
     }
 
-    fn put_exports(&mut self, stores: HashMap<StoreKey, Store>, exports: Vec<(door_http::Export, bool)>) {
+    fn put_exports(&mut self, stores: HashMap<StoreKey, Store>, exports: Vec<(transfer::Export, bool)>) {
         let shown = exports
             .iter()
             .map(|(export, writable)| door_admin::Export {
@@ -182,7 +182,6 @@ impl Assembly {
                 idle: limits.idle_timeout,
                 stall: limits.stall_timeout,
                 handshake: limits.tls_handshake_timeout,
-                connections: limits.connections as usize,
                 transfers: limits.transfers as usize,
                 streams: limits.streams,
                 attempts: limits.attempts,
@@ -217,7 +216,7 @@ impl Assembly {
 }
 
 /// Stores by what they were opened with, and the exports that use them; with each, whether it can be written.
-type Opened = (HashMap<StoreKey, Store>, Vec<(door_http::Export, bool)>);
+type Opened = (HashMap<StoreKey, Store>, Vec<(transfer::Export, bool)>);
 
 /// Where nobody can write there is no need for a hidden directory.
 fn is_writable(export: &Export, configuration: &Configuration) -> bool {

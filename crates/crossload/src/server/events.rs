@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use door_admin::{ErrorNames, Metrics};
-use door_http::{ErrorFacts, Events, RequestRecord, TransferRecord, TransferStart};
+use door_http::{Events, RequestRecord};
 use serde_json::json;
-use transfer::Progress;
+use transfer::{ErrorFacts, Progress, TransferRecord, TransferStart};
 use types::Error;
 
 use super::log::Log;
@@ -32,6 +32,27 @@ impl Observer {
     /// Says whether each request has its line from now on.
     pub(crate) fn set_log_requests(&self, log_requests: bool) {
         self.log_requests.store(log_requests, Ordering::Relaxed);
+    }
+
+    /// A connection came.
+    pub(crate) fn connection_opened(&self) {
+        self.metrics.connection_opened();
+    }
+
+    /// A connection went; with the error when it broke outside of any request.
+    pub(crate) fn connection_closed(&self, peer: SocketAddr, error: Option<&Error>) {
+        self.metrics.connection_closed();
+        if let Some(error) = error {
+            let error = ErrorFacts::from(error);
+            self.log
+                .write("connection_failed", &json!({"peer": peer, "error": error}));
+        }
+    }
+
+    /// A connection was turned away because there are too many.
+    pub(crate) fn connection_refused(&self, peer: SocketAddr) {
+        self.metrics.connection_refused();
+        self.log.write("connection_refused", &json!({"peer": peer}));
     }
 }
 
@@ -69,23 +90,5 @@ impl Events for Observer {
     fn transfer_started(&self, start: &TransferStart, _progress: &Arc<Progress>) {
         self.metrics.transfer_started(start.mode);
         self.log.write("transfer_started", start);
-    }
-
-    fn connection_opened(&self, _peer: SocketAddr) {
-        self.metrics.connection_opened();
-    }
-
-    fn connection_closed(&self, peer: SocketAddr, error: Option<&Error>) {
-        self.metrics.connection_closed();
-        if let Some(error) = error {
-            let error = ErrorFacts::from(error);
-            self.log
-                .write("connection_failed", &json!({"peer": peer, "error": error}));
-        }
-    }
-
-    fn connection_refused(&self, peer: SocketAddr) {
-        self.metrics.connection_refused();
-        self.log.write("connection_refused", &json!({"peer": peer}));
     }
 }

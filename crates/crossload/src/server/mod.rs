@@ -1,6 +1,7 @@
 //! `crossload serve`: puts the rooms together, says where it listens, and keeps the server up until
 //! it is told to stop.
 
+mod accept;
 mod assemble;
 mod certificate;
 mod events;
@@ -26,6 +27,7 @@ use crate::command_line::ServeOptions;
 use crate::configuration::{Bytes, Configuration, Export};
 use crate::failure::Failure;
 use crate::output;
+use accept::Reception;
 use assemble::Assembly;
 use events::Observer;
 use log::Log;
@@ -151,7 +153,7 @@ struct Server {
     assembly: Assembly,
     listeners: Vec<TcpListener>,
     /// The door that takes new connections, and behind it those that only finish old ones.
-    doors: Vec<Door>,
+    doors: Vec<Reception>,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
     log: Log,
@@ -191,7 +193,9 @@ impl Server {
     fn open_door(&mut self) -> Result<(), Failure> {
         let addresses = self.addresses();
         let events = self.observer.clone();
-        let door = Door::new(self.assembly.settings(&self.configuration, &addresses, events));
+        let http = Door::new(self.assembly.settings(&self.configuration, &addresses, events.clone()));
+        let limits = &self.configuration.limits;
+        let door = Reception::new(http, limits.connections as usize, limits.idle_timeout, events);
         for listener in &self.listeners {
             let listener = listener
                 .try_clone()
@@ -309,7 +313,7 @@ impl Server {
     }
 }
 
-async fn shut_down(doors: &[Door], grace: Duration) {
+async fn shut_down(doors: &[Reception], grace: Duration) {
     let mut closing = tokio::task::JoinSet::new();
     for door in doors {
         let door = door.clone();
@@ -325,7 +329,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// Runs the accept loop of a door until the door closes; should it panic, it is started again.
-async fn accept(door: Door, listener: TcpListener, log: Log) {
+async fn accept(door: Reception, listener: TcpListener, log: Log) {
     loop {
         let Ok(own) = listener.try_clone().and_then(tokio::net::TcpListener::from_std) else {
             log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));

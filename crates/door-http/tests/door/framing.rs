@@ -122,18 +122,6 @@ async fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[tokio::test]
-async fn too_many_connections_are_told_so() {
-    let exports = vec![export("/data", AnonymousAccess::Write, memory())];
-    let server = Server::start(exports, |settings| settings.limits.connections = 1).await;
-    let mut first = server.connect().await;
-    assert_eq!(first.ask("OPTIONS *\n", b"").await.status, 200);
-    let refused = server.ask("OPTIONS *\n", b"").await;
-    assert_eq!(refused.status, 503);
-    assert!(refused.header("Retry-After").is_some(), "{refused:?}");
-    assert_eq!(first.ask("OPTIONS *\n", b"").await.status, 200);
-}
-
-#[tokio::test]
 async fn a_long_unread_body_costs_its_connection_only() {
     let server = Server::open().await;
     let mut client = server.connect().await;

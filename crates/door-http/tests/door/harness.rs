@@ -6,18 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use credentials::{Lifetimes, MacaroonKey};
-use door_http::{
-    Door, Events, Export, Exports, Limits, MacaroonSettings, RequestRecord, Settings, SharedExports, TransferRecord,
-};
+use door_http::{Door, Events, Limits, MacaroonSettings, RequestRecord, Settings};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Store, Verification};
+use transfer::{Export, Exports, SharedExports, Store, TransferRecord, Verification};
 use types::{ChecksumAlgorithm, LogicalPath};
 
 /// No wait in these tests may take longer: then something hangs.
@@ -97,6 +95,13 @@ pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Stora
     }
 }
 
+/// Hands every connection to the door.
+async fn accept(door: Door, listener: TcpListener) {
+    while let Ok((tcp, peer)) = listener.accept().await {
+        tokio::spawn(door.serve_connection(tcp, peer));
+    }
+}
+
 /// Room for everything that is tested here.
 pub(crate) fn memory() -> Memory {
     Memory::new(1 << 30)
@@ -139,8 +144,7 @@ impl Server {
         let door = Door::new(settings);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let accepting = door.clone();
-        tokio::spawn(async move { accepting.accept_loop(listener).await });
+        tokio::spawn(accept(door.clone(), listener));
         Self {
             door,
             address,

@@ -19,7 +19,7 @@ fn close(server: &Server) {
     let old = server.exports.current();
     let mut closed = old.list().to_vec();
     closed[0].rules.anonymous = AnonymousAccess::None;
-    server.exports.replace(door_http::Exports::new(closed));
+    server.exports.replace(transfer::Exports::new(closed));
 }
 
 async fn ask_json(server: &Server, path: &str, body: &str) -> Answer {

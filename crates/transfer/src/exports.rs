@@ -1,11 +1,12 @@
-//! Which store answers for which path, replaceable while the door is open.
+//! Which store answers for which path, the same for every door, replaceable while doors are open.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use policy::ExportRules;
-use transfer::Store;
 use types::LogicalPath;
+
+use crate::store::Store;
 
 /// One export: files under a path, and the rules for them.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub struct Exports {
 
 /// What a path stands for.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub enum Place {
     /// Within an export: the store, and the path in it.
     Stored(Spot),
     /// Above all exports: a directory that holds nothing but the way to them.
@@ -36,12 +37,13 @@ pub(crate) enum Place {
 
 /// A path within an export.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
-    pub(crate) store: Store,
-    /// As the store knows it.
-    pub(crate) path: LogicalPath,
+pub struct Spot {
+    /// The files.
+    pub store: Store,
+    /// The path as the store knows it.
+    pub path: LogicalPath,
     /// Where the export begins.
-    pub(crate) export: LogicalPath,
+    pub export: LogicalPath,
 }
 
 impl Exports {
@@ -59,12 +61,14 @@ impl Exports {
     }
 
     /// The rules of all exports, as policy wants them.
-    pub(crate) fn rules(&self) -> &[ExportRules] {
+    #[must_use]
+    pub fn rules(&self) -> &[ExportRules] {
         &self.rules
     }
 
     /// What a path stands for: the deepest export that holds it.
-    pub(crate) fn place(&self, path: &LogicalPath) -> Place {
+    #[must_use]
+    pub fn place(&self, path: &LogicalPath) -> Place {
         let holding = self
             .list
             .iter()

@@ -1,16 +1,18 @@
-//! The clock and the random numbers of the door: everything below is handed its time and its chance
-//! by whoever calls it, and this is who calls it.
+//! The clock and the random numbers of the doors: pure rooms are handed their time and their chance
+//! by whoever calls them, and this is where doors take both from.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The time, in seconds since 1970.
-pub(crate) fn now_s() -> i64 {
+#[must_use]
+pub fn now_s() -> i64 {
     unix_s(SystemTime::now())
 }
 
 /// A time in seconds since 1970; negative before.
-pub(crate) fn unix_s(time: SystemTime) -> i64 {
+#[must_use]
+pub fn unix_s(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
         Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),
@@ -18,7 +20,8 @@ pub(crate) fn unix_s(time: SystemTime) -> i64 {
 }
 
 /// Fresh random bytes that nobody can guess, for what grants rights.
-pub(crate) fn random<const COUNT: usize>() -> [u8; COUNT] {
+#[must_use]
+pub fn random<const COUNT: usize>() -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     // The generator fails only when the system has no randomness at all; names that are not unique
     // are then the smaller evil.
@@ -27,7 +30,8 @@ pub(crate) fn random<const COUNT: usize>() -> [u8; COUNT] {
 }
 
 /// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -58,13 +62,15 @@ fn unlike_others<const COUNT: usize>() -> [u8; COUNT] {
 }
 
 /// A name for a request or a transfer.
-pub(crate) fn fresh_id() -> String {
+#[must_use]
+pub fn fresh_id() -> String {
     hex(&unlike_others::<12>())
 }
 
 /// The trace of what is done for a request (W3C Trace Context §3.2): a child of the client's, or a
 /// new one that nobody samples.
-pub(crate) fn child_trace(parent: Option<&str>) -> String {
+#[must_use]
+pub fn child_trace(parent: Option<&str>) -> String {
     let span = hex(&unlike_others::<8>());
     let mut parts = parent.unwrap_or_default().split('-').skip(1);
     match (parts.next(), parts.nth(1)) {

@@ -1,0 +1,188 @@
+//! The reception: accepts connections up to the limit, tells their protocols apart by the first
+//! byte, and hands each to the door that speaks it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use transfer::Gate;
+use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use super::events::Observer;
+
+/// First byte of a TLS connection (RFC 8446 §5.1).
+const TLS_HANDSHAKE: u8 = 22;
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// The doors behind the listening sockets. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Reception(Arc<Inner>);
+
+struct Inner {
+    http: door_http::Door,
+    gate: Gate,
+    connections: Arc<Semaphore>,
+    connections_max: usize,
+    refusals: Arc<Semaphore>,
+    /// How long a connection may be silent before its first byte.
+    idle: Duration,
+    observer: Arc<Observer>,
+}
+
+impl Reception {
+    /// Takes in at most `connections_max` connections at the same time.
+    pub(crate) fn new(http: door_http::Door, connections_max: usize, idle: Duration, observer: Arc<Observer>) -> Self {
+        Self(Arc::new(Inner {
+            http,
+            gate: Gate::default(),
+            connections: Arc::new(Semaphore::new(connections_max)),
+            connections_max,
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            idle,
+            observer,
+        }))
+    }
+
+    /// Accepts connections until [`Reception::shut_down`]. Several loops may run for several
+    /// addresses; the limit on connections holds for all of them together.
+    pub(crate) async fn accept_loop(&self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.0.gate.draining() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((tcp, peer)) => self.take_in(tcp, peer),
+                // A connection that was gone before it was accepted costs nothing; a lack of
+                // descriptors passes only when others close.
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+
+    fn take_in(&self, tcp: TcpStream, peer: SocketAddr) {
+        let inner = self.0.clone();
+        if let Ok(permit) = inner.connections.clone().try_acquire_owned() {
+            let visit = inner.gate.enter();
+            tokio::spawn(async move {
+                inner.observer.connection_opened();
+                let result = inner.serve(tcp, peer).await;
+                inner.observer.connection_closed(peer, result.as_ref().err());
+                drop((visit, permit));
+            });
+            return;
+        }
+        inner.observer.connection_refused(peer);
+        if let Ok(permit) = inner.refusals.clone().try_acquire_owned() {
+            tokio::spawn(async move {
+                inner.turn_away(tcp).await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// Closes all doors, see [`door_http::Door::shut_down`]. Returns when every connection is closed.
+    pub(crate) async fn shut_down(&self, grace: Duration) {
+        tokio::join!(self.0.gate.shut_down(grace), self.0.http.shut_down(grace));
+    }
+
+    /// Connections that are open now.
+    pub(crate) fn connections(&self) -> usize {
+        self.0.gate.visitors()
+    }
+}
+
+impl Inner {
+    async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
+        let silent = tokio::select! {
+            () = self.gate.draining() => return Ok(()),
+            first = first_byte(&tcp, self.idle) => first?.is_none(),
+        };
+        if silent {
+            return Ok(());
+        }
+        self.http.serve_connection(tcp, peer).await
+    }
+
+    /// Only HTTP in clear text has words for it that cost less than the connection itself.
+    async fn turn_away(&self, tcp: TcpStream) {
+        match first_byte(&tcp, LAST_WORDS_WAIT).await {
+            Ok(Some(first)) if first != TLS_HANDSHAKE => self.http.turn_away(tcp, self.connections_max).await,
+            _ => {}
+        }
+    }
+}
+
+/// The first byte of a connection, which stays there to be read; `None` when it ended without one.
+async fn first_byte(tcp: &TcpStream, wait: Duration) -> Result<Option<u8>> {
+    let mut first = [0u8];
+    let fault = |code, cause: &io::Error| Error::new(code, Side::Client, Phase::Connect).with_private(cause);
+    match tokio::time::timeout(wait, tcp.peek(&mut first)).await {
+        Ok(Ok(0)) => Ok(None),
+        Ok(Ok(_)) => Ok(Some(first[0])),
+        Ok(Err(cause)) => Err(fault(ErrorCode::ClientGone, &cause)),
+        Err(_) => Err(Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::configuration::Configuration;
+    use crate::server::assemble::Assembly;
+    use crate::server::log::Log;
+
+    /// A reception for two connections at the most, over a directory with nothing in it.
+    async fn reception(directory: &std::path::Path) -> (Reception, SocketAddr) {
+        let text = format!(
+            "[[export]]\ndirectory = \"{}\"\nanonymous = \"read\"\n",
+            directory.display()
+        );
+        let configuration = Configuration::parse(&text, directory, "test").unwrap();
+        let log = Log::open(Some(directory.join("log"))).unwrap();
+        let observer = Arc::new(Observer::new(log.clone(), Arc::default(), true));
+        let assembly = Assembly::new(&configuration, &log).unwrap();
+        let http = door_http::Door::new(assembly.settings(&configuration, &[], observer.clone()));
+        let reception = Reception::new(http, 2, Duration::from_secs(30), observer);
+        let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let own = reception.clone();
+        tokio::spawn(async move { own.accept_loop(listener).await });
+        (reception, address)
+    }
+
+    async fn ask(tcp: &mut TcpStream) -> String {
+        tcp.write_all(b"OPTIONS / HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+        let mut answer = vec![0; 4096];
+        let count = tcp.read(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer[..count]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn too_many_connections_are_told_so_and_those_inside_are_served_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let (reception, address) = reception(directory.path()).await;
+        let mut inside = TcpStream::connect(address).await.unwrap();
+        assert!(ask(&mut inside).await.starts_with("HTTP/1.1 200"));
+        let _silent = TcpStream::connect(address).await.unwrap();
+        while reception.connections() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let mut refused = TcpStream::connect(address).await.unwrap();
+        let answer = ask(&mut refused).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.contains("Retry-After"),
+            "{answer}"
+        );
+        assert!(ask(&mut inside).await.starts_with("HTTP/1.1 200"));
+        reception.shut_down(Duration::from_secs(5)).await;
+        assert_eq!(reception.connections(), 0);
+    }
+}
