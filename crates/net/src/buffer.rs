@@ -116,6 +116,26 @@ impl Batch {
         Self { buffer, pieces, length }
     }
 
+    /// A batch of its own with a copy of `bytes`, at most [`LARGE_BYTES`] of them.
+    #[must_use]
+    pub fn copied(bytes: &[u8]) -> Self {
+        Self::gathered(std::iter::once(bytes), bytes.len())
+    }
+
+    fn gathered<'a>(slices: impl Iterator<Item = &'a [u8]>, length: usize) -> Self {
+        let mut buffer = if length <= SMALL_BYTES {
+            Buffer::small()
+        } else {
+            Buffer::large()
+        };
+        let mut at = 0;
+        for slice in slices {
+            buffer[at..at + slice.len()].copy_from_slice(slice);
+            at += slice.len();
+        }
+        Self::new(buffer, std::iter::once(0..length))
+    }
+
     /// Payload bytes in the batch.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -170,6 +190,31 @@ impl Batch {
                 self.pieces.pop_back();
             }
         }
+    }
+
+    /// The first `count` bytes (at most all) and what is behind them, if anything. The shorter part is
+    /// copied into a buffer of its own.
+    #[must_use]
+    pub fn split(mut self, count: usize) -> (Self, Option<Self>) {
+        let count = count.min(self.length);
+        let rest = self.length - count;
+        if rest == 0 {
+            return (self, None);
+        }
+        if rest <= count {
+            let tail = Self::copied(&self.tail(count));
+            self.truncate(count);
+            return (self, Some(tail));
+        }
+        let mut left = count;
+        let front = self.slices().map_while(|slice| {
+            let step = left.min(slice.len());
+            left -= step;
+            (step > 0).then(|| &slice[..step])
+        });
+        let front = Self::gathered(front, count);
+        self.advance(count);
+        (front, Some(self))
     }
 
     /// The payload beyond the first `count` bytes, copied out.
@@ -235,6 +280,18 @@ mod tests {
         assert_eq!(bytes(&batch), [21, 22]);
         batch.advance(9);
         assert!(batch.is_empty() && batch.front().is_none());
+    }
+
+    #[test]
+    fn splitting_loses_nothing_wherever_the_cut_lies() {
+        let whole = bytes(&batch());
+        for cut in 0..=whole.len() + 1 {
+            let (front, rest) = batch().split(cut);
+            let cut = cut.min(whole.len());
+            assert_eq!((front.len(), bytes(&front)), (cut, whole[..cut].to_vec()));
+            let rest = rest.as_ref().map(bytes).unwrap_or_default();
+            assert_eq!(rest, whole[cut..]);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod address;
 pub mod buffer;
 pub mod dial;
 mod failure;
+pub mod frames;
 pub mod http;
 pub mod listen;
 mod record;
@@ -19,4 +20,5 @@ pub mod tls;
 
 pub use buffer::{Batch, Buffer};
 pub use failure::Role;
+pub use frames::Frames;
 pub use stream::{Outgoing, Stream, Waits};

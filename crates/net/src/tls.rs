@@ -296,6 +296,12 @@ impl Handshake {
         Ok(Self::Client(Box::new(UnbufferedClientConnection::new(config, name)?)))
     }
 
+    /// As [`Handshake::client`] without naming an application protocol.
+    pub(crate) fn client_upgrade(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
+        let connection = UnbufferedClientConnection::new_with_alpn(config, name, Vec::new())?;
+        Ok(Self::Client(Box::new(connection)))
+    }
+
     /// Takes the handshake as far as `input` reaches. `used` bytes at the front of the input are
     /// done with and may be dropped; the first `shown` bytes have been looked at, and those of them
     /// that are not dropped must be there again. Records behind the handshake are not touched.

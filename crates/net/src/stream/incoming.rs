@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tokio::io::Interest;
+use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
 use super::{End, Stream, session};
@@ -25,16 +26,36 @@ pub(crate) enum Appetite {
     Small,
     /// Payload.
     Large,
+    /// Payload of which so many bytes are awaited: what follows it is better left to the system than
+    /// read with it and then copied out of the way.
+    AtMost(usize),
 }
 
 impl Appetite {
     fn buffer(self) -> Buffer {
         match self {
             Self::Small => Buffer::small(),
-            Self::Large => Buffer::large(),
+            Self::Large | Self::AtMost(_) => Buffer::large(),
+        }
+    }
+
+    /// Bytes from the wire that serve it, `carried` of which are there.
+    fn wire_bytes(self, is_encrypted: bool, carried: usize) -> usize {
+        match self {
+            Self::Small | Self::Large => usize::MAX,
+            Self::AtMost(wanted) if is_encrypted => {
+                let records = wanted.div_ceil(TLS_RECORD_BYTES);
+                let wire = wanted.saturating_add(records.saturating_mul(RECORD_OVERHEAD_BYTES));
+                // Most senders fill their records. Where one does not, the rest comes with the next read.
+                wire.saturating_sub(carried).max(1)
+            }
+            Self::AtMost(wanted) => wanted.saturating_sub(carried).max(1),
         }
     }
 }
+
+/// What sealing adds to a full record: header, explicit nonce of TLS 1.2, tag.
+const RECORD_OVERHEAD_BYTES: usize = 5 + 8 + 16;
 
 impl Stream {
     /// Waits until there is something to read, holding no buffer meanwhile.
@@ -67,6 +88,12 @@ impl Stream {
     /// # Errors
     /// Connection lost, stall, or a TLS record that cannot be opened.
     pub(crate) async fn read(&mut self, appetite: Appetite) -> Result<Option<Batch>, Error> {
+        self.read_within(appetite, self.waits.stall).await
+    }
+
+    /// As [`Stream::read`], with another patience than the stall time. It may be dropped at any
+    /// moment without losing anything.
+    pub(crate) async fn read_within(&mut self, appetite: Appetite, limit: Duration) -> Result<Option<Batch>, Error> {
         loop {
             // A socket that always has data would otherwise never let another task run.
             tokio::task::coop::consume_budget().await;
@@ -81,7 +108,7 @@ impl Stream {
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                     self.release_empty();
-                    self.wait_readable(self.waits.stall).await?;
+                    self.wait_readable(limit).await?;
                 }
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
             }
@@ -134,7 +161,9 @@ impl Stream {
             larger[..carry.end].copy_from_slice(&carry.buffer[..carry.end]);
             carry.buffer = larger;
         }
-        let count = self.tcp.try_read(&mut carry.buffer[carry.end..])?;
+        let limit = appetite.wire_bytes(self.tls.is_some(), carry.end - carry.start);
+        let room = carry.end..carry.buffer.len().min(carry.end.saturating_add(limit));
+        let count = self.tcp.try_read(&mut carry.buffer[room])?;
         carry.end += count;
         Ok(count)
     }

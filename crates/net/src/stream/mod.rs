@@ -15,6 +15,7 @@ use crate::failure::Role;
 pub(crate) use incoming::Appetite;
 use incoming::Carry;
 pub use outgoing::Outgoing;
+pub(crate) use session::EARLY_BYTES;
 use session::TlsState;
 
 /// How long a connection may keep us waiting.
@@ -113,6 +114,12 @@ impl Stream {
     /// Changes how long the connection may keep us waiting.
     pub fn set_stall(&mut self, stall: Duration) {
         self.waits.stall = stall;
+    }
+
+    /// How long the connection may keep us waiting for the next byte.
+    #[must_use]
+    pub fn stall(&self) -> Duration {
+        self.waits.stall
     }
 
     /// Whether the other end finished its direction properly. A body that is framed by the end of

@@ -103,6 +103,13 @@ impl Stream {
         self.queued.extend_from_slice(bytes);
     }
 
+    /// Plaintext that is queued, in bytes: whoever queues many small answers sends them before they
+    /// are many.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.queued.len()
+    }
+
     /// Room for payload, with what is queued already sealed in front of it.
     ///
     /// # Errors

@@ -27,6 +27,9 @@ const USER_CANCELED: u8 = 90;
 /// Largest message accepted after the handshake; tickets are the longest of them.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
+/// What is wrong with bytes that came before the TLS handshake and belong to nothing.
+pub(crate) const EARLY_BYTES: &str = "clear text came where the TLS handshake was to begin";
+
 /// Keys and what belongs to them.
 pub(super) struct TlsState {
     pub(super) session: Session,
@@ -161,13 +164,47 @@ impl Stream {
         waits: Waits,
     ) -> Result<Self, Error> {
         let role = Role::Peer(side);
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .unwrap_or(host);
-        let name = ServerName::try_from(bare.to_owned()).map_err(|cause| role.tls(cause))?;
-        let handshake = Handshake::client(tls.current(), name).map_err(|cause| role.tls(cause))?;
+        let handshake = Handshake::client(tls.current(), server_name(host, role)?).map_err(|cause| role.tls(cause))?;
         Self::shake_hands(Self::clear(tcp, role, waits), handshake).await
+    }
+
+    /// Sends what is queued and then answers the client's TLS handshake on this connection, which
+    /// was in clear text so far.
+    ///
+    /// # Errors
+    /// As [`Stream::accept_tls`]; `bad_request` when the client has sent clear text that nobody has
+    /// read: an attacker in between could have put it there to have it taken for the client's words
+    /// behind the handshake (as with STARTTLS, RFC 3207 §4.2).
+    pub async fn upgrade_server(mut self, tls: &ServerTls) -> Result<Self, Error> {
+        let role = self.role;
+        let handshake = Handshake::server(tls.current()).map_err(|cause| role.tls(cause))?;
+        self.prepare_upgrade().await?;
+        Self::shake_hands(self, handshake).await
+    }
+
+    /// Sends what is queued and then begins TLS with the server that calls itself `host`, on a
+    /// connection that was in clear text so far. No application protocol is named: the one that was
+    /// spoken goes on.
+    ///
+    /// # Errors
+    /// As [`Stream::connect_tls`]; `peer_tls_failed` when the server has sent clear text that nobody
+    /// has read.
+    pub async fn upgrade_client(mut self, tls: &ClientTls, host: &str) -> Result<Self, Error> {
+        let role = self.role;
+        let name = server_name(host, role)?;
+        let handshake = Handshake::client_upgrade(tls.current(), name).map_err(|cause| role.tls(cause))?;
+        self.prepare_upgrade().await?;
+        Self::shake_hands(self, handshake).await
+    }
+
+    async fn prepare_upgrade(&mut self) -> Result<(), Error> {
+        if self.tls.is_some() {
+            return Err(self.role.tls("the connection is encrypted already"));
+        }
+        if self.carry.is_some() {
+            return Err(self.role.tls(EARLY_BYTES));
+        }
+        self.flush().await
     }
 
     async fn shake_hands(mut self, mut handshake: Handshake) -> Result<Self, Error> {
@@ -235,6 +272,14 @@ impl Stream {
         let output = handshake.alert();
         let _ = self.write_all(&output).await;
     }
+}
+
+fn server_name(host: &str, role: Role) -> Result<ServerName<'static>, Error> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
+    ServerName::try_from(bare.to_owned()).map_err(|cause| role.tls(cause))
 }
 
 fn timeout_code(role: Role) -> ErrorCode {
