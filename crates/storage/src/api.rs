@@ -246,6 +246,62 @@ pub trait Storage: Send + Sync + 'static {
     /// # Errors
     /// `storage_failed`.
     fn space(&self) -> Result<Space>;
+
+    /// Opens a file to be changed where it lies, which is what a client of the XRootD protocol asks
+    /// for that opens an existing file for update. It is the exception to every promise about uploads:
+    /// each write shows at once, [`Upload::abort`] undoes nothing, [`Upload::commit`] only makes
+    /// durable what was written. The kept checksums go with the first change.
+    ///
+    /// # Errors
+    /// As [`Storage::open`]; `read_only`; `not_implemented` for a store that cannot.
+    fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
+        Err(not_offered(path))
+    }
+
+    /// Changes the permission bits (`0o777` and below).
+    ///
+    /// # Errors
+    /// As [`Storage::stat`]; `read_only`; `not_implemented` for a store that has none.
+    fn set_mode(&self, path: &LogicalPath, _mode: u32) -> Result<()> {
+        Err(not_offered(path))
+    }
+
+    /// The names of the attributes that clients gave to a file or directory, in no particular order.
+    ///
+    /// # Errors
+    /// As [`Storage::stat`]; `not_implemented` for a store that keeps none.
+    fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
+        Err(not_offered(path))
+    }
+
+    /// The value of such an attribute; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Storage::attributes`].
+    fn attribute(&self, path: &LogicalPath, _name: &str) -> Result<Option<Vec<u8>>> {
+        Err(not_offered(path))
+    }
+
+    /// Gives a file or directory an attribute.
+    ///
+    /// # Errors
+    /// As [`Storage::attributes`]; `exists` when it has one of that name which may not be replaced;
+    /// `name_too_long`, `no_space` (file systems limit them), `read_only`.
+    fn set_attribute(&self, path: &LogicalPath, _name: &str, _value: &[u8], _overwrite: Overwrite) -> Result<()> {
+        Err(not_offered(path))
+    }
+
+    /// Takes an attribute away; returns whether there was one of that name.
+    ///
+    /// # Errors
+    /// As [`Storage::attributes`]; `read_only`.
+    fn remove_attribute(&self, path: &LogicalPath, _name: &str) -> Result<bool> {
+        Err(not_offered(path))
+    }
+}
+
+fn not_offered(path: &LogicalPath) -> Error {
+    crate::fault::fault(ErrorCode::NotImplemented, Phase::Open).with_subject(path)
 }
 
 /// An open file. Reads at any offset from any thread.
@@ -288,6 +344,23 @@ pub trait Upload: Send + Sync {
     /// anything is written; what is not called for is not kept. A store that keeps nothing says 0.
     fn take_up(&self, _mark: &str) -> u64 {
         0
+    }
+
+    /// Cuts what was written to this length, or extends it with zero bytes.
+    ///
+    /// # Errors
+    /// Those of [`Upload::write_vectored_at`]; `not_implemented` for a store that cannot.
+    fn set_length(&self, _size_bytes: u64) -> Result<()> {
+        Err(crate::fault::fault(ErrorCode::NotImplemented, Phase::Transfer))
+    }
+
+    /// Makes durable what was written so far. Only [`Storage::open_update`] needs it: what is not
+    /// committed has no name under which it could be found after a power cut.
+    ///
+    /// # Errors
+    /// `storage_failed`.
+    fn sync(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Reads back what was written, for checksums that could not be made while it streamed.

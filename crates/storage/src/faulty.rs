@@ -121,6 +121,28 @@ impl<S: Storage> Storage for Faulty<S> {
     fn space(&self) -> Result<Space> {
         self.inner.space()
     }
+    fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
+        self.plan.meet(Operation::Open, Phase::Open)?;
+        Ok(Arc::new(FaultyUpload {
+            inner: self.inner.open_update(path)?,
+            plan: Arc::clone(&self.plan),
+        }))
+    }
+    fn set_mode(&self, path: &LogicalPath, mode: u32) -> Result<()> {
+        self.inner.set_mode(path, mode)
+    }
+    fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
+        self.inner.attributes(path)
+    }
+    fn attribute(&self, path: &LogicalPath, name: &str) -> Result<Option<Vec<u8>>> {
+        self.inner.attribute(path, name)
+    }
+    fn set_attribute(&self, path: &LogicalPath, name: &str, value: &[u8], overwrite: Overwrite) -> Result<()> {
+        self.inner.set_attribute(path, name, value, overwrite)
+    }
+    fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {
+        self.inner.remove_attribute(path, name)
+    }
 }
 
 struct FaultyReader {
@@ -159,6 +181,13 @@ impl Upload for FaultyUpload {
     }
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
         self.inner.reader()
+    }
+    fn set_length(&self, size_bytes: u64) -> Result<()> {
+        self.plan.meet(Operation::Write, Phase::Transfer)?;
+        self.inner.set_length(size_bytes)
+    }
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
     }
     fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
         self.plan

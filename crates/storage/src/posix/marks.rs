@@ -8,7 +8,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
-use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
 use types::{Checksum, ChecksumAlgorithm};
 
 use crate::api::{Stat, seconds_and_nanoseconds};
@@ -152,6 +152,15 @@ pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) {
     for checksum in checksums {
         let record = encode_xrootd(checksum, stat.modified, SystemTime::now());
         let _ = fsetxattr(file, xrootd_name(checksum.algorithm()), &record, XattrFlags::empty());
+    }
+}
+
+/// Removes all of them, since the file is about to be another one.
+pub(super) fn forget(file: BorrowedFd<'_>) {
+    // What is not there, or cannot be there, need not be removed.
+    let _ = fremovexattr(file, OWN_NAME);
+    for algorithm in ChecksumAlgorithm::ALL {
+        let _ = fremovexattr(file, xrootd_name(algorithm));
     }
 }
 

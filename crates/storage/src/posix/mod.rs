@@ -1,5 +1,6 @@
 //! Files in a directory of this machine (or of a mounted cluster file system).
 
+mod attributes;
 mod late_close;
 mod listing;
 mod marks;
@@ -9,6 +10,7 @@ mod resolve;
 mod space;
 #[cfg(test)]
 mod tests;
+mod update;
 mod upload;
 mod writeback;
 
@@ -31,6 +33,7 @@ use parts::{Instance, Part};
 use reader::PosixReader;
 use resolve::{Root, check_readable, check_writable, stat_of};
 use space::{Reservation, SpaceBook};
+use update::PosixUpdate;
 use upload::PosixUpload;
 
 const TMPFS: u64 = 0x0102_1994;
@@ -142,6 +145,18 @@ impl Posix {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
         }
         Ok(PosixReader { file, stat })
+    }
+
+    /// Opens a file or directory to look at or change what is kept beside its content.
+    fn open_any(&self, path: &LogicalPath) -> Result<OwnedFd> {
+        check_readable(path)?;
+        self.root.open_beneath(path, OFlags::RDONLY | OFlags::NOCTTY)
+    }
+
+    /// As [`Posix::open_any`], where that may be changed.
+    fn open_any_to_change(&self, path: &LogicalPath) -> Result<OwnedFd> {
+        let opened = self.open_any(path)?;
+        self.instance(path).map(|_| opened)
     }
 
     /// The directory for a new name; makes it when asked to.
@@ -398,6 +413,42 @@ impl Storage for Posix {
 
     fn space(&self) -> Result<Space> {
         self.shared.space.space()
+    }
+
+    fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
+        check_writable(path)?;
+        self.instance(path)?;
+        let stat = self.root.stat(path)?;
+        if stat.is_directory() {
+            return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
+        }
+        let file = File::from(self.root.open_beneath(path, OFlags::RDWR | OFlags::NOCTTY)?);
+        let raw = fs::fstat(&file).map_err(|errno| about(errno, Phase::Open, path))?;
+        let stat = stat_of(&raw, path)?;
+        Ok(Arc::new(PosixUpdate::new(&self.shared.space, file, &stat, path)?))
+    }
+
+    fn set_mode(&self, path: &LogicalPath, mode: u32) -> Result<()> {
+        let file = self.open_any_to_change(path)?;
+        let mode = Mode::from_raw_mode((mode & 0o777) as fs::RawMode);
+        fs::fchmod(&file, mode).map_err(|errno| about(errno, Phase::Open, path))
+    }
+
+    fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
+        attributes::names(self.open_any(path)?.as_fd(), path)
+    }
+
+    fn attribute(&self, path: &LogicalPath, name: &str) -> Result<Option<Vec<u8>>> {
+        attributes::value(self.open_any(path)?.as_fd(), path, name)
+    }
+
+    fn set_attribute(&self, path: &LogicalPath, name: &str, value: &[u8], overwrite: Overwrite) -> Result<()> {
+        let file = self.open_any_to_change(path)?;
+        attributes::set(file.as_fd(), path, name, value, overwrite)
+    }
+
+    fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {
+        attributes::remove(self.open_any_to_change(path)?.as_fd(), path, name)
     }
 }
 

@@ -129,6 +129,12 @@ impl SpaceBook {
         self.used_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
     }
 
+    /// A file that counts already has another size now.
+    pub(crate) fn resized(&self, before_bytes: u64, after_bytes: u64) {
+        self.used_bytes
+            .fetch_add(after_bytes as i64 - before_bytes as i64, Ordering::Relaxed);
+    }
+
     /// A file has lost a name. It counts no more when that was its last one.
     pub(crate) fn forget(&self, file: BorrowedFd<'_>) {
         if self.quota_bytes.is_none() {

@@ -192,15 +192,17 @@ impl Upload for PosixUpload {
         Ok(())
     }
 
+    fn set_length(&self, size_bytes: u64) -> Result<()> {
+        self.check_growth(size_bytes)?;
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if *state == State::Ended {
+            return Err(fault(ErrorCode::Cancelled, Phase::Transfer).with_subject(&self.path));
+        }
+        fs::ftruncate(&self.part.file, size_bytes).map_err(|errno| self.failed(errno, Phase::Transfer))
+    }
+
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
-        let failed = |errno| from_errno(errno, Phase::Checksum).with_subject(&self.path);
-        let file = self
-            .part
-            .file
-            .try_clone()
-            .map_err(|error| from_io(&error, Phase::Checksum))?;
-        let stat = plain_stat(&fs::fstat(&file).map_err(failed)?, Kind::File);
-        Ok(Arc::new(PosixReader { file, stat }))
+        reader_of(&self.part.file, &self.path)
     }
 
     fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
@@ -252,7 +254,15 @@ impl Drop for PosixUpload {
     }
 }
 
-fn write_fully(file: &File, slices: &[IoSlice<'_>], mut offset: u64) -> Result<(), Errno> {
+/// A reader of the file as it is now.
+pub(super) fn reader_of(file: &File, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
+    let failed = |errno| from_errno(errno, Phase::Checksum).with_subject(path);
+    let file = file.try_clone().map_err(|error| from_io(&error, Phase::Checksum))?;
+    let stat = plain_stat(&fs::fstat(&file).map_err(failed)?, Kind::File);
+    Ok(Arc::new(PosixReader { file, stat }))
+}
+
+pub(super) fn write_fully(file: &File, slices: &[IoSlice<'_>], mut offset: u64) -> Result<(), Errno> {
     for group in slices.chunks(SLICES_MAX) {
         let length: usize = group.iter().map(|slice| slice.len()).sum();
         let mut done = pwritev(file, group, offset)?;

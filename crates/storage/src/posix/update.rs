@@ -1,0 +1,128 @@
+//! A file that is changed where it lies: the exception among uploads, see
+//! [`Storage::open_update`](crate::Storage::open_update).
+
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs;
+use rustix::io::Errno;
+use types::limits::SPACE_STEP_BYTES;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
+
+use super::marks;
+use super::resolve::plain_stat;
+use super::space::{Reservation, SpaceBook};
+use super::upload::{reader_of, write_fully};
+use crate::api::{CommitFacts, FileReader, Kind, Stat, Upload};
+use crate::fault::{about, fault};
+
+pub(super) struct PosixUpdate {
+    space: Arc<SpaceBook>,
+    file: File,
+    path: LogicalPath,
+    /// Room for what the file grows by.
+    reservation: Reservation,
+    /// Its size when it was opened.
+    first_bytes: u64,
+    /// The highest end of anything written.
+    reached_bytes: AtomicU64,
+    changed: AtomicBool,
+    ended: Mutex<bool>,
+}
+
+impl PosixUpdate {
+    pub(super) fn new(space: &Arc<SpaceBook>, file: File, stat: &Stat, path: &LogicalPath) -> Result<Self> {
+        Ok(Self {
+            space: Arc::clone(space),
+            file,
+            path: path.clone(),
+            reservation: Reservation::ask(space, 0)?,
+            first_bytes: stat.size_bytes,
+            reached_bytes: AtomicU64::new(stat.size_bytes),
+            changed: AtomicBool::new(false),
+            ended: Mutex::new(false),
+        })
+    }
+
+    fn failed(&self, errno: Errno, phase: Phase) -> Error {
+        about(errno, phase, &self.path)
+    }
+
+    /// To be called before the file is changed up to `end`.
+    fn before_change(&self, end: u64) -> Result<()> {
+        if *self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(fault(ErrorCode::Cancelled, Phase::Transfer).with_subject(&self.path));
+        }
+        self.reservation
+            .cover(end.saturating_sub(self.first_bytes), SPACE_STEP_BYTES)?;
+        if !self.changed.swap(true, Ordering::Relaxed) {
+            marks::forget(self.file.as_fd());
+        }
+        Ok(())
+    }
+
+    /// Counts what the file has become. Once.
+    fn end(&self) -> bool {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *ended, true) {
+            return false;
+        }
+        if let Ok(now) = fs::fstat(&self.file) {
+            self.space.resized(self.first_bytes, now.st_size as u64);
+        }
+        self.reservation.release();
+        true
+    }
+}
+
+impl Upload for PosixUpdate {
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
+        let end = offset
+            .checked_add(length)
+            .ok_or_else(|| self.failed(Errno::FBIG, Phase::Transfer))?;
+        self.before_change(end)?;
+        write_fully(&self.file, slices, offset).map_err(|errno| self.failed(errno, Phase::Transfer))?;
+        let before = self.reached_bytes.fetch_max(end, Ordering::Relaxed);
+        self.reservation.redeem(end.saturating_sub(before));
+        Ok(())
+    }
+
+    fn set_length(&self, size_bytes: u64) -> Result<()> {
+        self.before_change(size_bytes)?;
+        fs::ftruncate(&self.file, size_bytes).map_err(|errno| self.failed(errno, Phase::Transfer))
+    }
+
+    fn sync(&self) -> Result<()> {
+        fs::fsync(&self.file).map_err(|errno| self.failed(errno, Phase::Commit))
+    }
+
+    fn reader(&self) -> Result<Arc<dyn FileReader>> {
+        reader_of(&self.file, &self.path)
+    }
+
+    /// Only makes durable: the file has its name, and its size is whatever was written.
+    fn commit(&self, _facts: &CommitFacts) -> Result<Stat> {
+        if !self.end() {
+            return Err(fault(ErrorCode::Cancelled, Phase::Commit).with_subject(&self.path));
+        }
+        if self.changed.load(Ordering::Relaxed) {
+            self.sync()?;
+        }
+        let raw = fs::fstat(&self.file).map_err(|errno| self.failed(errno, Phase::Commit))?;
+        Ok(plain_stat(&raw, Kind::File))
+    }
+
+    fn abort(&self) {
+        self.end();
+    }
+}
+
+impl Drop for PosixUpdate {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,95 @@
+//! What is changed beside uploads: files where they lie, modes, attributes.
+
+use std::io::IoSlice;
+
+use storage::{CommitFacts, Memory, Overwrite, Storage};
+use types::{Checksum, ErrorCode};
+
+use crate::support::{code, path, posix, put, read};
+
+/// The same for every store.
+fn both(check: impl Fn(&dyn Storage)) {
+    let directory = tempfile::tempdir().unwrap();
+    check(&posix(directory.path()));
+    check(&Memory::new(1 << 20));
+}
+
+#[test]
+fn a_file_is_changed_where_it_lies_and_loses_its_checksums_by_the_first_change() {
+    both(|store| {
+        put(store, "/f", b"0123456789", Overwrite::Allow).unwrap();
+        let untouched = store.open_update(&path("/f")).unwrap();
+        untouched.commit(&CommitFacts::default()).unwrap();
+        assert_eq!(store.stored_checksums(&path("/f")).unwrap(), [Checksum::adler32(7)]);
+        let update = store.open_update(&path("/f")).unwrap();
+        update
+            .write_vectored_at(&[IoSlice::new(b"ab"), IoSlice::new(b"c")], 8)
+            .unwrap();
+        assert_eq!(read(store, "/f"), b"01234567abc", "it shows at once");
+        assert!(store.stored_checksums(&path("/f")).unwrap().is_empty());
+        update.set_length(9).unwrap();
+        update.sync().unwrap();
+        assert_eq!(update.reader().unwrap().stat().size_bytes, 9);
+        assert_eq!(update.commit(&CommitFacts::default()).unwrap().size_bytes, 9);
+        drop(update);
+        assert_eq!(read(store, "/f"), b"01234567a");
+        assert_eq!(code(store.open_update(&path("/none"))), Some(ErrorCode::NotFound));
+        assert_eq!(code(store.open_update(&path("/"))), Some(ErrorCode::IsDirectory));
+    });
+}
+
+#[test]
+fn the_length_of_an_upload_can_be_set() {
+    both(|store| {
+        let options = crate::support::options(None, Overwrite::Allow);
+        let upload = store.create(&path("/f"), &options).unwrap();
+        upload.write_vectored_at(&[IoSlice::new(b"0123456789")], 0).unwrap();
+        upload.set_length(4).unwrap();
+        upload.set_length(6).unwrap();
+        upload.commit(&crate::support::size(6)).unwrap();
+        assert_eq!(read(store, "/f"), b"0123\0\0");
+    });
+}
+
+#[test]
+fn modes_can_be_changed() {
+    both(|store| {
+        put(store, "/f", b"01", Overwrite::Allow).unwrap();
+        store.make_directory(&path("/d"), false).unwrap();
+        for (name, mode) in [("/f", 0o640), ("/d", 0o711)] {
+            store.set_mode(&path(name), mode).unwrap();
+            assert_eq!(store.stat(&path(name)).unwrap().mode, mode);
+        }
+        assert_eq!(code(store.set_mode(&path("/none"), 0o600)), Some(ErrorCode::NotFound));
+    });
+}
+
+#[test]
+fn attributes_are_kept_with_files_and_directories() {
+    both(|store| {
+        put(store, "/f", b"01", Overwrite::Allow).unwrap();
+        for name in ["/f", "/"] {
+            let place = path(name);
+            assert!(
+                store.attributes(&place).unwrap().is_empty(),
+                "{name}: no attribute of our own shows"
+            );
+            store
+                .set_attribute(&place, "a b", b"\0\xff", Overwrite::Refuse)
+                .unwrap();
+            store.set_attribute(&place, "c", b"", Overwrite::Allow).unwrap();
+            let taken = store.set_attribute(&place, "c", b"x", Overwrite::Refuse);
+            assert_eq!(code(taken), Some(ErrorCode::Exists));
+            store.set_attribute(&place, "c", b"yz", Overwrite::Allow).unwrap();
+            let mut names = store.attributes(&place).unwrap();
+            names.sort();
+            assert_eq!(names, ["a b", "c"]);
+            assert_eq!(store.attribute(&place, "a b").unwrap().unwrap(), b"\0\xff");
+            assert_eq!(store.attribute(&place, "c").unwrap().unwrap(), b"yz");
+            assert_eq!(store.attribute(&place, "d").unwrap(), None);
+            assert!(store.remove_attribute(&place, "c").unwrap());
+            assert!(!store.remove_attribute(&place, "c").unwrap());
+        }
+        assert_eq!(code(store.attributes(&path("/none"))), Some(ErrorCode::NotFound));
+    });
+}
