@@ -16,6 +16,7 @@ mod http;
 mod listing;
 mod options;
 mod outlet;
+mod pool;
 mod resource;
 
 pub use client::{Client, ClientOptions};

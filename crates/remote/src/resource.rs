@@ -8,6 +8,9 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Scheme, Secret,
 pub struct Access {
     /// The token for this peer.
     pub bearer: Option<Secret>,
+    /// Who we say we are where nobody asks for proof (the XRootD protocol's login and its `unix`
+    /// authentication).
+    pub user_name: Option<String>,
     /// Headers that a client handed over for this peer (WLCG HTTP-TPC).
     pub forwarded: ForwardedHeaders,
     /// The job that the request is for, as `key=value;…`.
@@ -75,16 +78,6 @@ impl Resource {
     /// The same error, of this side and about this file.
     pub(crate) fn blame(&self, error: Error) -> Error {
         error.at_side(self.side).with_subject(&self.location)
-    }
-
-    /// Only HTTP peers are reached from here.
-    pub(crate) fn check_scheme(&self) -> Result<()> {
-        if self.location.is_http() {
-            return Ok(());
-        }
-        Err(self
-            .error(ErrorCode::BadUrl, Phase::Open)
-            .with_detail("the scheme is not one of http, https, dav, davs"))
     }
 
     /// The same file where a redirect puts it.

@@ -14,7 +14,7 @@ use types::{Error, ErrorCode, Phase, Result, Scheme};
 
 use super::answer::Answer;
 use super::client::Client;
-use super::pool::{Origin, Pool};
+use super::pool::{Origin, Pool, is_good};
 use crate::resource::Resource;
 
 /// A connection in use.
@@ -123,7 +123,6 @@ impl Client {
     /// Sends a request and follows its redirects until there is a final answer, or the peer waits
     /// for the body.
     pub(crate) async fn begin(&self, file: &Resource, ask: &Ask<'_>) -> Result<Reply> {
-        file.check_scheme()?;
         let mut at = file.clone();
         let mut left_tls = false;
         for _ in 0..=REDIRECTS_MAX {
@@ -146,7 +145,7 @@ impl Client {
 
     async fn speak_to(&self, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply> {
         let origin = Origin::of(hop.file);
-        if let Some(connection) = self.pool.take(&origin) {
+        if let Some(connection) = self.pool.take(&origin, is_good) {
             match self.speak(self.live(connection, &origin), hop, ask).await {
                 // The server closed the idle connection just when it was used again (RFC 9112 §9.3.1).
                 Err(broken) if broken.unanswered && ask.repeatable => {}

@@ -1,0 +1,99 @@
+//! Idle connections, kept a while for the next request to the same server: asking what a file is and
+//! fetching it then share one TLS handshake.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use types::limits::{IDLE_CONNECTIONS_MAX, IDLE_PEER_CONNECTIONS_MAX, IDLE_PEER_TIMEOUT};
+
+/// The idle connections of one client, each with what it may be used again for.
+pub(crate) struct Pool<O, C>(Mutex<Shelf<O, C>>);
+
+struct Idle<O, C> {
+    origin: O,
+    since: Instant,
+    connection: C,
+}
+
+struct Shelf<O, C> {
+    /// Oldest first.
+    idle: Vec<Idle<O, C>>,
+    /// A task is there that closes what has been idle for too long.
+    swept: bool,
+}
+
+impl<O, C> Default for Pool<O, C> {
+    fn default() -> Self {
+        Self(Mutex::new(Shelf {
+            idle: Vec::new(),
+            swept: false,
+        }))
+    }
+}
+
+impl<O, C> Shelf<O, C> {
+    fn drop_old(&mut self) {
+        self.idle.retain(|entry| entry.since.elapsed() < IDLE_PEER_TIMEOUT);
+    }
+}
+
+impl<O: PartialEq + Send + 'static, C: Send + 'static> Pool<O, C> {
+    /// The connection that became idle last, if one is still good: open, and with nothing on it that
+    /// nobody asked for. Those that are not are closed.
+    pub(crate) fn take(&self, origin: &O, is_good: impl Fn(&mut C) -> bool) -> Option<C> {
+        loop {
+            let mut connection = {
+                let mut shelf = self.lock();
+                shelf.drop_old();
+                let at = shelf.idle.iter().rposition(|entry| entry.origin == *origin)?;
+                shelf.idle.remove(at).connection
+            };
+            if is_good(&mut connection) {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Keeps a connection whose last message is whole. The oldest ones make room.
+    pub(crate) fn put(self: &Arc<Self>, origin: O, connection: C) {
+        let mut shelf = self.lock();
+        shelf.drop_old();
+        let idle = &mut shelf.idle;
+        if idle.iter().filter(|entry| entry.origin == origin).count() >= IDLE_PEER_CONNECTIONS_MAX
+            && let Some(oldest) = idle.iter().position(|entry| entry.origin == origin)
+        {
+            idle.remove(oldest);
+        }
+        if idle.len() >= IDLE_CONNECTIONS_MAX {
+            idle.remove(0);
+        }
+        let since = Instant::now();
+        idle.push(Idle {
+            origin,
+            since,
+            connection,
+        });
+        if !std::mem::replace(&mut shelf.swept, true) {
+            tokio::spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelf<O, C>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes what has been idle for too long, until nothing is left or the client is gone. Without it a
+/// quiet process would hold its last connections for ever.
+async fn sweep<O: PartialEq + Send + 'static, C: Send + 'static>(pool: Weak<Pool<O, C>>) {
+    loop {
+        tokio::time::sleep(IDLE_PEER_TIMEOUT).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut shelf = pool.lock();
+        shelf.drop_old();
+        if shelf.idle.is_empty() {
+            shelf.swept = false;
+            return;
+        }
+    }
+}
