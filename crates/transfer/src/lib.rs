@@ -20,6 +20,7 @@ mod gate;
 mod job;
 mod mover;
 mod options;
+mod pace;
 mod patience;
 mod pipe;
 mod progress;

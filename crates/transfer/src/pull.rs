@@ -8,6 +8,7 @@ use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::job::Job;
 use crate::options::{Order, Outcome, Verification, Verified};
+use crate::pace::keep_pace;
 use crate::progress::Progress;
 use crate::store::Store;
 use crate::verify::{blame_store, check_announced, compare, missing, wanted};
@@ -71,7 +72,7 @@ async fn pull_once(
     // Some sources compute their checksum when asked. That takes as long as reading the file, so
     // it is asked for while the data moves.
     let (moved, told) = tokio::join!(
-        job.fetch(facts.as_ref()),
+        keep_pace(progress, Side::Source, job.fetch(facts.as_ref())),
         late_digests(client, source, order, facts.as_ref())
     );
     let fetched = moved?;

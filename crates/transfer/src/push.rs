@@ -8,6 +8,7 @@ use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, S
 
 use crate::mover::{relay, serve};
 use crate::options::{Order, Outcome, Verification};
+use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::store::Store;
@@ -52,7 +53,7 @@ pub async fn push(
         progress,
         declared: declared(order, &kept),
     };
-    let computed = match job.send_all().await {
+    let computed = match keep_pace(progress, Side::Destination, job.send_all()).await {
         Ok(computed) => computed,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
@@ -262,16 +263,10 @@ pub async fn stream(
     };
     let mut algorithms = computed(order);
     algorithms.extend(facts.checksums.iter().map(Checksum::algorithm));
-    let moved = pass_on(
-        client,
-        download,
-        destination,
-        &options,
-        Hasher::new(&algorithms),
-        progress,
-    )
-    .await;
-    let (bytes, ours) = match moved {
+    let hasher = Hasher::new(&algorithms);
+    let passing = pass_on(client, download, destination, &options, hasher, progress);
+    // Which of the two is slow cannot be told; the one that is asked for data comes first.
+    let (bytes, ours) = match keep_pace(progress, Side::Source, passing).await {
         Ok(moved) => moved,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;

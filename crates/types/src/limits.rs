@@ -56,6 +56,10 @@ pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Default: a body (or a client reading one) that moves no byte for this long is given up.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time over which the pace of a transfer is looked at.
+pub const PACE_WINDOW: Duration = Duration::from_secs(120);
+/// Bytes that a transfer must move in each such time; below this a peer that drips holds a place for ever.
+pub const PACE_BYTES_MIN: u64 = 1024 * 1024;
 /// Default: time to the first byte of an answer from a peer.
 pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Default: time to connect to a peer, all its addresses together.

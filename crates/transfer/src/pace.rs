@@ -1,0 +1,88 @@
+//! The slowest that a transfer may be. A stall is noticed by the connection; a peer that sends a byte
+//! now and then never stalls, and would hold a transfer's place for ever.
+
+use std::future::Future;
+
+use tokio::time::sleep;
+use types::limits::{PACE_BYTES_MIN, PACE_WINDOW};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::progress::Progress;
+
+/// Does the data phase of a transfer, and gives it up when [`PACE_WINDOW`] goes by in which fewer than
+/// [`PACE_BYTES_MIN`] moved. Time that is spent in other phases does not count.
+///
+/// # Errors
+/// Those of `moving`, and `peer_stalled` at `side`.
+pub(crate) async fn keep_pace<T>(
+    progress: &Progress,
+    side: Side,
+    moving: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        done = moving => done,
+        slow = fallen_behind(progress, side) => Err(slow),
+    }
+}
+
+/// Ends when a whole window was too slow.
+async fn fallen_behind(progress: &Progress, side: Side) -> Error {
+    loop {
+        let (phase, before) = (progress.phase(), progress.moved_bytes());
+        sleep(PACE_WINDOW).await;
+        // A transfer that starts over counts from nothing again; that alone is not slowness.
+        let Some(moved) = progress.moved_bytes().checked_sub(before) else {
+            continue;
+        };
+        if phase == Phase::Transfer && progress.phase() == Phase::Transfer && moved < PACE_BYTES_MIN {
+            let error = Error::new(ErrorCode::PeerStalled, side, Phase::Transfer);
+            return error.with_detail(format!(
+                "{moved} bytes moved in {} seconds, {PACE_BYTES_MIN} are the least",
+                PACE_WINDOW.as_secs()
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn drip(progress: &Progress, bytes: u64, times: u64) -> Result<u64> {
+        for _ in 0..times {
+            sleep(Duration::from_secs(1)).await;
+            progress.add_moved(bytes);
+        }
+        Ok(times)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_drips_is_given_up_and_a_slow_one_is_not() {
+        let window = PACE_WINDOW.as_secs();
+        let progress = Progress::new();
+        progress.enter(Phase::Transfer);
+        let enough = PACE_BYTES_MIN / window + 1;
+        let done = keep_pace(&progress, Side::Source, drip(&progress, enough, 10 * window)).await;
+        assert_eq!(done.unwrap(), 10 * window);
+        let began = tokio::time::Instant::now();
+        let error = keep_pace(&progress, Side::Source, drip(&progress, 1, 10 * window))
+            .await
+            .unwrap_err();
+        assert_eq!((error.code(), error.side()), (ErrorCode::PeerStalled, Side::Source));
+        assert_eq!(began.elapsed(), PACE_WINDOW);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_a_checksum_or_a_commit_is_not_slowness() {
+        let progress = Progress::new();
+        progress.enter(Phase::Commit);
+        let wait = async {
+            sleep(20 * PACE_WINDOW).await;
+            Ok(())
+        };
+        keep_pace(&progress, Side::Destination, wait).await.unwrap();
+    }
+}
