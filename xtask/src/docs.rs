@@ -112,14 +112,14 @@ const ERRORS_PREAMBLE: &str = "\
 
 Every failure has one of these codes. It is in the log (`code`), in the metrics' labels and in the client's `--json`
 output, and it does not change from release to release; the sentences may. *HTTP* is the status that a request is answered
-with, *exit* the client's exit code (the `errno` that gfal's tools use for the same case), and *again* says whether the same
+with, *XRootD* the error number that a request of that protocol is answered with, *exit* the client's exit code (the `errno` that gfal's tools use for the same case), and *again* says whether the same
 attempt can succeed later.
 
 A message also names the side at fault (source, destination, server, client), the phase (connect, tls, authenticate,
 authorize, open, transfer, checksum, commit, cleanup) and, when a peer answered, its status and words.
 
-| code | HTTP | exit | again | meaning | what to do |
-|---|---|---|---|---|---|
+| code | HTTP | XRootD | exit | again | meaning | what to do |
+|---|---|---|---|---|---|---|
 ";
 
 fn errors_document() -> String {
@@ -131,9 +131,10 @@ fn errors_document() -> String {
             Retry::PeerDecides => "by the peer's status",
         };
         text.push_str(&format!(
-            "| `{}` | {} | {} | {again} | {} | {} |\n",
+            "| `{}` | {} | {} | {} | {again} | {} | {} |\n",
             code.name(),
             code.http_status(),
+            code.xroot_error(),
             code.exit_code(),
             cell(code.meaning()),
             cell(code.next_step()),

@@ -1,5 +1,5 @@
-//! The table of error codes: the single source of the stable names, of the answers that the HTTP
-//! door gives, of the client's exit codes, and of the manual's table.
+//! The table of error codes: the single source of the stable names, of the answers that the doors
+//! give, of the client's exit codes, and of the manual's table.
 //!
 //! Meanings use the operating system's customary phrases where one exists, because transfer
 //! services classify failures by such phrases.
@@ -16,7 +16,7 @@ pub enum Retry {
 }
 
 macro_rules! codes {
-    ($($variant:ident $name:literal $http:literal $exit:literal $retry:ident $meaning:literal => $next:literal;)*) => {
+    ($($variant:ident $name:literal $http:literal $xroot:literal $exit:literal $retry:ident $meaning:literal => $next:literal;)*) => {
         /// A stable error code. The order is that of the table: requests, rights, names, space,
         /// checksums, peers, the server itself.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,13 @@ macro_rules! codes {
             #[must_use]
             pub fn http_status(self) -> u16 {
                 match self { $(Self::$variant => $http),* }
+            }
+
+            /// The error number that answers a request of the XRootD protocol which failed so, from
+            /// 3000 on. Where servers differ, it is the number that clients turn into the fitting `errno`.
+            #[must_use]
+            pub fn xroot_error(self) -> u16 {
+                match self { $(Self::$variant => $xroot),* }
             }
 
             /// The client's exit code: the `errno` that gfal's tools use for the same case.
@@ -67,71 +74,79 @@ macro_rules! codes {
 }
 
 codes! {
-    // variant            name                    http exit retry  meaning => next step
-    BadRequest            "bad_request"           400 22  No  "The request is malformed" => "Correct the request; the detail names the part that could not be read.";
-    BadUrl                "bad_url"               400 22  No  "The URL cannot be used" => "Write it as https://host:port/path, davs://host/path or a local path.";
-    HeadTooLarge          "head_too_large"        431 90  No  "The request head is too large" => "Send fewer or shorter headers, or raise limits.head_bytes.";
-    LengthRequired        "length_required"       411 22  No  "The request needs a length" => "Send a Content-Length header.";
-    BodyTooLarge          "body_too_large"        413 27  No  "File too large" => "Send a smaller body, or raise the limit that the detail names.";
-    UnsupportedMediaType  "unsupported_media"     415 95  No  "The body's type is not understood here" => "Use the content type that the detail names.";
-    MethodNotAllowed      "method_not_allowed"    405 1   No  "Operation not permitted on this resource" => "Use another operation; OPTIONS lists those offered.";
-    NotImplemented        "not_implemented"       501 38  No  "Function not implemented" => "Use what the detail suggests.";
-    CredentialUnsupported "credential_unsupported" 400 95 No  "This way of delegating a credential is not offered" => "Send Credential: none and the token in TransferHeaderAuthorization.";
-    HeadTimeout           "head_timeout"          408 110 Yes "The request did not arrive in time" => "Send the whole request head at once, or raise limits.head_timeout.";
-    RangeUnsatisfiable    "range_unsatisfiable"   416 22  No  "The range lies outside of the file" => "Ask for the file's size first.";
-    PreconditionFailed    "precondition_failed"   412 16  No  "A condition of the request does not hold" => "Look at the file's current state and ask again.";
+    // variant            name                     http xroot exit retry  meaning => next step
+    BadRequest            "bad_request"            400 3000 22  No  "The request is malformed" => "Correct the request; the detail names the part that could not be read.";
+    BadUrl                "bad_url"                400 3000 22  No  "The URL cannot be used" => "Write it as https://host:port/path, davs://host/path or a local path.";
+    HeadTooLarge          "head_too_large"         431 3002 90  No  "The request head is too large" => "Send fewer or shorter headers, or raise limits.head_bytes.";
+    LengthRequired        "length_required"        411 3001 22  No  "The request needs a length" => "Send a Content-Length header.";
+    BodyTooLarge          "body_too_large"         413 3002 27  No  "File too large" => "Send a smaller body, or raise the limit that the detail names.";
+    UnsupportedMediaType  "unsupported_media"      415 3013 95  No  "The body's type is not understood here" => "Use the content type that the detail names.";
+    MethodNotAllowed      "method_not_allowed"     405 3013 1   No  "Operation not permitted on this resource" => "Use another operation; OPTIONS lists those offered.";
+    NotImplemented        "not_implemented"        501 3013 38  No  "Function not implemented" => "Use what the detail suggests.";
+    CredentialUnsupported "credential_unsupported" 400 3013 95  No  "This way of delegating a credential is not offered" => "Send Credential: none and the token in TransferHeaderAuthorization.";
+    HeadTimeout           "head_timeout"           408 3034 110 Yes "The request did not arrive in time" => "Send the whole request head at once, or raise limits.head_timeout.";
+    RangeUnsatisfiable    "range_unsatisfiable"    416 3000 22  No  "The range lies outside of the file" => "Ask for the file's size first.";
+    PreconditionFailed    "precondition_failed"    412 3032 16  No  "A condition of the request does not hold" => "Look at the file's current state and ask again.";
+    ArgumentMissing       "argument_missing"       400 3001 22  No  "The request lacks its argument" => "Send the argument, usually a path.";
+    FileNotOpen           "file_not_open"          400 3004 9   No  "Bad file descriptor: the file is not open" => "Open the file first, and for what is asked of it.";
+    OutOfSequence         "out_of_sequence"        400 3006 56  No  "The request is not allowed at this point of the session" => "Log in and authenticate first.";
+    AttributeNotFound     "attribute_not_found"    404 3027 61  No  "No such attribute" => "List the attributes that the file has.";
 
-    Unauthenticated       "unauthenticated"       401 13  No  "Permission denied: a credential is needed" => "Send a bearer token, or ask the administrator for anonymous access.";
-    InvalidToken          "invalid_token"         401 13  No  "Permission denied: the token is not valid here" => "Get a fresh token from this server; the detail says what was wrong with this one.";
-    Forbidden             "forbidden"             403 1   No  "Permission denied" => "Ask for a token that covers this operation and path.";
-    PeerAddressRefused    "peer_address_refused"  403 1   No  "The peer's address is not allowed for transfers" => "Use a public address, or allow it with tpc.allow_local_peers or tpc.allow_private_peers.";
+    Unauthenticated       "unauthenticated"        401 3010 13  No  "Permission denied: a credential is needed" => "Send a bearer token, or ask the administrator for anonymous access.";
+    InvalidToken          "invalid_token"          401 3010 13  No  "Permission denied: the token is not valid here" => "Get a fresh token from this server; the detail says what was wrong with this one.";
+    Forbidden             "forbidden"              403 3010 1   No  "Permission denied" => "Ask for a token that covers this operation and path.";
+    AuthenticationFailed  "authentication_failed"  401 3030 13  No  "Authentication failed" => "Offer another credential; the detail says what was wrong with this one.";
+    TlsRequired           "tls_required"           403 3028 91  No  "A secure connection is needed" => "Use roots:// or https://, or a client that can switch to TLS.";
+    SignatureRefused      "signature_refused"      403 3022 84  No  "The signature of the request is missing or wrong" => "Sign each request that the server wants signed, in order.";
+    PeerAddressRefused    "peer_address_refused"   403 3010 1   No  "The peer's address is not allowed for transfers" => "Use a public address, or allow it with tpc.allow_local_peers or tpc.allow_private_peers.";
 
-    NotFound              "not_found"             404 2   No  "No such file or directory" => "Check the path.";
-    PathRefused           "path_refused"          400 22  No  "The path is refused" => "Use a plain absolute path without .., encoded slashes or control characters.";
-    NameTooLong           "name_too_long"         414 36  No  "File name too long" => "Use a shorter name.";
-    Exists                "exists"                412 17  No  "File exists" => "Choose another name or allow overwriting.";
-    DirectoryExists       "directory_exists"      405 17  No  "File exists" => "Nothing needs to be done if a directory was wanted.";
-    ParentMissing         "parent_missing"        409 2   No  "No such file or directory: the parent is missing" => "Create the parent directory first.";
-    IsDirectory           "is_directory"          409 21  No  "Is a directory" => "Name a file, or use the recursive option.";
-    NotDirectory          "not_directory"         409 20  No  "Not a directory" => "Name a directory.";
-    NotEmpty              "not_empty"             409 39  No  "Directory not empty" => "Remove its entries first.";
-    SymlinkEscapes        "symlink_escapes"       403 1   No  "Permission denied: the path leaves the export through a symbolic link" => "Ask the administrator to export the directory it points to.";
-    CrossExport           "cross_export"          422 18  No  "Invalid cross-device link" => "Copy the file and remove the old one instead.";
-    Busy                  "busy"                  423 16  Yes "Resource busy" => "Try again when the other operation on this file has ended.";
-    ReadOnly              "read_only"             403 30  No  "Read-only file system" => "Use a destination that can be written.";
+    NotFound              "not_found"              404 3011 2   No  "No such file or directory" => "Check the path.";
+    PathRefused           "path_refused"           400 3010 22  No  "The path is refused" => "Use a plain absolute path without .., encoded slashes or control characters.";
+    NameTooLong           "name_too_long"          414 3002 36  No  "File name too long" => "Use a shorter name.";
+    Exists                "exists"                 412 3018 17  No  "File exists" => "Choose another name or allow overwriting.";
+    DirectoryExists       "directory_exists"       405 3018 17  No  "File exists" => "Nothing needs to be done if a directory was wanted.";
+    ParentMissing         "parent_missing"         409 3011 2   No  "No such file or directory: the parent is missing" => "Create the parent directory first.";
+    IsDirectory           "is_directory"           409 3016 21  No  "Is a directory" => "Name a file, or use the recursive option.";
+    NotDirectory          "not_directory"          409 3005 20  No  "Not a directory" => "Name a directory.";
+    NotEmpty              "not_empty"              409 3018 39  No  "Directory not empty" => "Remove its entries first.";
+    SymlinkEscapes        "symlink_escapes"        403 3010 1   No  "Permission denied: the path leaves the export through a symbolic link" => "Ask the administrator to export the directory it points to.";
+    CrossExport           "cross_export"           422 3005 18  No  "Invalid cross-device link" => "Copy the file and remove the old one instead.";
+    Busy                  "busy"                   423 3003 16  Yes "Resource busy" => "Try again when the other operation on this file has ended.";
+    ReadOnly              "read_only"              403 3025 30  No  "Read-only file system" => "Use a destination that can be written.";
 
-    NoSpace               "no_space"              507 28  No  "No space left on device" => "Free space at the destination, or choose another.";
-    QuotaExceeded         "quota_exceeded"        507 122 No  "Disk quota exceeded" => "Remove files of this export, or ask for a larger quota.";
+    NoSpace               "no_space"               507 3009 28  No  "No space left on device" => "Free space at the destination, or choose another.";
+    QuotaExceeded         "quota_exceeded"         507 3021 122 No  "Disk quota exceeded" => "Remove files of this export, or ask for a larger quota.";
 
-    ChecksumMismatch      "checksum_mismatch"     422 5   No  "CHECKSUM MISMATCH: the data is not what was declared" => "Find out which side is wrong before copying again; nothing was stored.";
-    ChecksumPrecondition  "checksum_precondition" 412 5   No  "SOURCE CHECKSUM MISMATCH: the source differs from what the client expects" => "Check the expected checksum against the source; nothing was written.";
-    ChecksumUnavailable   "checksum_unavailable"  412 5   No  "The source offers no checksum and verification is required" => "Send RequireChecksumVerification: false, or use a source that knows its checksums.";
+    ChecksumMismatch      "checksum_mismatch"      422 3019 5   No  "CHECKSUM MISMATCH: the data is not what was declared" => "Find out which side is wrong before copying again; nothing was stored.";
+    ChecksumPrecondition  "checksum_precondition"  412 3019 5   No  "SOURCE CHECKSUM MISMATCH: the source differs from what the client expects" => "Check the expected checksum against the source; nothing was written.";
+    ChecksumUnavailable   "checksum_unavailable"   412 3013 5   No  "The source offers no checksum and verification is required" => "Send RequireChecksumVerification: false, or use a source that knows its checksums.";
+    TooManyPageErrors     "too_many_page_errors"   422 3033 109 No  "Too many pages arrived damaged" => "Look for a broken network or memory on the way, and send the file again.";
 
-    PeerUnresolved        "peer_unresolved"       502 112 Yes "The peer's host name cannot be resolved" => "Check the host name and the name service.";
-    PeerUnreachable       "peer_unreachable"      502 112 Yes "No connection to the peer" => "Check that the peer is up and its port is open from here.";
-    PeerConnectTimeout    "peer_connect_timeout"  504 110 Yes "Connection timed out" => "Check firewalls between the two servers.";
-    PeerTlsFailed         "peer_tls_failed"       502 112 No  "No secure connection to the peer" => "Check the peer's certificate (name, expiry, issuer) and the trusted authorities here.";
-    PeerDenied            "peer_denied"           502 13  No  "Permission denied by the peer: a valid credential is needed" => "Hand over a token for the peer (TransferHeaderAuthorization).";
-    PeerForbidden         "peer_forbidden"        403 1   No  "Permission denied by the peer" => "Ask for rights on that file at the peer.";
-    PeerNotFound          "peer_not_found"        404 2   No  "No such file or directory at the peer" => "Check the URL of the peer's file.";
-    PeerExists            "peer_exists"           412 17  No  "File exists at the peer" => "Choose another name or allow overwriting.";
-    PeerNoSpace           "peer_no_space"         507 28  No  "No space left on device at the peer" => "Free space at the peer, or choose another destination.";
-    PeerUnsupported       "peer_unsupported"      501 38  No  "The peer does not offer this operation" => "Use another copy mode.";
-    PeerFailed            "peer_failed"           502 5   PeerDecides "The peer failed" => "Look at the peer's own words; ask its administrator if they do not help.";
-    PeerMisbehaved        "peer_misbehaved"       502 71  Yes "The peer's answer cannot be understood" => "The peer breaks the protocol; report it to its administrator.";
-    PeerClosed            "peer_closed"           502 104 Yes "Connection closed by the peer before the end" => "Try again; look into the peer's log if it happens again.";
-    PeerStalled           "peer_stalled"          504 110 Yes "No data moved for too long: Operation timed out" => "Try again; look for an overloaded peer or network.";
-    PeerSizeDiffers       "peer_size_differs"     502 5   No  "The peer sent another number of bytes than it announced" => "Look into the peer's log: the file may be changing.";
-    SourceChanged         "source_changed"        412 5   No  "The source changed during the transfer" => "Start again when the source no longer changes.";
-    TooManyRedirects      "too_many_redirects"    502 40  No  "Too many redirects" => "Check the peer's redirection.";
+    PeerUnresolved        "peer_unresolved"        502 3014 112 Yes "The peer's host name cannot be resolved" => "Check the host name and the name service.";
+    PeerUnreachable       "peer_unreachable"       502 3014 112 Yes "No connection to the peer" => "Check that the peer is up and its port is open from here.";
+    PeerConnectTimeout    "peer_connect_timeout"   504 3034 110 Yes "Connection timed out" => "Check firewalls between the two servers.";
+    PeerTlsFailed         "peer_tls_failed"        502 3007 112 No  "No secure connection to the peer" => "Check the peer's certificate (name, expiry, issuer) and the trusted authorities here.";
+    PeerDenied            "peer_denied"            502 3010 13  No  "Permission denied by the peer: a valid credential is needed" => "Hand over a token for the peer (TransferHeaderAuthorization).";
+    PeerForbidden         "peer_forbidden"         403 3010 1   No  "Permission denied by the peer" => "Ask for rights on that file at the peer.";
+    PeerNotFound          "peer_not_found"         404 3011 2   No  "No such file or directory at the peer" => "Check the URL of the peer's file.";
+    PeerExists            "peer_exists"            412 3018 17  No  "File exists at the peer" => "Choose another name or allow overwriting.";
+    PeerNoSpace           "peer_no_space"          507 3009 28  No  "No space left on device at the peer" => "Free space at the peer, or choose another destination.";
+    PeerUnsupported       "peer_unsupported"       501 3013 38  No  "The peer does not offer this operation" => "Use another copy mode.";
+    PeerFailed            "peer_failed"            502 3005 5   PeerDecides "The peer failed" => "Look at the peer's own words; ask its administrator if they do not help.";
+    PeerMisbehaved        "peer_misbehaved"        502 3007 71  Yes "The peer's answer cannot be understood" => "The peer breaks the protocol; report it to its administrator.";
+    PeerClosed            "peer_closed"            502 3007 104 Yes "Connection closed by the peer before the end" => "Try again; look into the peer's log if it happens again.";
+    PeerStalled           "peer_stalled"           504 3034 110 Yes "No data moved for too long: Operation timed out" => "Try again; look for an overloaded peer or network.";
+    PeerSizeDiffers       "peer_size_differs"      502 3007 5   No  "The peer sent another number of bytes than it announced" => "Look into the peer's log: the file may be changing.";
+    SourceChanged         "source_changed"         412 3032 5   No  "The source changed during the transfer" => "Start again when the source no longer changes.";
+    TooManyRedirects      "too_many_redirects"     502 3005 40  No  "Too many redirects" => "Check the peer's redirection.";
 
-    ClientGone            "client_gone"           400 125 No  "Operation canceled: the client went away" => "Nothing: the transfer was stopped and cleaned up.";
-    BodyIncomplete        "body_incomplete"       400 5   Yes "The body ended before its announced length" => "Send it again; nothing was stored.";
-    BodyStalled           "body_stalled"          408 110 Yes "The body stalled: Operation timed out" => "Send it again; nothing was stored.";
-    Cancelled             "cancelled"             503 125 Yes "Operation canceled by the server" => "Try again when the server is back.";
-    Overloaded            "overloaded"            503 11  Yes "The server has reached its limit" => "Try again later; the limit is named in the detail.";
-    StorageFailed         "storage_failed"        500 5   Yes "Input/output error in the storage" => "Look into the server's log; its private detail names the system error.";
-    Internal              "internal"              500 5   No  "Internal error" => "Report this with the request id from the answer.";
+    ClientGone            "client_gone"            400 3017 125 No  "Operation canceled: the client went away" => "Nothing: the transfer was stopped and cleaned up.";
+    BodyIncomplete        "body_incomplete"        400 3007 5   Yes "The body ended before its announced length" => "Send it again; nothing was stored.";
+    BodyStalled           "body_stalled"           408 3034 110 Yes "The body stalled: Operation timed out" => "Send it again; nothing was stored.";
+    Cancelled             "cancelled"              503 3017 125 Yes "Operation canceled by the server" => "Try again when the server is back.";
+    Overloaded            "overloaded"             503 3024 11  Yes "The server has reached its limit" => "Try again later; the limit is named in the detail.";
+    StorageFailed         "storage_failed"         500 3007 5   Yes "Input/output error in the storage" => "Look into the server's log; its private detail names the system error.";
+    Internal              "internal"               500 3012 5   No  "Internal error" => "Report this with the request id from the answer.";
 }
 
 #[cfg(test)]
@@ -153,6 +168,7 @@ mod tests {
     fn every_row_can_be_sent_and_read() {
         for code in ErrorCode::ALL {
             assert!((400..600).contains(&code.http_status()), "{code:?}");
+            assert!((3000..=3035).contains(&code.xroot_error()), "{code:?}");
             assert_ne!(code.exit_code(), 0, "{code:?}");
             assert!(
                 !code.meaning().ends_with('.') && code.next_step().ends_with('.'),

@@ -1,0 +1,53 @@
+//! The small opaque values that tie requests, answers, files and connections together.
+
+use std::fmt;
+
+/// The two bytes by which a client recognises the answer to a request. A server only echoes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(pub [u8; 2]);
+
+impl StreamId {
+    /// The one used while a session is set up, and in unsolicited messages.
+    pub const ZERO: Self = Self([0, 0]);
+
+    /// The id with this number.
+    #[must_use]
+    pub const fn new(number: u16) -> Self {
+        Self(number.to_be_bytes())
+    }
+
+    /// The number of this id.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        u16::from_be_bytes(self.0)
+    }
+}
+
+/// The four bytes by which a server recognises an open file. Clients send them back as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileHandle(pub [u8; 4]);
+
+impl FileHandle {
+    /// The handle with this number.
+    #[must_use]
+    pub const fn new(number: u32) -> Self {
+        Self(number.to_be_bytes())
+    }
+
+    /// The number of this handle.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        u32::from_be_bytes(self.0)
+    }
+}
+
+/// The sixteen bytes that name a session. Whoever knows them can bind a connection to the session, so
+/// they must not be guessed, and are not shown in logs.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct SessionId(pub [u8; 16]);
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SessionId(…)")
+    }
+}
