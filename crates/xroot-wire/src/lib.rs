@@ -19,6 +19,7 @@ pub mod pages;
 mod path;
 mod refusal;
 pub mod request;
+pub mod response;
 mod third_party;
 
 pub use codes::{Opcode, Status};
@@ -32,4 +33,5 @@ pub use ids::{FileHandle, SessionId, StreamId};
 pub use path::{Argument, Cgi, CgiBuilder, PathArgument, pack_source_cgi, unpack_source_cgi};
 pub use refusal::Refusal;
 pub use request::{Payload, Request, RequestHeader};
+pub use response::{Answer, ResponseHeader, respond};
 pub use third_party::{Stage, ThirdParty};
