@@ -17,7 +17,7 @@ use crate::{copy, delete, get, mkcol, options, post, propfind, put, rename};
 /// Serves requests until the connection ends. The error is one that belongs to no request.
 pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAddr) -> Result<()> {
     let mut connection = Connection::new(stream);
-    while is_wanted(door, &connection).await {
+    while is_wanted(door, &mut connection).await {
         // On the heap, so that a connection without a request stays small.
         match Box::pin(one(door, &mut connection, peer)).await {
             Fate::KeepOpen => {}
@@ -36,7 +36,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAdd
 }
 
 /// Waits for the next request; false when none will come, or none is taken any more.
-async fn is_wanted(door: &Shared, connection: &Connection) -> bool {
+async fn is_wanted(door: &Shared, connection: &mut Connection) -> bool {
     if door.gate.is_draining() {
         return false;
     }

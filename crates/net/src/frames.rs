@@ -46,7 +46,7 @@ impl Frames {
     ///
     /// # Errors
     /// A stall after `limit`.
-    pub async fn wait_for_input(&self, limit: Duration) -> Result<(), Error> {
+    pub async fn wait_for_input(&mut self, limit: Duration) -> Result<(), Error> {
         if self.buffered_bytes() > 0 {
             return Ok(());
         }

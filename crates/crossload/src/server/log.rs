@@ -15,8 +15,11 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 use types::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
 
+/// What a line of a request usually takes, so that it is not moved about while it grows.
+const LINE_BYTES: usize = 768;
+
 enum Message {
-    Line(String),
+    Line(Vec<u8>),
     Reopen,
     Flush(SyncSender<()>),
 }
@@ -71,9 +74,11 @@ impl Log {
             event,
             body,
         };
-        let Ok(text) = serde_json::to_string(&line) else {
+        let mut text = Vec::with_capacity(LINE_BYTES);
+        if serde_json::to_writer(&mut text, &line).is_err() {
             return;
-        };
+        }
+        text.push(b'\n');
         if self.queue.try_send(Message::Line(text)).is_err() {
             self.dropped.fetch_add(counted.max(1), Ordering::Relaxed);
             if counted == 0 {
@@ -155,7 +160,7 @@ fn write_lines(lines: &Receiver<Message>, mut sink: Sink) {
         };
         match message {
             // A disk that is full must not stop the server.
-            Message::Line(text) => drop(writeln!(sink.writer, "{text}")),
+            Message::Line(text) => drop(sink.writer.write_all(&text)),
             Message::Reopen => sink.reopen(),
             Message::Flush(done) => {
                 let _ = sink.writer.flush();

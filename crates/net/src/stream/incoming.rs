@@ -4,11 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use rustix::net::RecvFlags;
 use tokio::io::Interest;
+use tokio::net::TcpStream;
 use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
-use super::{End, Stream, session};
+use super::{End, Stream};
 use crate::buffer::{Batch, Buffer, LARGE_BYTES};
 use crate::record::{ContentType, record_length};
 
@@ -58,28 +60,31 @@ impl Appetite {
 const RECORD_OVERHEAD_BYTES: usize = 5 + 8 + 16;
 
 impl Stream {
-    /// Waits until there is something to read, holding no buffer meanwhile.
+    /// Waits until something has come, and takes it in. While it waits no buffer is held. May be
+    /// dropped at any moment; nothing is lost.
     ///
     /// # Errors
-    /// A stall after `limit`.
-    pub async fn wait_for_input(&self, limit: Duration) -> Result<(), Error> {
+    /// A stall after `limit`, a lost connection.
+    pub async fn wait_for_input(&mut self, limit: Duration) -> Result<(), Error> {
         if self.carry.is_some() || self.end_seen != End::Open {
             return Ok(());
         }
-        let arrival = async {
-            loop {
-                self.wait_readable(limit).await?;
-                // Readiness outlives the bytes that caused it, so it is looked whether there are any.
-                let look = || session::peek_one(&self.tcp);
-                match self.tcp.try_io(Interest::READABLE, look) {
-                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
-                    _ => return Ok(()),
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            // It is read at once rather than looked for and then read: that would be a system call
+            // more for each request.
+            match self.fill(Appetite::Small) {
+                Ok(0) => self.note_end(),
+                Ok(_) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    self.release_empty();
+                    let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+                    self.wait_readable(left).await?;
+                    continue;
                 }
+                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
             }
-        };
-        match tokio::time::timeout(limit, arrival).await {
-            Ok(arrived) => arrived,
-            Err(_) => Err(self.role.stalled(Phase::Transfer)),
+            return Ok(());
         }
     }
 
@@ -163,7 +168,11 @@ impl Stream {
         }
         let limit = appetite.wire_bytes(self.tls.is_some(), carry.end - carry.start);
         let room = carry.end..carry.buffer.len().min(carry.end.saturating_add(limit));
-        let count = self.tcp.try_read(&mut carry.buffer[room])?;
+        let room = &mut carry.buffer[room];
+        let count = match appetite {
+            Appetite::Small => receive_all(&self.tcp, room)?,
+            Appetite::Large | Appetite::AtMost(_) => self.tcp.try_read(room)?,
+        };
         carry.end += count;
         Ok(count)
     }
@@ -238,4 +247,20 @@ impl Stream {
         }
         Ok(pieces)
     }
+}
+
+/// One non-blocking read of a message that is expected to fit. When it did, nothing is left in the
+/// socket, and the runtime is told so: the next look then costs no system call.
+fn receive_all(tcp: &TcpStream, room: &mut [u8]) -> io::Result<usize> {
+    let mut whole = None;
+    let read = tcp.try_io(Interest::READABLE, || {
+        let (_, count) = rustix::net::recv(tcp, &mut *room, RecvFlags::DONTWAIT)?;
+        if count > 0 && count < room.len() {
+            whole = Some(count);
+            // What the runtime noted before this read is out of date; what it notes from now on stays.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(count)
+    });
+    whole.map_or(read, Ok)
 }
