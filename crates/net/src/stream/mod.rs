@@ -2,6 +2,7 @@
 
 mod incoming;
 mod outgoing;
+mod paged;
 mod session;
 
 use std::net::SocketAddr;

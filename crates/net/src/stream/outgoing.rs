@@ -9,6 +9,7 @@ use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
 use super::Stream;
+use super::paged::Paging;
 use crate::buffer::{Batch, Buffer};
 use crate::record::{ContentType, Sealer};
 
@@ -16,8 +17,10 @@ use crate::record::{ContentType, Sealer};
 pub struct Outgoing {
     buffer: Buffer,
     /// Bytes at the front that are ready to go: the queued head.
-    ready: usize,
+    pub(super) ready: usize,
     frame: Frame,
+    /// When the payload is laid out as pages with checksums.
+    pub(super) paging: Option<Paging>,
 }
 
 /// How payload is laid out in the buffer.
@@ -30,9 +33,17 @@ enum Frame {
 }
 
 impl Outgoing {
-    /// Payload bytes that fit.
+    /// Payload bytes that fit; of pages, without their checksums.
     #[must_use]
     pub fn capacity(&self) -> usize {
+        match &self.paging {
+            None => self.room_bytes(),
+            Some(paging) => paging.capacity(self.room_bytes()),
+        }
+    }
+
+    /// Bytes that fit behind the queued head.
+    fn room_bytes(&self) -> usize {
         let room = self.buffer.len() - self.ready;
         match self.frame {
             Frame::Clear => room,
@@ -42,26 +53,36 @@ impl Outgoing {
 
     /// Slots for the first `want` bytes of payload (at most the capacity), for a vectored read.
     pub fn slots(&mut self, want: usize) -> Vec<IoSliceMut<'_>> {
-        let mut left = want.min(self.capacity());
+        let want = want.min(self.capacity());
+        let parts = match self.paging {
+            None => self.room(want),
+            Some(paging) => paging.gaps(self.room(paging.wire_bytes(want)), want),
+        };
+        parts.into_iter().map(IoSliceMut::new).collect()
+    }
+
+    /// The first `count` bytes of the room behind the queued head, where they lie.
+    pub(super) fn room(&mut self, count: usize) -> Vec<&mut [u8]> {
+        let mut left = count.min(self.room_bytes());
         let room = &mut self.buffer[self.ready..];
-        let mut slots = Vec::with_capacity(17);
         match self.frame {
-            Frame::Clear => slots.push(IoSliceMut::new(&mut room[..left])),
+            Frame::Clear => vec![&mut room[..left]],
             Frame::Records {
                 prefix_bytes,
                 stride_bytes,
             } => {
+                let mut slots = Vec::with_capacity(17);
                 for record in room.chunks_mut(stride_bytes) {
                     let take = left.min(TLS_RECORD_BYTES);
                     if take == 0 {
                         break;
                     }
                     left -= take;
-                    slots.push(IoSliceMut::new(&mut record[prefix_bytes..prefix_bytes + take]));
+                    slots.push(&mut record[prefix_bytes..prefix_bytes + take]);
                 }
+                slots
             }
         }
-        slots
     }
 
     /// Copies as much of `batch` in as fits and takes it off there. Returns how much.
@@ -131,7 +152,12 @@ impl Stream {
                 stride_bytes: tls.session.sealer.stride_bytes(),
             },
         };
-        Ok(Outgoing { buffer, ready, frame })
+        Ok(Outgoing {
+            buffer,
+            ready,
+            frame,
+            paging: None,
+        })
     }
 
     /// Sends the first `filled` bytes of payload, and what was queued before them.
