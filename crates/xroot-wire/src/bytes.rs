@@ -33,10 +33,6 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_be_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
     pub(crate) fn i64(&mut self) -> Option<i64> {
         self.array().map(i64::from_be_bytes)
     }

@@ -10,8 +10,11 @@
 
 mod bytes;
 mod codes;
+pub mod credential;
 mod error_number;
 mod flags;
+mod gate;
+mod handshake;
 mod hello;
 mod ids;
 pub mod limits;
@@ -23,11 +26,14 @@ pub mod response;
 mod third_party;
 
 pub use codes::{Opcode, Status};
+pub use credential::Credential;
 pub use error_number::ErrorNumber;
 pub use flags::{
     AttributeOptions, ListOptions, LocateOptions, LoginAbilities, OpenExtraOptions, OpenOptions, PageFlags,
     PrepareExtraOptions, PrepareOptions, ProtocolOptions, ServerFlags, StatFlags,
 };
+pub use gate::{Gate, TlsDecision, TlsPolicy};
+pub use handshake::{Established, Handshake, Purpose, Step, TlsUse};
 pub use hello::{HELLO, HelloReply, Role, looks_like_hello};
 pub use ids::{FileHandle, SessionId, StreamId};
 pub use path::{Argument, Cgi, CgiBuilder, PathArgument, pack_source_cgi, unpack_source_cgi};

@@ -29,7 +29,7 @@ impl ProtocolReply {
         if let Some(interfaces) = &self.bind_interfaces {
             let padded = (interfaces.len() + 1).next_multiple_of(8);
             body.extend_from_slice(b"B\0");
-            body.extend_from_slice(&u16::try_from(padded).unwrap_or(u16::MAX & !7).to_be_bytes());
+            body.extend_from_slice(&u16::try_from(padded).unwrap_or(!7).to_be_bytes());
             let end = body.len() + padded;
             body.extend_from_slice(interfaces.as_bytes());
             body.resize(end, 0);
