@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 use types::limits::BUFFER_BYTES;
-use types::{Checksum, ChecksumAlgorithm, ErrorCode, Phase, Result, combine_adler32};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Phase, Result, combine_adler32};
 
 use crate::api::{FileReader, Patience};
 use crate::fault::{fault, from_io};
@@ -130,6 +130,19 @@ impl RangeSums {
         }
     }
 
+    /// Whether a part of `range` has been added already.
+    #[must_use]
+    pub fn overlaps(&self, range: ByteRange) -> bool {
+        let before = self.ranges.range(..range.end).next_back();
+        !range.is_empty() && before.is_some_and(|(start, (length, _))| start + length > range.start)
+    }
+
+    /// How many ranges there are that do not touch each other.
+    #[must_use]
+    pub fn range_count(&self) -> usize {
+        self.ranges.len()
+    }
+
     fn join_at(&mut self, start: u64) {
         let Some((length, sums)) = self.ranges.get(&start) else {
             return;
@@ -250,6 +263,29 @@ mod tests {
         assert_eq!(sums.missing(), [ChecksumAlgorithm::Md5]);
         assert_eq!(sums.ranges.len(), 1, "neighbours are joined");
         assert_eq!(sums.finish(bytes.len() as u64), Some(whole.finish()));
+    }
+
+    #[test]
+    fn overlaps_are_told_from_neighbours() {
+        let mut sums = RangeSums::new(&[ChecksumAlgorithm::Adler32]);
+        for start in [10, 40] {
+            let mut hasher = sums.range_hasher();
+            hasher.update(&[7; 10]);
+            sums.add(start, hasher);
+        }
+        for (start, end, overlaps) in [
+            (0, 10, false),
+            (0, 11, true),
+            (19, 20, true),
+            (20, 40, false),
+            (20, 41, true),
+            (50, 60, false),
+            (0, 100, true),
+            (15, 15, false),
+        ] {
+            assert_eq!(sums.overlaps(ByteRange::new(start, end)), overlaps, "{start}..{end}");
+        }
+        assert_eq!(sums.range_count(), 2);
     }
 
     #[test]
