@@ -12,6 +12,7 @@
 //! Everything here can be dropped at any moment: an upload that is not committed removes its part.
 #![forbid(unsafe_code)]
 
+mod assembly;
 pub mod chance;
 mod exports;
 mod fetch;
@@ -21,6 +22,7 @@ mod job;
 mod mover;
 mod options;
 mod pace;
+mod pages;
 mod patience;
 mod pipe;
 mod progress;
@@ -31,11 +33,13 @@ mod store;
 mod streams;
 mod verify;
 
+pub use assembly::Assembly;
 pub use exports::{Export, Exports, Place, SharedExports, Spot};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, Visit};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Verification, Verified};
+pub use pages::{PagesPart, serve_pages};
 pub use pipe::{send_from, write_to};
 pub use progress::Progress;
 pub use pull::pull;

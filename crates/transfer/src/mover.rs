@@ -32,6 +32,12 @@ impl Payload for Body<'_> {
     }
 }
 
+impl Payload for net::frames::Payload<'_> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        net::frames::Payload::next(self).await
+    }
+}
+
 impl Payload for Download {
     async fn next(&mut self) -> Result<Option<Batch>> {
         Download::next(self).await

@@ -106,6 +106,12 @@ pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
 pub const BUFFER_BYTES: usize = 256 * 1024;
 /// Payload buffers kept for reuse; what is above is given back to the system.
 pub const BUFFERS_KEPT_MAX: usize = 64;
+/// Places of one upload at which data may come by turns and be hashed as they come; at more, the file
+/// is read again where its checksum cannot be combined.
+pub const HASHED_RUNS_MAX: usize = 32;
+/// Ranges of one upload, with gaps between them, whose checksums are kept until the gaps are filled;
+/// with more the file is read again.
+pub const HASHED_RANGES_MAX: usize = 4096;
 /// Payload in one TLS record (RFC 8446 §5.1).
 pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 
