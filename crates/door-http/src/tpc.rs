@@ -137,6 +137,7 @@ fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direct
         location,
         access: Access {
             bearer: None,
+            user_name: None,
             forwarded: copy.forwarded,
             client_info: copy.client_info,
             traceparent: Some(start.traceparent.clone()),

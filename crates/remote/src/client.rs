@@ -8,16 +8,16 @@ use credentials::Activities;
 use http_wire::Method;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
-use types::{ChecksumAlgorithm, ErrorCode, Location, Phase, Result, Secret};
+use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
 
 use crate::Entry;
 use crate::copying::{self, Copying};
 use crate::download::{self, Download};
-use crate::http;
 use crate::listing::{self, Listing};
 use crate::options::{CopyOrder, GetOptions, PutOptions};
 use crate::outlet::{self, Outlet};
 use crate::resource::{Facts, Resource};
+use crate::{http, root};
 
 /// How peers are reached.
 #[derive(Clone)]
@@ -41,11 +41,13 @@ pub struct ClientOptions {
 pub struct Client {
     options: Arc<ClientOptions>,
     http: http::Client,
+    root: root::Client,
 }
 
 /// Who speaks with a peer.
 enum Speaker<'a> {
     Http(&'a http::Client),
+    Root(&'a root::Client),
 }
 
 impl Client {
@@ -55,6 +57,7 @@ impl Client {
         let options = Arc::new(options);
         Self {
             http: http::Client::new(Arc::clone(&options)),
+            root: root::Client::new(Arc::clone(&options)),
             options,
         }
     }
@@ -62,9 +65,11 @@ impl Client {
     fn speaker(&self, file: &Resource) -> Result<Speaker<'_>> {
         if file.location.is_http() {
             Ok(Speaker::Http(&self.http))
+        } else if file.location.is_root() {
+            Ok(Speaker::Root(&self.root))
         } else {
             let error = file.error(ErrorCode::BadUrl, Phase::Open);
-            Err(error.with_detail("the scheme is not one of http, https, dav, davs"))
+            Err(error.with_detail("the scheme is not one of http, https, dav, davs, root, roots"))
         }
     }
 
@@ -76,6 +81,7 @@ impl Client {
     pub async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.head(file, wanted).await,
+            Speaker::Root(root) => root.head(file, wanted).await,
         }
     }
 
@@ -87,6 +93,7 @@ impl Client {
     pub async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
         match self.speaker(file)? {
             Speaker::Http(http) => Ok(Download(download::Way::Http(Box::new(http.get(file, options).await?)))),
+            Speaker::Root(root) => Ok(Download(download::Way::Root(Box::new(root.get(file, options).await?)))),
         }
     }
 
@@ -98,6 +105,7 @@ impl Client {
     pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
         match self.speaker(file)? {
             Speaker::Http(http) => Ok(Outlet(outlet::Way::Http(Box::new(http.put(file, options).await?)))),
+            Speaker::Root(root) => Ok(Outlet(outlet::Way::Root(Box::new(root.put(file, options).await?)))),
         }
     }
 
@@ -108,6 +116,7 @@ impl Client {
     pub async fn delete(&self, file: &Resource) -> Result<()> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.delete(file).await,
+            Speaker::Root(root) => root.delete(file).await,
         }
     }
 
@@ -118,6 +127,7 @@ impl Client {
     pub async fn make_directory(&self, file: &Resource) -> Result<()> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.make_directory(file).await,
+            Speaker::Root(root) => root.make_directory(file).await,
         }
     }
 
@@ -128,6 +138,7 @@ impl Client {
     pub async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.rename(file, destination, overwrite).await,
+            Speaker::Root(root) => root.rename(file, destination, overwrite).await,
         }
     }
 
@@ -138,6 +149,7 @@ impl Client {
     pub async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.options(file).await,
+            Speaker::Root(_) => Err(unsupported(file)),
         }
     }
 
@@ -148,6 +160,7 @@ impl Client {
     pub async fn stat(&self, file: &Resource) -> Result<Entry> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.stat(file).await,
+            Speaker::Root(root) => root.stat(file).await,
         }
     }
 
@@ -158,6 +171,7 @@ impl Client {
     pub async fn list(&self, file: &Resource) -> Result<Listing> {
         match self.speaker(file)? {
             Speaker::Http(http) => Ok(Listing(listing::Way::Http(Box::new(http.list(file).await?)))),
+            Speaker::Root(root) => Ok(Listing(listing::Way::Root(Box::new(root.list(file).await?)))),
         }
     }
 
@@ -169,6 +183,7 @@ impl Client {
     pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         match self.speaker(active)? {
             Speaker::Http(http) => Ok(Copying(copying::Way::Http(Box::new(http.copy(active, order).await?)))),
+            Speaker::Root(_) => Err(unsupported(active)),
         }
     }
 
@@ -180,8 +195,15 @@ impl Client {
     pub async fn request_macaroon(&self, file: &Resource, activities: Activities, validity_s: u64) -> Result<Secret> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.request_macaroon(file, activities, validity_s).await,
+            Speaker::Root(_) => Err(unsupported(file)),
         }
     }
+}
+
+/// The protocol of this file has no such request.
+fn unsupported(file: &Resource) -> Error {
+    let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
+    error.with_detail("its protocol knows no such request")
 }
 
 impl std::fmt::Debug for Client {

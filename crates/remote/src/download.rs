@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use net::Batch;
 use types::{ByteRange, Result};
 
-use crate::http;
 use crate::resource::Facts;
+use crate::{http, root};
 
 /// A file, or a part of it, on its way from a peer. Dropping it early closes the connection.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Download(pub(crate) Way);
 pub(crate) enum Way {
     /// Over HTTP.
     Http(Box<http::Download>),
+    /// Over the XRootD protocol.
+    Root(Box<root::Download>),
 }
 
 impl Download {
@@ -26,6 +28,7 @@ impl Download {
     pub fn facts(&self) -> &Facts {
         match &self.0 {
             Way::Http(download) => download.facts(),
+            Way::Root(download) => download.facts(),
         }
     }
 
@@ -35,6 +38,7 @@ impl Download {
     pub fn range(&self) -> ByteRange {
         match &self.0 {
             Way::Http(download) => download.range(),
+            Way::Root(download) => download.range(),
         }
     }
 
@@ -43,6 +47,7 @@ impl Download {
     pub fn peer_address(&self) -> Option<SocketAddr> {
         match &self.0 {
             Way::Http(download) => download.peer_address(),
+            Way::Root(download) => download.peer_address(),
         }
     }
 
@@ -54,6 +59,7 @@ impl Download {
     pub async fn next(&mut self) -> Result<Option<Batch>> {
         match &mut self.0 {
             Way::Http(download) => download.next().await,
+            Way::Root(download) => download.next().await,
         }
     }
 }

@@ -18,6 +18,7 @@ mod options;
 mod outlet;
 mod pool;
 mod resource;
+mod root;
 
 pub use client::{Client, ClientOptions};
 pub use copying::Copying;

@@ -3,7 +3,7 @@
 use types::Result;
 
 use crate::Entry;
-use crate::http;
+use crate::{http, root};
 
 /// A listing on its way from a peer, in constant memory. Dropping it early closes the connection.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Listing(pub(crate) Way);
 pub(crate) enum Way {
     /// Over WebDAV.
     Http(Box<http::Listing>),
+    /// Over the XRootD protocol.
+    Root(Box<root::Listing>),
 }
 
 impl Listing {
@@ -26,6 +28,7 @@ impl Listing {
     pub async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
         match &mut self.0 {
             Way::Http(listing) => listing.next().await,
+            Way::Root(listing) => listing.next().await,
         }
     }
 }

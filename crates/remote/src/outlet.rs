@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use net::{Outgoing, Stream};
 use types::{Error, Result};
 
-use crate::http;
 use crate::options::Stored;
+use crate::{http, root};
 
 /// A file on its way to a peer. Dropping it before [`Outlet::finish`] closes the connection, which
 /// tells the peer that the file is not whole.
@@ -18,6 +18,8 @@ pub struct Outlet(pub(crate) Way);
 pub(crate) enum Way {
     /// Over HTTP.
     Http(Box<http::Outlet>),
+    /// Over the XRootD protocol.
+    Root(Box<root::Outlet>),
 }
 
 impl Outlet {
@@ -26,6 +28,7 @@ impl Outlet {
     pub fn peer_address(&self) -> Option<SocketAddr> {
         match &self.0 {
             Way::Http(outlet) => outlet.peer_address(),
+            Way::Root(outlet) => outlet.peer_address(),
         }
     }
 
@@ -34,6 +37,7 @@ impl Outlet {
     pub fn sent_bytes(&self) -> u64 {
         match &self.0 {
             Way::Http(outlet) => outlet.sent_bytes(),
+            Way::Root(outlet) => outlet.sent_bytes(),
         }
     }
 
@@ -44,6 +48,7 @@ impl Outlet {
     pub async fn outgoing(&mut self) -> Result<Outgoing> {
         match &mut self.0 {
             Way::Http(outlet) => outlet.outgoing().await,
+            Way::Root(outlet) => outlet.outgoing().await,
         }
     }
 
@@ -55,6 +60,7 @@ impl Outlet {
     pub async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
         match &mut self.0 {
             Way::Http(outlet) => outlet.send(outgoing, filled).await,
+            Way::Root(outlet) => outlet.send(outgoing, filled).await,
         }
     }
 
@@ -65,6 +71,7 @@ impl Outlet {
     pub fn clear_stream(&mut self) -> Option<&mut Stream> {
         match &mut self.0 {
             Way::Http(outlet) => outlet.clear_stream(),
+            Way::Root(_) => None,
         }
     }
 
@@ -72,6 +79,8 @@ impl Outlet {
     pub fn sent(&mut self, bytes: u64) {
         match &mut self.0 {
             Way::Http(outlet) => outlet.sent(bytes),
+            // It is never sent over the bare connection.
+            Way::Root(_) => {}
         }
     }
 
@@ -82,6 +91,7 @@ impl Outlet {
     pub async fn check_answer(&mut self) -> Result<()> {
         match &mut self.0 {
             Way::Http(outlet) => outlet.check_answer().await,
+            Way::Root(outlet) => outlet.check_answer().await,
         }
     }
 
@@ -90,6 +100,7 @@ impl Outlet {
     pub async fn explain(&mut self, cause: Error) -> Error {
         match &mut self.0 {
             Way::Http(outlet) => outlet.explain(cause).await,
+            Way::Root(outlet) => outlet.explain(cause).await,
         }
     }
 
@@ -101,6 +112,7 @@ impl Outlet {
     pub async fn finish(self) -> Result<Stored> {
         match self.0 {
             Way::Http(outlet) => outlet.finish().await,
+            Way::Root(outlet) => outlet.finish().await,
         }
     }
 }

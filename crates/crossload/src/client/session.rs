@@ -108,6 +108,7 @@ impl Session {
         let info = &self.common.client_info;
         Access {
             bearer: self.token.clone(),
+            user_name: ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()),
             client_info: (!info.is_empty()).then(|| info.join(";")),
             scitag,
             ..Access::default()

@@ -1,0 +1,225 @@
+//! One request about a name and its answer: finding or opening a session, following redirections,
+//! waiting when asked to, and trying once more when a kept connection turns out to be dead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use types::{Result, Secret};
+use xroot_wire::StreamId;
+
+use super::login::open;
+use super::pool::{Origin, Pool};
+use super::route::Route;
+use super::session::{Event, Reply, Session};
+use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
+use crate::client::ClientOptions;
+use crate::resource::Resource;
+
+/// A client for any number of XRootD peers. Clones share their idle sessions.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(super) options: Arc<ClientOptions>,
+    pool: Arc<Pool>,
+}
+
+/// What a request is made for, at one station of its way.
+pub(super) struct Spot<'a> {
+    /// The path with its CGI.
+    pub(super) target: &'a [u8],
+    /// A redirector is to look again rather than remember.
+    pub(super) refresh: bool,
+    route: &'a Route,
+    is_encrypted: bool,
+}
+
+impl Spot<'_> {
+    /// Another path of the same server, with the token where that may be sent.
+    pub(super) fn sibling(&self, path: &str) -> Secret {
+        self.route.with_token(path, self.is_encrypted)
+    }
+}
+
+/// Makes the bytes of a request with this id.
+pub(super) type Encode<'a> = &'a (dyn Fn(&Spot<'_>, StreamId, &mut Vec<u8>) + Send + Sync);
+
+/// A request about a name: everything but where it goes.
+pub(super) struct Ask<'a> {
+    /// Makes the request.
+    pub(super) encode: Encode<'a>,
+    /// CGI of this request.
+    pub(super) own: &'a [(&'a str, &'a str)],
+    /// Whether it may be sent again when a connection breaks before any answer.
+    pub(super) repeatable: bool,
+    /// How long the answer may take, when that is longer than usual.
+    pub(super) patience: Option<Duration>,
+}
+
+impl<'a> Ask<'a> {
+    /// A request that changes nothing, without CGI of its own.
+    pub(super) fn looking(encode: Encode<'a>) -> Self {
+        Self {
+            encode,
+            own: &[],
+            repeatable: true,
+            patience: None,
+        }
+    }
+
+    /// A request that may not be made twice.
+    pub(super) fn changing(encode: Encode<'a>) -> Self {
+        Self {
+            repeatable: false,
+            ..Self::looking(encode)
+        }
+    }
+}
+
+/// An answer that has begun: its data may still be on the connection.
+pub(super) struct Begun {
+    pub(super) session: Session,
+    pub(super) id: StreamId,
+    pub(super) first: Opening,
+    /// Where the request was carried out.
+    pub(super) route: Route,
+}
+
+/// How an answer begins.
+pub(super) enum Opening {
+    /// So many bytes follow on the connection; more parts behind them unless it is the last.
+    Part { length: usize, last: bool },
+    /// All of it came late and is here.
+    Whole(Vec<u8>),
+}
+
+/// An answer that is here as a whole.
+pub(super) struct Answered {
+    pub(super) session: Session,
+    pub(super) body: Vec<u8>,
+    pub(super) route: Route,
+}
+
+impl Client {
+    /// A client without sessions.
+    pub(crate) fn new(options: Arc<ClientOptions>) -> Self {
+        Self {
+            options,
+            pool: Arc::new(Pool::default()),
+        }
+    }
+
+    /// Sends a request, and gathers its answer.
+    ///
+    /// # Errors
+    /// The server's refusal, no connection, or no understandable answer.
+    pub(super) async fn ask(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answered> {
+        let Begun {
+            mut session,
+            id,
+            first,
+            route,
+        } = self.begin(file, ask).await?;
+        let body = match first {
+            Opening::Whole(body) => Ok(body),
+            Opening::Part { length, last } => session.gather(id, length, last).await,
+        };
+        let body = body.map_err(|error| route.at.blame(error))?;
+        Ok(Answered { session, body, route })
+    }
+
+    /// As [`Client::ask`] when only the answer's text matters; the session is kept for others.
+    pub(super) async fn ask_text(&self, file: &Resource, ask: &Ask<'_>) -> Result<Vec<u8>> {
+        let answered = self.ask(file, ask).await?;
+        self.keep(&answered.route, answered.session);
+        Ok(answered.body)
+    }
+
+    /// Sends a request and follows it until its answer begins.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub(super) async fn begin(&self, file: &Resource, ask: &Ask<'_>) -> Result<Begun> {
+        let mut route = Route::new(file);
+        let mut held = None;
+        loop {
+            let mut session = match held.take() {
+                Some(session) => session,
+                None => match self.session(&route).await {
+                    Ok(session) => session,
+                    Err(error) if may_be_elsewhere(&error) && route.go_back(BROKEN) => continue,
+                    Err(error) => return Err(route.at.blame(error)),
+                },
+            };
+            let (id, heard) = match self.speak(&mut session, &route, ask).await {
+                Ok(heard) => heard,
+                Err(_) if session.is_reused && session.is_unanswered() && ask.repeatable => continue,
+                Err(error) if ask.repeatable && may_be_elsewhere(&error) && route.go_back(BROKEN) => continue,
+                Err(error) => return Err(route.at.blame(error)),
+            };
+            let first = match heard {
+                Event::Body { length, last, .. } => Opening::Part { length, last },
+                Event::Reply(_, Reply::Done(body)) => Opening::Whole(body),
+                Event::Reply(_, Reply::Wait(pause)) => {
+                    route.wait(pause).await?;
+                    held = Some(session);
+                    continue;
+                }
+                Event::Reply(_, Reply::Redirect(redirect)) => {
+                    let from_redirector = session.is_redirector();
+                    self.keep(&route, session);
+                    route.follow(&redirect, from_redirector)?;
+                    continue;
+                }
+                Event::Reply(_, Reply::Refused(refusal)) => {
+                    let is_encrypted = session.is_encrypted();
+                    self.keep(&route, session);
+                    if reason_to_go_back(refusal.number).is_some_and(|reason| route.go_back(reason)) {
+                        continue;
+                    }
+                    return Err(refused(&route.at, &refusal, is_encrypted));
+                }
+                Event::Pages(..) | Event::Reply(_, Reply::More) => {
+                    return Err(route
+                        .at
+                        .blame(session.misbehaved("this is no answer to such a request")));
+                }
+            };
+            return Ok(Begun {
+                session,
+                id,
+                first,
+                route,
+            });
+        }
+    }
+
+    async fn speak(&self, session: &mut Session, route: &Route, ask: &Ask<'_>) -> Result<(StreamId, Event)> {
+        let target = route.target(ask.own, session.is_encrypted())?;
+        let spot = Spot {
+            target: target.expose().as_bytes(),
+            refresh: route.refresh,
+            route,
+            is_encrypted: session.is_encrypted(),
+        };
+        let id = session.queue_with(|id, out| (ask.encode)(&spot, id, out));
+        session.frames.stream.flush().await?;
+        session.set_patience(ask.patience.unwrap_or(self.options.first_byte));
+        Ok((id, session.event_of(id).await?))
+    }
+
+    /// A session with the server that the route has come to.
+    pub(super) async fn session(&self, route: &Route) -> Result<Session> {
+        let origin = Origin::of(&route.at, route.ticket.as_ref());
+        if let Some(mut session) = self.pool.take(&origin, Session::is_quiet) {
+            session.is_reused = true;
+            return Ok(session);
+        }
+        open(&self.options, &route.at, route.ticket.as_ref()).await
+    }
+
+    /// Keeps a session for others, if it can be used again.
+    pub(super) fn keep(&self, route: &Route, mut session: Session) {
+        if session.is_quiet() {
+            self.pool.put(Origin::of(&route.at, route.ticket.as_ref()), session);
+        }
+    }
+}

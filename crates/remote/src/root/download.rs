@@ -1,0 +1,411 @@
+//! Reading a file: several read requests under way, so that one connection is always full, and their
+//! data handed out in order from where they lie.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use net::Batch;
+use net::frames::Expected;
+use net::pages::SoundPages;
+use types::limits::{ROOT_READ_BYTES, ROOT_READS_MAX};
+use types::{ByteRange, ErrorCode, Phase, Result};
+use xroot_wire::request::{Close, Open, PageRead, Read};
+use xroot_wire::response::{OpenReply, PageStatus, PageStatusKind};
+use xroot_wire::{Argument, FileHandle, OpenExtraOptions, OpenOptions, PageFlags, Request, StreamId};
+
+use super::ask::{Ask, Client};
+use super::namespace::facts_of;
+use super::route::Route;
+use super::session::{Event, Reply, Session};
+use super::verdict::refused;
+use crate::options::GetOptions;
+use crate::resource::{Facts, Resource};
+
+/// Damaged answers of one download that are asked for again.
+const REPAIRS_MAX: u32 = 8;
+
+/// An open file on a session of its own.
+pub(super) struct OpenFile {
+    pub(super) session: Session,
+    pub(super) route: Route,
+    pub(super) handle: FileHandle,
+    pub(super) facts: Facts,
+}
+
+impl Client {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// `is_directory`, or another refusal.
+    pub(super) async fn open_file(&self, file: &Resource) -> Result<OpenFile> {
+        let ask = Ask::looking(&|spot, id, out| {
+            let mut options = OpenOptions::READ | OpenOptions::RETURN_STAT | OpenOptions::ASYNCHRONOUS;
+            options.set(OpenOptions::REFRESH, spot.refresh);
+            open_request(0, options, spot.target).encode(id, out);
+        });
+        let answered = self.ask(file, &ask).await?;
+        let (mut session, route) = (answered.session, answered.route);
+        let opened = OpenReply::parse(&answered.body).map_err(|error| route.at.blame(error))?;
+        let stat = match opened.stat {
+            Some(stat) => stat,
+            None => session
+                .stat_handle(opened.handle)
+                .await
+                .map_err(|error| route.at.blame(error))?,
+        };
+        Ok(OpenFile {
+            facts: facts_of(&stat, route.at.location.clone()),
+            handle: opened.handle,
+            session,
+            route,
+        })
+    }
+
+    /// Begins to read a file, or a part of it.
+    ///
+    /// # Errors
+    /// The server's refusal; `source_changed` when the validator no longer holds, or the file has become
+    /// shorter than the part.
+    pub(crate) async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
+        let opened = self.open_file(file).await?;
+        let changed = |why: &str| {
+            let error = opened.route.at.error(ErrorCode::SourceChanged, Phase::Open);
+            Err(error.with_detail(why))
+        };
+        let size = opened.facts.size_bytes.unwrap_or_default();
+        if options
+            .validator
+            .as_ref()
+            .is_some_and(|validator| validator.contradicts(&opened.facts))
+        {
+            return changed("its id, size or date is another one now");
+        }
+        let range = options.range.unwrap_or(ByteRange::whole(size));
+        if range.end > size {
+            return changed("it ends before the part that is asked for");
+        }
+        if range.is_empty() && options.range.is_some() {
+            let error = opened.route.at.error(ErrorCode::Internal, Phase::Open);
+            return Err(error.with_detail("an empty range was to be read"));
+        }
+        Ok(Download {
+            client: self.clone(),
+            peer: opened.session.frames.stream.peer_address(),
+            has_pages: opened.session.server.uses_pages(),
+            handle: opened.handle,
+            session: Some(opened.session),
+            route: opened.route,
+            facts: opened.facts,
+            range,
+            to_ask: range,
+            asked: VecDeque::new(),
+            current: None,
+            reads_max: ROOT_READS_MAX,
+            repairs_left: REPAIRS_MAX,
+        })
+    }
+}
+
+/// A request to open a file.
+pub(super) fn open_request(mode: u16, options: OpenOptions, target: &[u8]) -> Request<'_> {
+    Request::Open(Open {
+        mode,
+        options,
+        extra_options: OpenExtraOptions::empty(),
+        template: FileHandle::default(),
+        path: Argument::new(target),
+    })
+}
+
+/// A read request under way.
+struct Asked {
+    id: StreamId,
+    /// What has not come yet.
+    left: ByteRange,
+    /// Data that came before those of an earlier request.
+    held: VecDeque<Batch>,
+    /// Where it began, to see whether its answer brought anything.
+    start: u64,
+    /// Its answer is complete.
+    is_over: bool,
+    /// A page of the answer was damaged: what still comes of it is dropped, and asked for again.
+    is_damaged: bool,
+}
+
+impl Asked {
+    fn new(id: StreamId, range: ByteRange) -> Self {
+        Self {
+            id,
+            left: range,
+            held: VecDeque::new(),
+            start: range.start,
+            is_over: false,
+            is_damaged: false,
+        }
+    }
+
+    fn take_in(&mut self, batch: Batch) {
+        self.left.take_front(batch.len() as u64);
+        self.held.push_back(batch);
+    }
+}
+
+/// Data on the connection.
+struct Current {
+    id: StreamId,
+    expected: Expected,
+    pages: Option<SoundPages>,
+    is_last: bool,
+}
+
+/// A file, or a part of it, on its way from a server. Dropping it early closes the connection.
+pub(crate) struct Download {
+    client: Client,
+    /// `None` once all has come, or after an error.
+    session: Option<Session>,
+    route: Route,
+    handle: FileHandle,
+    facts: Facts,
+    range: ByteRange,
+    /// What no request has been sent for.
+    to_ask: ByteRange,
+    /// In the order of the file.
+    asked: VecDeque<Asked>,
+    current: Option<Current>,
+    has_pages: bool,
+    reads_max: usize,
+    /// How many more damaged answers are asked for again.
+    repairs_left: u32,
+    peer: Option<SocketAddr>,
+}
+
+impl Download {
+    /// What the server says of the file.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Which bytes come.
+    pub(crate) fn range(&self) -> ByteRange {
+        self.range
+    }
+
+    /// The address of the server that sends.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// The next bytes in order; `None` when all have come.
+    ///
+    /// # Errors
+    /// The server's refusal, a lost connection; `peer_size_differs` when the file ends early;
+    /// `peer_misbehaved` for data that were not asked for.
+    pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
+        let Some(mut session) = self.session.take() else {
+            return Ok(None);
+        };
+        // When this future is dropped, or fails, the session is gone with it: nobody knows where it stands.
+        let next = self.advance(&mut session).await;
+        let batch = next.map_err(|error| self.route.at.blame(error))?;
+        if batch.is_some() {
+            self.session = Some(session);
+        } else {
+            self.conclude(session).await;
+        }
+        Ok(batch)
+    }
+
+    async fn advance(&mut self, session: &mut Session) -> Result<Option<Batch>> {
+        loop {
+            if let Some(batch) = self.take_held() {
+                return Ok(Some(batch));
+            }
+            self.ask_more(session).await?;
+            if self.asked.is_empty() {
+                return Ok(None);
+            }
+            match &mut self.current {
+                Some(_) => self.receive(session).await?,
+                None => self.begin_part(session).await?,
+            }
+        }
+    }
+
+    /// The next data in order, if they are here.
+    fn take_held(&mut self) -> Option<Batch> {
+        loop {
+            let front = self.asked.front_mut()?;
+            if let Some(batch) = front.held.pop_front() {
+                return Some(batch);
+            }
+            if !(front.is_over && front.left.is_empty()) {
+                return None;
+            }
+            self.asked.pop_front();
+        }
+    }
+
+    /// Keeps as many requests under way as make sense.
+    async fn ask_more(&mut self, session: &mut Session) -> Result<()> {
+        let before = self.asked.len();
+        while self.asked.len() < self.reads_max && !self.to_ask.is_empty() {
+            let range = self.to_ask.take_front(ROOT_READ_BYTES);
+            let id = self.queue(session, range);
+            self.asked.push_back(Asked::new(id, range));
+        }
+        if self.asked.len() > before {
+            session.frames.stream.flush().await?;
+        }
+        Ok(())
+    }
+
+    fn queue(&self, session: &mut Session, range: ByteRange) -> StreamId {
+        let (handle, offset) = (self.handle, range.start);
+        // At most `ROOT_READ_BYTES`.
+        let length = u32::try_from(range.len()).unwrap_or(u32::MAX);
+        if self.has_pages {
+            session.queue(&Request::PageRead(PageRead {
+                handle,
+                offset,
+                length,
+                path: Some(0),
+                flags: Some(PageFlags::empty()),
+            }))
+        } else {
+            session.queue(&Request::Read(Read {
+                handle,
+                offset,
+                length,
+                path: None,
+            }))
+        }
+    }
+
+    fn find(&mut self, session: &Session, id: StreamId) -> Result<&mut Asked> {
+        let at = self.asked.iter().position(|asked| asked.id == id);
+        let at = at.ok_or_else(|| session.misbehaved("an answer to a request that was not made"))?;
+        if at > 0 {
+            // What comes out of order is held in memory: less of it from now on.
+            self.reads_max = 1;
+        }
+        Ok(&mut self.asked[at])
+    }
+
+    /// Waits for the next piece of an answer.
+    async fn begin_part(&mut self, session: &mut Session) -> Result<()> {
+        match session.event().await? {
+            Event::Body { id, length, last } if !self.has_pages => {
+                let asked = self.find(session, id)?;
+                if length as u64 > asked.left.len() {
+                    return Err(session.misbehaved("more came than was asked for"));
+                }
+                self.current = Some(Current {
+                    id,
+                    expected: Expected::new(length as u64),
+                    pages: None,
+                    is_last: last,
+                });
+                Ok(())
+            }
+            Event::Pages(status) if self.has_pages => self.begin_pages(session, &status),
+            Event::Reply(id, Reply::Wait(pause)) => {
+                self.route.wait(pause).await?;
+                self.ask_again(session, id).await
+            }
+            Event::Reply(_, Reply::Refused(refusal)) => {
+                let error = refused(&self.route.at, &refusal, session.is_encrypted());
+                Err(error.in_phase(Phase::Transfer))
+            }
+            _ => Err(session.misbehaved("this is no answer to a read")),
+        }
+    }
+
+    fn begin_pages(&mut self, session: &Session, status: &PageStatus) -> Result<()> {
+        let asked = self.find(session, status.stream)?;
+        let pages = SoundPages::new(status.offset, status.data_bytes);
+        let data = xroot_wire::pages::data_bytes(status.offset, status.data_bytes);
+        let (Some(pages), Some(data)) = (pages, data) else {
+            return Err(session.misbehaved("the pages are not whole"));
+        };
+        let fits = status.offset == asked.left.start && data as u64 <= asked.left.len();
+        if !fits && !asked.is_damaged && data > 0 {
+            return Err(session.misbehaved("other pages came than were asked for"));
+        }
+        self.current = Some(Current {
+            id: status.stream,
+            expected: Expected::new(status.data_bytes as u64),
+            pages: Some(pages),
+            is_last: status.kind == PageStatusKind::Final,
+        });
+        Ok(())
+    }
+
+    /// Takes in the next data of the piece that has begun.
+    async fn receive(&mut self, session: &mut Session) -> Result<()> {
+        let Some(mut current) = self.current.take() else {
+            return Ok(());
+        };
+        let batch = current.expected.next(&mut session.frames).await?;
+        let asked = self.find(session, current.id)?;
+        let Some(batch) = batch else {
+            return if current.is_last {
+                self.end_answer(session, current.id).await
+            } else {
+                Ok(())
+            };
+        };
+        match &mut current.pages {
+            None => asked.take_in(batch),
+            Some(_) if asked.is_damaged => {}
+            Some(pages) => {
+                let sound = pages.take(batch);
+                sound.batches.into_iter().for_each(|batch| asked.take_in(batch));
+                asked.is_damaged = sound.damaged.is_some();
+            }
+        }
+        self.current = Some(current);
+        Ok(())
+    }
+
+    /// An answer is complete. What is missing of it is asked for again, unless nothing came at all.
+    async fn end_answer(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
+        let asked = self.find(session, id)?;
+        if asked.left.is_empty() {
+            asked.is_over = true;
+            return Ok(());
+        }
+        let (is_damaged, came) = (asked.is_damaged, asked.left.start - asked.start);
+        if is_damaged && self.repairs_left == 0 {
+            return Err(session.misbehaved("the checksums of too many pages are wrong"));
+        }
+        if is_damaged {
+            self.repairs_left -= 1;
+        } else if came == 0 {
+            let error = session.error(ErrorCode::PeerSizeDiffers, Phase::Transfer);
+            return Err(error.with_detail("the file ends before its announced size"));
+        }
+        self.ask_again(session, id).await
+    }
+
+    async fn ask_again(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
+        let left = self.find(session, id)?.left;
+        let fresh = self.queue(session, left);
+        let asked = self.find(session, id)?;
+        (asked.id, asked.start, asked.is_damaged) = (fresh, left.start, false);
+        session.frames.stream.flush().await
+    }
+
+    /// All has come: the file is closed, and the session kept.
+    async fn conclude(&mut self, mut session: Session) {
+        let close = Request::Close(Close { handle: self.handle });
+        if session.send_unheard(&close).await.is_ok() {
+            self.client.keep(&self.route, session);
+        }
+    }
+}
+
+impl std::fmt::Debug for Download {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Download({} {:?})", self.route.at.location, self.range)
+    }
+}

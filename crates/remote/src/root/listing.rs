@@ -1,0 +1,218 @@
+//! The entries of a directory as they come. A server that tells only names is asked about each of
+//! them, many at a time.
+
+use std::collections::VecDeque;
+
+use net::frames::Expected;
+use types::limits::ROOT_STATS_MAX;
+use types::{ErrorCode, Result};
+use xroot_wire::request::{ListDirectory, Stat};
+use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum};
+use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
+
+use super::ask::{Ask, Begun, Client, Opening};
+use super::namespace::entry_of;
+use super::route::{Route, check_path};
+use super::session::{Event, Reply, Session};
+use super::verdict::{recoded, refused};
+use crate::Entry;
+use crate::resource::Resource;
+
+/// A listing on its way from a server. Dropping it early closes the connection.
+pub(crate) struct Listing {
+    client: Client,
+    route: Route,
+    /// `None` once the listing has come.
+    session: Option<Session>,
+    id: StreamId,
+    reader: ListingReader,
+    part: Expected,
+    is_last: bool,
+    /// Names without more.
+    names: VecDeque<String>,
+    ready: Vec<Entry>,
+}
+
+impl Client {
+    /// The entries of a directory, a batch at a time.
+    ///
+    /// # Errors
+    /// `not_directory` for a file, or another refusal.
+    pub(crate) async fn list(&self, file: &Resource) -> Result<Listing> {
+        let ask = Ask::looking(&|spot, id, out| {
+            let request = ListDirectory {
+                options: ListOptions::STAT,
+                path: Argument::new(spot.target),
+            };
+            Request::ListDirectory(request).encode(id, out);
+        });
+        let begun = match self.begin(file, &ask).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                let is_file = error.peer_status() == u16::try_from(ErrorNumber::FILE_SYSTEM.0).ok()
+                    && self.stat(file).await.is_ok_and(|entry| !entry.is_directory);
+                return Err(if is_file {
+                    recoded(&error, ErrorCode::NotDirectory, file)
+                } else {
+                    error
+                });
+            }
+        };
+        Listing::new(self, begun)
+    }
+}
+
+impl Listing {
+    fn new(client: &Client, begun: Begun) -> Result<Self> {
+        let mut listing = Self {
+            client: client.clone(),
+            route: begun.route,
+            session: Some(begun.session),
+            id: begun.id,
+            reader: ListingReader::new(true),
+            part: Expected::new(0),
+            is_last: true,
+            names: VecDeque::new(),
+            ready: Vec::new(),
+        };
+        match begun.first {
+            Opening::Part { length, last } => {
+                listing.part = Expected::new(length as u64);
+                listing.is_last = last;
+            }
+            Opening::Whole(body) => listing.feed(&body)?,
+        }
+        Ok(listing)
+    }
+
+    /// The next entries, at least one; `None` when all have come.
+    ///
+    /// # Errors
+    /// An answer that cannot be understood, or a lost connection.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        loop {
+            if self.names.len() >= ROOT_STATS_MAX || (self.session.is_none() && !self.names.is_empty()) {
+                let found = self.look_names_up().await;
+                found.map_err(|error| self.route.at.blame(error))?;
+            }
+            if !self.ready.is_empty() {
+                return Ok(Some(std::mem::take(&mut self.ready)));
+            }
+            if self.session.is_none() {
+                return Ok(None);
+            }
+            let went_on = self.go_on().await;
+            went_on.map_err(|error| self.route.at.blame(error))?;
+        }
+    }
+
+    /// Takes in the next piece of the answer.
+    async fn go_on(&mut self) -> Result<()> {
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        if let Some(batch) = self.part.next(&mut session.frames).await? {
+            for piece in batch.slices() {
+                self.feed(piece)?;
+            }
+            return Ok(());
+        }
+        if !self.is_last {
+            match session.event_of(self.id).await? {
+                Event::Body { length, last, .. } => {
+                    self.part = Expected::new(length as u64);
+                    self.is_last = last;
+                    return Ok(());
+                }
+                Event::Reply(_, Reply::Refused(refusal)) => {
+                    return Err(refused(&self.route.at, &refusal, session.is_encrypted()));
+                }
+                _ => return Err(session.misbehaved("the listing does not go on as it began")),
+            }
+        }
+        let reader = std::mem::replace(&mut self.reader, ListingReader::new(true));
+        let mut rest = Vec::new();
+        reader.finish(|entry| rest.push(entry))?;
+        rest.into_iter().for_each(|entry| self.take(entry));
+        if let Some(session) = self.session.take() {
+            self.client.keep(&self.route, session);
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self, piece: &[u8]) -> Result<()> {
+        let mut entries = Vec::new();
+        self.reader.feed(piece, |entry| entries.push(entry))?;
+        entries.into_iter().for_each(|entry| self.take(entry));
+        Ok(())
+    }
+
+    fn take(&mut self, listed: ListedEntry) {
+        if matches!(listed.name.as_str(), "." | "..") {
+            return;
+        }
+        match &listed.stat {
+            Some(stat) => {
+                let mut entry = entry_of(&self.path_of(&listed.name), stat);
+                entry
+                    .checksums
+                    .extend(listed.checksum.as_deref().and_then(parse_listed_checksum));
+                self.ready.push(entry);
+            }
+            None => self.names.push_back(listed.name),
+        }
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.route.at.location.path().trim_end_matches('/'))
+    }
+
+    /// Asks what some of the names stand for, all at the same time on another connection.
+    async fn look_names_up(&mut self) -> Result<()> {
+        let mut session = self.client.session(&self.route).await?;
+        let mut asked = Vec::new();
+        while asked.len() < ROOT_STATS_MAX
+            && let Some(name) = self.names.pop_front()
+        {
+            let path = self.path_of(&name);
+            check_path(&path)?;
+            let target = self.route.with_token(&path, session.is_encrypted());
+            let id = session.queue(&Request::Stat(Stat::path(target.expose().as_bytes())));
+            asked.push((id, path));
+        }
+        session.frames.stream.flush().await?;
+        let mut left = Vec::new();
+        while !asked.is_empty() {
+            let event = session.event().await?;
+            let at = asked.iter().position(|(id, _)| *id == event.id());
+            let (id, path) = asked.swap_remove(at.ok_or_else(|| session.misbehaved("an answer came twice"))?);
+            let body = match event {
+                Event::Body { length, last, .. } => session.gather(id, length, last).await?,
+                Event::Reply(_, Reply::Done(body)) => body,
+                // It is gone meanwhile.
+                Event::Reply(_, Reply::Refused(refusal)) if refusal.number == ErrorNumber::NOT_FOUND => continue,
+                // A redirection, a wait: the long way.
+                _ => {
+                    left.push(path);
+                    continue;
+                }
+            };
+            self.ready.push(entry_of(&path, &StatText::parse(&body)?));
+        }
+        self.client.keep(&self.route, session);
+        for path in left {
+            let file = Resource {
+                location: self.route.at.location.with_path(&path),
+                ..self.route.at.clone()
+            };
+            self.ready.push(self.client.stat(&file).await?);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Listing {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Listing({})", self.route.at.location)
+    }
+}

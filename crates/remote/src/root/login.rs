@@ -1,0 +1,133 @@
+//! Opening a session: connecting, versions, TLS, login, authentication.
+
+use std::time::Duration;
+
+use net::dial::dial;
+use net::{Frames, Role, Stream, Waits};
+use types::limits::ROOT_WORDS_BYTES_MAX;
+use types::{Error, ErrorCode, Phase, Result, Scheme, Secret};
+use xroot_wire::credential::{HOST, UNIX, ZTN};
+use xroot_wire::request::UserName;
+use xroot_wire::response::SecurityEntry;
+use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, Step, TlsUse};
+
+use super::session::Session;
+use crate::client::ClientOptions;
+use crate::resource::Resource;
+
+/// Who we are where nobody said so.
+const NOBODY: &str = "nobody";
+
+/// Opens a session with the server of a file. `ticket` is what a redirection gave for the login.
+///
+/// # Errors
+/// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_denied` when none of
+/// our credentials is accepted.
+pub(super) async fn open(options: &ClientOptions, file: &Resource, ticket: Option<&Secret>) -> Result<Session> {
+    let place = &file.location;
+    let tcp = dial(
+        place.host(),
+        place.port(),
+        options.addresses,
+        options.connect,
+        file.side,
+    )
+    .await?;
+    let waits = Waits {
+        handshake: options.connect,
+        stall: options.stall,
+    };
+    let frames = Frames::new(Stream::clear(tcp, Role::Peer(file.side), waits));
+    let opened = set_up(frames, options, file, ticket).await;
+    opened.map_err(|error| error.at_side(file.side))
+}
+
+async fn set_up(
+    mut frames: Frames,
+    options: &ClientOptions,
+    file: &Resource,
+    ticket: Option<&Secret>,
+) -> Result<Session> {
+    let tls = match file.location.scheme() {
+        Scheme::Roots => TlsUse::Always,
+        _ => TlsUse::WhenDemanded,
+    };
+    let mut handshake = Handshake::new(purpose(options, file, ticket), tls);
+    let mut step = Step::Send(handshake.start());
+    loop {
+        step = match step {
+            Step::Send(bytes) => {
+                frames.stream.queue(&bytes);
+                frames.stream.flush().await?;
+                listen(&mut frames, &mut handshake, options.first_byte).await?
+            }
+            Step::Read => listen(&mut frames, &mut handshake, options.first_byte).await?,
+            Step::StartTls => {
+                frames = frames.upgrade_client(&options.tls, file.location.host()).await?;
+                handshake.on_tls()?
+            }
+            Step::Authenticate(offered) => {
+                let is_encrypted = frames.stream.is_encrypted();
+                let chosen = offered.iter().find_map(|entry| choose(entry, file, is_encrypted));
+                let Some((name, credential)) = chosen else {
+                    return Err(handshake.give_up());
+                };
+                handshake.authenticate(&name, &credential)?
+            }
+            // None of what we have takes a second step.
+            Step::Continue(_) => return Err(handshake.give_up()),
+            Step::Ready(server) => return Ok(Session::new(frames, server, options.first_byte)),
+        };
+    }
+}
+
+fn purpose(options: &ClientOptions, file: &Resource, ticket: Option<&Secret>) -> Purpose {
+    let mut cgi = format!("xrd.appname={}", options.user_agent);
+    if let Some(ticket) = ticket {
+        cgi.push('&');
+        cgi.push_str(ticket.expose());
+    }
+    Purpose::Login {
+        process: i32::try_from(std::process::id()).unwrap_or(0),
+        user: UserName::new(file.access.user_name.as_deref().unwrap_or(NOBODY)),
+        cgi,
+        third_party: false,
+    }
+}
+
+/// Reads one response of the set-up.
+async fn listen(frames: &mut Frames, handshake: &mut Handshake, patience: Duration) -> Result<Step> {
+    let Some(head) = frames.head(patience).await? else {
+        return Err(frames.stream.role().closed(Phase::Authenticate));
+    };
+    let header = ResponseHeader::parse(&head);
+    let length = header.body()?.bytes();
+    if length > ROOT_WORDS_BYTES_MAX {
+        let error = Error::new(
+            ErrorCode::PeerMisbehaved,
+            frames.stream.role().side(),
+            Phase::Authenticate,
+        );
+        return Err(error.with_detail("an answer is too long"));
+    }
+    let body = frames.small(length, ROOT_WORDS_BYTES_MAX).await?;
+    handshake.handle(Answer::parse(&header, &body)?)
+}
+
+/// What we have to show for an authentication protocol; a token only where nobody can listen.
+fn choose(entry: &SecurityEntry, file: &Resource, is_encrypted: bool) -> Option<(String, Vec<u8>)> {
+    let access = &file.access;
+    let credential = match entry.name.as_str() {
+        ZTN if is_encrypted => Credential::Token(access.bearer.clone()?),
+        UNIX => {
+            let name = access.user_name.as_deref().unwrap_or(NOBODY).to_owned();
+            Credential::User {
+                group: Some(name.clone()),
+                name,
+            }
+        }
+        HOST => Credential::Host { name: None },
+        _ => return None,
+    };
+    Some((entry.name.clone(), credential.encode()?))
+}

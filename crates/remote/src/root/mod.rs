@@ -1,0 +1,17 @@
+//! The XRootD protocol (`root://`, `roots://`), as a client speaks it.
+
+mod ask;
+mod download;
+mod listing;
+mod login;
+mod namespace;
+mod outlet;
+mod pool;
+mod route;
+mod session;
+mod verdict;
+
+pub(crate) use ask::Client;
+pub(crate) use download::Download;
+pub(crate) use listing::Listing;
+pub(crate) use outlet::Outlet;

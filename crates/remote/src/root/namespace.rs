@@ -1,0 +1,205 @@
+//! What is done to names, and what is asked about them.
+
+use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
+use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
+use xroot_wire::response::{StatText, parse_checksum};
+use xroot_wire::{Argument, Request};
+
+use super::ask::{Ask, Client, Encode};
+use super::route::check_path;
+use super::verdict::recoded;
+use crate::Entry;
+use crate::resource::{Facts, Resource};
+
+/// Permissions of a directory that is made; the server's mask takes off what it does not want.
+const DIRECTORY_MODE: u16 = 0o755;
+
+impl Client {
+    /// What a name stands for.
+    ///
+    /// # Errors
+    /// `peer_not_found`, or another refusal.
+    pub(crate) async fn stat(&self, file: &Resource) -> Result<Entry> {
+        let (stat, _) = self.look(file).await?;
+        Ok(entry_of(file.location.path(), &stat))
+    }
+
+    /// Asks what a file is, and for the first checksum of `wanted` that the server tells.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
+        let (stat, location) = self.look(file).await?;
+        let mut facts = facts_of(&stat, location);
+        for algorithm in wanted.iter().filter(|_| facts.size_bytes.is_some()) {
+            match self.checksum(file, *algorithm).await {
+                Ok(Some(checksum)) => {
+                    facts.checksums.push(checksum);
+                    break;
+                }
+                Ok(None) => {}
+                // Not every server computes checksums, or this one.
+                Err(error) if error.peer_status().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(facts)
+    }
+
+    async fn look(&self, file: &Resource) -> Result<(StatText, Location)> {
+        let ask = Ask::looking(&|spot, id, out| Request::Stat(Stat::path(spot.target)).encode(id, out));
+        let answered = self.ask(file, &ask).await?;
+        let stat = StatText::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
+        let location = answered.route.at.location.clone();
+        self.keep(&answered.route, answered.session);
+        Ok((stat, location))
+    }
+
+    /// The checksum of a file, computed by its server if need be; `None` when what it tells is none that
+    /// is known here.
+    ///
+    /// # Errors
+    /// The server's refusal, and `peer_stalled` when it computes for too long.
+    async fn checksum(&self, file: &Resource, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
+        let ask = Ask {
+            own: &[("cks.type", wire_name(algorithm))],
+            patience: Some(ACCEPTED_POLL_PERIOD * ACCEPTED_POLLS_MAX),
+            ..Ask::looking(&|spot, id, out| {
+                Request::Query(Query::new(QueryKind::Checksum, spot.target)).encode(id, out);
+            })
+        };
+        let body = self.ask_text(file, &ask).await?;
+        parse_checksum(&body).map_err(|error| file.blame(error))
+    }
+
+    /// Makes a directory, but not those above it. Servers do not tell whether it was there before.
+    ///
+    /// # Errors
+    /// `parent_missing`, `peer_exists` for a file of that name, or another refusal.
+    pub(crate) async fn make_directory(&self, file: &Resource) -> Result<()> {
+        let encode: Encode<'_> = &|spot, id, out| {
+            let request = MakeDirectory {
+                options: 0,
+                mode: DIRECTORY_MODE,
+                path: Argument::new(spot.target),
+            };
+            Request::MakeDirectory(request).encode(id, out);
+        };
+        match self.act(file, encode).await {
+            Err(error) if error.code() == ErrorCode::PeerNotFound => {
+                Err(recoded(&error, ErrorCode::ParentMissing, file))
+            }
+            other => other,
+        }
+    }
+
+    /// Removes a file or an empty directory.
+    ///
+    /// # Errors
+    /// `not_empty`, or another refusal.
+    pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
+        let encode: Encode<'_> = &|spot, id, out| {
+            let path = Argument::new(spot.target);
+            Request::Remove(Remove { path }).encode(id, out);
+        };
+        match self.act(file, encode).await {
+            // Some servers remove empty directories so, too; others have another request for it.
+            Err(error) if may_be_directory(&error) && self.stat(file).await.is_ok_and(|entry| entry.is_directory) => {
+                self.remove_directory(file).await
+            }
+            other => other,
+        }
+    }
+
+    async fn remove_directory(&self, file: &Resource) -> Result<()> {
+        let encode: Encode<'_> = &|spot, id, out| {
+            let path = Argument::new(spot.target);
+            Request::RemoveDirectory(RemoveDirectory { path }).encode(id, out);
+        };
+        self.act(file, encode).await.map_err(|error| match error.code() {
+            ErrorCode::PeerExists => recoded(&error, ErrorCode::NotEmpty, file),
+            _ if says_not_empty(&error) => recoded(&error, ErrorCode::NotEmpty, file),
+            _ => error,
+        })
+    }
+
+    /// Renames a file or directory within its server.
+    ///
+    /// # Errors
+    /// `peer_exists` when the new name is taken and may not be replaced (it is looked before: the
+    /// protocol has no such condition), `cross_export` for another server, or another refusal.
+    pub(crate) async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
+        if !file.location.same_origin(destination) {
+            let error = file.error(ErrorCode::CrossExport, Phase::Open);
+            return Err(error.with_detail("the new name is on another server"));
+        }
+        check_path(destination.path())?;
+        let target = Resource {
+            location: destination.clone(),
+            ..file.clone()
+        };
+        if !overwrite {
+            match self.look(&target).await {
+                Ok(_) => return Err(target.error(ErrorCode::PeerExists, Phase::Open)),
+                Err(error) if error.code() == ErrorCode::PeerNotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let encode: Encode<'_> = &|spot, id, out| {
+            let new_name = spot.sibling(destination.path());
+            let request = Rename::new(spot.target, new_name.expose().as_bytes());
+            Request::Rename(request).encode(id, out);
+        };
+        self.act(file, encode).await
+    }
+
+    async fn act(&self, file: &Resource, encode: Encode<'_>) -> Result<()> {
+        self.ask_text(file, &Ask::changing(encode)).await.map(drop)
+    }
+}
+
+fn may_be_directory(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::IsDirectory | ErrorCode::PeerFailed | ErrorCode::PeerExists | ErrorCode::PeerUnsupported
+    )
+}
+
+fn says_not_empty(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
+    words.contains("not empty")
+}
+
+/// The protocol's name of an algorithm.
+fn wire_name(algorithm: ChecksumAlgorithm) -> &'static str {
+    match algorithm {
+        ChecksumAlgorithm::Sha256 => "sha256",
+        other => other.name(),
+    }
+}
+
+/// What a stat text says, as an entry.
+pub(super) fn entry_of(path: &str, stat: &StatText) -> Entry {
+    let trimmed = path.trim_end_matches('/');
+    Entry {
+        path: if trimmed.is_empty() { "/" } else { trimmed }.to_owned(),
+        is_directory: stat.is_directory(),
+        size_bytes: (!stat.is_directory()).then_some(stat.size_bytes),
+        modified_s: Some(stat.modified_s),
+        ..Entry::default()
+    }
+}
+
+/// What a stat text says, as facts. Id, time and size together stand for the state of the file.
+pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
+    let is_directory = stat.is_directory();
+    Facts {
+        location,
+        size_bytes: (!is_directory).then_some(stat.size_bytes),
+        etag: Some(format!("\"{}-{}-{}\"", stat.id, stat.modified_s, stat.size_bytes)),
+        last_modified: None,
+        checksums: Vec::new(),
+        accepts_ranges: Some(true),
+    }
+}

@@ -1,0 +1,317 @@
+//! Writing a file: one write request for each room that is filled, many of them under way, their
+//! answers heard in between. The file lasts only if it is closed.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use net::Outgoing;
+use types::limits::{PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
+use types::{Error, ErrorCode, Phase, Result};
+use xroot_wire::limits::REQUEST_HEADER_BYTES;
+use xroot_wire::pages::encoded_bytes;
+use xroot_wire::request::{Close, PageWrite, Write};
+use xroot_wire::response::{BadPages, OpenReply};
+use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, StreamId};
+
+use super::ask::{Ask, Client, Encode};
+use super::download::open_request;
+use super::route::Route;
+use super::session::{Event, Reply, Session};
+use super::verdict::refused;
+use crate::options::{PutOptions, Stored};
+use crate::resource::Resource;
+
+/// Permissions of a file that is made; the server's mask takes off what it does not want.
+const FILE_MODE: u16 = 0o644;
+
+impl Client {
+    /// Opens a file to be stored: missing directories are made, and what is written disappears should
+    /// the connection break before the file is closed, where the server knows of that.
+    ///
+    /// # Errors
+    /// The server's refusal; `peer_exists` when the file is there and must not be replaced.
+    pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
+        let size = options.size_bytes.map(|size| size.to_string());
+        let creation = if options.overwrite {
+            OpenOptions::TRUNCATE
+        } else {
+            OpenOptions::NEW
+        };
+        let encode: Encode<'_> = &|spot, id, out| {
+            let mut open = OpenOptions::UPDATE
+                | OpenOptions::ASYNCHRONOUS
+                | OpenOptions::MAKE_PATH
+                | OpenOptions::PERSIST_ON_CLOSE
+                | creation;
+            open.set(OpenOptions::REFRESH, spot.refresh);
+            open_request(FILE_MODE, open, spot.target).encode(id, out);
+        };
+        let ask = Ask {
+            own: &[("oss.asize", size.as_deref().unwrap_or_default())][..usize::from(size.is_some())],
+            repeatable: options.overwrite,
+            ..Ask::looking(encode)
+        };
+        let answered = self.ask(file, &ask).await?;
+        let (session, route) = (answered.session, answered.route);
+        let opened = OpenReply::parse(&answered.body).map_err(|error| route.at.blame(error))?;
+        Ok(Outlet {
+            client: self.clone(),
+            peer: session.frames.stream.peer_address(),
+            has_pages: session.server.uses_pages(),
+            handle: opened.handle,
+            session: Some(session),
+            route,
+            size_bytes: options.size_bytes,
+            is_new: !options.overwrite,
+            sent_bytes: 0,
+            under_way: VecDeque::new(),
+            under_way_bytes: 0,
+        })
+    }
+}
+
+/// A file on its way to a server. Dropping it before [`Outlet::finish`] closes the connection, on which
+/// the server drops what it has of the file.
+pub(crate) struct Outlet {
+    client: Client,
+    /// `None` once the server has refused or the connection is lost.
+    session: Option<Session>,
+    route: Route,
+    handle: FileHandle,
+    size_bytes: Option<u64>,
+    is_new: bool,
+    has_pages: bool,
+    sent_bytes: u64,
+    /// Writes whose answers have not come.
+    under_way: VecDeque<(StreamId, u64)>,
+    under_way_bytes: u64,
+    peer: Option<SocketAddr>,
+}
+
+impl Outlet {
+    /// The address of the server that stores.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// Payload bytes sent so far.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Room for the next payload.
+    ///
+    /// # Errors
+    /// What the server has refused meanwhile, or that the connection is lost.
+    pub(crate) async fn outgoing(&mut self) -> Result<Outgoing> {
+        self.check_answer().await?;
+        while self.under_way_bytes >= ROOT_WRITE_WINDOW_BYTES {
+            self.hear().await?;
+        }
+        let (offset, has_pages) = (self.sent_bytes, self.has_pages);
+        match self.session()?.frames.stream.outgoing().await {
+            Ok(room) if has_pages => Ok(room.paged(offset, REQUEST_HEADER_BYTES)),
+            Ok(room) => Ok(room),
+            Err(error) => Err(self.explain(error).await),
+        }
+    }
+
+    /// Sends the first `filled` bytes of the room as one write.
+    ///
+    /// # Errors
+    /// As [`Outlet::outgoing`]; `internal` when more is sent than was announced.
+    pub(crate) async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+        if filled == 0 {
+            return Ok(());
+        }
+        let total = self.sent_bytes + filled as u64;
+        if self.size_bytes.is_some_and(|size| total > size) {
+            let error = self.route.at.error(ErrorCode::Internal, Phase::Transfer);
+            return Err(error.with_detail("more was to be sent than was announced"));
+        }
+        match self.write(outgoing, filled).await {
+            Ok(id) => {
+                self.under_way.push_back((id, filled as u64));
+                self.under_way_bytes += filled as u64;
+                self.sent_bytes = total;
+                Ok(())
+            }
+            Err(error) => Err(self.explain(error).await),
+        }
+    }
+
+    async fn write(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<StreamId> {
+        let (handle, offset, has_pages) = (self.handle, self.sent_bytes, self.has_pages);
+        let session = self.session()?;
+        let id = session.announce();
+        let mut head = Vec::with_capacity(REQUEST_HEADER_BYTES);
+        if has_pages {
+            let request = PageWrite {
+                handle,
+                offset,
+                path: 0,
+                flags: PageFlags::empty(),
+                encoded_bytes: encoded_bytes(offset, filled),
+            };
+            Request::PageWrite(request).encode(id, &mut head);
+            let length = outgoing.close_pages(filled, &head);
+            session.frames.stream.send(outgoing, length).await?;
+        } else {
+            let request = Write {
+                handle,
+                offset,
+                path: 0,
+                data_bytes: filled,
+            };
+            Request::Write(request).encode(id, &mut head);
+            session.frames.stream.queue(&head);
+            session.frames.stream.flush_with_more().await?;
+            session.frames.stream.send(outgoing, filled).await?;
+        }
+        Ok(id)
+    }
+
+    /// Hears the answers that have come.
+    ///
+    /// # Errors
+    /// The server's refusal, or that the connection is lost.
+    pub(crate) async fn check_answer(&mut self) -> Result<()> {
+        loop {
+            match self.session()?.event_available().await {
+                Ok(Some(event)) => self.settle(event).await?,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.give_up(error)),
+            }
+        }
+    }
+
+    /// Waits for an answer.
+    async fn hear(&mut self) -> Result<()> {
+        match self.session()?.event().await {
+            Ok(event) => self.settle(event).await,
+            Err(error) => Err(self.give_up(error)),
+        }
+    }
+
+    /// Takes in the answer to a write.
+    async fn settle(&mut self, event: Event) -> Result<()> {
+        let settled = self.judge(&event).await;
+        if let Err(error) = settled {
+            return Err(self.give_up(error));
+        }
+        let at = self.under_way.iter().position(|(id, _)| *id == event.id());
+        if let Some((_, bytes)) = at.and_then(|at| self.under_way.remove(at)) {
+            self.under_way_bytes -= bytes;
+        }
+        Ok(())
+    }
+
+    async fn judge(&mut self, event: &Event) -> Result<()> {
+        let file = self.route.at.clone();
+        let session = self.session()?;
+        match event {
+            Event::Body {
+                length: 0, last: true, ..
+            } => Ok(()),
+            Event::Pages(status) => {
+                let list = session.frames.small(status.data_bytes, ROOT_WORDS_BYTES_MAX).await?;
+                match BadPages::parse(&list)? {
+                    None => Ok(()),
+                    Some(_) => Err(session.misbehaved("the server says that data arrived damaged")),
+                }
+            }
+            Event::Reply(_, Reply::Done(_)) => Ok(()),
+            Event::Reply(_, Reply::Refused(refusal)) => {
+                Err(refused(&file, refusal, session.is_encrypted()).in_phase(Phase::Transfer))
+            }
+            Event::Reply(_, Reply::Wait(_)) => {
+                let error = session.error(ErrorCode::PeerStalled, Phase::Transfer);
+                Err(error.with_detail("the server wants a part of the file later"))
+            }
+            _ => Err(session.misbehaved("this is no answer to a write")),
+        }
+    }
+
+    /// The best explanation of a connection that broke while sending: the server's refusal, if one has
+    /// still come, else the break itself.
+    pub(crate) async fn explain(&mut self, cause: Error) -> Error {
+        let words = async {
+            loop {
+                if let Err(error) = self.hear().await {
+                    return error;
+                }
+            }
+        };
+        let heard = tokio::time::timeout(PEER_WORDS_WAIT, words).await.ok();
+        self.session = None;
+        match heard.filter(|error| error.peer_status().is_some()) {
+            Some(refusal) => refusal,
+            None => self.route.at.blame(cause),
+        }
+    }
+
+    /// Nothing more can be sent.
+    fn give_up(&mut self, error: Error) -> Error {
+        self.session = None;
+        self.route.at.blame(error)
+    }
+
+    /// Waits until everything is written, and closes the file, which is when it begins to last.
+    ///
+    /// # Errors
+    /// The server's refusal, a lost connection, no answer in time; `internal` when fewer bytes were
+    /// sent than announced.
+    pub(crate) async fn finish(mut self) -> Result<Stored> {
+        if let Some(size) = self.size_bytes.filter(|size| *size != self.sent_bytes) {
+            let error = self.route.at.error(ErrorCode::Internal, Phase::Transfer);
+            return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
+        }
+        while !self.under_way.is_empty() {
+            self.hear().await?;
+        }
+        let closed = self.close().await;
+        closed.map_err(|error| self.route.at.blame(error).in_phase(Phase::Commit))?;
+        if let Some(session) = self.session.take() {
+            self.client.keep(&self.route, session);
+        }
+        Ok(Stored {
+            created: self.is_new,
+            checksums: Vec::new(),
+        })
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        let close = Request::Close(Close { handle: self.handle });
+        loop {
+            let session = self.session()?;
+            let id = session.send(&close).await?;
+            match session.answer(id).await? {
+                Reply::Done(_) => return Ok(()),
+                Reply::Wait(pause) => self.route.wait(pause).await?,
+                Reply::Refused(refusal) => {
+                    let is_encrypted = session.is_encrypted();
+                    return Err(refused(&self.route.at, &refusal, is_encrypted));
+                }
+                Reply::Redirect(_) | Reply::More => {
+                    return Err(session.misbehaved("this is no answer to a close"));
+                }
+            }
+        }
+    }
+
+    fn session(&mut self) -> Result<&mut Session> {
+        // Nothing can be sent any more; whoever tries has been told why before.
+        let over = || self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer);
+        self.session.as_mut().ok_or_else(over)
+    }
+}
+
+impl std::fmt::Debug for Outlet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "Outlet({}, {} bytes sent)",
+            self.route.at.location, self.sent_bytes
+        )
+    }
+}

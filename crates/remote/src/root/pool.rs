@@ -1,0 +1,51 @@
+//! What a session may be used again for.
+
+use types::{Scheme, Secret, Side};
+
+use super::session::Session;
+use crate::resource::Resource;
+
+/// The idle sessions of one client: connecting, TLS, login and authentication cost four round trips.
+pub(super) type Pool = crate::pool::Pool<Origin, Session>;
+
+/// Everything that was shown when a session was opened, and the side, as a connection blames it for
+/// its own failures.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+    side: Side,
+    user: Option<String>,
+    bearer: Option<Secret>,
+    /// What a redirection gave us for the login.
+    ticket: Option<Secret>,
+}
+
+impl Origin {
+    /// The origin of a file that is reached with this ticket.
+    pub(super) fn of(file: &Resource, ticket: Option<&Secret>) -> Self {
+        Self {
+            scheme: file.location.scheme(),
+            host: file.location.host().to_ascii_lowercase(),
+            port: file.location.port(),
+            side: file.side,
+            user: file.access.user_name.clone(),
+            bearer: file.access.bearer.clone(),
+            ticket: ticket.cloned(),
+        }
+    }
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |ours: &Option<Secret>, theirs: &Option<Secret>| {
+            ours.as_ref().map(Secret::expose) == theirs.as_ref().map(Secret::expose)
+        };
+        (self.scheme, self.port, self.side) == (other.scheme, other.port, other.side)
+            && self.host == other.host
+            && self.user == other.user
+            && same(&self.bearer, &other.bearer)
+            && same(&self.ticket, &other.ticket)
+    }
+}

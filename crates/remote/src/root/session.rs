@@ -1,0 +1,391 @@
+//! One logged-in connection: requests go out with stream ids, answers come back by them.
+//!
+//! Whoever has a session has it alone, and may have any number of requests under way on it. There is no
+//! task behind it and no queue: the answer that is read next is the one that comes next, and data
+//! are handed on from where they lie.
+
+use std::time::{Duration, Instant};
+
+use net::Frames;
+use types::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_UNHEARD_MAX};
+use types::{Error, ErrorCode, Phase, Result, Side};
+use xroot_wire::limits::{ANSWER_BYTES_MAX, RESPONSE_HEADER_BYTES};
+use xroot_wire::request::Stat;
+use xroot_wire::response::{Attention, Body, PageStatus, PageStatusKind, Redirect, StatText};
+use xroot_wire::{Answer, ErrorNumber, Established, FileHandle, Request, ResponseHeader, Status, StreamId};
+
+/// An answer, or the head of one whose data follow on the connection.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// So many bytes follow; they are the whole answer or, unless `last`, a part of it.
+    Body { id: StreamId, length: usize, last: bool },
+    /// Pages with their checksums follow, or the list of those that arrived damaged.
+    Pages(PageStatus),
+    /// An answer without data, or one that came late and is here as a whole.
+    Reply(StreamId, Reply),
+}
+
+impl Event {
+    /// The request that it answers.
+    pub(super) fn id(&self) -> StreamId {
+        match self {
+            Self::Body { id, .. } | Self::Reply(id, _) => *id,
+            Self::Pages(status) => status.stream,
+        }
+    }
+}
+
+/// An answer that is here as a whole.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The request was carried out.
+    Done(Vec<u8>),
+    /// It was refused.
+    Refused(Refused),
+    /// It is to be sent elsewhere.
+    Redirect(Redirect),
+    /// It is to be sent again after this time.
+    Wait(Duration),
+    /// An authentication goes on.
+    More,
+}
+
+/// A server's refusal.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) number: ErrorNumber,
+    pub(super) words: String,
+}
+
+/// A connection on which a session is open.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) frames: Frames,
+    pub(super) server: Established,
+    /// It lay idle before: the server may just have closed it.
+    pub(super) is_reused: bool,
+    /// Something has come since the last request was queued.
+    heard: bool,
+    next_id: u16,
+    /// Requests under way.
+    pending: Vec<StreamId>,
+    /// Requests whose answers nobody waits for.
+    unheard: Vec<StreamId>,
+    /// How long the first byte of an answer may take.
+    patience: Duration,
+    /// Until when a late answer is promised.
+    promised: Option<Instant>,
+}
+
+impl Session {
+    /// A session on a connection whose server has just said what it is.
+    pub(super) fn new(frames: Frames, server: Established, patience: Duration) -> Self {
+        Self {
+            frames,
+            server,
+            is_reused: false,
+            heard: false,
+            next_id: 0,
+            pending: Vec::new(),
+            unheard: Vec::new(),
+            patience,
+            promised: None,
+        }
+    }
+
+    /// Whether the server sends its clients elsewhere.
+    pub(super) fn is_redirector(&self) -> bool {
+        self.server.is_manager()
+    }
+
+    /// Whether the connection is encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.frames.stream.is_encrypted()
+    }
+
+    /// Whether nothing at all has come since the last request was sent.
+    pub(super) fn is_unanswered(&self) -> bool {
+        !self.heard
+    }
+
+    /// How long the first byte of an answer may take from now on.
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Queues a request; the answer comes under the id.
+    pub(super) fn queue(&mut self, request: &Request<'_>) -> StreamId {
+        self.queue_with(|id, out| request.encode(id, out))
+    }
+
+    /// Queues the bytes of a request that are made for an id.
+    pub(super) fn queue_with(&mut self, encode: impl FnOnce(StreamId, &mut Vec<u8>)) -> StreamId {
+        let id = self.announce();
+        let mut bytes = Vec::with_capacity(64);
+        encode(id, &mut bytes);
+        self.frames.stream.queue(&bytes);
+        id
+    }
+
+    /// The id of a request that the caller sends.
+    pub(super) fn announce(&mut self) -> StreamId {
+        let id = self.fresh_id();
+        self.pending.push(id);
+        self.heard = false;
+        id
+    }
+
+    /// Sends a request, and what was queued before it.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub(super) async fn send(&mut self, request: &Request<'_>) -> Result<StreamId> {
+        let id = self.queue(request);
+        self.frames.stream.flush().await?;
+        Ok(id)
+    }
+
+    /// Sends a request whose answer nobody waits for.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub(super) async fn send_unheard(&mut self, request: &Request<'_>) -> Result<()> {
+        let id = self.send(request).await?;
+        self.pending.retain(|pending| *pending != id);
+        self.unheard.push(id);
+        Ok(())
+    }
+
+    fn fresh_id(&mut self) -> StreamId {
+        loop {
+            self.next_id = self.next_id.wrapping_add(1);
+            let id = StreamId::new(self.next_id);
+            if id != StreamId::ZERO && !self.pending.contains(&id) && !self.unheard.contains(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Whether the session can be used again: no answer is awaited, and nothing lies on the connection
+    /// that nobody asked for.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        if !self.pending.is_empty() || self.unheard.len() > ROOT_UNHEARD_MAX {
+            return false;
+        }
+        loop {
+            match self.frames.head_available::<RESPONSE_HEADER_BYTES>() {
+                Ok(None) => return self.frames.buffered_bytes() == 0,
+                Err(_) => return false,
+                Ok(Some(head)) => {
+                    let is_plain = |head: &ResponseHeader| head.status == Status::Ok.number() && head.length == 0;
+                    let head = ResponseHeader::parse(&head);
+                    let known = self.unheard.iter().position(|id| *id == head.stream);
+                    match known.filter(|_| is_plain(&head)) {
+                        Some(at) => drop(self.unheard.swap_remove(at)),
+                        None => return false,
+                    }
+                }
+            }
+        }
+    }
+
+    /// An error that blames the server.
+    pub(super) fn error(&self, code: ErrorCode, phase: Phase) -> Error {
+        Error::new(code, self.side(), phase)
+    }
+
+    /// An answer that breaks the rules.
+    pub(super) fn misbehaved(&self, why: &'static str) -> Error {
+        self.error(ErrorCode::PeerMisbehaved, Phase::Open).with_detail(why)
+    }
+
+    /// The next answer, or the head of one, whichever request it is for.
+    ///
+    /// # Errors
+    /// Connection lost, no answer in time, or one that cannot be understood or was not asked for.
+    pub(super) async fn event(&mut self) -> Result<Event> {
+        for _ in 0..ROOT_ATTENTIONS_MAX {
+            let now = Instant::now();
+            let promised = self.promised.map(|end| end.saturating_duration_since(now));
+            let patience = promised.map_or(self.patience, |left| left.max(self.patience));
+            let Some(head) = self.frames.head(patience).await? else {
+                return Err(self.error(ErrorCode::PeerClosed, Phase::Transfer));
+            };
+            if let Some(event) = self.take(ResponseHeader::parse(&head)).await? {
+                return Ok(event);
+            }
+        }
+        Err(self.misbehaved("nothing but messages that nobody asked for"))
+    }
+
+    /// As [`Session::event`] without waiting for one to begin.
+    ///
+    /// # Errors
+    /// As [`Session::event`].
+    pub(super) async fn event_available(&mut self) -> Result<Option<Event>> {
+        while let Some(head) = self.frames.head_available()? {
+            if let Some(event) = self.take(ResponseHeader::parse(&head)).await? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next answer, which must be for this request.
+    ///
+    /// # Errors
+    /// As [`Session::event`].
+    pub(super) async fn event_of(&mut self, id: StreamId) -> Result<Event> {
+        let event = self.event().await?;
+        if event.id() == id {
+            Ok(event)
+        } else {
+            Err(self.misbehaved("the answer is for another request"))
+        }
+    }
+
+    /// Gathers the answer to the only request that is under way.
+    ///
+    /// # Errors
+    /// As [`Session::event`].
+    pub(super) async fn answer(&mut self, id: StreamId) -> Result<Reply> {
+        match self.event_of(id).await? {
+            Event::Body { length, last, .. } => self.gather(id, length, last).await.map(Reply::Done),
+            Event::Reply(_, reply) => Ok(reply),
+            Event::Pages(_) => Err(self.misbehaved("this is no answer to such a request")),
+        }
+    }
+
+    /// Gathers the parts of an answer, the first of which has begun.
+    ///
+    /// # Errors
+    /// As [`Session::event`]; `peer_misbehaved` for more than [`ANSWER_BYTES_MAX`].
+    pub(super) async fn gather(&mut self, id: StreamId, mut length: usize, mut last: bool) -> Result<Vec<u8>> {
+        let mut whole = Vec::new();
+        loop {
+            if whole.len() + length > ANSWER_BYTES_MAX {
+                return Err(self.misbehaved("the answer is too long"));
+            }
+            whole.extend(self.frames.small(length, ANSWER_BYTES_MAX).await?);
+            if last {
+                return Ok(whole);
+            }
+            match self.event_of(id).await? {
+                Event::Body {
+                    length: next,
+                    last: ends,
+                    ..
+                } => (length, last) = (next, ends),
+                Event::Reply(_, Reply::Refused(refused)) => {
+                    return Err(refused.number.to_peer_error(&refused.words).at_side(self.side()));
+                }
+                _ => return Err(self.misbehaved("the answer does not go on as it began")),
+            }
+        }
+    }
+
+    /// What an open file is.
+    ///
+    /// # Errors
+    /// As [`Session::event`], and the server's refusal.
+    pub(super) async fn stat_handle(&mut self, handle: FileHandle) -> Result<StatText> {
+        let id = self.send(&Request::Stat(Stat::handle(handle))).await?;
+        match self.answer(id).await? {
+            Reply::Done(body) => StatText::parse(&body).map_err(|error| self.blame(error)),
+            Reply::Refused(refused) => Err(self.blame(refused.number.to_peer_error(&refused.words))),
+            _ => Err(self.misbehaved("this is no answer about a file")),
+        }
+    }
+
+    /// Takes in a response of which the header has come. `None` when there is nothing to be told.
+    async fn take(&mut self, header: ResponseHeader) -> Result<Option<Event>> {
+        self.heard = true;
+        let body = header.body().map_err(|error| self.blame(error))?;
+        if header.kind().map_err(|error| self.blame(error))? == Status::Attention {
+            return self.take_attention(&header, body.bytes()).await;
+        }
+        let id = header.stream;
+        if let Some(at) = self.unheard.iter().position(|unheard| *unheard == id) {
+            self.frames.skip(body.bytes() as u64).await?;
+            if header.status != Status::WaitForAnswer.number() {
+                self.unheard.swap_remove(at);
+            }
+            return Ok(None);
+        }
+        if !self.pending.contains(&id) {
+            return Err(self.misbehaved("an answer to a request that was not made"));
+        }
+        match body {
+            Body::Data(length) => {
+                let last = header.status == Status::Ok.number();
+                if last {
+                    self.settle(id);
+                }
+                Ok(Some(Event::Body { id, length, last }))
+            }
+            Body::Buffered(length) | Body::Pages(length) => {
+                let bytes = self.frames.small(length, ANSWER_BYTES_MAX).await?;
+                self.take_answer(&header, &bytes)
+            }
+        }
+    }
+
+    async fn take_attention(&mut self, header: &ResponseHeader, length: usize) -> Result<Option<Event>> {
+        let bytes = self.frames.small(length, ANSWER_BYTES_MAX).await?;
+        let late = match Answer::parse(header, &bytes).map_err(|error| self.blame(error))? {
+            Answer::Attention(Attention::Answer(late)) => late,
+            _ => return Ok(None),
+        };
+        let id = late.header.stream;
+        if let Some(at) = self.unheard.iter().position(|unheard| *unheard == id) {
+            self.unheard.swap_remove(at);
+            return Ok(None);
+        }
+        if !self.pending.contains(&id) {
+            return Err(self.misbehaved("a late answer to a request that was not made"));
+        }
+        self.promised = None;
+        self.take_answer(&late.header, late.body)
+    }
+
+    fn take_answer(&mut self, header: &ResponseHeader, body: &[u8]) -> Result<Option<Event>> {
+        let id = header.stream;
+        let reply = match Answer::parse(header, body).map_err(|error| self.blame(error))? {
+            Answer::Ok(body) => Reply::Done(body.to_vec()),
+            Answer::Error { number, message } => Reply::Refused(Refused { number, words: message }),
+            Answer::Redirect(redirect) => Reply::Redirect(redirect),
+            Answer::Wait { seconds, .. } => Reply::Wait(Duration::from_secs(u64::from(seconds))),
+            Answer::MoreAuthentication(_) => Reply::More,
+            Answer::WaitForAnswer { seconds, .. } => {
+                let promised = Duration::from_secs(u64::from(seconds)).min(ROOT_PATIENCE);
+                self.promised = Some(Instant::now() + promised);
+                return Ok(None);
+            }
+            Answer::Pages(status) if status.kind == PageStatusKind::Progress => return Ok(None),
+            Answer::Pages(status) => {
+                if status.kind == PageStatusKind::Final {
+                    self.settle(id);
+                }
+                return Ok(Some(Event::Pages(status)));
+            }
+            Answer::Partial(_) | Answer::Attention(_) => {
+                return Err(self.misbehaved("a late answer holds what it cannot hold"));
+            }
+        };
+        self.settle(id);
+        Ok(Some(Event::Reply(id, reply)))
+    }
+
+    /// The answer to this request is complete, or all of it follows at once.
+    fn settle(&mut self, id: StreamId) {
+        self.pending.retain(|pending| *pending != id);
+    }
+
+    fn side(&self) -> Side {
+        self.frames.stream.role().side()
+    }
+
+    fn blame(&self, error: Error) -> Error {
+        error.at_side(self.side())
+    }
+}

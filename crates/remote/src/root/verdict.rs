@@ -1,0 +1,61 @@
+//! What a server's refusal means for us, and whether another server may know better.
+
+use types::{Error, ErrorCode, Phase};
+use xroot_wire::ErrorNumber;
+
+use super::session::Refused;
+use crate::resource::Resource;
+
+/// What a redirector is told of a server that could not be reached or broke off.
+pub(super) const BROKEN: &str = "srverr";
+
+/// What a redirector is told of a server that refused so, and is then asked for another one; `None`
+/// when any other would refuse as well. The list is the reference client's.
+pub(super) fn reason_to_go_back(number: ErrorNumber) -> Option<&'static str> {
+    Some(match number {
+        ErrorNumber::NOT_FOUND => "enoent",
+        ErrorNumber::INPUT_OUTPUT => "ioerr",
+        ErrorNumber::FILE_SYSTEM => "fserr",
+        ErrorNumber::SERVER | ErrorNumber::NO_MEMORY | ErrorNumber::OVERLOADED => BROKEN,
+        _ => return None,
+    })
+}
+
+/// Whether another server may be reached where this one could not be.
+pub(super) fn may_be_elsewhere(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::PeerUnresolved
+            | ErrorCode::PeerUnreachable
+            | ErrorCode::PeerConnectTimeout
+            | ErrorCode::PeerClosed
+            | ErrorCode::PeerStalled
+    )
+}
+
+/// The error for a refusal, with the server's own words.
+pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) -> Error {
+    let error = refusal.number.to_peer_error(&refusal.words);
+    let error = Error::at_side(error, file.side).with_subject(&file.location);
+    if refusal.number != ErrorNumber::NOT_AUTHORIZED {
+        return error;
+    }
+    if file.access.bearer.is_some() && !is_encrypted {
+        return recoded(&error, ErrorCode::PeerDenied, file)
+            .with_detail("the token is not sent in clear text; use roots://");
+    }
+    if file.access.bearer.is_none() && file.location.query().is_none() {
+        return recoded(&error, ErrorCode::PeerDenied, file);
+    }
+    error
+}
+
+/// The same refusal under another code.
+pub(super) fn recoded(error: &Error, code: ErrorCode, file: &Resource) -> Error {
+    let phase = match code {
+        ErrorCode::PeerDenied => Phase::Authenticate,
+        _ => error.phase(),
+    };
+    file.error(code, phase)
+        .with_peer(error.peer_status(), error.peer_words().unwrap_or_default())
+}
