@@ -6,14 +6,16 @@ use std::time::Instant;
 use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::pages;
 
-/// Gigabytes per second of `work`, which takes `bytes` each time.
+/// Gigabytes per second of `work`, which takes `bytes` each time: the best of many rounds, since other programs
+/// run on the machine, too.
 fn rate(bytes: usize, rounds: usize, mut work: impl FnMut()) -> f64 {
-    work();
-    let start = Instant::now();
+    let mut best = f64::INFINITY;
     for _ in 0..rounds {
+        let start = Instant::now();
         work();
+        best = best.min(start.elapsed().as_secs_f64());
     }
-    (bytes * rounds) as f64 / start.elapsed().as_secs_f64() / 1e9
+    bytes as f64 / best / 1e9
 }
 
 #[test]
@@ -39,7 +41,7 @@ fn checksums_of_pages_are_right_and_their_speed_is_printed() {
         pages::encode_units(0, &data, &mut encoded);
         let mut sound = 0;
         let decoded = rate(buffer_bytes, rounds, || sound += decode(&encoded));
-        assert_eq!(sound, (rounds + 1) * buffer_bytes / PAGE_BYTES);
+        assert_eq!(sound, rounds * buffer_bytes / PAGE_BYTES);
         println!(
             "{} KiB: computed {computed:.1} GB/s, verified {verified:.1} GB/s, decoded {decoded:.1} GB/s",
             buffer_bytes / 1024
