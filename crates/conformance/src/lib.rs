@@ -16,6 +16,8 @@ mod macaroon;
 mod raw;
 mod run;
 mod scripted;
+mod site;
+mod tools;
 
 pub use client::{json_lines, last_json};
 pub use curl::{Answer, last_line};
@@ -29,3 +31,4 @@ pub use macaroon::{Twins, macaroon, oauth_macaroon};
 pub use raw::{Received, exchange, open, read_answer, tls};
 pub use run::{Run, background, run, run_with_input};
 pub use scripted::{Reply, Scripted, Seen};
+pub use site::Site;

@@ -1,56 +1,19 @@
 //! Our own client against our own servers: every command, every mode, exit codes, output for programs, resumption.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use conformance::{
-    Endpoint, Lab, Run, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json, md5_of, put_tree,
-    run, run_with_input, shared, tree, until,
+    Endpoint, Site, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json, md5_of, put_tree, run,
+    shared, tree, until,
 };
 use testkit::{Crossload, Direction, Fault, Relay, Result, available};
 
-struct Site {
-    lab: Lab,
-    first: Endpoint,
-    second: Endpoint,
-}
-
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<std::sync::Arc<Site>> {
-    shared(&SITE, || {
-        let lab = Lab::new("client")?;
-        let start =
-            |name: &str| Ok::<_, testkit::Error>(Endpoint::Crossload(Box::new(Crossload::start(lab.options(name))?)));
-        let (first, second) = (start("first")?, start("second")?);
-        Ok(Site { lab, first, second })
-    })
-}
-
-impl Site {
-    fn arguments(&self, command: &str, arguments: &[&str]) -> Vec<String> {
-        let ca = self.lab.authority().ca_file().to_string_lossy().into_owned();
-        let start = [command.to_owned(), "--cacert".to_owned(), ca];
-        start
-            .into_iter()
-            .chain(arguments.iter().map(|text| (*text).to_owned()))
-            .collect()
-    }
-
-    #[track_caller]
-    fn client(&self, command: &str, arguments: &[&str]) -> Run {
-        self.client_with_input(command, arguments, &[])
-    }
-
-    #[track_caller]
-    fn client_with_input(&self, command: &str, arguments: &[&str], input: &[u8]) -> Run {
-        let command = self
-            .lab
-            .client(self.arguments(command, arguments))
-            .expect("the client is built");
-        run_with_input(&command, input)
-    }
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::of_ours("client"))
 }
 
 #[test]
@@ -64,7 +27,7 @@ fn every_mode_copies_between_servers() {
     for (mode, streams) in [("pull", "4"), ("push", "1"), ("stream", "1"), ("auto", "2")] {
         let name = format!("modes/new/{mode}");
         let (source, target) = (site.first.davs("modes/source"), site.second.davs(&name));
-        let copied = site.client(
+        let copied = site.lab.run_client(
             "copy",
             &[
                 "-p", "-K", &sum, "--mode", mode, "-n", streams, "--json", &source, &target,
@@ -96,7 +59,7 @@ fn auto_tries_the_next_mode_and_says_why() {
     site.first.put("auto/source", &content);
     // The destination may not fetch from loopback, so the source has to send.
     let (source, target) = (site.first.davs("auto/source"), shy.davs("target"));
-    let copied = site.client("copy", &["--json", &source, &target]).succeeded();
+    let copied = site.lab.run_client("copy", &["--json", &source, &target]).succeeded();
     assert!(shy.stored("target") == Some(content));
     let lines = json_lines(&copied);
     let failed = lines
@@ -110,7 +73,7 @@ fn auto_tries_the_next_mode_and_says_why() {
             .is_some_and(|words| !words.is_empty()),
         "{failed}"
     );
-    let pull = site.client("copy", &["-f", "--mode", "pull", &source, &target]);
+    let pull = site.lab.run_client("copy", &["-f", "--mode", "pull", &source, &target]);
     assert_ne!(pull.code, Some(0), "{}", pull.said());
 }
 
@@ -123,19 +86,24 @@ fn trees_go_up_across_and_down() {
     let (local, back) = (site.lab.fresh("local"), site.lab.fresh("back"));
     put_tree(&local, &names);
     let (from, to) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
-    site.client("copy", &["-r", "-p", from, &site.first.davs("tree")])
+    site.lab
+        .run_client("copy", &["-r", "-p", from, &site.first.davs("tree")])
         .succeeded();
     assert!(tree(&site.first.data().join("tree")) == tree(&local));
-    site.client(
-        "copy",
-        &["-r", "-p", &site.first.davs("tree"), &site.second.davs("tree")],
-    )
-    .succeeded();
+    site.lab
+        .run_client(
+            "copy",
+            &["-r", "-p", &site.first.davs("tree"), &site.second.davs("tree")],
+        )
+        .succeeded();
     assert!(tree(&site.second.data().join("tree")) == tree(&local));
-    site.client("copy", &["-r", "-p", &site.second.url("tree"), to])
+    site.lab
+        .run_client("copy", &["-r", "-p", &site.second.url("tree"), to])
         .succeeded();
     assert!(tree(&back) == tree(&local));
-    site.client("rm", &["-r", &site.second.davs("tree")]).succeeded();
+    site.lab
+        .run_client("rm", &["-r", &site.second.davs("tree")])
+        .succeeded();
     assert!(!site.second.data().join("tree").exists());
 }
 
@@ -146,7 +114,10 @@ fn exit_codes_are_those_of_gfal() {
     };
     let (missing, target) = (site.first.davs("codes/none"), site.second.davs("codes/target"));
     for mode in ["pull", "push", "stream", "auto"] {
-        let failed = site.client("copy", &["--mode", mode, &missing, &target]).failed_with(2);
+        let failed = site
+            .lab
+            .run_client("copy", &["--mode", mode, &missing, &target])
+            .failed_with(2);
         assert!(failed.stderr.contains("No such file or directory"), "{}", failed.said());
         assert_eq!(site.second.stored("codes/target"), None);
     }
@@ -154,22 +125,25 @@ fn exit_codes_are_those_of_gfal() {
     site.second.put("codes/target", b"old");
     let source = site.first.davs("codes/source");
     for mode in ["pull", "push", "stream", "auto"] {
-        site.client("copy", &["--mode", mode, &source, &target]).failed_with(17);
+        site.lab
+            .run_client("copy", &["--mode", mode, &source, &target])
+            .failed_with(17);
         assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"old"[..]));
     }
-    site.client("copy", &["-f", &source, &target]).succeeded();
+    site.lab.run_client("copy", &["-f", &source, &target]).succeeded();
     assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"new"[..]));
     let wrong = site
-        .client("copy", &["-f", "-K", "adler32:00000001", &source, &target])
+        .lab
+        .run_client("copy", &["-f", "-K", "adler32:00000001", &source, &target])
         .failed_with(5);
     assert!(wrong.stderr.contains("CHECKSUM MISMATCH"), "{}", wrong.said());
     assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"new"[..]));
-    site.client("ls", &[&missing]).failed_with(2);
-    site.client("stat", &[&missing]).failed_with(2);
-    site.client("sum", &[&missing]).failed_with(2);
-    site.client("rm", &[&missing]).failed_with(2);
-    site.client("cat", &[&missing]).failed_with(2);
-    let gone = site.client("ls", &["https://localhost:1/data"]);
+    site.lab.run_client("ls", &[&missing]).failed_with(2);
+    site.lab.run_client("stat", &[&missing]).failed_with(2);
+    site.lab.run_client("sum", &[&missing]).failed_with(2);
+    site.lab.run_client("rm", &[&missing]).failed_with(2);
+    site.lab.run_client("cat", &[&missing]).failed_with(2);
+    let gone = site.lab.run_client("ls", &["https://localhost:1/data"]);
     assert_eq!(gone.code, Some(112), "{}", gone.said());
     let mut unknown = site
         .lab
@@ -194,35 +168,42 @@ fn names_are_listed_shown_made_moved_and_removed() {
     site.first.put("names/a file", &content);
     site.first.put("names/inner/deep", b"1");
     let url = |name: &str| site.first.davs(&format!("names/{name}"));
-    let listed = site.client("ls", &[&url("")]).succeeded().text();
+    let listed = site.lab.run_client("ls", &[&url("")]).succeeded().text();
     let mut names: Vec<&str> = listed.lines().map(|line| line.trim_end_matches('/')).collect();
     names.sort_unstable();
     assert_eq!(names, ["a file", "inner"]);
-    let entries = json_lines(&site.client("ls", &["--json", &url("")]).succeeded());
+    let entries = json_lines(&site.lab.run_client("ls", &["--json", &url("")]).succeeded());
     assert_eq!(entries.len(), 2);
     let file = entries.iter().find(|entry| entry["kind"] == "file").expect("the file");
     assert_eq!(file["name"], "a file");
-    let stat = site.client("stat", &[&url("a%20file")]).succeeded().text();
+    let stat = site.lab.run_client("stat", &[&url("a%20file")]).succeeded().text();
     assert!(stat.contains("12345"), "{stat}");
     for (algorithm, value) in [
         ("adler32", format!("{:08x}", adler32(&content))),
         ("md5", conformance::hex(&md5_of(&content))),
     ] {
-        let sum = site.client("sum", &[&url("a%20file"), algorithm]).succeeded().text();
+        let sum = site
+            .lab
+            .run_client("sum", &[&url("a%20file"), algorithm])
+            .succeeded()
+            .text();
         assert!(sum.contains(&value), "{sum}");
     }
     let twice = [url("made")];
-    site.client("mkdir", &[&twice[0]]).succeeded();
-    site.client("mkdir", &[&twice[0]]).failed_with(17);
-    site.client("mkdir", &["-p", &url("made/x/y")]).succeeded();
-    site.client("mv", &[&url("a%20file"), &url("made/x/y/moved")])
+    site.lab.run_client("mkdir", &[&twice[0]]).succeeded();
+    site.lab.run_client("mkdir", &[&twice[0]]).failed_with(17);
+    site.lab.run_client("mkdir", &["-p", &url("made/x/y")]).succeeded();
+    site.lab
+        .run_client("mv", &[&url("a%20file"), &url("made/x/y/moved")])
         .succeeded();
     assert!(site.first.stored("names/made/x/y/moved") == Some(content.clone()));
-    assert!(site.client("cat", &[&url("made/x/y/moved")]).succeeded().stdout == content);
-    site.client("rm", &[&url("made")]).failed_with(21);
-    site.client("rm", &["-r", "--dry-run", &url("made")]).succeeded();
+    assert!(site.lab.run_client("cat", &[&url("made/x/y/moved")]).succeeded().stdout == content);
+    site.lab.run_client("rm", &[&url("made")]).failed_with(21);
+    site.lab
+        .run_client("rm", &["-r", "--dry-run", &url("made")])
+        .succeeded();
     assert!(site.first.stored("names/made/x/y/moved").is_some());
-    site.client("rm", &["-r", &url("made")]).succeeded();
+    site.lab.run_client("rm", &["-r", &url("made")]).succeeded();
     assert!(!site.first.data().join("names/made").exists());
 }
 
@@ -234,7 +215,8 @@ fn nothing_is_written_by_a_dry_run() {
     site.first.put("dry/source", b"content");
     let target = site.second.davs("dry/new/target");
     let told = site
-        .client(
+        .lab
+        .run_client(
             "copy",
             &["--dry-run", "--json", "-p", &site.first.davs("dry/source"), &target],
         )
@@ -245,7 +227,8 @@ fn nothing_is_written_by_a_dry_run() {
         told.said()
     );
     assert!(!site.second.data().join("dry").exists());
-    site.client("copy", &["--dry-run", &site.first.davs("dry/none"), &target])
+    site.lab
+        .run_client("copy", &["--dry-run", &site.first.davs("dry/none"), &target])
         .failed_with(2);
 }
 
@@ -256,18 +239,23 @@ fn standard_input_and_output_are_places() {
     };
     let content = bytes(3 << 20, 104);
     let url = site.first.davs("pipe/file");
-    site.client_with_input("copy", &["-p", "-", &url], &content).succeeded();
+    site.lab
+        .run_client_with_input("copy", &["-p", "-", &url], &content)
+        .succeeded();
     assert!(site.first.stored("pipe/file") == Some(content.clone()));
-    assert!(site.client("copy", &[&url, "-"]).succeeded().stdout == content);
+    assert!(site.lab.run_client("copy", &[&url, "-"]).succeeded().stdout == content);
     let local = site.lab.fresh("local");
     let local_name = local.to_str().expect("plain");
-    site.client("copy", &["-K", "md5", &url, local_name]).succeeded();
+    site.lab
+        .run_client("copy", &["-K", "md5", &url, local_name])
+        .succeeded();
     assert!(is_whole(&local, &content));
-    site.client(
-        "copy",
-        &["-f", "-K", "crc32c", local_name, &site.first.url("pipe/again")],
-    )
-    .succeeded();
+    site.lab
+        .run_client(
+            "copy",
+            &["-f", "-K", "crc32c", local_name, &site.first.url("pipe/again")],
+        )
+        .succeeded();
     assert!(site.first.stored("pipe/again") == Some(content));
 }
 
@@ -284,7 +272,9 @@ fn an_interrupted_download_goes_on_where_it_stopped() {
     relay.set_fault(Fault::StallAfter(Direction::ToClient, 20_000_000), 1);
     let url = format!("https://localhost:{}/data/resume/file", relay.port());
     let target = site.lab.fresh("resumed");
-    let arguments = site.arguments("copy", &["--json", &url, target.to_str().expect("plain")]);
+    let arguments = site
+        .lab
+        .client_arguments("copy", &["--json", &url, target.to_str().expect("plain")]);
     let mut command = site.lab.client(arguments).expect("the client is built");
     let mut first = background(&mut command, site.lab.scratch()).expect("it starts");
     until("most of it has come", Duration::from_secs(30), || {
@@ -329,10 +319,10 @@ fn tokens_are_found_and_handed_over() {
     twins.open.put("tokens/source", &content);
     let token = twins.macaroon(&site.lab, "tokens", "DOWNLOAD,UPLOAD,LIST,MANAGE,DELETE");
     let guarded = twins.guarded.davs("tokens/source");
-    site.client("cat", &[&guarded]).failed_with(13);
+    site.lab.run_client("cat", &[&guarded]).failed_with(13);
     let file = site.lab.file(format!("{token}\n").as_bytes());
     let by_option = ["--token-file", file.to_str().expect("plain"), &guarded];
-    assert!(site.client("cat", &by_option).succeeded().stdout == content);
+    assert!(site.lab.run_client("cat", &by_option).succeeded().stdout == content);
     for (variable, value) in [
         ("BEARER_TOKEN", token.as_str()),
         ("BEARER_TOKEN_FILE", file.to_str().expect("plain")),
@@ -341,7 +331,9 @@ fn tokens_are_found_and_handed_over() {
             // The open twin knows the token too, but is another origin with another name for the file.
             let name = format!("tokens/{variable}/{mode}");
             let target = twins.open.davs(&name);
-            let arguments = site.arguments("copy", &["-p", "--mode", mode, &guarded, &target]);
+            let arguments = site
+                .lab
+                .client_arguments("copy", &["-p", "--mode", mode, &guarded, &target]);
             let mut command = site.lab.client(arguments).expect("the client is built");
             command.env(variable, value);
             let copied = run(&command).succeeded();
@@ -350,16 +342,17 @@ fn tokens_are_found_and_handed_over() {
         }
         let mut command = site
             .lab
-            .client(site.arguments("cat", &[&guarded]))
+            .client(site.lab.client_arguments("cat", &[&guarded]))
             .expect("the client is built");
         command.env(variable, value);
         assert!(run(&command).succeeded().stdout == content, "{variable}");
     }
     let within = [twins.guarded.davs("tokens/source"), twins.guarded.davs("tokens/copy")];
-    site.client(
-        "copy",
-        &["--token-file", file.to_str().expect("plain"), &within[0], &within[1]],
-    )
-    .succeeded();
+    site.lab
+        .run_client(
+            "copy",
+            &["--token-file", file.to_str().expect("plain"), &within[0], &within[1]],
+        )
+        .succeeded();
     assert!(twins.open.stored("tokens/copy") == Some(content));
 }

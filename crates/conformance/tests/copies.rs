@@ -1,28 +1,17 @@
 //! Third-party copies ordered by curl: markers, last lines, headers, macaroons, and the probes of the smoke test that
 //! sites are measured with.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use conformance::{
-    Answer, Endpoint, Lab, Slot, Twins, adler32, base64_of, bytes, last_line, macaroon, oauth_macaroon, parts, shared,
+    Answer, Lab, Site, Slot, Twins, adler32, base64_of, bytes, last_line, macaroon, oauth_macaroon, parts, shared,
 };
 use testkit::{Result, available};
 
-struct Site {
-    lab: Lab,
-    first: Endpoint,
-    second: Endpoint,
-}
-
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<std::sync::Arc<Site>> {
-    shared(&SITE, || {
-        testkit::require("curl")?;
-        let lab = Lab::new("copies")?;
-        let (first, second) = (lab.endpoint("first")?, lab.endpoint("second")?);
-        Ok(Site { lab, first, second })
-    })
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::start("copies", "curl"))
 }
 
 /// Demands the form that davix, gfal2 and the smoke test read: blocks of markers, short lines, the outcome last.

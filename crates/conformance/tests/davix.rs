@@ -1,37 +1,14 @@
 //! davix's tools, the HTTP library below gfal2 and ROOT.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
-use conformance::{Endpoint, Lab, Run, Slot, bytes, is_whole, run, shared};
-use testkit::{Result, available, require};
-
-struct Site {
-    lab: Lab,
-    first: Endpoint,
-    second: Endpoint,
-}
+use conformance::{Site, Slot, bytes, is_whole, shared};
+use testkit::{Result, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<std::sync::Arc<Site>> {
-    shared(&SITE, || {
-        require("davix-get")?;
-        let lab = Lab::new("davix")?;
-        let (first, second) = (lab.endpoint("first")?, lab.endpoint("second")?);
-        Ok(Site { lab, first, second })
-    })
-}
-
-impl Site {
-    #[track_caller]
-    fn davix(&self, tool: &str, arguments: &[&str]) -> Run {
-        let mut command = self.lab.command(&format!("davix-{tool}")).expect("davix is installed");
-        command
-            .arg("--capath")
-            .arg(self.lab.authority().trust_directory())
-            .args(arguments);
-        run(&command)
-    }
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::start("davix", "davix-get"))
 }
 
 #[test]
@@ -44,15 +21,19 @@ fn files_go_up_and_down() {
         let local = site.lab.file(&content);
         let name = format!("up/{index}");
         for url in [site.first.url(&name), site.first.clear_url(&name)] {
-            site.davix("put", &[local.to_str().expect("plain"), &url]).succeeded();
+            site.lab
+                .davix("put", &[local.to_str().expect("plain"), &url])
+                .succeeded();
             assert!(site.first.stored(&name) == Some(content.clone()));
             let down = site.lab.fresh("down");
-            site.davix("get", &[&url, down.to_str().expect("plain")]).succeeded();
+            site.lab
+                .davix("get", &[&url, down.to_str().expect("plain")])
+                .succeeded();
             // davix makes no file of nothing.
             assert!(is_whole(&down, &content) || size == 0, "{url}");
         }
     }
-    let missing = site.davix("get", &[&site.first.url("up/none")]);
+    let missing = site.lab.davix("get", &[&site.first.url("up/none")]);
     assert_ne!(missing.code, Some(0), "{}", missing.said());
 }
 
@@ -64,21 +45,21 @@ fn directories_are_listed_made_and_removed() {
     site.first.put("list/one", b"1");
     site.first.put("list/two", b"22");
     let url = |name: &str| site.first.url(&format!("list/{name}"));
-    let listed = site.davix("ls", &[&url("")]).succeeded().text();
+    let listed = site.lab.davix("ls", &[&url("")]).succeeded().text();
     let mut names: Vec<&str> = listed.lines().collect();
     names.sort_unstable();
     assert_eq!(names, ["one", "two"]);
-    let long = site.davix("ls", &["-l", &url("")]).succeeded().text();
+    let long = site.lab.davix("ls", &["-l", &url("")]).succeeded().text();
     assert!(
         long.lines().any(|line| line.contains(" 2 ") && line.ends_with("two")),
         "{long}"
     );
-    site.davix("mkdir", &[&url("made")]).succeeded();
+    site.lab.davix("mkdir", &[&url("made")]).succeeded();
     assert!(site.first.data().join("list/made").is_dir());
     // Debian's davix-mv exits with 255 whatever happens, so only what it did is looked at.
-    let _ = site.davix("mv", &[&url("one"), &url("made/moved")]);
+    let _ = site.lab.davix("mv", &[&url("one"), &url("made/moved")]);
     assert_eq!(site.first.stored("list/made/moved").as_deref(), Some(&b"1"[..]));
-    site.davix("rm", &[&url("made/moved")]).succeeded();
+    site.lab.davix("rm", &[&url("made/moved")]).succeeded();
     assert_eq!(site.first.stored("list/made/moved"), None);
 }
 
@@ -99,11 +80,11 @@ fn third_party_copies_in_both_directions() {
             &source,
             &site.second.target(&name),
         ];
-        site.davix("cp", &arguments).succeeded();
+        site.lab.davix("cp", &arguments).succeeded();
         assert!(site.second.stored(&name) == Some(content.clone()), "{mode}");
     }
     let missing = site.first.url("tpc/none");
-    let failed = site.davix(
+    let failed = site.lab.davix(
         "cp",
         &[
             "--copy-mode",

@@ -1,34 +1,14 @@
 //! gfal2's tools, which Rucio and FTS build on: copies in every mode, with checksums, and the exit codes that they tell.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
-use conformance::{Endpoint, Lab, Run, Slot, adler32, bytes, run, shared};
-use testkit::{Result, available, require};
-
-struct Site {
-    lab: Lab,
-    first: Endpoint,
-    second: Endpoint,
-}
+use conformance::{Site, Slot, adler32, bytes, shared};
+use testkit::{Result, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<std::sync::Arc<Site>> {
-    shared(&SITE, || {
-        require("gfal-copy")?;
-        let lab = Lab::new("gfal")?;
-        let (first, second) = (lab.endpoint("first")?, lab.endpoint("second")?);
-        Ok(Site { lab, first, second })
-    })
-}
-
-impl Site {
-    #[track_caller]
-    fn gfal(&self, tool: &str, arguments: &[&str]) -> Run {
-        let mut command = self.lab.command(&format!("gfal-{tool}")).expect("gfal2 is installed");
-        command.args(arguments);
-        run(&command)
-    }
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::start("gfal", "gfal-copy"))
 }
 
 #[test]
@@ -41,7 +21,7 @@ fn copies_in_every_mode_with_the_checksum_verified() {
     site.first.put("modes/source", &content);
     for mode in ["pull", "push", "streamed"] {
         let name = format!("copied/{mode}/deep/file");
-        let copied = site.gfal(
+        let copied = site.lab.gfal(
             "copy",
             &[
                 "-p",
@@ -69,9 +49,9 @@ fn existing_files_are_replaced_only_when_told() {
     site.first.put("force/source", &content);
     site.second.put("force/target", b"old");
     let (source, target) = (site.first.davs("force/source"), site.second.davs("force/target"));
-    site.gfal("copy", &[&source, &target]).failed_with(17);
+    site.lab.gfal("copy", &[&source, &target]).failed_with(17);
     assert_eq!(site.second.stored("force/target").as_deref(), Some(&b"old"[..]));
-    site.gfal("copy", &["-f", &source, &target]).succeeded();
+    site.lab.gfal("copy", &["-f", &source, &target]).succeeded();
     assert!(site.second.stored("force/target") == Some(content));
 }
 
@@ -81,14 +61,15 @@ fn failures_have_the_customary_codes() {
         return;
     };
     let target = site.second.davs("failed/target");
-    site.gfal("copy", &[&site.first.davs("failed/none"), &target])
+    site.lab
+        .gfal("copy", &[&site.first.davs("failed/none"), &target])
         .failed_with(2);
-    site.gfal("ls", &[&site.first.davs("failed/none")]).failed_with(2);
-    site.gfal("stat", &[&site.first.davs("failed/none")]).failed_with(2);
-    site.gfal("rm", &[&site.first.davs("failed/none")]).failed_with(2);
+    site.lab.gfal("ls", &[&site.first.davs("failed/none")]).failed_with(2);
+    site.lab.gfal("stat", &[&site.first.davs("failed/none")]).failed_with(2);
+    site.lab.gfal("rm", &[&site.first.davs("failed/none")]).failed_with(2);
     site.first.put("failed/source", b"content");
     let wrong = ["-K", "ADLER32:00000001", &site.first.davs("failed/source"), &target];
-    site.gfal("copy", &wrong).failed_with(5);
+    site.lab.gfal("copy", &wrong).failed_with(5);
     assert_eq!(site.second.stored("failed/target"), None);
 }
 
@@ -101,11 +82,11 @@ fn names_are_listed_shown_made_moved_and_removed() {
     site.first.put("names/file", &content);
     site.first.put("names/inner/deep", b"1");
     let url = |name: &str| site.first.davs(&format!("names/{name}"));
-    let listed = site.gfal("ls", &[&url("")]).succeeded().text();
+    let listed = site.lab.gfal("ls", &[&url("")]).succeeded().text();
     let mut names: Vec<&str> = listed.lines().collect();
     names.sort_unstable();
     assert_eq!(names, ["file", "inner"]);
-    let long = site.gfal("ls", &["-l", &url("")]).succeeded().text();
+    let long = site.lab.gfal("ls", &["-l", &url("")]).succeeded().text();
     assert!(
         long.lines()
             .any(|line| line.contains("12345") && line.ends_with("file\t") || line.contains("12345")),
@@ -115,21 +96,23 @@ fn names_are_listed_shown_made_moved_and_removed() {
         long.lines().any(|line| line.starts_with('d') && line.contains("inner")),
         "{long}"
     );
-    let stat = site.gfal("stat", &[&url("file")]).succeeded().text();
+    let stat = site.lab.gfal("stat", &[&url("file")]).succeeded().text();
     assert!(stat.contains("Size: 12345") && stat.contains("regular file"), "{stat}");
-    let stat = site.gfal("stat", &[&url("inner")]).succeeded().text();
+    let stat = site.lab.gfal("stat", &[&url("inner")]).succeeded().text();
     assert!(stat.contains("directory"), "{stat}");
-    let sum = site.gfal("sum", &[&url("file"), "ADLER32"]).succeeded().text();
+    let sum = site.lab.gfal("sum", &[&url("file"), "ADLER32"]).succeeded().text();
     assert!(sum.trim_end().ends_with(&format!("{:08x}", adler32(&content))), "{sum}");
-    site.gfal("mkdir", &[&url("made")]).succeeded();
+    site.lab.gfal("mkdir", &[&url("made")]).succeeded();
     if site.first.is_ours() {
-        site.gfal("mkdir", &[&url("made")]).failed_with(17);
+        site.lab.gfal("mkdir", &[&url("made")]).failed_with(17);
     }
-    site.gfal("mkdir", &["-p", &url("made/a/b")]).succeeded();
-    site.gfal("rename", &[&url("file"), &url("made/a/b/moved")]).succeeded();
+    site.lab.gfal("mkdir", &["-p", &url("made/a/b")]).succeeded();
+    site.lab
+        .gfal("rename", &[&url("file"), &url("made/a/b/moved")])
+        .succeeded();
     assert!(site.first.stored("names/made/a/b/moved") == Some(content));
-    site.gfal("rm", &[&url("made/a/b/moved")]).succeeded();
-    site.gfal("rm", &["-r", &url("made")]).succeeded();
+    site.lab.gfal("rm", &[&url("made/a/b/moved")]).succeeded();
+    site.lab.gfal("rm", &["-r", &url("made")]).succeeded();
     assert!(!site.first.data().join("names/made").exists());
 }
 
@@ -141,14 +124,16 @@ fn files_go_up_and_down() {
     let content = bytes(3 << 20, 34);
     let local = site.lab.file(&content);
     let up = site.first.davs("up/file");
-    site.gfal(
-        "copy",
-        &["-p", "-K", "ADLER32", &format!("file://{}", local.display()), &up],
-    )
-    .succeeded();
+    site.lab
+        .gfal(
+            "copy",
+            &["-p", "-K", "ADLER32", &format!("file://{}", local.display()), &up],
+        )
+        .succeeded();
     assert!(site.first.stored("up/file") == Some(content.clone()));
     let down = site.lab.fresh("down");
-    site.gfal("copy", &["-K", "ADLER32", &up, &format!("file://{}", down.display())])
+    site.lab
+        .gfal("copy", &["-K", "ADLER32", &up, &format!("file://{}", down.display())])
         .succeeded();
     assert!(conformance::is_whole(&down, &content));
 }

@@ -1,31 +1,15 @@
 //! Debian's XRootD as the other party: active and passive, pulling and pushing, open and with macaroons.
 
-use std::sync::Weak;
-
-use conformance::{Answer, Endpoint, Lab, Slot, Twins, bytes, last_line, macaroon, parts, shared, until};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-use testkit::{Crossload, Result, XrootdAccess, available};
 
-struct Site {
-    lab: Lab,
-    ours: Endpoint,
-    theirs: Endpoint,
-}
+use conformance::{Answer, Endpoint, Lab, Site, Slot, Twins, bytes, last_line, macaroon, parts, shared, until};
+use testkit::{Result, XrootdAccess, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
-fn site() -> Result<std::sync::Arc<Site>> {
-    shared(&SITE, || {
-        testkit::require("curl")?;
-        let lab = Lab::new("peers")?;
-        let ours = Crossload::start(lab.options("ours"))?;
-        let theirs = lab.xrootd("theirs", XrootdAccess::OpenWithMacaroons)?;
-        Ok(Site {
-            lab,
-            ours: Endpoint::Crossload(Box::new(ours)),
-            theirs: Endpoint::Xrootd(Box::new(theirs)),
-        })
-    })
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::with_xrootd("peers", "curl"))
 }
 
 #[track_caller]
@@ -79,7 +63,7 @@ fn ours_pulls_from_xrootd() {
     let Some(site) = available("ours_pulls_from_xrootd", site()) else {
         return;
     };
-    copy_all(&site.lab, &site.theirs, &site.ours, true, "ours-pulls");
+    copy_all(&site.lab, site.theirs(), site.ours(), true, "ours-pulls");
 }
 
 #[test]
@@ -87,7 +71,7 @@ fn ours_pushes_to_xrootd() {
     let Some(site) = available("ours_pushes_to_xrootd", site()) else {
         return;
     };
-    copy_all(&site.lab, &site.ours, &site.theirs, false, "ours-pushes");
+    copy_all(&site.lab, site.ours(), site.theirs(), false, "ours-pushes");
 }
 
 #[test]
@@ -95,7 +79,7 @@ fn xrootd_pulls_from_ours() {
     let Some(site) = available("xrootd_pulls_from_ours", site()) else {
         return;
     };
-    copy_all(&site.lab, &site.ours, &site.theirs, true, "xrootd-pulls");
+    copy_all(&site.lab, site.ours(), site.theirs(), true, "xrootd-pulls");
 }
 
 #[test]
@@ -103,7 +87,7 @@ fn xrootd_pushes_to_ours() {
     let Some(site) = available("xrootd_pushes_to_ours", site()) else {
         return;
     };
-    copy_all(&site.lab, &site.theirs, &site.ours, false, "xrootd-pushes");
+    copy_all(&site.lab, site.theirs(), site.ours(), false, "xrootd-pushes");
 }
 
 #[test]
@@ -112,18 +96,13 @@ fn our_client_reaches_xrootd_in_every_mode() {
         return;
     };
     let content = bytes(5 << 20, 62);
-    for (from, to) in [(&site.ours, &site.theirs), (&site.theirs, &site.ours)] {
+    for (from, to) in [(site.ours(), site.theirs()), (site.theirs(), site.ours())] {
         from.put("client/source", &content);
         for mode in ["pull", "push", "stream", "auto"] {
             let (source, target) = (from.davs("client/source"), to.davs(&format!("client/{mode}")));
             let _ = to.target(&format!("client/{mode}"));
-            let ca = site.lab.authority().ca_file();
-            let ca = ca.to_str().expect("plain path");
-            let arguments = [
-                "copy", "-f", "-K", "adler32", "--cacert", ca, "--mode", mode, &source, &target,
-            ];
-            let command = site.lab.client(arguments).expect("the client is built");
-            conformance::run(&command).succeeded();
+            let arguments = ["-f", "-K", "adler32", "--mode", mode, &source, &target];
+            site.lab.run_client("copy", &arguments).succeeded();
             assert!(to.stored(&format!("client/{mode}")) == Some(content.clone()), "{mode}");
             std::fs::remove_file(to.data().join(format!("client/{mode}"))).expect("removed");
         }
@@ -135,7 +114,7 @@ fn a_missing_source_is_told_and_leaves_nothing() {
     let Some(site) = available("a_missing_source_is_told_and_leaves_nothing", site()) else {
         return;
     };
-    let (lab, ours, theirs) = (&site.lab, &site.ours, &site.theirs);
+    let (lab, ours, theirs) = (&site.lab, site.ours(), site.theirs());
     let pulled = lab
         .copy(
             &ours.url("missing/a"),

@@ -1,0 +1,72 @@
+//! What the tests of one file share: a throw-away site with two endpoints.
+
+use testkit::{Crossload, Result, XrootdAccess, require};
+
+use crate::endpoint::Endpoint;
+use crate::lab::Lab;
+
+/// Two endpoints and what is around them.
+#[derive(Debug)]
+pub struct Site {
+    /// Files, authority, clients.
+    pub lab: Lab,
+    /// One endpoint.
+    pub first: Endpoint,
+    /// Another one, with files of its own.
+    pub second: Endpoint,
+}
+
+impl Site {
+    /// Two endpoints of the kind under test (see [`Lab::endpoint`]), for tests that run `program`.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] without the program, and as the launchers.
+    pub fn start(name: &str, program: &str) -> Result<Self> {
+        require(program)?;
+        let lab = Lab::new(name)?;
+        let (first, second) = (lab.endpoint("first")?, lab.endpoint("second")?);
+        Ok(Self { lab, first, second })
+    }
+
+    /// Two endpoints of ours, whatever is under test.
+    ///
+    /// # Errors
+    /// As [`Crossload::start`].
+    pub fn of_ours(name: &str) -> Result<Self> {
+        let lab = Lab::new(name)?;
+        let (first, second) = (ours(&lab, "first")?, ours(&lab, "second")?);
+        Ok(Self { lab, first, second })
+    }
+
+    /// Ours, and Debian's XRootD as the other party, for tests that run `program`.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] without XRootD or the program.
+    pub fn with_xrootd(name: &str, program: &str) -> Result<Self> {
+        require(program)?;
+        let lab = Lab::new(name)?;
+        let first = ours(&lab, "ours")?;
+        let theirs = lab.xrootd("theirs", XrootdAccess::OpenWithMacaroons)?;
+        Ok(Self {
+            lab,
+            first,
+            second: Endpoint::Xrootd(Box::new(theirs)),
+        })
+    }
+
+    /// Ours, at a site [`Site::with_xrootd`].
+    #[must_use]
+    pub fn ours(&self) -> &Endpoint {
+        &self.first
+    }
+
+    /// Debian's XRootD, at a site [`Site::with_xrootd`].
+    #[must_use]
+    pub fn theirs(&self) -> &Endpoint {
+        &self.second
+    }
+}
+
+fn ours(lab: &Lab, name: &str) -> Result<Endpoint> {
+    Ok(Endpoint::Crossload(Box::new(Crossload::start(lab.options(name))?)))
+}

@@ -1,0 +1,67 @@
+//! The command-line programs that tests drive, each prepared to trust the site's authority.
+
+use crate::lab::Lab;
+use crate::run::{Run, run, run_with_input};
+
+impl Lab {
+    /// Runs `gfal-TOOL`.
+    ///
+    /// # Panics
+    /// When gfal2 is missing.
+    #[track_caller]
+    #[must_use]
+    pub fn gfal(&self, tool: &str, arguments: &[&str]) -> Run {
+        let mut command = self.command(&format!("gfal-{tool}")).expect("gfal2 is installed");
+        command.args(arguments);
+        run(&command)
+    }
+
+    /// Runs `davix-TOOL`.
+    ///
+    /// # Panics
+    /// When davix is missing.
+    #[track_caller]
+    #[must_use]
+    pub fn davix(&self, tool: &str, arguments: &[&str]) -> Run {
+        let mut command = self.command(&format!("davix-{tool}")).expect("davix is installed");
+        command
+            .arg("--capath")
+            .arg(self.authority().trust_directory())
+            .args(arguments);
+        run(&command)
+    }
+
+    /// What our client is started with for `command`.
+    #[must_use]
+    pub fn client_arguments(&self, command: &str, arguments: &[&str]) -> Vec<String> {
+        let ca = self.authority().ca_file().to_string_lossy().into_owned();
+        let start = [command.to_owned(), "--cacert".to_owned(), ca];
+        start
+            .into_iter()
+            .chain(arguments.iter().map(|text| (*text).to_owned()))
+            .collect()
+    }
+
+    /// Runs `command` of our client.
+    ///
+    /// # Panics
+    /// When it has not been built.
+    #[track_caller]
+    #[must_use]
+    pub fn run_client(&self, command: &str, arguments: &[&str]) -> Run {
+        self.run_client_with_input(command, arguments, &[])
+    }
+
+    /// Runs `command` of our client and feeds it `input`.
+    ///
+    /// # Panics
+    /// When it has not been built.
+    #[track_caller]
+    #[must_use]
+    pub fn run_client_with_input(&self, command: &str, arguments: &[&str], input: &[u8]) -> Run {
+        let command = self
+            .client(self.client_arguments(command, arguments))
+            .expect("the client is built");
+        run_with_input(&command, input)
+    }
+}
