@@ -16,6 +16,7 @@
 
 mod decide;
 mod operation;
+pub mod rendezvous;
 mod rules;
 mod trail;
 

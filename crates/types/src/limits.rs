@@ -182,3 +182,21 @@ pub const ROOT_TRIED_MAX: usize = 8;
 pub const ROOT_UNHEARD_MAX: usize = 64;
 /// Stat requests under way at the same time while a directory is listed whose server tells only names.
 pub const ROOT_STATS_MAX: usize = 64;
+
+/// Keys of XRootD third-party copies that a source remembers at the same time.
+pub const TPC_KEYS_MAX: usize = 16 * 1024;
+/// Longest key of an XRootD third-party copy, in bytes; the reference client's have 24.
+pub const TPC_KEY_BYTES_MAX: usize = 256;
+/// Longest name of a client between two servers (`user.process@host`), in bytes.
+pub const TPC_ORIGIN_BYTES_MAX: usize = 512;
+/// Default: how long a key of an XRootD third-party copy holds when the client does not say.
+pub const TPC_KEY_LIFETIME: Duration = Duration::from_secs(15);
+/// Default: longest time that a client can have for a key.
+pub const TPC_KEY_LIFETIME_MAX: Duration = Duration::from_secs(60);
+/// Destinations that wait at the same time for their client to register a key.
+pub const TPC_WAITING_MAX: usize = 1024;
+/// How long the name service may take to say which host a copy's client or destination is.
+pub const TPC_LOOKUP_WAIT: Duration = Duration::from_secs(5);
+/// Further streams that an XRootD third-party copy may ask for; more is cut to this, as the reference
+/// server does.
+pub const TPC_STREAMS_MAX: u32 = 15;

@@ -1,0 +1,220 @@
+//! The rendezvous of XRootD third-party copies: a client tells the source a key under which the
+//! destination is going to fetch a file, and tells the destination the same key.
+//!
+//! Whoever comes with the key reads the file with no other credential, so the key is worth as much as
+//! a right: it holds for one path, one destination host and one client, for seconds, and once.
+//!
+//! Pure like the rest of the floor: times are handed in, as the time since any fixed moment, and so are
+//! the addresses that the name service knows for a host.
+
+mod host;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use types::LogicalPath;
+use types::limits::{TPC_KEY_BYTES_MAX, TPC_ORIGIN_BYTES_MAX};
+
+pub use host::{NamedHost, SeenHost};
+
+/// The client of a third-party copy as it is named between servers: `user.process@host` (`tpc.org`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// User name and process number as the client gave them when it logged in, such as `ann.4378`.
+    pub user: String,
+    /// The host, without brackets.
+    pub host: String,
+}
+
+impl Origin {
+    /// Reads `user.process@host`; `None` for anything else, and for what no client is called.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (user, host) = text.rsplit_once('@')?;
+        let sound = !user.is_empty() && !host.is_empty() && text.len() <= TPC_ORIGIN_BYTES_MAX;
+        sound.then(|| Self {
+            user: user.to_owned(),
+            host: host.to_owned(),
+        })
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}@{}", self.user, self.host)
+    }
+}
+
+/// What a client registers: who may fetch what.
+#[derive(Clone)]
+pub struct Offer {
+    /// The key that the client made up.
+    pub key: String,
+    /// The file, which the client has been allowed to read.
+    pub path: LogicalPath,
+    /// User name and process number of the client.
+    pub user: String,
+    /// The client's host as we see it.
+    pub client: SeenHost,
+    /// The host that may fetch the file (`tpc.dst`).
+    pub destination: NamedHost,
+    /// How long the key holds.
+    pub lifetime: Duration,
+}
+
+/// What a destination comes with.
+#[derive(Clone, Copy)]
+pub struct Claim<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The file.
+    pub path: &'a LogicalPath,
+    /// User name and process number of the client for whom it comes.
+    pub user: &'a str,
+    /// The host of that client as the destination sees it.
+    pub client: &'a NamedHost,
+    /// The destination's host as we see it.
+    pub destination: &'a SeenHost,
+}
+
+/// Why an offer is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferRefusal {
+    /// The key is empty or too long.
+    BadKey,
+    /// The key has been registered before.
+    Duplicate,
+    /// There are too many keys.
+    Full,
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The file may be read, this once.
+    Granted,
+    /// The key is not known. The client may yet come to register it.
+    Unknown,
+    /// The key holds no more: it is too old, or has been used.
+    Expired,
+    /// The key was given to another host, for another file or by another client.
+    Refused,
+}
+
+#[derive(Clone)]
+struct Entry {
+    offer: Offer,
+    /// From when on it does not hold. It is remembered for as long again: until then whoever comes too
+    /// late, or twice, learns that.
+    expires: Duration,
+    used: bool,
+}
+
+/// The keys that are registered now.
+pub struct Rendezvous {
+    entries: HashMap<Arc<str>, Entry>,
+    /// The keys in the order in which they are forgotten.
+    order: BTreeSet<(Duration, Arc<str>)>,
+    capacity: usize,
+}
+
+impl Rendezvous {
+    /// A table for so many keys, those that are remembered as used or too old included.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            order: BTreeSet::new(),
+            capacity,
+        }
+    }
+
+    /// Registers a key.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub fn register(&mut self, offer: Offer, now: Duration) -> Result<(), OfferRefusal> {
+        if offer.key.is_empty() || offer.key.len() > TPC_KEY_BYTES_MAX {
+            return Err(OfferRefusal::BadKey);
+        }
+        self.forget(now);
+        if self.entries.contains_key(offer.key.as_str()) {
+            return Err(OfferRefusal::Duplicate);
+        }
+        if self.entries.len() >= self.capacity {
+            return Err(OfferRefusal::Full);
+        }
+        let key: Arc<str> = offer.key.as_str().into();
+        let expires = now.saturating_add(offer.lifetime);
+        let forgotten = expires.saturating_add(offer.lifetime);
+        self.order.insert((forgotten, key.clone()));
+        self.entries.insert(
+            key,
+            Entry {
+                offer,
+                expires,
+                used: false,
+            },
+        );
+        Ok(())
+    }
+
+    /// Decides a claim. A key that is granted is used up; one that is refused is not, since whoever
+    /// guesses keys is not to spoil other people's copies.
+    pub fn claim(&mut self, claim: &Claim<'_>, now: Duration) -> Verdict {
+        self.forget(now);
+        let Some(entry) = self.entries.get_mut(claim.key) else {
+            return Verdict::Unknown;
+        };
+        let offer = &entry.offer;
+        let fits = offer.path == *claim.path
+            && offer.user == claim.user
+            && claim.client.is(&offer.client)
+            && offer.destination.is(claim.destination);
+        if !fits {
+            return Verdict::Refused;
+        }
+        if entry.used || entry.expires <= now {
+            return Verdict::Expired;
+        }
+        entry.used = true;
+        Verdict::Granted
+    }
+
+    /// Takes back a key whose client has gone.
+    pub fn withdraw(&mut self, key: &str) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.used = true;
+        }
+    }
+
+    /// How many keys are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn forget(&mut self, now: Duration) {
+        while let Some((when, key)) = self.order.first() {
+            if *when > now {
+                return;
+            }
+            self.entries.remove(key);
+            self.order.pop_first();
+        }
+    }
+}
+
+/// Keys are not shown.
+impl std::fmt::Debug for Rendezvous {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Rendezvous({} keys)", self.entries.len())
+    }
+}
