@@ -149,6 +149,7 @@ impl Lab {
                 certificate: self.host.clone(),
                 trust_directory: self.authority.trust_directory(),
                 access: XrootdAccess::Open,
+                more: String::new(),
             })?),
             Kind::Nginx => {
                 let certificate = self.host.clone();

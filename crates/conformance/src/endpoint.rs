@@ -38,6 +38,33 @@ impl Endpoint {
         self.url(name).replacen("https", "http", 1)
     }
 
+    /// The URL of `/data/NAME` in the XRootD protocol in clear text.
+    #[must_use]
+    pub fn root(&self, name: &str) -> String {
+        format!("root://{}//data/{name}", self.root_address())
+    }
+
+    /// The URL of `/data/NAME` in the XRootD protocol over TLS.
+    #[must_use]
+    pub fn roots(&self, name: &str) -> String {
+        format!("roots://{}//data/{name}", self.root_address())
+    }
+
+    /// Where it speaks the XRootD protocol, as `host:port`.
+    #[must_use]
+    pub fn root_address(&self) -> String {
+        format!("localhost:{}", self.root_port())
+    }
+
+    /// The port on loopback where it speaks the XRootD protocol: ours has one port for everything.
+    #[must_use]
+    pub fn root_port(&self) -> u16 {
+        match self {
+            Self::Crossload(server) => server.port(),
+            Self::Xrootd(server) => server.root_port(),
+        }
+    }
+
     /// Its port on loopback.
     #[must_use]
     pub fn port(&self) -> u16 {

@@ -108,6 +108,14 @@ impl Lab {
     /// # Errors
     /// [`testkit::Error::Missing`] when it is not installed.
     pub fn xrootd(&self, name: &str, access: XrootdAccess) -> Result<Xrootd> {
+        self.xrootd_with(name, access, "")
+    }
+
+    /// Starts Debian's XRootD with further lines of its configuration.
+    ///
+    /// # Errors
+    /// [`testkit::Error::Missing`] when it is not installed.
+    pub fn xrootd_with(&self, name: &str, access: XrootdAccess, more: &str) -> Result<Xrootd> {
         let own = self.fresh(name);
         Xrootd::start(&XrootdOptions {
             name: name.to_owned(),
@@ -116,6 +124,7 @@ impl Lab {
             certificate: self.host.clone(),
             trust_directory: self.authority.trust_directory(),
             access,
+            more: more.to_owned(),
         })
     }
 
@@ -165,6 +174,10 @@ impl Lab {
             .env("GFAL_PYTHONBIN", "/usr/bin/python3")
             .env("HOME", self.scratch.path())
             .env("LC_ALL", "C.UTF-8")
+            // XRootD's clients ask for an address of IPv6 first, and wait for minutes before they give a server up.
+            .env("XRD_NETWORKSTACK", "IPv4")
+            .env("XRD_CONNECTIONWINDOW", "10")
+            .env("XRD_CONNECTIONRETRY", "1")
             .current_dir(self.scratch.path());
         command
     }

@@ -104,7 +104,7 @@ impl CrossloadOptions {
     }
 }
 
-/// A running Crossload. TLS and clear text are on the same port of loopback.
+/// A running Crossload. HTTP and the XRootD protocol, over TLS and in clear text, are on the same port of loopback.
 #[derive(Debug)]
 pub struct Crossload {
     options: CrossloadOptions,
@@ -167,6 +167,12 @@ impl Crossload {
     #[must_use]
     pub fn clear_url(&self, path: &str) -> String {
         format!("http://localhost:{}{path}", self.port)
+    }
+
+    /// The URL of `path` in the XRootD protocol. With `roots` in place of `root` it goes over TLS.
+    #[must_use]
+    pub fn root_url(&self, path: &str) -> String {
+        format!("root://localhost:{}/{path}", self.port)
     }
 
     /// The URL of `path` on the admin listener.

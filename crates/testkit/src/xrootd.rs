@@ -1,4 +1,5 @@
-//! Launcher for Debian's XRootD 5.5 with HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons, as sites run it.
+//! Launcher for Debian's XRootD 5.5 as sites run it: its own protocol with TLS, checksums and third-party copies, beside
+//! HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -45,14 +46,17 @@ pub struct XrootdOptions {
     pub trust_directory: PathBuf,
     /// Who may do what.
     pub access: XrootdAccess,
+    /// Further lines of its configuration, put at the end.
+    pub more: String,
 }
 
-/// A running XRootD. It answers HTTP and HTTPS on the same port, and on all addresses of the machine (it cannot be told
-/// otherwise).
+/// A running XRootD. It answers HTTP and HTTPS on one port and its own protocol on another, on all IPv4 addresses of the
+/// machine (it cannot be told otherwise).
 #[derive(Debug)]
 pub struct Xrootd {
     process: Process,
     port: u16,
+    root_port: u16,
     data: PathBuf,
 }
 
@@ -78,14 +82,16 @@ impl Xrootd {
     }
 
     fn start_once(program: &Path, options: &XrootdOptions) -> Result<Self> {
-        let port = free_port()?;
+        let (port, root_port) = (free_port()?, free_port()?);
         let file = options.directory.join("xrootd.cfg");
-        fs::write(&file, configuration(options, port, free_port()?))?;
+        fs::write(&file, configuration(options, port, root_port)?)?;
         let mut command = unprivileged(program)?;
         command
             .arg("-c")
             .arg(&file)
             .args(["-n", &options.name])
+            // With addresses of IPv4 in the form of IPv6, a source does not find the name of the destination.
+            .args(["-I", "v4"])
             .current_dir(&options.directory)
             .env("X509_CERT_DIR", &options.trust_directory);
         let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
@@ -98,6 +104,7 @@ impl Xrootd {
         Ok(Self {
             process,
             port,
+            root_port,
             data: options.data.clone(),
         })
     }
@@ -118,6 +125,18 @@ impl Xrootd {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The URL of `path` in its own protocol. With `roots` in place of `root` it goes over TLS.
+    #[must_use]
+    pub fn root_url(&self, path: &str) -> String {
+        format!("root://localhost:{}/{path}", self.root_port)
+    }
+
+    /// The port of its own protocol.
+    #[must_use]
+    pub fn root_port(&self) -> u16 {
+        self.root_port
     }
 
     /// The directory behind `/data`.
@@ -185,25 +204,29 @@ fn authorisation(access: XrootdAccess) -> &'static str {
     }
 }
 
-fn configuration(options: &XrootdOptions, http_port: u16, xroot_port: u16) -> String {
+fn configuration(options: &XrootdOptions, http_port: u16, root_port: u16) -> Result<String> {
     let own = options.directory.display();
     let root = options.data.parent().unwrap_or(Path::new("/")).display();
     let trust = options.trust_directory.display();
+    // It pulls by the client program; the keys that tie the parties together may be as old as its default allows.
+    let puller = require("xrdcp")?;
     let mut text = format!(
         "all.sitename {name}\n\
          all.adminpath {own}/admin\n\
          all.pidpath {own}/run\n\
          oss.localroot {root}\n\
          all.export /data\n\
-         xrd.port {xroot_port}\n\
+         xrd.port {root_port}\n\
          xrd.protocol http:{http_port} libXrdHttp.so\n\
          xrd.tls {own}/host.pem {own}/host.key\n\
          xrd.tlsca certdir {trust}\n\
          xrootd.chksum max 2 adler32 md5 crc32c\n\
+         ofs.tpc autorm ttl 7 15 xfr 9 pgm {puller} --server\n\
          http.exthandler xrdtpc libXrdHttpTPC.so\n\
          http.header2cgi Authorization authz\n\
          http.listingdeny no\n",
         name = options.name,
+        puller = puller.display(),
     );
     if options.access != XrootdAccess::Open {
         let _ = write!(
@@ -215,5 +238,6 @@ fn configuration(options: &XrootdOptions, http_port: u16, xroot_port: u16) -> St
              http.exthandler xrdmacaroons libXrdMacaroons.so\n"
         );
     }
-    text
+    text.push_str(&options.more);
+    Ok(text)
 }
