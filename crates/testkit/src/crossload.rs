@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::programs::target_directory;
 use crate::{Error, HostCertificate, Process, Result};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -122,8 +123,7 @@ impl Crossload {
         if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
             return Ok(PathBuf::from(named));
         }
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+        let target = target_directory();
         ["release/crossload", "debug/crossload"]
             .iter()
             .map(|name| target.join(name))

@@ -11,6 +11,11 @@ use crate::{Error, Result};
 /// Places that are searched after `PATH`: Debian keeps servers here, and the `PATH` of a plain user may not name them.
 const SERVER_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
+/// Names the Python that has what Debian's lacks.
+const PYTHON_VARIABLE: &str = "CROSSLOAD_PYTHON";
+/// The Python that Debian's bindings are built for, whatever else is first in `PATH`.
+const DEBIAN_PYTHON: &str = "/usr/bin/python3";
+
 /// The variable that turns "skipped" into "failed", for machines on which every peer must be there.
 const NO_SKIP_VARIABLE: &str = "CROSSLOAD_NO_SKIP";
 
@@ -25,6 +30,52 @@ pub fn require(name: &str) -> Result<PathBuf> {
         .map(|directory| directory.join(name))
         .find(|candidate| is_executable(candidate))
         .ok_or_else(|| Error::Missing(format!("the program {name} is not installed")))
+}
+
+/// A Python that has `module`: the one that `./dev` prepares with what Debian lacks (`CROSSLOAD_PYTHON` names it), or
+/// Debian's.
+///
+/// # Errors
+/// [`Error::Missing`] when neither has it.
+pub fn require_python(module: &str) -> Result<PathBuf> {
+    let prepared =
+        env::var_os(PYTHON_VARIABLE).map_or_else(|| target_directory().join("python/bin/python3"), PathBuf::from);
+    [prepared, PathBuf::from(DEBIAN_PYTHON)]
+        .into_iter()
+        .find(|python| has_module(python, module))
+        .ok_or_else(|| {
+            Error::Missing(format!(
+                "no Python has the module {module}; ./dev setup test installs it"
+            ))
+        })
+}
+
+/// Debian's own Python, if it has `module`.
+///
+/// # Errors
+/// [`Error::Missing`] when it has not.
+pub fn require_debian_python(module: &str) -> Result<PathBuf> {
+    let python = PathBuf::from(DEBIAN_PYTHON);
+    if has_module(&python, module) {
+        return Ok(python);
+    }
+    Err(Error::Missing(format!(
+        "Debian's package of the Python module {module} is not installed"
+    )))
+}
+
+fn has_module(python: &Path, module: &str) -> bool {
+    let looks = format!("import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)");
+    Command::new(python)
+        .args(["-c", &looks])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> PathBuf {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    env::var_os("CARGO_TARGET_DIR").map_or_else(default, PathBuf::from)
 }
 
 fn is_executable(path: &Path) -> bool {
