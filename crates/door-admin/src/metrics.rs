@@ -42,6 +42,12 @@ struct RequestLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct XrootLabels {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ErrorLabels {
     code: &'static str,
     side: &'static str,
@@ -102,6 +108,7 @@ pub struct Transfer {
 pub struct Metrics {
     registry: Registry,
     requests: [[Counter; CLASSES.len()]; METHODS.len()],
+    xroot_requests: Family<XrootLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     bytes_in: Counter,
     bytes_out: Counter,
@@ -143,6 +150,7 @@ impl Metrics {
         );
         let metrics = Self {
             requests,
+            xroot_requests: Family::default(),
             errors: Family::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
@@ -170,6 +178,11 @@ impl Metrics {
 
     fn register_traffic(&self, registry: &mut Registry) {
         let bytes = Unit::Bytes;
+        registry.register(
+            "xroot_requests",
+            "Requests of the XRootD protocol answered, by operation and outcome",
+            self.xroot_requests.clone(),
+        );
         registry.register(
             "errors",
             "Failed requests and transfers, by error code and side",
@@ -237,6 +250,21 @@ impl Metrics {
         self.bytes_out.inc_by(request.bytes_out);
         self.duration.observe(request.duration.as_secs_f64());
         self.error(request.error);
+    }
+
+    /// Counts a request of the XRootD protocol that was answered. Payload is counted by itself.
+    pub fn xroot_request(&self, operation: &'static str, duration: Duration, error: Option<ErrorNames>) {
+        let outcome = if error.is_none() { "ok" } else { "error" };
+        let labels = XrootLabels { operation, outcome };
+        self.xroot_requests.get_or_create(&labels).inc();
+        self.duration.observe(duration.as_secs_f64());
+        self.error(error);
+    }
+
+    /// Counts payload that no other call tells of.
+    pub fn payload(&self, bytes_in: u64, bytes_out: u64) {
+        self.bytes_in.inc_by(bytes_in);
+        self.bytes_out.inc_by(bytes_out);
     }
 
     fn error(&self, error: Option<ErrorNames>) {

@@ -138,6 +138,76 @@ impl Store {
             .await
     }
 
+    /// Opens a file to be changed where it lies.
+    ///
+    /// # Errors
+    /// As [`Storage::open_update`].
+    pub async fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
+        let path = path.clone();
+        self.run(move |storage| storage.open_update(&path)).await
+    }
+
+    /// Changes permission bits.
+    ///
+    /// # Errors
+    /// As [`Storage::set_mode`].
+    pub async fn set_mode(&self, path: &LogicalPath, mode: u32) -> Result<()> {
+        let path = path.clone();
+        self.run(move |storage| storage.set_mode(&path, mode)).await
+    }
+
+    /// The names of the attributes that clients gave.
+    ///
+    /// # Errors
+    /// As [`Storage::attributes`].
+    pub async fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
+        let path = path.clone();
+        self.run(move |storage| storage.attributes(&path)).await
+    }
+
+    /// The value of such an attribute.
+    ///
+    /// # Errors
+    /// As [`Storage::attribute`].
+    pub async fn attribute(&self, path: &LogicalPath, name: &str) -> Result<Option<Vec<u8>>> {
+        let (path, name) = (path.clone(), name.to_owned());
+        self.run(move |storage| storage.attribute(&path, &name)).await
+    }
+
+    /// Gives an attribute.
+    ///
+    /// # Errors
+    /// As [`Storage::set_attribute`].
+    pub async fn set_attribute(
+        &self,
+        path: &LogicalPath,
+        name: &str,
+        value: &[u8],
+        overwrite: Overwrite,
+    ) -> Result<()> {
+        let (path, name, value) = (path.clone(), name.to_owned(), value.to_vec());
+        self.run(move |storage| storage.set_attribute(&path, &name, &value, overwrite))
+            .await
+    }
+
+    /// Takes an attribute away.
+    ///
+    /// # Errors
+    /// As [`Storage::remove_attribute`].
+    pub async fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {
+        let (path, name) = (path.clone(), name.to_owned());
+        self.run(move |storage| storage.remove_attribute(&path, &name)).await
+    }
+
+    /// Makes durable what was written to a file that is changed where it lies.
+    ///
+    /// # Errors
+    /// As [`Upload::sync`].
+    pub async fn sync(&self, upload: &Arc<dyn Upload>) -> Result<()> {
+        let upload = upload.clone();
+        self.run_blocking(move |_| upload.sync()).await
+    }
+
     /// Space of the export.
     ///
     /// # Errors

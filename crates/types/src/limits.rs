@@ -200,3 +200,19 @@ pub const TPC_LOOKUP_WAIT: Duration = Duration::from_secs(5);
 /// Further streams that an XRootD third-party copy may ask for; more is cut to this, as the reference
 /// server does.
 pub const TPC_STREAMS_MAX: u32 = 15;
+
+/// Default: files that one session of the XRootD protocol may have open at the same time.
+pub const XROOT_HANDLES_MAX: usize = 512;
+/// Answers that one session waits for while they are being worked on, such as checksums.
+pub const XROOT_LATE_ANSWERS_MAX: usize = 16;
+/// Time in which such an answer is promised.
+pub const XROOT_LATE_ANSWER_TIME: Duration = Duration::from_secs(600);
+/// Ranges that wait to be sent on one further stream of a session; the session's own stream waits then.
+pub const XROOT_BOUND_QUEUE_MAX: usize = 64;
+/// How long a connection of the XRootD protocol with open files may be silent. Analysis programs keep
+/// files open while they compute; the reference server waits as long.
+pub const XROOT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(5400);
+/// Bytes of answers that are gathered while a client sends more requests at once.
+pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a read that are sent as one message; more are divided.
+pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use credentials::Lifetimes;
+use door_xroot::AuthenticationMethod;
 use policy::AnonymousAccess;
 use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
 use super::section::{Section, section};
-use super::values::Bytes;
+use super::values::{Bytes, XrootTls};
 
 section! {
     /// The server as a whole.
@@ -74,6 +75,25 @@ section! {
         default_lifetime: Duration = Some(Duration::from_secs(Lifetimes::default().default_s));
         /// Longest lifetime that can be had.
         maximum_lifetime: Duration = Some(Duration::from_secs(Lifetimes::default().max_s));
+    }
+}
+
+section! {
+    /// The XRootD protocol, on the same addresses as HTTP: `root://`, and with a certificate `roots://`.
+    "xroot" false Xroot {
+        /// Whether it is spoken at all.
+        enabled: bool = Some(true);
+        /// When TLS is offered and demanded: never, to whoever asks for it, from before the login on, from behind
+        /// it on, or from before the login on and also on the further streams of a session. Without a certificate
+        /// there is none.
+        tls: XrootTls = Some(XrootTls::Optional);
+        /// How sessions say who they are, in the order in which clients are to try: by a bearer token (over TLS
+        /// only), by a user's name or by the host that they come from. The last two give no rights: what they say
+        /// appears in the log. With an empty list sessions say nothing; in any case a request can bring a token of
+        /// its own.
+        authentication: Vec<AuthenticationMethod> = Some(Vec::new());
+        /// Files that one session may have open at the same time.
+        handles: u32 = Some(limits::XROOT_HANDLES_MAX as u32);
     }
 }
 
@@ -146,10 +166,11 @@ section! {
 }
 
 /// All sections in the manual's order.
-pub(crate) const SECTIONS: [Section; 7] = [
+pub(crate) const SECTIONS: [Section; 8] = [
     Server::SECTION,
     Export::SECTION,
     Macaroons::SECTION,
+    Xroot::SECTION,
     ThirdPartyCopy::SECTION,
     Trust::SECTION,
     Limits::SECTION,

@@ -10,12 +10,13 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
+use door_xroot::AuthenticationMethod;
 use toml::de::{DeTable, DeValue};
 
-pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust};
+pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
 use section::{Fault, Reader, Section};
-pub(crate) use values::{Bytes, parse_duration, parse_size};
+pub(crate) use values::{Bytes, XrootTls, parse_duration, parse_size};
 
 /// Everything that the file can say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,7 @@ pub(crate) struct Configuration {
     pub(crate) server: Server,
     pub(crate) exports: Vec<Export>,
     pub(crate) macaroons: Macaroons,
+    pub(crate) xroot: Xroot,
     pub(crate) tpc: ThirdPartyCopy,
     pub(crate) trust: Trust,
     pub(crate) limits: Limits,
@@ -118,11 +120,12 @@ impl Configuration {
             }};
         }
         let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
-        let (trust, limits, log) = (read!(Trust), read!(Limits), read!(Log));
+        let (xroot, trust, limits, log) = (read!(Xroot), read!(Trust), read!(Limits), read!(Log));
         let configuration = Self {
             server: server?,
             exports,
             macaroons: macaroons?,
+            xroot: xroot?,
             tpc: tpc?,
             trust: trust?,
             limits: limits?,
@@ -164,6 +167,14 @@ impl Configuration {
         if self.limits.header_count as usize > types::limits::HEADER_COUNT_MAX {
             let words = format!("header_count: at most {}", types::limits::HEADER_COUNT_MAX);
             fault("limits", words);
+        }
+        if self.xroot.handles == 0 {
+            fault("xroot", "handles: must be at least 1".to_owned());
+        }
+        let by_token = self.xroot.authentication.contains(&AuthenticationMethod::Token);
+        if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
+            let words = "authentication: a token is only taken over TLS, which is not offered".to_owned();
+            fault("xroot", words);
         }
         for (name, _) in counts.iter().filter(|(_, count)| *count == 0) {
             fault("limits", format!("{name}: must be at least 1"));

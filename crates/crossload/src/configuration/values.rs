@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use door_xroot::AuthenticationMethod;
 use policy::AnonymousAccess;
 use toml::de::DeValue;
 use transfer::Verification;
@@ -19,6 +20,21 @@ pub(crate) trait Setting: Sized {
 
     /// Writes it as TOML. `None` for a value that is not set.
     fn write(&self) -> Option<String>;
+}
+
+/// When the XRootD protocol is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum XrootTls {
+    /// Never.
+    None,
+    /// Where the client asks for it.
+    Optional,
+    /// From before the login on.
+    Login,
+    /// From behind the login on.
+    Session,
+    /// From before the login on, on all streams.
+    Data,
 }
 
 /// A number of bytes, written as a number or with a unit (`"64MiB"`).
@@ -273,6 +289,12 @@ macro_rules! words {
 
 words!(AnonymousAccess, "\"none\", \"read\", \"write\"",
     "none" => AnonymousAccess::None, "read" => AnonymousAccess::Read, "write" => AnonymousAccess::Write);
+words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
+    "none" => XrootTls::None, "optional" => XrootTls::Optional, "login" => XrootTls::Login,
+    "session" => XrootTls::Session, "data" => XrootTls::Data);
+words!(AuthenticationMethod, "\"token\", \"unix\", \"host\"",
+    "token" => AuthenticationMethod::Token, "unix" => AuthenticationMethod::Unix,
+    "host" => AuthenticationMethod::Host);
 words!(Verification, "\"required\", \"when-available\", \"never\"",
     "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);
 

@@ -1,21 +1,19 @@
 //! The reception: accepts connections up to the limit, tells their protocols apart by the first
 //! byte, and hands each to the door that speaks it.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use net::listen::{Opening, opening};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use transfer::Gate;
+use types::Result;
 use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
-use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::events::Observer;
 
-/// First byte of a TLS connection (RFC 8446 §5.1).
-const TLS_HANDSHAKE: u8 = 22;
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -23,8 +21,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub(crate) struct Reception(Arc<Inner>);
 
+/// One door for each protocol.
+pub(crate) struct Doors {
+    pub(crate) http: door_http::Door,
+    /// `None`: not spoken here.
+    pub(crate) xroot: Option<door_xroot::Door>,
+}
+
 struct Inner {
-    http: door_http::Door,
+    doors: Doors,
     gate: Gate,
     connections: Arc<Semaphore>,
     connections_max: usize,
@@ -36,9 +41,9 @@ struct Inner {
 
 impl Reception {
     /// Takes in at most `connections_max` connections at the same time.
-    pub(crate) fn new(http: door_http::Door, connections_max: usize, idle: Duration, observer: Arc<Observer>) -> Self {
+    pub(crate) fn new(doors: Doors, connections_max: usize, idle: Duration, observer: Arc<Observer>) -> Self {
         Self(Arc::new(Inner {
-            http,
+            doors,
             gate: Gate::default(),
             connections: Arc::new(Semaphore::new(connections_max)),
             connections_max,
@@ -88,7 +93,12 @@ impl Reception {
 
     /// Closes all doors, see [`door_http::Door::shut_down`]. Returns when every connection is closed.
     pub(crate) async fn shut_down(&self, grace: Duration) {
-        tokio::join!(self.0.gate.shut_down(grace), self.0.http.shut_down(grace));
+        let xroot = async {
+            if let Some(xroot) = &self.0.doors.xroot {
+                xroot.shut_down(grace).await;
+            }
+        };
+        tokio::join!(self.0.gate.shut_down(grace), self.0.doors.http.shut_down(grace), xroot);
     }
 
     /// Connections that are open now.
@@ -99,34 +109,22 @@ impl Reception {
 
 impl Inner {
     async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
-        let silent = tokio::select! {
+        let opening = tokio::select! {
             () = self.gate.draining() => return Ok(()),
-            first = first_byte(&tcp, self.idle) => first?.is_none(),
+            opening = opening(&tcp, self.idle) => opening?,
         };
-        if silent {
-            return Ok(());
+        match (opening, &self.doors.xroot) {
+            (Opening::Zero, Some(xroot)) => xroot.serve_connection(tcp, peer).await,
+            // What is no HTTP is told so in HTTP's words.
+            (Opening::Tls | Opening::Text | Opening::Zero, _) => self.doors.http.serve_connection(tcp, peer).await,
         }
-        self.http.serve_connection(tcp, peer).await
     }
 
     /// Only HTTP in clear text has words for it that cost less than the connection itself.
     async fn turn_away(&self, tcp: TcpStream) {
-        match first_byte(&tcp, LAST_WORDS_WAIT).await {
-            Ok(Some(first)) if first != TLS_HANDSHAKE => self.http.turn_away(tcp, self.connections_max).await,
-            _ => {}
+        if let Ok(Opening::Text) = opening(&tcp, LAST_WORDS_WAIT).await {
+            self.doors.http.turn_away(tcp, self.connections_max).await;
         }
-    }
-}
-
-/// The first byte of a connection, which stays there to be read; `None` when it ended without one.
-async fn first_byte(tcp: &TcpStream, wait: Duration) -> Result<Option<u8>> {
-    let mut first = [0u8];
-    let fault = |code, cause: &io::Error| Error::new(code, Side::Client, Phase::Connect).with_private(cause);
-    match tokio::time::timeout(wait, tcp.peek(&mut first)).await {
-        Ok(Ok(0)) => Ok(None),
-        Ok(Ok(_)) => Ok(Some(first[0])),
-        Ok(Err(cause)) => Err(fault(ErrorCode::ClientGone, &cause)),
-        Err(_) => Err(Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect)),
     }
 }
 
@@ -150,7 +148,12 @@ mod tests {
         let observer = Arc::new(Observer::new(log.clone(), Arc::default(), true));
         let assembly = Assembly::new(&configuration, &log).unwrap();
         let http = door_http::Door::new(assembly.settings(&configuration, &[], observer.clone()));
-        let reception = Reception::new(http, 2, Duration::from_secs(30), observer);
+        let xroot = assembly.xroot_settings(&configuration, observer.clone());
+        let doors = Doors {
+            http,
+            xroot: xroot.map(door_xroot::Door::new),
+        };
+        let reception = Reception::new(doors, 2, Duration::from_secs(30), observer);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let own = reception.clone();

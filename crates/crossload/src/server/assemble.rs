@@ -17,12 +17,13 @@ use serde_json::json;
 use storage::{Posix, PosixOptions};
 use transfer::{Exports, SharedExports, Store};
 use types::Location;
+use xroot_wire::TlsPolicy;
 
 use super::certificate;
 use super::events::Observer;
 use super::log::Log;
 use super::secret;
-use crate::configuration::{Configuration, Export};
+use crate::configuration::{Configuration, Export, XrootTls};
 use crate::failure::Failure;
 
 /// Our name and version, as clients and peers see it.
@@ -196,6 +197,43 @@ impl Assembly {
         }
     }
 
+    /// Settings for the door of the XRootD protocol; `None` when it is not to be opened.
+    pub(crate) fn xroot_settings(
+        &self,
+        configuration: &Configuration,
+        events: Arc<Observer>,
+    ) -> Option<door_xroot::Settings> {
+        let (limits, xroot) = (&configuration.limits, &configuration.xroot);
+        let demands = |tls: XrootTls| xroot.tls == tls;
+        xroot.enabled.then(|| door_xroot::Settings {
+            exports: self.exports.clone(),
+            tls: self.tls.clone(),
+            tls_policy: TlsPolicy {
+                offered: !demands(XrootTls::None),
+                login: demands(XrootTls::Login) || demands(XrootTls::Data),
+                session: demands(XrootTls::Session),
+                data: demands(XrootTls::Data),
+                ..TlsPolicy::default()
+            },
+            authentication: xroot.authentication.clone(),
+            keys: self
+                .macaroons
+                .as_ref()
+                .map_or_else(Vec::new, |macaroons| macaroons.keys.clone()),
+            limits: door_xroot::Limits {
+                head_timeout: limits.head_timeout,
+                idle: limits.idle_timeout,
+                stall: limits.stall_timeout,
+                handshake: limits.tls_handshake_timeout,
+                handles: xroot.handles as usize,
+            },
+            keep: configuration.server.checksums.clone(),
+            server_name: PRODUCT.to_owned(),
+            host: named_place(configuration).map(|place| place.host().to_owned()),
+            events,
+        })
+    }
+
     /// The exports of each moment, for the admin door.
     pub(crate) fn exports_for_admin(&self) -> impl Fn() -> Vec<door_admin::Export> + Send + Sync + 'static {
         let shown = self.shown.clone();
@@ -278,14 +316,13 @@ fn macaroons(configuration: &Configuration) -> Result<Option<MacaroonSettings>, 
 
 /// Every `host:port` by which this server is surely meant.
 fn authorities(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<String> {
-    let named = configuration
-        .server
-        .name
-        .as_deref()
-        .and_then(|name| Location::parse(name).ok());
-    let named = named
-        .filter(Location::is_http)
-        .map(|place| format!("{}:{}", place.host(), place.port()));
+    let named = named_place(configuration).map(|place| format!("{}:{}", place.host(), place.port()));
     let listening = addresses.iter().filter(|address| !address.ip().is_unspecified());
     named.into_iter().chain(listening.map(ToString::to_string)).collect()
+}
+
+/// Where clients find this server, as the configuration says.
+fn named_place(configuration: &Configuration) -> Option<Location> {
+    let name = configuration.server.name.as_deref()?;
+    Location::parse(name).ok().filter(Location::is_http)
 }

@@ -92,3 +92,19 @@ impl Events for Observer {
         self.log.write("transfer_started", start);
     }
 }
+
+impl door_xroot::Events for Observer {
+    fn request(&self, record: &door_xroot::RequestRecord) {
+        let error = names(record.error.as_ref()).filter(|_| record.transfer_id.is_none());
+        let duration = Duration::from_micros(record.total_us);
+        self.metrics.xroot_request(record.method, duration, error);
+        if self.log_requests.load(Ordering::Relaxed) {
+            self.log.write("request", record);
+        }
+    }
+
+    fn moved(&self, moved: &door_xroot::Moved) {
+        self.metrics.xroot_request(moved.method, moved.took, moved.error);
+        self.metrics.payload(moved.bytes_in, moved.bytes_out);
+    }
+}

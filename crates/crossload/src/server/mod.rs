@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use door_admin::{Admin, Metrics};
-use door_http::Door;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,7 +26,7 @@ use crate::command_line::ServeOptions;
 use crate::configuration::{Bytes, Configuration, Export};
 use crate::failure::Failure;
 use crate::output;
-use accept::Reception;
+use accept::{Doors, Reception};
 use assemble::Assembly;
 use events::Observer;
 use log::Log;
@@ -193,9 +192,14 @@ impl Server {
     fn open_door(&mut self) -> Result<(), Failure> {
         let addresses = self.addresses();
         let events = self.observer.clone();
-        let http = Door::new(self.assembly.settings(&self.configuration, &addresses, events.clone()));
+        let http = door_http::Door::new(self.assembly.settings(&self.configuration, &addresses, events.clone()));
+        let xroot = self.assembly.xroot_settings(&self.configuration, events.clone());
+        let doors = Doors {
+            http,
+            xroot: xroot.map(door_xroot::Door::new),
+        };
         let limits = &self.configuration.limits;
-        let door = Reception::new(http, limits.connections as usize, limits.idle_timeout, events);
+        let door = Reception::new(doors, limits.connections as usize, limits.idle_timeout, events);
         for listener in &self.listeners {
             let listener = listener
                 .try_clone()

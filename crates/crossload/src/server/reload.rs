@@ -86,6 +86,7 @@ fn needs_new_door(old: &Configuration, fresh: &Configuration) -> bool {
         || old.tpc != fresh.tpc
         || old.macaroons != fresh.macaroons
         || fresh.macaroons.secret_file.is_some()
+        || old.xroot != fresh.xroot
         || old.server.name != fresh.server.name
         || old.server.checksums != fresh.server.checksums
 }

@@ -17,6 +17,7 @@ pub mod respond;
 mod security;
 mod stat;
 mod stat_many;
+mod texts;
 
 pub use attributes::{AttributeAnswer, AttributeEntry, AttributeList, AttributeStatus};
 pub use frame::{Answer, Attention, Body, LateAnswer, Redirect, RedirectTarget, ResponseHeader};
@@ -30,3 +31,4 @@ pub use read_vector::{ReadVectorDecoder, VectorPiece, parse_vector_answer};
 pub use security::{LoginReply, SecurityEntry, parse_security_list, security_list};
 pub use stat::{SpaceText, StatExtension, StatText};
 pub use stat_many::{FileKind, parse_file_kinds};
+pub use texts::{fixed_attributes, statistics};

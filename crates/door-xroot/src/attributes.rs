@@ -1,0 +1,128 @@
+//! Attributes that clients give to files.
+
+use policy::Operation;
+use storage::Overwrite;
+use transfer::Spot;
+use types::{Error, ErrorCode, LogicalPath};
+use xroot_wire::request::{AttributeAction, FileAttributes};
+use xroot_wire::response::{AttributeAnswer, AttributeEntry, AttributeList, AttributeStatus};
+use xroot_wire::{AttributeOptions, ErrorNumber};
+
+use crate::exchange::Exchange;
+use crate::failure::Result;
+
+/// Answers a request about attributes. What fails for one of them is told beside the others.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes<'_>) -> Result<()> {
+    let path = match &request.path {
+        Some(argument) => exchange.path(argument)?.path,
+        None => exchange.file(request.handle)?.path.clone(),
+    };
+    let operation = match request.action {
+        AttributeAction::Get(_) | AttributeAction::List => Operation::Read,
+        AttributeAction::Set(_) | AttributeAction::Delete(_) => Operation::Overwrite,
+    };
+    exchange.authorize(operation, &path, None)?;
+    let spot = exchange.spot(&path, ErrorCode::Forbidden)?;
+    let body = act(&spot, request).await;
+    let body = body.map_err(|error| about(error, &path))?;
+    exchange.ok(&body);
+    Ok(())
+}
+
+fn about(error: Error, path: &LogicalPath) -> Error {
+    error.with_subject(path)
+}
+
+async fn act(spot: &Spot, request: &FileAttributes<'_>) -> types::Result<Vec<u8>> {
+    match &request.action {
+        AttributeAction::List => list(spot, request.options.contains(AttributeOptions::WITH_VALUES)).await,
+        AttributeAction::Get(names) => {
+            // A file that is not there has no attributes of which one could be missing.
+            spot.store.attributes(&spot.path).await?;
+            let mut entries = Vec::new();
+            for name in names {
+                entries.push(get(spot, name).await);
+            }
+            Ok(AttributeAnswer::Values(entries).encode())
+        }
+        AttributeAction::Set(values) => {
+            let overwrite = match request.options.contains(AttributeOptions::NEW) {
+                true => Overwrite::Refuse,
+                false => Overwrite::Allow,
+            };
+            spot.store.attributes(&spot.path).await?;
+            let mut statuses = Vec::new();
+            for (name, value) in values {
+                let done = match text(name) {
+                    Ok(text) => spot.store.set_attribute(&spot.path, text, value, overwrite).await,
+                    Err(error) => Err(error),
+                };
+                statuses.push(status(name, done.err().map(|error| error.code().into())));
+            }
+            Ok(AttributeAnswer::Changed(statuses).encode())
+        }
+        AttributeAction::Delete(names) => {
+            spot.store.attributes(&spot.path).await?;
+            let mut statuses = Vec::new();
+            for name in names {
+                statuses.push(status(name, delete(spot, name).await));
+            }
+            Ok(AttributeAnswer::Changed(statuses).encode())
+        }
+    }
+}
+
+fn status(name: &[u8], error: Option<ErrorNumber>) -> AttributeStatus {
+    AttributeStatus {
+        name: name.to_vec(),
+        error,
+    }
+}
+
+fn text(name: &[u8]) -> types::Result<&str> {
+    let refused = || Error::new(ErrorCode::BadRequest, types::Side::Client, types::Phase::Open);
+    std::str::from_utf8(name).map_err(|_| refused())
+}
+
+async fn list(spot: &Spot, with_values: bool) -> types::Result<Vec<u8>> {
+    let names = spot.store.attributes(&spot.path).await?;
+    if !with_values {
+        return Ok(AttributeList::Names(names.into_iter().map(String::into_bytes).collect()).encode());
+    }
+    let mut values = Vec::new();
+    for name in names {
+        // Gone since the names were read: then it is not listed.
+        if let Some(value) = spot.store.attribute(&spot.path, &name).await? {
+            values.push((name.into_bytes(), value));
+        }
+    }
+    Ok(AttributeList::Values(values).encode())
+}
+
+async fn get(spot: &Spot, name: &[u8]) -> AttributeEntry {
+    let found = match text(name) {
+        Ok(text) => spot.store.attribute(&spot.path, text).await,
+        Err(error) => Err(error),
+    };
+    let (value, error) = match found {
+        Ok(Some(value)) => (value, None),
+        Ok(None) => (Vec::new(), Some(ErrorNumber::ATTRIBUTE_NOT_FOUND)),
+        Err(error) => (Vec::new(), Some(error.code().into())),
+    };
+    AttributeEntry {
+        status: status(name, error),
+        value,
+    }
+}
+
+async fn delete(spot: &Spot, name: &[u8]) -> Option<ErrorNumber> {
+    let removed = match text(name) {
+        Ok(text) => spot.store.remove_attribute(&spot.path, text).await,
+        Err(error) => Err(error),
+    };
+    match removed {
+        Ok(true) => None,
+        Ok(false) => Some(ErrorNumber::ATTRIBUTE_NOT_FOUND),
+        Err(error) => Some(error.code().into()),
+    }
+}

@@ -1,0 +1,72 @@
+//! Checksums of files: one that is kept is told at once, another is computed while the connection serves
+//! other requests.
+
+use policy::Operation;
+use transfer::{Found, refusal};
+use types::limits::XROOT_LATE_ANSWER_TIME;
+use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
+use xroot_wire::request::Query;
+use xroot_wire::response::respond;
+use xroot_wire::{Cgi, ErrorNumber};
+
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Result};
+
+/// The algorithm that a client asks for, or the usual one.
+pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<ChecksumAlgorithm> {
+    let usual = exchange.connection.door.settings.keep[0];
+    let Some(name) = cgi.checksum_algorithm() else {
+        return Ok(usual);
+    };
+    ChecksumAlgorithm::from_name(name).ok_or_else(|| {
+        let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Checksum);
+        Failure::from(error.with_detail("this checksum is not offered")).numbered(ErrorNumber::SERVER)
+    })
+}
+
+/// Answers a question for a checksum. Gives whether it is answered already.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
+    let named = exchange.path(&query.argument)?;
+    let path = &named.path;
+    let algorithm = algorithm_of(exchange, &named.cgi)?;
+    // The client compares the name with the one that it asked for.
+    let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
+    let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
+    let found = Found::at(&spot).await;
+    exchange.authorize(Operation::Stat, path, None)?;
+    if found.into_stat(path)?.is_directory() {
+        return Err(refusal(ErrorCode::IsDirectory, path).into());
+    }
+    let known = spot.store.stored_checksums(&spot.path).await?;
+    if let Some(known) = known.iter().find(|known| known.algorithm() == algorithm) {
+        exchange.ok_text(&format!("{name} {}", known.to_hex()));
+        return Ok(true);
+    }
+    let announced = exchange.session()?.takes_late_answers;
+    let subject = path.clone();
+    let work = async move {
+        let computed = spot.store.checksum(&spot.path, algorithm).await;
+        let computed = computed.map_err(|error| error.with_subject(subject))?;
+        Ok(format!("{name} {}", computed.to_hex()))
+    };
+    let (stream, record, began) = (exchange.stream, exchange.record.clone(), exchange.began);
+    let late = &mut exchange.connection.late;
+    late.begin(path, (stream, announced), (record, began), work)?;
+    if announced {
+        let seconds = u32::try_from(XROOT_LATE_ANSWER_TIME.as_secs()).unwrap_or(u32::MAX);
+        exchange
+            .connection
+            .queue(|out| respond::wait_for_answer(out, stream, seconds, ""));
+    }
+    Ok(false)
+}
+
+/// Gives up the checksums of a file that this session waits for.
+pub(crate) fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
+    let named = exchange.path(&query.argument)?;
+    exchange.authorize(Operation::Stat, &named.path, None)?;
+    let given_up = exchange.connection.late.cancel(&named.path);
+    exchange.connection.answer_all(given_up);
+    exchange.ok(&[]);
+    Ok(())
+}

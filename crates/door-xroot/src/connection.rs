@@ -1,0 +1,290 @@
+//! One connection: its first words, then a request after the other, until either side has enough.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use net::{Frames, Role, Stream};
+use tokio::net::TcpStream;
+use types::limits::{XROOT_OPEN_IDLE_TIMEOUT, XROOT_QUEUED_BYTES_MAX};
+use types::{Error, ErrorCode, Phase, Result, Side};
+use xroot_wire::Refusal;
+use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};
+use xroot_wire::request::{Payload, Request, RequestHeader};
+use xroot_wire::{Gate, HELLO, HelloReply, StreamId};
+
+use crate::bound;
+use crate::door::Shared;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::files::Files;
+use crate::late::{LateAnswer, LateAnswers};
+use crate::sessions::Binding;
+use crate::setup::Session;
+
+/// What becomes of a connection behind a request.
+pub(crate) enum Next {
+    /// Another request may come.
+    Request,
+    /// The same; the answer to this one comes later.
+    Later,
+    /// The client begins TLS.
+    Tls,
+    /// It serves a session of another connection from now on.
+    Bound(Binding),
+    /// It ends, once the answer is sent.
+    Close,
+}
+
+/// A connection and the session on it.
+pub(crate) struct Connection {
+    pub(crate) door: Arc<Shared>,
+    pub(crate) frames: Frames,
+    pub(crate) peer: SocketAddr,
+    /// The session, from the login on.
+    pub(crate) session: Option<Session>,
+    pub(crate) late: LateAnswers,
+    /// What may be asked when.
+    pub(crate) gate: Gate,
+}
+
+/// Serves a connection until it ends. The error is one that belongs to no request.
+pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
+    // An answer is never to wait for another one to share a segment with.
+    let _ = tcp.set_nodelay(true);
+    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.waits()));
+    let wait = door.settings.limits.head_timeout;
+    let hello = tokio::time::timeout(wait, frames.head::<HELLO_BYTES>(wait)).await;
+    let hello = hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))??;
+    if hello.is_none_or(|hello| hello != HELLO) {
+        // Whatever it speaks, it would not understand our answer.
+        return Ok(());
+    }
+    let reply = HelloReply {
+        version: PROTOCOL_VERSION,
+        role: xroot_wire::Role::DataServer,
+    };
+    frames.stream.queue(&reply.encode());
+    let mut connection = Connection {
+        door: door.clone(),
+        frames,
+        peer,
+        session: None,
+        late: LateAnswers::new(),
+        gate: Gate::new(false),
+    };
+    loop {
+        connection = match connection.serve().await? {
+            Next::Request | Next::Later | Next::Close => break,
+            Next::Tls => connection.encrypt().await?,
+            Next::Bound(binding) => {
+                connection.flush().await?;
+                bound::serve(&connection.door, connection.frames.stream, binding).await;
+                return Ok(());
+            }
+        };
+    }
+    connection.drop_files();
+    // The client may be gone already; then there is nobody to say good-bye to.
+    let _ = connection.frames.stream.close().await;
+    Ok(())
+}
+
+impl Connection {
+    /// Serves requests until something else than a request is to follow.
+    async fn serve(&mut self) -> Result<Next> {
+        while self.is_wanted().await? {
+            let wait = self.door.settings.limits.head_timeout;
+            if self.frames.buffered_bytes() < REQUEST_HEADER_BYTES {
+                self.flush().await?;
+            }
+            let head = tokio::time::timeout(wait, self.frames.head::<REQUEST_HEADER_BYTES>(wait)).await;
+            let head = head.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Open))??;
+            let Some(head) = head else { break };
+            match Box::pin(self.one(&RequestHeader::parse(&head))).await? {
+                Next::Request | Next::Later => self.relieve().await?,
+                next => return Ok(next),
+            }
+        }
+        Ok(Next::Close)
+    }
+
+    /// Waits for the next request, and sends late answers meanwhile; false when none is taken any more.
+    async fn is_wanted(&mut self) -> Result<bool> {
+        if self.frames.buffered_bytes() > 0 {
+            return Ok(true);
+        }
+        self.flush().await?;
+        let busy = self.session.as_ref().is_some_and(Session::has_open_files);
+        let idle = match busy {
+            true => XROOT_OPEN_IDLE_TIMEOUT,
+            false => self.door.settings.limits.idle,
+        };
+        loop {
+            let answer = tokio::select! {
+                // Whoever has files open may end what it began.
+                () = self.door.gate.draining(), if !busy => return Ok(false),
+                arrived = self.frames.wait_for_input(idle) => return Ok(arrived.is_ok()),
+                answer = self.late.next() => answer,
+            };
+            self.answer_late(answer);
+            self.flush().await?;
+        }
+    }
+
+    /// One request and its answer.
+    async fn one(&mut self, header: &RequestHeader) -> Result<Next> {
+        let began = Instant::now();
+        let payload = match self.gate.admit(header).and_then(|()| header.payload()) {
+            Ok(payload) => payload,
+            Err(refusal) => return self.turn_down(header, began, refusal).await,
+        };
+        let length = payload.buffered_bytes();
+        if length > self.frames.buffered_bytes() {
+            self.flush().await?;
+        }
+        let buffered = self.frames.small(length, length).await?;
+        match Request::parse(header, &buffered) {
+            Ok(request) => self.dispatch(header, request, payload, began).await,
+            Err(refusal) => {
+                if let Payload::Streamed(length) = payload {
+                    self.frames.skip(length as u64).await?;
+                }
+                Ok(self.refuse(header, began, refusal.into()))
+            }
+        }
+    }
+
+    /// Answers a request that may not be asked now, or whose payload is too long. Where the connection
+    /// goes on, the payload is passed over.
+    async fn turn_down(&mut self, header: &RequestHeader, began: Instant, refusal: Refusal) -> Result<Next> {
+        let payload = header.payload();
+        let closes = refusal.closes || payload.is_err();
+        if let (false, Ok(_)) = (closes, payload) {
+            // Not negative, since it is a payload.
+            self.frames.skip(header.length as u64).await?;
+        }
+        let refusal = if closes { refusal.closing() } else { refusal };
+        Ok(self.refuse(header, began, refusal.into()))
+    }
+
+    async fn dispatch(
+        &mut self,
+        header: &RequestHeader,
+        request: Request<'_>,
+        payload: Payload,
+        began: Instant,
+    ) -> Result<Next> {
+        match request {
+            Request::Read(read) => self.read(header.stream, &read, began).await,
+            Request::PageRead(read) => self.page_read(header.stream, &read, began).await,
+            Request::ReadVector(vector) => self.read_vector(header.stream, &vector, began).await,
+            Request::Write(write) => self.write(header.stream, &write, began).await,
+            Request::PageWrite(write) => self.page_write(header.stream, &write, began).await,
+            Request::WriteVector(vector) => self.write_vector(header.stream, &vector, began).await,
+            request => {
+                if let Payload::Embedded(_) = payload {
+                    // What the embedded request announces follows it; nothing can be made of it here.
+                    return Ok(self.refuse(header, began, not_offered().closing()));
+                }
+                Exchange::begin(self, header, began).serve(request).await
+            }
+        }
+    }
+
+    /// Answers a request that was refused before anything was done for it.
+    pub(crate) fn refuse(&mut self, header: &RequestHeader, began: Instant, failure: Failure) -> Next {
+        let closes = failure.closes;
+        Exchange::begin(self, header, began).finish(Err(failure));
+        if closes { Next::Close } else { Next::Request }
+    }
+
+    /// Answers a request about data of an open file that failed.
+    pub(crate) fn fail(&mut self, stream: StreamId, method: &'static str, began: Instant, failure: Failure) -> Next {
+        Exchange::new(self, stream, method, began).finish(Err(failure))
+    }
+
+    /// The session, which there is behind the login.
+    pub(crate) fn session(&mut self) -> std::result::Result<&mut Session, Failure> {
+        let none = || Error::new(ErrorCode::OutOfSequence, Side::Client, Phase::Open);
+        Ok(self.session.as_mut().ok_or_else(none)?)
+    }
+
+    /// The open files of the session.
+    pub(crate) fn files(&mut self) -> std::result::Result<&mut Files, Failure> {
+        Ok(&mut self.session()?.files)
+    }
+
+    fn answer_late(&mut self, answer: LateAnswer) {
+        Exchange::resume(self, answer);
+    }
+
+    /// Answers what was being worked on and is given up.
+    pub(crate) fn answer_all(&mut self, answers: Vec<LateAnswer>) {
+        for answer in answers {
+            self.answer_late(answer);
+        }
+    }
+
+    /// Queues an answer.
+    pub(crate) fn queue(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
+        let mut answer = Vec::new();
+        build(&mut answer);
+        self.queue_bytes(&answer);
+    }
+
+    /// Queues bytes of an answer.
+    pub(crate) fn queue_bytes(&mut self, bytes: &[u8]) {
+        self.frames.stream.queue(bytes);
+    }
+
+    /// Sends answers when there are many of them.
+    pub(crate) async fn relieve(&mut self) -> Result<()> {
+        if self.frames.stream.queued_bytes() > XROOT_QUEUED_BYTES_MAX {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is queued, unless so many bytes are there that nothing is waited for.
+    pub(crate) async fn flush_unless_buffered(&mut self, bytes: u64) -> Result<()> {
+        match self.frames.buffered_bytes() as u64 >= bytes {
+            true => Ok(()),
+            false => self.flush().await,
+        }
+    }
+
+    /// Sends what is queued.
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        if self.frames.stream.queued_bytes() > 0 {
+            self.frames.stream.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Begins TLS behind the answer that announced it.
+    async fn encrypt(self) -> Result<Self> {
+        let Some(tls) = self.door.settings.tls.clone() else {
+            return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Tls));
+        };
+        let mut connection = Self {
+            frames: self.frames.upgrade_server(&tls).await?,
+            ..self
+        };
+        connection.gate.on_tls();
+        Ok(connection)
+    }
+
+    /// Gives up all files that are open, and says so.
+    fn drop_files(&mut self) {
+        let files = self.session.as_mut().map(Session::take_files).unwrap_or_default();
+        for file in files {
+            Exchange::closing(self, StreamId::ZERO, Instant::now()).abandon(file);
+        }
+    }
+}
+
+/// What this server does not do at all.
+pub(crate) fn not_offered() -> Failure {
+    Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open).into()
+}

@@ -1,0 +1,100 @@
+//! The door as the binary holds it: serves the connections that it is given, and closes in good order.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::Waits;
+use tokio::net::TcpStream;
+use transfer::Gate;
+use types::limits::LAST_WORDS_WAIT;
+use types::{ChecksumAlgorithm, Result};
+
+use crate::connection::converse;
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+use crate::turns::Turns;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) gate: Gate,
+    pub(crate) sessions: Sessions,
+    pub(crate) turns: Turns,
+}
+
+impl Shared {
+    pub(crate) fn waits(&self) -> Waits {
+        let limits = &self.settings.limits;
+        Waits {
+            handshake: limits.handshake,
+            stall: limits.stall,
+        }
+    }
+}
+
+/// An XRootD door. Clones are the same door.
+#[derive(Clone)]
+pub struct Door(Arc<Shared>);
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Door({})", self.0.settings.server_name)
+    }
+}
+
+impl Door {
+    /// A door with these settings. It serves what [`Door::serve_connection`] brings.
+    #[must_use]
+    pub fn new(mut settings: Settings) -> Self {
+        if settings.keep.is_empty() {
+            settings.keep.push(ChecksumAlgorithm::Adler32);
+        }
+        Self(Arc::new(Shared {
+            settings,
+            gate: Gate::default(),
+            sessions: Sessions::default(),
+            turns: Turns::default(),
+        }))
+    }
+
+    /// Serves one connection, which begins with this protocol's first words, until it ends; it counts as
+    /// inside from the call on.
+    ///
+    /// # Errors
+    /// Why it broke outside of any request.
+    pub fn serve_connection(
+        &self,
+        tcp: TcpStream,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let shared = self.0.clone();
+        let visit = shared.gate.enter();
+        async move {
+            let too_late = async {
+                shared.gate.aborting().await;
+                tokio::time::sleep(LAST_WORDS_WAIT).await;
+            };
+            // On the heap, so that a connection that is still silent stays small.
+            let result = tokio::select! {
+                result = Box::pin(converse(&shared, tcp, peer)) => result,
+                () = too_late => Ok(()),
+            };
+            drop(visit);
+            result
+        }
+    }
+
+    /// Closes the door: connections without open files end at once, the others when their files are
+    /// closed, or after `grace`. Returns when all have ended.
+    pub async fn shut_down(&self, grace: Duration) {
+        self.0.gate.shut_down(grace).await;
+    }
+
+    /// Connections that are open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.0.gate.visitors()
+    }
+}

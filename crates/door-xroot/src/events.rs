@@ -1,0 +1,87 @@
+//! What the door tells about itself. The binary makes log lines and metrics of it.
+//!
+//! A record holds no secret: paths without their CGI, credentials by kind and name only.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+use transfer::ErrorFacts;
+
+/// Who is told. All calls must return at once.
+pub trait Events: Send + Sync + 'static {
+    /// A request has been answered, or given up. Requests that move data of open files are not told
+    /// one by one: they are part of what is told when the file is closed.
+    fn request(&self, record: &RequestRecord);
+
+    /// Data of an open file has been moved for a request.
+    fn moved(&self, _moved: &Moved) {}
+}
+
+/// For whoever does not want to know.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEvents;
+
+impl Events for NoEvents {
+    fn request(&self, _record: &RequestRecord) {}
+}
+
+/// A request that moved data of an open file.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// What was asked for, such as `read`.
+    pub method: &'static str,
+    /// Payload that came in, in bytes.
+    pub bytes_in: u64,
+    /// Payload that went out, in bytes.
+    pub bytes_out: u64,
+    /// From the request's header to the end of its answer.
+    pub took: Duration,
+    /// Code and side, when it failed.
+    pub error: Option<(&'static str, &'static str)>,
+}
+
+/// One request and its answer. Times are microseconds since the request's header was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestRecord {
+    /// `xroot`.
+    pub protocol: &'static str,
+    /// The request's name.
+    pub request_id: String,
+    /// Whence it came.
+    pub peer: SocketAddr,
+    /// Protocol version of TLS, or `clear`.
+    pub security: &'static str,
+    /// What was asked for, such as `open`.
+    pub method: &'static str,
+    /// The path, without its CGI; empty where there is none.
+    pub path: String,
+    /// The error number of the answer, 0 when all was well; `None` when the client went away before.
+    pub status: Option<u32>,
+    /// Why it failed.
+    pub error: Option<ErrorFacts>,
+    /// Payload that came in, in bytes. When a file is closed: all that came in for it.
+    pub bytes_in: u64,
+    /// Payload that went out, in bytes. When a file is closed: all that went out of it.
+    pub bytes_out: u64,
+    /// When policy had decided for the last time.
+    pub authorized_us: Option<u64>,
+    /// When a stored file had been published.
+    pub committed_us: Option<u64>,
+    /// When all was done.
+    pub total_us: u64,
+    /// When a file is closed: how long it was open.
+    pub open_us: Option<u64>,
+    /// The kind of credential.
+    pub credential: &'static str,
+    /// For whom the credential was issued.
+    pub subject: Option<String>,
+    /// The credential's own name.
+    pub token_id: Option<String>,
+    /// The user that the client named. Nobody verified it.
+    pub user: Option<String>,
+    /// The client's name for itself.
+    pub user_agent: Option<String>,
+    /// The third-party copy that this request was.
+    pub transfer_id: Option<String>,
+}

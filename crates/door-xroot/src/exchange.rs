@@ -1,0 +1,366 @@
+//! One request and its answer: the state that all requests share, how they ask for rights, and all ways
+//! to answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use credentials::Credential;
+use policy::{Operation, decide};
+use transfer::chance::{fresh_id, now_s};
+use transfer::{ErrorFacts, Exports, Place, Spot, refusal};
+use types::{Error, ErrorCode, LogicalPath};
+use xroot_wire::request::{Request, RequestHeader};
+use xroot_wire::response::respond;
+use xroot_wire::{Argument, Cgi, FileHandle, Opcode, Status, StreamId};
+
+use crate::connection::{Connection, Next, not_offered};
+use crate::events::RequestRecord;
+use crate::failure::{Failure, Result};
+use crate::files::OpenFile;
+use crate::late::LateAnswer;
+use crate::setup::Session;
+use crate::{attributes, list, locate, names, open, prepare, query, setup, stat, write};
+
+/// One request and its answer.
+pub(crate) struct Exchange<'c> {
+    pub(crate) connection: &'c mut Connection,
+    /// The request's name on the connection.
+    pub(crate) stream: StreamId,
+    /// The exports as they were when the request came.
+    pub(crate) exports: Arc<Exports>,
+    pub(crate) credential: types::Result<Arc<Credential>>,
+    pub(crate) record: RequestRecord,
+    pub(crate) began: Instant,
+}
+
+/// A path of a request and what stands behind it.
+pub(crate) struct Named<'a> {
+    pub(crate) path: LogicalPath,
+    pub(crate) cgi: Cgi<'a>,
+}
+
+impl<'c> Exchange<'c> {
+    pub(crate) fn begin(connection: &'c mut Connection, header: &RequestHeader, began: Instant) -> Self {
+        let method = header.known_opcode().map_or("unknown", method_name);
+        Self::new(connection, header.stream, method, began)
+    }
+
+    /// What is told when a file is given up with its connection.
+    pub(crate) fn closing(connection: &'c mut Connection, stream: StreamId, began: Instant) -> Self {
+        Self::new(connection, stream, method_name(Opcode::Close), began)
+    }
+
+    pub(crate) fn new(connection: &'c mut Connection, stream: StreamId, method: &'static str, began: Instant) -> Self {
+        let session = connection.session.as_ref();
+        let record = RequestRecord {
+            protocol: "xroot",
+            request_id: fresh_id(),
+            peer: connection.peer,
+            security: connection.frames.stream.security(),
+            method,
+            path: String::new(),
+            status: None,
+            error: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            authorized_us: None,
+            committed_us: None,
+            total_us: 0,
+            open_us: None,
+            credential: "anonymous",
+            subject: None,
+            token_id: None,
+            user: session.map(|session| session.user.clone()),
+            user_agent: session.and_then(|session| session.agent.clone()),
+            transfer_id: None,
+        };
+        let credential = session.map_or_else(anonymous, |session| session.credential.clone());
+        let mut exchange = Self {
+            exports: connection.door.settings.exports.current(),
+            credential: Ok(credential),
+            connection,
+            stream,
+            record,
+            began,
+        };
+        exchange.note_credential();
+        exchange
+    }
+
+    /// Serves a request that moves no data of open files.
+    pub(crate) async fn serve(mut self, request: Request<'_>) -> types::Result<Next> {
+        let result = self.act(request).await;
+        let next = self.finish(result);
+        Ok(next)
+    }
+
+    async fn act(&mut self, request: Request<'_>) -> Result<Next> {
+        match request {
+            Request::Protocol(request) => return setup::protocol(self, &request),
+            Request::Login(request) => return setup::login(self, &request),
+            Request::Authenticate(request) => return setup::authenticate(self, &request),
+            Request::Bind(request) => return setup::bind(self, &request),
+            Request::EndSession(request) => return setup::end_session(self, &request),
+            Request::Ping | Request::Set(_) => self.ok(&[]),
+            // Nothing here is signed, and what needs no signature may have one.
+            Request::SignatureVerify(_) => {}
+            Request::Open(request) => open::answer(self, &request).await?,
+            Request::Close(request) => write::close(self, &request).await?,
+            Request::Sync(request) => write::sync(self, &request).await?,
+            Request::Truncate(request) => write::truncate(self, &request).await?,
+            Request::Stat(request) => stat::answer(self, &request).await?,
+            Request::StatMany(request) => stat::many(self, &request).await?,
+            Request::Locate(request) => locate::answer(self, &request).await?,
+            Request::ListDirectory(request) => list::answer(self, &request).await?,
+            Request::MakeDirectory(request) => names::make_directory(self, &request).await?,
+            Request::RemoveDirectory(request) => names::remove_directory(self, &request).await?,
+            Request::Remove(request) => names::remove(self, &request).await?,
+            Request::Rename(request) => names::rename(self, &request).await?,
+            Request::ChangeMode(request) => names::change_mode(self, &request).await?,
+            Request::FileAttributes(request) => attributes::answer(self, &request).await?,
+            Request::Prepare(request) => prepare::answer(self, &request)?,
+            Request::Query(request) => {
+                let answered = query::answer(self, &request).await?;
+                return Ok(if answered { Next::Request } else { Next::Later });
+            }
+            Request::Checkpoint(_) | Request::Clone(_) | Request::GetFile => return Err(not_offered()),
+            // These move data and were served before.
+            Request::Read(_)
+            | Request::ReadVector(_)
+            | Request::PageRead(_)
+            | Request::PageWrite(_)
+            | Request::Write(_)
+            | Request::WriteVector(_) => return Err(not_offered()),
+        }
+        Ok(Next::Request)
+    }
+
+    /// Microseconds since the request's header was read.
+    pub(crate) fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The path of the request. A token behind it takes the place of the session's credential.
+    pub(crate) fn path<'a>(&mut self, argument: &Argument<'a>) -> Result<Named<'a>> {
+        let named = argument.path()?;
+        Ok(self.name(named.path, named.cgi))
+    }
+
+    pub(crate) fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
+        path.as_str().clone_into(&mut self.record.path);
+        if let Some(token) = cgi.token() {
+            let keys = &self.connection.door.settings.keys;
+            self.credential = credentials::read_bearer(token.expose(), keys).map(Arc::new);
+            self.note_credential();
+        }
+        Named { path, cgi }
+    }
+
+    /// Asks policy. Gives the limit on the size of an upload.
+    pub(crate) fn authorize(
+        &mut self,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+    ) -> Result<Option<u64>> {
+        let request = policy::Request {
+            operation,
+            path: path.clone(),
+            client_address: self.connection.peer.ip().to_canonical(),
+            now_s: now_s(),
+            size_bytes,
+        };
+        let credential = self.credential.as_ref().map(Arc::as_ref);
+        let decision = decide(self.exports.rules(), credential, &request);
+        self.record.authorized_us = Some(self.elapsed_us());
+        let max_upload_bytes = decision.max_upload_bytes;
+        decision.into_result().map_err(|error| error.with_subject(path))?;
+        Ok(max_upload_bytes)
+    }
+
+    fn note_credential(&mut self) {
+        match &self.credential {
+            Ok(credential) => {
+                let identity = credential.identity();
+                self.record.credential = identity.kind.name();
+                self.record.subject = identity.subject;
+                self.record.token_id = identity.token_id;
+            }
+            Err(_) => self.record.credential = "invalid",
+        }
+    }
+
+    /// The export that a path is in. Above all exports nothing can be changed, and what is asked there is
+    /// refused with `above`.
+    pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<Spot> {
+        match self.exports.place(path) {
+            Place::Stored(spot) => Ok(spot),
+            Place::Above(_) => Err(refusal(above, path).into()),
+            Place::Nowhere => Err(self.nowhere(path)),
+        }
+    }
+
+    /// Why nothing can be done where nothing is exported.
+    pub(crate) fn nowhere(&mut self, path: &LogicalPath) -> Failure {
+        // Policy knows whether the token, if there is one, is of any use at all.
+        match self.authorize(Operation::Stat, path, None) {
+            Err(failure) => failure,
+            Ok(_) => refusal(ErrorCode::NotFound, path).into(),
+        }
+    }
+
+    /// The session of the connection.
+    pub(crate) fn session(&mut self) -> Result<&mut Session> {
+        self.connection.session()
+    }
+
+    /// An open file.
+    pub(crate) fn file(&mut self, handle: FileHandle) -> Result<&mut OpenFile> {
+        let file = self.connection.files()?.file(handle)?;
+        file.path.as_str().clone_into(&mut self.record.path);
+        Ok(file)
+    }
+
+    /// Answers with a body.
+    pub(crate) fn ok(&mut self, body: &[u8]) {
+        let stream = self.stream;
+        self.connection.queue(|out| respond::ok(out, stream, body));
+    }
+
+    /// Answers with a text.
+    pub(crate) fn ok_text(&mut self, text: &str) {
+        let stream = self.stream;
+        self.connection.queue(|out| respond::ok_text(out, stream, text));
+    }
+
+    /// Ends the exchange: answers with the failure if there is one, and tells the log.
+    pub(crate) fn finish(mut self, result: Result<Next>) -> Next {
+        let next = match result {
+            // It is told when it is answered.
+            Ok(Next::Later) => return Next::Request,
+            Ok(next) => {
+                self.record.status = Some(0);
+                next
+            }
+            Err(failure) => self.fail(&failure, false),
+        };
+        self.tell();
+        next
+    }
+
+    fn fail(&mut self, failure: &Failure, late: bool) -> Next {
+        self.record.error = Some(ErrorFacts::from(&failure.error));
+        if is_torn(&failure.error) {
+            return Next::Close;
+        }
+        let (stream, number, words) = (self.stream, failure.number, error_words(&failure.error));
+        self.record.status = Some(number.0);
+        self.connection.queue(|out| match late {
+            true => respond::later(out, stream, Status::Error, &respond::error_body(number, &words)),
+            false => respond::error(out, stream, number, &words),
+        });
+        if failure.closes { Next::Close } else { Next::Request }
+    }
+
+    fn tell(&mut self) {
+        self.record.total_us = self.elapsed_us();
+        self.connection.door.settings.events.request(&self.record);
+    }
+
+    /// Sends an answer that took long.
+    pub(crate) fn resume(connection: &'c mut Connection, answer: LateAnswer) {
+        let mut exchange = Self::new(connection, answer.stream, answer.record.method, answer.began);
+        exchange.record = answer.record;
+        match answer.outcome {
+            Ok(text) if answer.announced => {
+                let body = [text.as_bytes(), b"\0"].concat();
+                let stream = exchange.stream;
+                exchange
+                    .connection
+                    .queue(|out| respond::later(out, stream, Status::Ok, &body));
+                exchange.record.status = Some(0);
+            }
+            Ok(text) => {
+                exchange.ok_text(&text);
+                exchange.record.status = Some(0);
+            }
+            Err(failure) => {
+                exchange.fail(&failure, answer.announced);
+            }
+        }
+        exchange.tell();
+    }
+
+    /// Tells that a file was given up because its connection ended.
+    pub(crate) fn abandon(mut self, file: OpenFile) {
+        self.note_file(&file);
+        if file.is_written() {
+            let gone = Error::new(ErrorCode::ClientGone, types::Side::Client, types::Phase::Transfer);
+            self.record.error = Some(ErrorFacts::from(&gone.with_subject(&file.path)));
+        }
+        self.tell();
+    }
+
+    /// Takes over what is to be told of a file when it is closed.
+    pub(crate) fn note_file(&mut self, file: &OpenFile) {
+        file.path.as_str().clone_into(&mut self.record.path);
+        self.credential = Ok(file.credential.clone());
+        self.note_credential();
+        (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
+        self.record.open_us = Some(u64::try_from(file.opened.elapsed().as_micros()).unwrap_or(u64::MAX));
+    }
+}
+
+/// The credential of whoever has none.
+pub(crate) fn anonymous() -> Arc<Credential> {
+    Arc::new(Credential::Anonymous)
+}
+
+/// Whether nothing more can be said on the connection.
+pub(crate) fn is_torn(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::ClientGone | ErrorCode::BodyStalled)
+}
+
+/// The words of an error for the client.
+pub(crate) fn error_words(error: &Error) -> String {
+    format!("{} [{}]", error.public(), error.code().name())
+}
+
+/// The word for a request in logs and metrics.
+pub(crate) fn method_name(opcode: Opcode) -> &'static str {
+    match opcode {
+        Opcode::Authenticate => "authenticate",
+        Opcode::Query => "query",
+        Opcode::ChangeMode => "chmod",
+        Opcode::Close => "close",
+        Opcode::ListDirectory => "list",
+        Opcode::GetFile => "getfile",
+        Opcode::Protocol => "protocol",
+        Opcode::Login => "login",
+        Opcode::MakeDirectory => "mkdir",
+        Opcode::Rename => "rename",
+        Opcode::Open => "open",
+        Opcode::Ping => "ping",
+        Opcode::Checkpoint => "checkpoint",
+        Opcode::Read => "read",
+        Opcode::Remove => "remove",
+        Opcode::RemoveDirectory => "rmdir",
+        Opcode::Sync => "sync",
+        Opcode::Stat => "stat",
+        Opcode::Set => "set",
+        Opcode::Write => "write",
+        Opcode::FileAttributes => "attributes",
+        Opcode::Prepare => "prepare",
+        Opcode::StatMany => "stat_many",
+        Opcode::EndSession => "end_session",
+        Opcode::Bind => "bind",
+        Opcode::ReadVector => "read_vector",
+        Opcode::PageWrite => "page_write",
+        Opcode::Locate => "locate",
+        Opcode::Truncate => "truncate",
+        Opcode::SignatureVerify => "signature",
+        Opcode::PageRead => "page_read",
+        Opcode::WriteVector => "write_vector",
+        Opcode::Clone => "clone",
+    }
+}

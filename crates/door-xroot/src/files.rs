@@ -1,0 +1,174 @@
+//! The open files of a session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use credentials::Credential;
+use storage::{FileReader, Stat};
+use transfer::Spot;
+use types::{Error, ErrorCode, LogicalPath, Phase, Side};
+use xroot_wire::FileHandle;
+
+use crate::failure::Result;
+use crate::writing::Writing;
+
+/// An open file.
+pub(crate) struct OpenFile {
+    /// As the client knows it.
+    pub(crate) path: LogicalPath,
+    pub(crate) spot: Spot,
+    /// With whose rights it was opened.
+    pub(crate) credential: Arc<Credential>,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) opened: Instant,
+    pub(crate) content: Content,
+}
+
+/// What can be done with it.
+pub(crate) enum Content {
+    /// Reading.
+    Reading(Arc<dyn FileReader>),
+    /// Writing, and reading what was written.
+    Writing(Box<Writing>),
+}
+
+/// Payload that was moved for a file, by all streams of the session together.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+impl Traffic {
+    pub(crate) fn add_in(&self, bytes: u64) {
+        self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_out(&self, bytes: u64) {
+        self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What came in and what went out.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (
+            self.bytes_in.load(Ordering::Relaxed),
+            self.bytes_out.load(Ordering::Relaxed),
+        )
+    }
+}
+
+impl OpenFile {
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self.content, Content::Writing(_))
+    }
+
+    /// What it is at this moment.
+    pub(crate) fn stat(&self) -> types::Result<Stat> {
+        match &self.content {
+            Content::Reading(reader) => Ok(reader.stat().clone()),
+            Content::Writing(writing) => writing.stat(),
+        }
+    }
+
+    /// A way to read it as it is at this moment.
+    pub(crate) fn reader(&self) -> types::Result<Arc<dyn FileReader>> {
+        match &self.content {
+            Content::Reading(reader) => Ok(reader.clone()),
+            Content::Writing(writing) => writing.reader(),
+        }
+    }
+
+    /// What is needed to write to it.
+    pub(crate) fn writing(&mut self) -> Result<&mut Writing> {
+        match &mut self.content {
+            Content::Writing(writing) => Ok(writing),
+            Content::Reading(_) => Err(Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer)
+                .with_detail("it was opened for reading")
+                .with_subject(&self.path)
+                .into()),
+        }
+    }
+}
+
+/// The open files of one session by their handles.
+pub(crate) struct Files {
+    slots: Vec<Slot>,
+    open: usize,
+    max: usize,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// How many files had this place, so that the handle of a closed one is not that of the next.
+    generation: u16,
+    file: Option<OpenFile>,
+}
+
+/// A handle holds the place and its generation.
+const PLACE_BITS: u32 = 16;
+
+impl Files {
+    /// None yet, and at most `max`.
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            open: 0,
+            max: max.min(1 << PLACE_BITS),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Whether one more can be opened.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        if self.open < self.max {
+            return Ok(());
+        }
+        Err(Error::new(ErrorCode::Overloaded, Side::Client, Phase::Open)
+            .with_detail(format!("files that a session may have open: {}", self.max))
+            .into())
+    }
+
+    pub(crate) fn add(&mut self, file: OpenFile) -> FileHandle {
+        let free = self.slots.iter().position(|slot| slot.file.is_none());
+        let place = free.unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
+        });
+        self.open += 1;
+        let slot = &mut self.slots[place];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.file = Some(file);
+        FileHandle::new(u32::from(slot.generation) << PLACE_BITS | place as u32)
+    }
+
+    fn slot(&mut self, handle: FileHandle) -> Result<&mut Slot> {
+        let number = handle.number();
+        let place = (number & ((1 << PLACE_BITS) - 1)) as usize;
+        let slot = self.slots.get_mut(place).filter(|slot| slot.file.is_some());
+        slot.filter(|slot| u32::from(slot.generation) == number >> PLACE_BITS)
+            .ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
+    }
+
+    pub(crate) fn file(&mut self, handle: FileHandle) -> Result<&mut OpenFile> {
+        let slot = self.slot(handle)?;
+        slot.file
+            .as_mut()
+            .ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
+    }
+
+    /// Takes a file out, to be closed.
+    pub(crate) fn take(&mut self, handle: FileHandle) -> Result<OpenFile> {
+        let taken = self.slot(handle)?.file.take();
+        self.open -= usize::from(taken.is_some());
+        taken.ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
+    }
+
+    pub(crate) fn take_all(&mut self) -> Vec<OpenFile> {
+        self.open = 0;
+        self.slots.drain(..).filter_map(|slot| slot.file).collect()
+    }
+}

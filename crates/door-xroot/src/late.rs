@@ -1,0 +1,131 @@
+//! Answers that take long: a task of their own works on them, and they come back to the connection's
+//! task through a bounded channel, to be sent between other answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use types::limits::XROOT_LATE_ANSWERS_MAX;
+use types::{Error, ErrorCode, LogicalPath, Phase, Side};
+use xroot_wire::StreamId;
+
+use crate::events::RequestRecord;
+use crate::failure::Failure;
+
+/// An answer that has become ready.
+pub(crate) struct LateAnswer {
+    pub(crate) stream: StreamId,
+    /// Whether the client was told that the answer will come by itself.
+    pub(crate) announced: bool,
+    /// The text of the answer, or why there is none.
+    pub(crate) outcome: Result<String, Failure>,
+    pub(crate) record: RequestRecord,
+    pub(crate) began: Instant,
+}
+
+/// The answers of one session that are being worked on. All work ends with it.
+pub(crate) struct LateAnswers {
+    sender: mpsc::Sender<LateAnswer>,
+    receiver: mpsc::Receiver<LateAnswer>,
+    running: JoinSet<()>,
+    /// Which file each piece of work is about, so that it can be given up.
+    about: Vec<(LogicalPath, AbortHandle, Pledge)>,
+}
+
+/// What is needed to answer in place of work that was given up.
+#[derive(Clone)]
+struct Pledge {
+    /// Set by whoever answers, so that it is done once.
+    taken: Arc<AtomicBool>,
+    stream: StreamId,
+    announced: bool,
+    record: RequestRecord,
+    began: Instant,
+}
+
+impl LateAnswers {
+    pub(crate) fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(XROOT_LATE_ANSWERS_MAX);
+        Self {
+            sender,
+            receiver,
+            running: JoinSet::new(),
+            about: Vec::new(),
+        }
+    }
+
+    /// The next answer that is ready. May be dropped.
+    pub(crate) async fn next(&mut self) -> LateAnswer {
+        loop {
+            // Never `None`, since we hold a sender.
+            if let Some(answer) = self.receiver.recv().await {
+                return answer;
+            }
+        }
+    }
+
+    /// Begins to work on an answer about `path`.
+    pub(crate) fn begin(
+        &mut self,
+        path: &LogicalPath,
+        (stream, announced): (StreamId, bool),
+        (record, began): (RequestRecord, Instant),
+        work: impl Future<Output = Result<String, Failure>> + Send + 'static,
+    ) -> Result<(), Failure> {
+        while self.running.try_join_next().is_some() {}
+        self.about.retain(|(_, handle, _)| !handle.is_finished());
+        if self.running.len() >= XROOT_LATE_ANSWERS_MAX {
+            let full = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Checksum);
+            return Err(full
+                .with_detail(format!("answers that a session waits for: {XROOT_LATE_ANSWERS_MAX}"))
+                .into());
+        }
+        let pledge = Pledge {
+            taken: Arc::default(),
+            stream,
+            announced,
+            record,
+            began,
+        };
+        let (sender, own) = (self.sender.clone(), pledge.clone());
+        let handle = self.running.spawn(async move {
+            let outcome = work.await;
+            if let Some(answer) = own.fulfil(outcome) {
+                // The session may be gone; then nobody waits for it.
+                let _ = sender.send(answer).await;
+            }
+        });
+        self.about.push((path.clone(), handle, pledge));
+        Ok(())
+    }
+
+    /// Gives up what is being worked on about `path`; its answers say so.
+    pub(crate) fn cancel(&mut self, path: &LogicalPath) -> Vec<LateAnswer> {
+        let (given_up, kept) = std::mem::take(&mut self.about)
+            .into_iter()
+            .filter(|(_, handle, _)| !handle.is_finished())
+            .partition(|(about, ..)| about == path);
+        self.about = kept;
+        let given_up: Vec<(LogicalPath, AbortHandle, Pledge)> = given_up;
+        let cancelled = |(path, handle, pledge): (LogicalPath, AbortHandle, Pledge)| {
+            handle.abort();
+            let error = Error::new(ErrorCode::Cancelled, Side::Client, Phase::Checksum).with_subject(&path);
+            pledge.fulfil(Err(error.into()))
+        };
+        given_up.into_iter().filter_map(cancelled).collect()
+    }
+}
+
+impl Pledge {
+    fn fulfil(self, outcome: Result<String, Failure>) -> Option<LateAnswer> {
+        (!self.taken.swap(true, Ordering::AcqRel)).then_some(LateAnswer {
+            stream: self.stream,
+            announced: self.announced,
+            outcome,
+            record: self.record,
+            began: self.began,
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The XRootD door of an endpoint: `root://` and `roots://` over the same files and with the same
+//! promises as the other doors.
+//!
+//! The door parses, asks policy, acts on a store, and answers. It decides no rights and writes no
+//! error sentence: it picks an error code, and the table of codes says which number and words that is.
+//!
+//! [`Door`] takes connections. One task owns a connection (`connection`) and serves its requests in
+//! order, one file for each family of them. Answers that take long come back to the same task through a
+//! channel (`late`). A further connection that is bound to a session has a task of its own (`bound`),
+//! which only sends what the session's task hands to it.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod authenticate;
+mod bound;
+mod checksum;
+mod connection;
+mod door;
+mod events;
+mod exchange;
+mod failure;
+mod files;
+mod late;
+mod list;
+mod locate;
+mod names;
+mod open;
+mod prepare;
+mod query;
+mod read;
+mod send;
+mod sessions;
+mod settings;
+mod setup;
+mod stat;
+mod turns;
+mod vector;
+mod write;
+mod writing;
+
+pub use door::Door;
+pub use events::{Events, Moved, NoEvents, RequestRecord};
+pub use settings::{AuthenticationMethod, Limits, Settings};

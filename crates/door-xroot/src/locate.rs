@@ -1,0 +1,46 @@
+//! Where a file is: here.
+
+use std::net::{IpAddr, SocketAddr};
+
+use policy::Operation;
+use transfer::Found;
+use types::ErrorCode;
+use xroot_wire::request::Locate;
+use xroot_wire::response::{LocateWriter, Location};
+
+use crate::exchange::Exchange;
+use crate::failure::Result;
+
+/// Answers with this server's own address.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) -> Result<()> {
+    let argument = request.path.locate_path()?;
+    let named = exchange.name(argument.path, argument.cgi);
+    if request.asks_for_any_server() {
+        exchange.authorize(Operation::Stat, &named.path, None)?;
+    } else {
+        let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
+        let found = Found::at(&spot).await;
+        exchange.authorize(Operation::Stat, &named.path, None)?;
+        found.into_stat(&named.path)?;
+    }
+    let mut writer = LocateWriter::new();
+    writer.add(&Location {
+        is_manager: false,
+        is_pending: false,
+        is_writable: true,
+        address: address(exchange),
+    });
+    exchange.ok_text(&writer.build());
+    Ok(())
+}
+
+/// Host and port under which the client reaches this server: it has just done so.
+pub(crate) fn address(exchange: &Exchange<'_>) -> String {
+    let local = exchange.connection.frames.stream.local_address();
+    let local = local.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], xroot_wire::limits::DEFAULT_PORT)));
+    match (&exchange.connection.door.settings.host, local.ip().to_canonical()) {
+        (Some(host), _) => format!("{host}:{}", local.port()),
+        (None, IpAddr::V4(address)) => format!("{address}:{}", local.port()),
+        (None, IpAddr::V6(address)) => format!("[{address}]:{}", local.port()),
+    }
+}

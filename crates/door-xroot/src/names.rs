@@ -1,0 +1,100 @@
+//! Requests that change names: directories made, files and directories removed, renamed, and their modes.
+
+use policy::Operation;
+use storage::Overwrite;
+use transfer::{Found, Spot, is_missing, refusal};
+use types::{ErrorCode, LogicalPath};
+use xroot_wire::request::{ChangeMode, MakeDirectory, Remove, RemoveDirectory, Rename};
+
+use crate::exchange::Exchange;
+use crate::failure::Result;
+
+/// Makes a directory; one that is there already is as good.
+pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDirectory<'_>) -> Result<()> {
+    let named = exchange.path(&request.path)?;
+    let path = &named.path;
+    exchange.authorize(Operation::MakeDirectory, path, None)?;
+    let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
+    match spot.store.make_directory(&spot.path, request.makes_path()).await {
+        Err(error) if error.code() != ErrorCode::DirectoryExists => return Err(error.with_subject(path).into()),
+        _ => exchange.ok(&[]),
+    }
+    Ok(())
+}
+
+/// Removes a directory, and nothing else.
+pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &RemoveDirectory<'_>) -> Result<()> {
+    let named = exchange.path(&request.path)?;
+    let path = &named.path;
+    exchange.authorize(Operation::RemoveDirectory, path, None)?;
+    let spot = exchange.spot(path, ErrorCode::Forbidden)?;
+    let stat = Found::at(&spot).await.into_stat(path)?;
+    if !stat.is_directory() {
+        return Err(refusal(ErrorCode::NotDirectory, path).into());
+    }
+    take_away(exchange, &spot, path).await
+}
+
+/// Removes a file, or an empty directory.
+pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) -> Result<()> {
+    let named = exchange.path(&request.path)?;
+    let path = &named.path;
+    let spot = exchange.spot(path, ErrorCode::Forbidden)?;
+    let operation = match Found::at(&spot).await.is_directory() {
+        true => Operation::RemoveDirectory,
+        false => Operation::Delete,
+    };
+    exchange.authorize(operation, path, None)?;
+    take_away(exchange, &spot, path).await
+}
+
+async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
+    if spot.path.is_root() {
+        return Err(refusal(ErrorCode::Forbidden, path).into());
+    }
+    let removed = spot.store.remove(&spot.path).await;
+    removed.map_err(|error| error.with_subject(path))?;
+    exchange.ok(&[]);
+    Ok(())
+}
+
+/// Gives a file or directory another name. A file that has that name is replaced.
+pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) -> Result<()> {
+    let to = exchange.path(&request.destination)?;
+    let from = exchange.path(&request.source)?;
+    let source = exchange.spot(&from.path, ErrorCode::Forbidden)?;
+    let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
+    let replaces = Found::at(&target).await.exists();
+    let operation = Operation::Rename {
+        target: to.path.clone(),
+        replaces,
+    };
+    exchange.authorize(operation, &from.path, None)?;
+    if source.export != target.export {
+        return Err(refusal(ErrorCode::CrossExport, &to.path).into());
+    }
+    if source.path.is_root() || target.path.is_root() {
+        return Err(refusal(ErrorCode::Forbidden, &from.path).into());
+    }
+    // What comes to stand there meanwhile is somebody else's.
+    let overwrite = if replaces { Overwrite::Allow } else { Overwrite::Refuse };
+    let moved = source.store.rename(&source.path, &target.path, overwrite).await;
+    moved.map_err(|error| {
+        let subject = if is_missing(&error) { &from.path } else { &to.path };
+        error.with_subject(subject)
+    })?;
+    exchange.ok(&[]);
+    Ok(())
+}
+
+/// Changes permission bits, which takes the right to replace the file.
+pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMode<'_>) -> Result<()> {
+    let named = exchange.path(&request.path)?;
+    let path = &named.path;
+    exchange.authorize(Operation::Overwrite, path, None)?;
+    let spot = exchange.spot(path, ErrorCode::Forbidden)?;
+    let changed = spot.store.set_mode(&spot.path, u32::from(request.mode)).await;
+    changed.map_err(|error| error.with_subject(path))?;
+    exchange.ok(&[]);
+    Ok(())
+}

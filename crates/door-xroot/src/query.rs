@@ -1,0 +1,123 @@
+//! Questions of many kinds.
+
+use policy::Operation;
+use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
+use xroot_wire::limits::{
+    ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE_VALUE_BYTES_MAX, BOUND_STREAMS_MAX, READV_ITEM_BYTES_MAX, READV_ITEMS_MAX,
+};
+use xroot_wire::request::{Query, QueryKind};
+use xroot_wire::response::{SpaceUsage, config_answer, fixed_attributes, statistics};
+
+use crate::connection::not_offered;
+use crate::exchange::Exchange;
+use crate::failure::Result;
+use crate::settings::Settings;
+use crate::{checksum, locate, stat};
+
+/// The only space that there is.
+const SPACE_NAME: &str = "public";
+
+/// Answers a question. Gives whether it is answered already; if not, the answer comes by itself.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
+    match query.kind {
+        QueryKind::Checksum => return checksum::answer(exchange, query).await,
+        QueryKind::CancelChecksum => checksum::cancel(exchange, query)?,
+        QueryKind::Config => config(exchange, query),
+        QueryKind::Space => space(exchange, query).await?,
+        QueryKind::ExtendedAttributes => fixed(exchange, query).await?,
+        QueryKind::Statistics => tell_statistics(exchange),
+        QueryKind::PrepareStatus
+        | QueryKind::Visa
+        | QueryKind::FileInformation
+        | QueryKind::FileSystemInformation
+        | QueryKind::Opaque
+        | QueryKind::OpaquePath
+        | QueryKind::OpaqueHandle => return Err(not_offered()),
+        QueryKind::Unknown(_) => {
+            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+            return Err(error.with_detail("there is no question of this number").into());
+        }
+    }
+    Ok(true)
+}
+
+fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
+    let settings = &exchange.connection.door.settings;
+    let answer = config_answer(query.config_keys().iter(), |key| config_value(settings, key));
+    exchange.ok(answer.as_bytes());
+}
+
+/// What is told about a key; `None` for one that stands for something which is not offered.
+fn config_value(settings: &Settings, key: &str) -> Option<String> {
+    Some(match key {
+        "bind_max" => BOUND_STREAMS_MAX.to_string(),
+        "chksum" => checksums(&settings.keep),
+        "cms" => "none|".to_owned(),
+        "fattr" => format!("{ATTRIBUTE_NAME_BYTES_MAX} {ATTRIBUTE_VALUE_BYTES_MAX}"),
+        "pio_max" => BOUND_STREAMS_MAX.to_string(),
+        "readv_ior_max" => READV_ITEM_BYTES_MAX.to_string(),
+        "readv_iov_max" => READV_ITEMS_MAX.to_string(),
+        "role" => "server".to_owned(),
+        "sitename" => settings.host.clone()?,
+        "version" => settings.server_name.clone(),
+        _ => return None,
+    })
+}
+
+/// The algorithms with their numbers, the usual one first.
+fn checksums(keep: &[ChecksumAlgorithm]) -> String {
+    let others = ChecksumAlgorithm::ALL
+        .iter()
+        .filter(|algorithm| !keep.contains(algorithm));
+    let all = keep.iter().chain(others).enumerate();
+    let words: Vec<String> = all
+        .map(|(number, algorithm)| format!("{number}:{}", algorithm.name()))
+        .collect();
+    words.join(",")
+}
+
+async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
+    let named = exchange.path(&query.argument)?;
+    exchange.authorize(Operation::Stat, &named.path, None)?;
+    let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
+    let space = spot.store.space().await?;
+    let usage = SpaceUsage {
+        name: SPACE_NAME.to_owned(),
+        total_bytes: space.total_bytes,
+        free_bytes: space.free_bytes,
+        largest_free_bytes: space.free_bytes,
+        used_bytes: space.used_bytes,
+        quota_bytes: space.quota_bytes,
+    };
+    exchange.ok_text(&usage.to_text());
+    Ok(())
+}
+
+async fn fixed(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
+    let named = exchange.path(&query.argument)?;
+    let stat = stat::look(exchange, &named.path).await?;
+    let text = fixed_attributes(SPACE_NAME, &stat::stat_text(&stat));
+    exchange.ok_text(&text);
+    Ok(())
+}
+
+fn tell_statistics(exchange: &mut Exchange<'_>) {
+    let address = locate::address(exchange);
+    let connections = exchange.connection.door.gate.visitors();
+    let settings = &exchange.connection.door.settings;
+    let text = statistics(&settings.server_name, &address, transfer::chance::now_s(), connections);
+    exchange.ok_text(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_checksum_comes_first() {
+        assert_eq!(
+            checksums(&[ChecksumAlgorithm::Md5]),
+            "0:md5,1:adler32,2:crc32c,3:sha-256"
+        );
+    }
+}

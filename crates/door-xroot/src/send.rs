@@ -1,0 +1,106 @@
+//! Ranges of open files on their way to a client, on the session's own connection or on a further one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use net::Stream;
+use storage::FileReader;
+use transfer::{Progress, Store, serve, serve_pages};
+use types::limits::XROOT_PART_BYTES;
+use types::{ByteRange, Error, Result};
+use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
+use xroot_wire::{Status, StreamId};
+
+use crate::events::{Events, Moved};
+use crate::exchange::{error_words, is_torn};
+use crate::files::Traffic;
+
+/// A range to be sent.
+pub(crate) struct Task {
+    /// The request that it answers.
+    pub(crate) stream: StreamId,
+    /// With page checksums.
+    pub(crate) paged: bool,
+    pub(crate) store: Store,
+    pub(crate) reader: Arc<dyn FileReader>,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) began: Instant,
+}
+
+impl Task {
+    /// Sends the answer, and tells of it.
+    ///
+    /// # Errors
+    /// When nothing more can be sent on the connection.
+    pub(crate) async fn send(&self, stream: &mut Stream, events: &dyn Events) -> Result<()> {
+        let progress = Progress::new();
+        let sent = match self.paged {
+            true => self.send_pages(stream, &progress).await,
+            false => self.send_plain(stream, &progress).await,
+        };
+        let moved = progress.moved_bytes();
+        self.traffic.add_out(moved);
+        events.moved(&Moved {
+            method: if self.paged { "page_read" } else { "read" },
+            bytes_in: 0,
+            bytes_out: moved,
+            took: self.began.elapsed(),
+            error: sent.as_ref().err().map(names),
+        });
+        sent
+    }
+
+    /// The part of the range that the file has.
+    fn range(&self) -> ByteRange {
+        let size = self.reader.stat().size_bytes;
+        let end = self.offset.saturating_add(u64::from(self.length)).min(size);
+        ByteRange::new(self.offset, end.max(self.offset))
+    }
+
+    async fn send_plain(&self, stream: &mut Stream, progress: &Progress) -> Result<()> {
+        let mut left = self.range();
+        loop {
+            let part = ByteRange::new(left.start, left.end.min(left.start + XROOT_PART_BYTES));
+            left = ByteRange::new(part.end, left.end);
+            let status = if left.is_empty() { Status::Ok } else { Status::Partial };
+            // A part is far below 2 GiB.
+            stream.queue(&ResponseHeader::new(self.stream, status, part.len() as usize).encode());
+            if !part.is_empty() {
+                serve(&self.store, &self.reader, part, stream, None, progress).await?;
+            }
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn send_pages(&self, stream: &mut Stream, progress: &Progress) -> Result<()> {
+        let range = self.range();
+        let head = |part: &transfer::PagesPart| {
+            let kind = if part.is_last {
+                PageStatusKind::Final
+            } else {
+                PageStatusKind::Partial
+            };
+            PageStatus::page_read(self.stream, kind, part.offset, part.wire_bytes).encode()
+        };
+        let sent = serve_pages(&self.store, &self.reader, range, stream, head, progress).await;
+        match sent {
+            // The connection is between two parts, so that the client can be told.
+            Err(error) if !is_torn(&error) => {
+                let mut answer = Vec::new();
+                respond::error(&mut answer, self.stream, error.code().into(), &error_words(&error));
+                stream.queue(&answer);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+}
+
+/// Code and side of an error, for counting.
+pub(crate) fn names(error: &Error) -> (&'static str, &'static str) {
+    (error.code().name(), error.side().name())
+}

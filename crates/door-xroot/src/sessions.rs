@@ -1,0 +1,186 @@
+//! All sessions of the door: what a further connection needs to know to be bound to one.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use transfer::chance::random;
+use types::limits::XROOT_BOUND_QUEUE_MAX;
+use types::{Error, ErrorCode, Phase, Side};
+use xroot_wire::limits::BOUND_STREAMS_MAX;
+use xroot_wire::{ErrorNumber, SessionId};
+
+use crate::failure::Failure;
+use crate::send::Task;
+
+/// The sessions, by their ids. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sessions(Arc<Mutex<HashMap<SessionId, Arc<Entry>>>>);
+
+/// What others may know of a session.
+#[derive(Debug)]
+struct Entry {
+    client: IpAddr,
+    streams: Mutex<Streams>,
+}
+
+/// The further streams of a session; the first one has the number 1.
+type Streams = [Option<mpsc::Sender<Task>>; BOUND_STREAMS_MAX as usize];
+
+/// A session that can be bound to, until this is dropped. Its streams end with it.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    id: SessionId,
+    entry: Arc<Entry>,
+    sessions: Sessions,
+}
+
+/// A place among the streams of a session.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    /// The number by which the client names this stream.
+    pub(crate) path: u8,
+    pub(crate) tasks: mpsc::Receiver<Task>,
+    entry: Arc<Entry>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sessions {
+    /// Registers a session of the client at this address under an id that nobody can guess.
+    pub(crate) fn register(&self, client: IpAddr) -> Registration {
+        let entry = Arc::new(Entry {
+            client,
+            streams: Mutex::default(),
+        });
+        let id = SessionId(random());
+        lock(&self.0).insert(id, entry.clone());
+        Registration {
+            id,
+            entry,
+            sessions: self.clone(),
+        }
+    }
+
+    /// Whether there is such a session of this client; `None` when there is none at all.
+    pub(crate) fn belongs_to(&self, id: &SessionId, client: IpAddr) -> Option<bool> {
+        lock(&self.0).get(id).map(|entry| entry.client == client)
+    }
+
+    /// Binds a connection of the client at this address to a session.
+    pub(crate) fn bind(&self, id: &SessionId, client: IpAddr) -> Result<Binding, Failure> {
+        let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Open).with_detail(why);
+        let entry = lock(&self.0).get(id).cloned();
+        let entry = entry.ok_or_else(|| refused(ErrorCode::NotFound, "there is no such session"))?;
+        if entry.client != client {
+            return Err(refused(ErrorCode::Forbidden, "the session is that of another host").into());
+        }
+        let mut streams = lock(&entry.streams);
+        let free = streams
+            .iter_mut()
+            .enumerate()
+            .find(|(_, stream)| is_free(stream.as_ref()));
+        let Some((index, place)) = free else {
+            let full = refused(
+                ErrorCode::Overloaded,
+                "the session has all the streams that it may have",
+            );
+            return Err(Failure::from(full).numbered(ErrorNumber::NO_MEMORY));
+        };
+        let (sender, tasks) = mpsc::channel(XROOT_BOUND_QUEUE_MAX);
+        *place = Some(sender);
+        drop(streams);
+        Ok(Binding {
+            // At most the number of streams.
+            path: index as u8 + 1,
+            tasks,
+            entry,
+        })
+    }
+}
+
+fn is_free(stream: Option<&mpsc::Sender<Task>>) -> bool {
+    stream.is_none_or(mpsc::Sender::is_closed)
+}
+
+impl Registration {
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The way to a further stream.
+    pub(crate) fn stream(&self, path: u8) -> Option<mpsc::Sender<Task>> {
+        let index = usize::from(path).checked_sub(1)?;
+        let stream = lock(&self.entry.streams).get(index)?.clone();
+        stream.filter(|sender| !sender.is_closed())
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        lock(&self.sessions.0).remove(&self.id);
+        // A stream that has no way to it any more ends.
+        *lock(&self.entry.streams) = Streams::default();
+    }
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        self.tasks.close();
+        if let Some(place) = lock(&self.entry.streams).get_mut(usize::from(self.path) - 1)
+            && place.as_ref().is_some_and(mpsc::Sender::is_closed)
+        {
+            *place = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn number(result: Result<Binding, Failure>) -> ErrorNumber {
+        result.unwrap_err().number
+    }
+
+    #[test]
+    fn only_the_same_host_can_be_bound_to_a_session_that_is_there() {
+        let sessions = Sessions::default();
+        let session = sessions.register(HERE);
+        assert_eq!(number(sessions.bind(&SessionId([7; 16]), HERE)), ErrorNumber::NOT_FOUND);
+        assert_eq!(number(sessions.bind(&session.id(), THERE)), ErrorNumber::NOT_AUTHORIZED);
+        let stream = sessions.bind(&session.id(), HERE).unwrap();
+        assert_eq!(stream.path, 1);
+        assert!(session.stream(1).is_some() && session.stream(2).is_none() && session.stream(0).is_none());
+        let id = session.id();
+        drop(session);
+        assert_eq!(number(sessions.bind(&id, HERE)), ErrorNumber::NOT_FOUND);
+    }
+
+    #[test]
+    fn streams_are_limited_and_their_places_are_used_again() {
+        let sessions = Sessions::default();
+        let session = sessions.register(HERE);
+        let mut streams: Vec<_> = (0..BOUND_STREAMS_MAX)
+            .map(|_| sessions.bind(&session.id(), HERE).unwrap())
+            .collect();
+        assert_eq!(number(sessions.bind(&session.id(), HERE)), ErrorNumber::NO_MEMORY);
+        streams.remove(4);
+        assert_eq!(sessions.bind(&session.id(), HERE).unwrap().path, 5);
+    }
+
+    #[tokio::test]
+    async fn streams_end_with_their_session() {
+        let sessions = Sessions::default();
+        let session = sessions.register(HERE);
+        let mut stream = sessions.bind(&session.id(), HERE).unwrap();
+        drop(session);
+        assert!(stream.tasks.recv().await.is_none());
+    }
+}

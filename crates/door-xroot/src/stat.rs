@@ -1,0 +1,163 @@
+//! What a file is, by name or handle; what space there is; what many files are.
+
+use policy::Operation;
+use storage::{Kind, Stat};
+use transfer::chance::unix_s;
+use transfer::{Found, Place, Spot};
+use types::{ErrorCode, LogicalPath};
+use xroot_wire::StatFlags;
+use xroot_wire::request::{self, StatMany, StatTarget};
+use xroot_wire::response::{SpaceText, StatExtension, StatText};
+
+use crate::exchange::Exchange;
+use crate::failure::Result;
+
+const MB: u64 = 1024 * 1024;
+/// Files have no owner that a client could know.
+const OWNER: &str = "nobody";
+const GROUP: &str = "nogroup";
+
+/// Answers a question about one file, or about space.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<'_>) -> Result<()> {
+    let argument = match &request.target {
+        StatTarget::Handle(handle) => {
+            let stat = {
+                let file = exchange.file(*handle)?;
+                file.stat()?
+            };
+            return tell(exchange, &stat);
+        }
+        StatTarget::Path(argument) => argument,
+    };
+    let named = exchange.path(argument)?;
+    if request.asks_for_space() {
+        return space(exchange, &named.path).await;
+    }
+    let stat = look(exchange, &named.path).await?;
+    tell(exchange, &stat)
+}
+
+fn tell(exchange: &mut Exchange<'_>, stat: &Stat) -> Result<()> {
+    let mut text = Vec::new();
+    stat_text(stat).write(&mut text);
+    text.push(0);
+    exchange.ok(&text);
+    Ok(())
+}
+
+/// What stands under a name, if the client may know.
+pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
+    let spot = match exchange.exports.place(path) {
+        Place::Stored(spot) => spot,
+        Place::Above(_) => {
+            exchange.authorize(Operation::Stat, path, None)?;
+            return Ok(directory_above(path));
+        }
+        Place::Nowhere => return Err(exchange.nowhere(path)),
+    };
+    let found = Found::at(&spot).await;
+    exchange.authorize(Operation::Stat, path, None)?;
+    Ok(found.into_stat(path)?)
+}
+
+/// A directory above all exports: it holds nothing but the way to them.
+pub(crate) fn directory_above(path: &LogicalPath) -> Stat {
+    Stat {
+        kind: Kind::Directory,
+        size_bytes: 0,
+        modified: std::time::UNIX_EPOCH,
+        mode: 0o555,
+        // Any number but 0, the same each time.
+        inode: 1 + path.as_str().len() as u64,
+    }
+}
+
+/// What a client is told of a file.
+pub(crate) fn stat_text(stat: &Stat) -> StatText {
+    let mut flags = StatFlags::empty();
+    flags.set(StatFlags::DIRECTORY, stat.is_directory());
+    flags.set(StatFlags::EXECUTABLE, stat.is_directory() || stat.mode & 0o100 != 0);
+    flags.set(StatFlags::READABLE, stat.mode & 0o400 != 0);
+    flags.set(StatFlags::WRITABLE, stat.mode & 0o200 != 0);
+    let modified_s = unix_s(stat.modified);
+    StatText {
+        // 0 would mean that the file is offline.
+        id: stat.inode.max(1),
+        size_bytes: stat.size_bytes,
+        flags,
+        modified_s,
+        extension: Some(StatExtension {
+            changed_s: modified_s,
+            accessed_s: modified_s,
+            mode: stat.mode & 0o7777,
+            owner: OWNER.to_owned(),
+            group: GROUP.to_owned(),
+        }),
+    }
+}
+
+async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
+    exchange.authorize(Operation::Stat, path, None)?;
+    let Spot { store, .. } = exchange.spot(path, ErrorCode::NotFound)?;
+    let space = store.space().await?;
+    let used_percent = (space.used_bytes.saturating_mul(100))
+        .checked_div(space.total_bytes)
+        .unwrap_or(100)
+        .min(100);
+    let text = SpaceText {
+        writable_nodes: 1,
+        writable_free_mb: space.free_bytes / MB,
+        writable_used_percent: used_percent,
+        staging_nodes: 0,
+        staging_free_mb: 0,
+        staging_used_percent: 0,
+    };
+    exchange.ok_text(&text.to_text());
+    Ok(())
+}
+
+/// Answers with one byte for each of many files; one that is missing fails all, as it does elsewhere.
+pub(crate) async fn many(exchange: &mut Exchange<'_>, request: &StatMany<'_>) -> Result<()> {
+    let mut kinds = Vec::new();
+    for argument in request.paths.iter() {
+        let named = exchange.path(&argument)?;
+        let stat = look(exchange, &named.path).await?;
+        let kind = if stat.is_directory() {
+            StatFlags::DIRECTORY
+        } else {
+            StatFlags::empty()
+        };
+        // The low bits are all that there are.
+        kinds.push(kind.bits() as u8);
+    }
+    exchange.ok(&kinds);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_files_and_directories() {
+        let file = Stat {
+            kind: Kind::File,
+            size_bytes: 19,
+            modified: std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_795_286_507),
+            mode: 0o644,
+            inode: 7,
+        };
+        let mut text = Vec::new();
+        stat_text(&file).write(&mut text);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "7 19 48 1795286507 1795286507 1795286507 0644 nobody nogroup"
+        );
+        let directory = Stat {
+            kind: Kind::Directory,
+            mode: 0o755,
+            ..file
+        };
+        assert_eq!(stat_text(&directory).flags.bits(), 51);
+    }
+}

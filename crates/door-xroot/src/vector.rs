@@ -1,0 +1,111 @@
+//! Reading many ranges at once.
+
+use std::time::Instant;
+
+use storage::FileReader;
+use transfer::{Pieces, Progress, serve_pieces};
+use types::{Error, ErrorCode, Phase, Side};
+use xroot_wire::limits::{PART_BYTES, VECTOR_ITEM_BYTES};
+use xroot_wire::request::{ReadVector, VectorItem};
+use xroot_wire::response::ResponseHeader;
+use xroot_wire::{ErrorNumber, Status, StreamId};
+
+use crate::connection::{Connection, Next};
+use crate::events::Moved;
+use crate::failure::{Failure, Result};
+
+impl Connection {
+    /// Answers a read of many ranges. All of them are looked at before the first byte is sent.
+    pub(crate) async fn read_vector(
+        &mut self,
+        stream: StreamId,
+        request: &ReadVector<'_>,
+        began: Instant,
+    ) -> types::Result<Next> {
+        let pieces = match self.pieces(stream, request) {
+            Ok(pieces) => pieces,
+            Err(failure) => return Ok(self.fail(stream, "read_vector", began, failure)),
+        };
+        let progress = Progress::new();
+        let sent = serve_pieces(&pieces, &mut self.frames.stream, &progress).await;
+        let moved = progress.moved_bytes();
+        self.door.settings.events.moved(&Moved {
+            method: "read_vector",
+            bytes_in: 0,
+            bytes_out: moved,
+            took: began.elapsed(),
+            error: sent.as_ref().err().map(crate::send::names),
+        });
+        sent?;
+        Ok(Next::Request)
+    }
+
+    /// The answer as pieces: heads and ranges, divided into parts between two ranges.
+    fn pieces(&mut self, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
+        let items: Vec<VectorItem> = request.items().collect();
+        let mut pieces = Pieces::default();
+        let mut rest = items.as_slice();
+        while !rest.is_empty() {
+            let (count, part_bytes) = part_of(rest);
+            let (part, behind) = rest.split_at(count);
+            let status = if behind.is_empty() { Status::Ok } else { Status::Partial };
+            let mut head = ResponseHeader::new(stream, status, part_bytes).encode().to_vec();
+            for item in part {
+                head.extend_from_slice(&item.encode());
+                let file = self.files()?.file(item.handle)?;
+                let reader = file.reader()?;
+                check(item, reader.as_ref())?;
+                file.traffic.add_out(u64::from(item.length));
+                let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));
+                pieces.add(&head, &file.spot.store, &reader, range);
+                head.clear();
+            }
+            rest = behind;
+        }
+        Ok(pieces)
+    }
+}
+
+/// How many of these items go into one part, and how long it is. At least one does.
+fn part_of(items: &[VectorItem]) -> (usize, usize) {
+    let (mut count, mut bytes) = (0, 0);
+    for item in items {
+        let more = VECTOR_ITEM_BYTES + item.length as usize;
+        if count > 0 && bytes + more > PART_BYTES {
+            break;
+        }
+        count += 1;
+        bytes += more;
+    }
+    (count, bytes)
+}
+
+/// A range must lie within its file.
+fn check(item: &VectorItem, reader: &dyn FileReader) -> Result<()> {
+    let end = item.offset.checked_add(u64::from(item.length));
+    if end.is_some_and(|end| end <= reader.stat().size_bytes) {
+        return Ok(());
+    }
+    let error = Error::new(ErrorCode::RangeUnsatisfiable, Side::Client, Phase::Transfer);
+    Err(Failure::from(error).numbered(ErrorNumber::FILE_SYSTEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_between_two_ranges() {
+        let item = |length| VectorItem {
+            handle: xroot_wire::FileHandle::new(0),
+            length,
+            offset: 0,
+        };
+        let half = (PART_BYTES / 2) as u32;
+        assert_eq!(part_of(&[item(half); 3]), (1, PART_BYTES / 2 + 16));
+        assert_eq!(part_of(&[item(half - 16); 3]), (2, PART_BYTES));
+        assert_eq!(part_of(&[item(3), item(0)]), (2, 35));
+        let largest = xroot_wire::limits::READV_ITEM_BYTES_MAX as u32;
+        assert_eq!(part_of(&[item(largest), item(1)]), (1, PART_BYTES));
+    }
+}

@@ -1,0 +1,234 @@
+//! Writing to open files, and what belongs to it: sync, truncate, close.
+
+use std::time::Instant;
+
+use policy::Operation;
+use transfer::{Found, Progress, refusal};
+use types::{ByteRange, Error, ErrorCode, Phase, Side};
+use xroot_wire::request::{Close, PageWrite, SyncFile, Truncate, TruncateTarget, Write, WriteVector};
+use xroot_wire::response::{BadPages, PageStatus, respond};
+use xroot_wire::{Argument, ErrorNumber, FileHandle, StreamId};
+
+use crate::connection::{Connection, Next};
+use crate::events::Moved;
+use crate::exchange::{Exchange, is_torn};
+use crate::failure::Result;
+use crate::files::{Content, OpenFile};
+
+impl Connection {
+    /// Answers a write, whose data follow. They are read in any case, since something follows them.
+    pub(crate) async fn write(&mut self, stream: StreamId, request: &Write, began: Instant) -> types::Result<Next> {
+        let length = request.data_bytes as u64;
+        let range = (request.handle, request.offset, length);
+        let stored = self.take_in(range, None, ("write", began)).await?;
+        Ok(match stored {
+            Ok(_) => {
+                self.queue(|out| respond::ok(out, stream, &[]));
+                Next::Request
+            }
+            Err(failure) => self.fail(stream, "write", began, failure),
+        })
+    }
+
+    /// Answers a write of pages, and says which of them arrived damaged.
+    pub(crate) async fn page_write(
+        &mut self,
+        stream: StreamId,
+        request: &PageWrite,
+        began: Instant,
+    ) -> types::Result<Next> {
+        let wire_bytes = request.encoded_bytes;
+        let data = xroot_wire::pages::data_bytes(request.offset, wire_bytes).unwrap_or(wire_bytes) as u64;
+        let range = (request.handle, request.offset, data);
+        let stored = self.take_in(range, Some(wire_bytes), ("page_write", began)).await?;
+        let noted = stored.and_then(|damaged| {
+            let writing = self.files()?.file(request.handle)?.writing()?;
+            writing.note_repaired(ByteRange::new(request.offset, request.offset + data));
+            writing.note_damaged(&damaged)?;
+            Ok(bad_pages(&damaged))
+        });
+        Ok(match noted {
+            Ok(bad_pages) => {
+                let answer = PageStatus::page_write(stream, request.offset, bad_pages.as_ref());
+                self.frames.stream.queue(&answer);
+                Next::Request
+            }
+            Err(failure) => self.fail(stream, "page_write", began, failure),
+        })
+    }
+
+    /// Answers a write of many ranges, whose data follow in order.
+    pub(crate) async fn write_vector(
+        &mut self,
+        stream: StreamId,
+        request: &WriteVector<'_>,
+        began: Instant,
+    ) -> types::Result<Next> {
+        let mut left = request.data_bytes();
+        let mut outcome = Ok(());
+        for item in request.items() {
+            let range = (item.handle, item.offset, u64::from(item.length));
+            outcome = self.take_in(range, None, ("write_vector", began)).await?.map(drop);
+            left -= u64::from(item.length);
+            if outcome.is_err() {
+                self.frames.skip(left).await?;
+                break;
+            }
+        }
+        if outcome.is_ok() && request.syncs() {
+            outcome = self.sync_all(request).await;
+        }
+        Ok(match outcome {
+            Ok(()) => {
+                self.queue(|out| respond::ok(out, stream, &[]));
+                Next::Request
+            }
+            Err(failure) => self.fail(stream, "write_vector", began, failure),
+        })
+    }
+
+    async fn sync_all(&mut self, request: &WriteVector<'_>) -> Result<()> {
+        let mut handles: Vec<FileHandle> = request.items().map(|item| item.handle).collect();
+        handles.sort_unstable();
+        handles.dedup();
+        for handle in handles {
+            self.files()?.file(handle)?.writing()?.sync().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes in the payload of one range, as pages when `wire_bytes` says how long those are. The outer
+    /// error is the connection's; in any other case all of the payload has been read.
+    async fn take_in(
+        &mut self,
+        (handle, offset, length): (FileHandle, u64, u64),
+        wire_bytes: Option<usize>,
+        (method, began): (&'static str, Instant),
+    ) -> types::Result<Result<Vec<ByteRange>>> {
+        // Before the payload is waited for.
+        self.flush_unless_buffered(length).await?;
+        let progress = Progress::new();
+        let mut payload = self.frames.payload(wire_bytes.map_or(length, |bytes| bytes as u64));
+        let file = match &mut self.session {
+            Some(session) => session.files.file(handle),
+            None => Err(not_logged_in().into()),
+        };
+        let (traffic, stored) = match file {
+            Err(failure) => (None, Err(failure)),
+            Ok(file) => {
+                let traffic = file.traffic.clone();
+                (
+                    Some(traffic),
+                    store(file, offset, length, wire_bytes, &mut payload, &progress).await,
+                )
+            }
+        };
+        match stored.as_ref().err() {
+            Some(failure) if is_torn(&failure.error) => return stored.map(Ok).map_err(Error::from),
+            Some(_) => payload.skip().await?,
+            None => {}
+        }
+        let moved = progress.moved_bytes();
+        if let Some(traffic) = traffic {
+            traffic.add_in(moved);
+        }
+        self.door.settings.events.moved(&Moved {
+            method,
+            bytes_in: moved,
+            bytes_out: 0,
+            took: began.elapsed(),
+            error: stored.as_ref().err().map(|failure| crate::send::names(&failure.error)),
+        });
+        Ok(stored)
+    }
+}
+
+async fn store(
+    file: &mut OpenFile,
+    offset: u64,
+    length: u64,
+    wire_bytes: Option<usize>,
+    payload: &mut net::frames::Payload<'_>,
+    progress: &Progress,
+) -> Result<Vec<ByteRange>> {
+    let writing = file.writing()?;
+    writing.check(offset, length)?;
+    Ok(match wire_bytes {
+        Some(wire_bytes) => writing.receive_pages(offset, wire_bytes, payload, progress).await?,
+        None => {
+            writing.receive(offset, payload, progress).await?;
+            Vec::new()
+        }
+    })
+}
+
+fn not_logged_in() -> Error {
+    Error::new(ErrorCode::OutOfSequence, Side::Client, Phase::Open)
+}
+
+/// The damaged pages for the client, which is to send each of them again.
+fn bad_pages(damaged: &[ByteRange]) -> Option<BadPages> {
+    // A page has at most 4096 bytes.
+    let length = |page: &ByteRange| page.len() as u16;
+    let (first, last) = (damaged.first()?, damaged.last()?);
+    Some(BadPages {
+        first_bytes: length(first),
+        last_bytes: length(last),
+        offsets: damaged.iter().map(|page| page.start).collect(),
+    })
+}
+
+/// Makes a file durable.
+pub(crate) async fn sync(exchange: &mut Exchange<'_>, request: &SyncFile) -> Result<()> {
+    if let Content::Writing(writing) = &mut exchange.file(request.handle)?.content {
+        writing.sync().await?;
+    }
+    exchange.ok(&[]);
+    Ok(())
+}
+
+/// Cuts or extends an open file, or a named one.
+pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>) -> Result<()> {
+    match &request.target {
+        TruncateTarget::Handle(handle) => {
+            let writing = exchange.file(*handle)?.writing();
+            let writing = writing.map_err(|failure| failure.numbered(ErrorNumber::ARGUMENT_INVALID))?;
+            writing.set_length(request.size_bytes).await?;
+        }
+        TruncateTarget::Path(argument) => truncate_path(exchange, argument, request.size_bytes).await?,
+    }
+    exchange.ok(&[]);
+    Ok(())
+}
+
+/// Changes a file where it lies, like opening it for update.
+async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, size_bytes: u64) -> Result<()> {
+    let named = exchange.path(argument)?;
+    let path = &named.path;
+    let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
+    let found = Found::at(&spot).await;
+    let max_bytes = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
+    let turn = exchange.connection.door.turns.take(path);
+    let _turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
+    let present = found.into_file(path)?;
+    present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
+    let update = spot.store.open_update(&spot.path).await;
+    let update = update.map_err(|error| error.with_subject(path))?;
+    let mut writing = crate::writing::Writing::in_place(&spot.store, update, max_bytes, None);
+    writing.set_length(size_bytes).await?;
+    writing.commit().await?;
+    Ok(())
+}
+
+/// Closes a file; one that was uploaded takes its name now.
+pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Result<()> {
+    let file = exchange.session()?.files.take(request.handle)?;
+    exchange.note_file(&file);
+    if let Content::Writing(writing) = file.content {
+        let stored = writing.commit().await;
+        stored.map_err(|error| error.with_subject(&file.path))?;
+        exchange.record.committed_us = Some(exchange.elapsed_us());
+    }
+    exchange.ok(&[]);
+    Ok(())
+}

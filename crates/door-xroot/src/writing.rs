@@ -1,0 +1,162 @@
+//! A file that is open for writing: an upload whose pieces come in any order, or a file that is changed
+//! where it lies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use net::frames::Payload;
+use storage::{CommitFacts, FileReader, Stat, Upload};
+use transfer::{Assembly, Progress, Store};
+use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
+
+use crate::turns::Turn;
+
+/// A file that is open for writing. Dropped, it is given up.
+pub(crate) struct Writing {
+    store: Store,
+    assembly: Assembly,
+    /// Whether it is changed where it lies.
+    in_place: bool,
+    max_bytes: Option<u64>,
+    /// Where pages lie that arrived damaged and were not sent again: start and end.
+    damaged: BTreeMap<u64, u64>,
+    /// A part of it could not be stored.
+    is_torn: bool,
+    _turn: Option<Turn>,
+}
+
+impl Writing {
+    /// An upload, of which these checksums are made while it comes, and which may have so many bytes.
+    pub(crate) fn upload(
+        store: &Store,
+        upload: Arc<dyn Upload>,
+        algorithms: &[ChecksumAlgorithm],
+        max_bytes: Option<u64>,
+        turn: Option<Turn>,
+    ) -> Self {
+        Self {
+            store: store.clone(),
+            assembly: Assembly::new(store, upload, algorithms),
+            in_place: false,
+            max_bytes,
+            damaged: BTreeMap::new(),
+            is_torn: false,
+            _turn: turn,
+        }
+    }
+
+    /// A file that is changed where it lies, and may have so many bytes.
+    pub(crate) fn in_place(store: &Store, update: Arc<dyn Upload>, max_bytes: Option<u64>, turn: Option<Turn>) -> Self {
+        Self {
+            in_place: true,
+            ..Self::upload(store, update, &[], max_bytes, turn)
+        }
+    }
+
+    pub(crate) fn reader(&self) -> Result<Arc<dyn FileReader>> {
+        self.assembly.upload().reader()
+    }
+
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        Ok(self.reader()?.stat().clone())
+    }
+
+    /// Whether so many bytes may be written there.
+    pub(crate) fn check(&self, offset: u64, length: u64) -> Result<()> {
+        let fault = |phase| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase);
+        let end = offset
+            .checked_add(length)
+            .filter(|end| i64::try_from(*end).is_ok())
+            .ok_or_else(|| fault(Phase::Transfer))?;
+        match self.max_bytes {
+            Some(max) if end > max => Err(fault(Phase::Authorize)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stores a payload. What is left of it after an error has to be skipped.
+    pub(crate) async fn receive(&mut self, offset: u64, payload: &mut Payload<'_>, progress: &Progress) -> Result<()> {
+        let done = self.assembly.receive(payload, offset, progress).await;
+        self.note(done.map(drop))
+    }
+
+    /// Stores a payload of pages with checksums. Gives those that arrived damaged, which are stored too.
+    pub(crate) async fn receive_pages(
+        &mut self,
+        offset: u64,
+        wire_bytes: usize,
+        payload: &mut Payload<'_>,
+        progress: &Progress,
+    ) -> Result<Vec<ByteRange>> {
+        let done = self.assembly.receive_pages(payload, offset, wire_bytes, progress).await;
+        self.note(done)
+    }
+
+    /// Remembers a failure: what failed once is not whole.
+    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.is_torn |= result.is_err();
+        result.map_err(of_client)
+    }
+
+    /// Cuts or extends the file.
+    pub(crate) async fn set_length(&mut self, size_bytes: u64) -> Result<()> {
+        self.check(size_bytes, 0)?;
+        let done = self.assembly.set_length(size_bytes).await;
+        self.note(done)
+    }
+
+    /// Makes durable what was written, where that has a meaning before the file is closed.
+    pub(crate) async fn sync(&mut self) -> Result<()> {
+        let done = self.store.sync(self.assembly.upload()).await;
+        self.note(done)
+    }
+
+    /// Remembers pages that arrived damaged.
+    pub(crate) fn note_damaged(&mut self, pages: &[ByteRange]) -> Result<()> {
+        self.damaged.extend(pages.iter().map(|page| (page.start, page.end)));
+        if pages.len() > BAD_PAGES_MAX || self.damaged.len() > BAD_PAGES_OPEN_MAX {
+            self.is_torn = true;
+            return Err(Error::new(ErrorCode::TooManyPageErrors, Side::Client, Phase::Transfer));
+        }
+        Ok(())
+    }
+
+    /// Forgets damaged pages that came again and are right now.
+    pub(crate) fn note_repaired(&mut self, range: ByteRange) {
+        self.damaged
+            .retain(|start, end| !(range.start <= *start && *end <= range.end));
+    }
+
+    /// Ends the writing: an upload takes its name. What arrived damaged, or could not be stored, takes none.
+    pub(crate) async fn commit(mut self) -> Result<Stat> {
+        if !self.damaged.is_empty() {
+            let error = Error::new(ErrorCode::ChecksumMismatch, Side::Client, Phase::Commit);
+            return Err(error.with_detail(format!("uncorrected damaged pages: {}", self.damaged.len())));
+        }
+        if self.is_torn {
+            let error = Error::new(ErrorCode::BodyIncomplete, Side::Client, Phase::Commit);
+            return Err(error.with_detail("a part of it could not be stored"));
+        }
+        let facts = CommitFacts {
+            size_bytes: self.assembly.end_bytes(),
+            checksums: match self.in_place {
+                true => Vec::new(),
+                false => self.assembly.checksums().await?,
+            },
+            modified: None,
+        };
+        self.store
+            .commit(self.assembly.upload(), facts)
+            .await
+            .map_err(of_client)
+    }
+}
+
+/// A store does not know where the bytes come from: here they come from the client.
+fn of_client(error: Error) -> Error {
+    match error.side() {
+        Side::Source => error.at_side(Side::Client),
+        _ => error,
+    }
+}

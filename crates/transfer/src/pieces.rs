@@ -1,0 +1,168 @@
+//! Sending many ranges of files with something in front of each: all of it goes out in few calls,
+//! however small the ranges are.
+
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
+use std::sync::Arc;
+
+use net::Outgoing;
+use storage::{FileReader, Patience};
+use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
+
+use crate::mover::Drain;
+use crate::progress::Progress;
+use crate::store::Store;
+
+/// Ranges of files in the order in which they are to be sent, each with a few bytes in front.
+#[derive(Default)]
+pub struct Pieces(Arc<List>);
+
+#[derive(Default, Clone)]
+struct List {
+    /// What stands in front of the ranges, one behind the other.
+    heads: Vec<u8>,
+    pieces: Vec<Piece>,
+    store: Option<Store>,
+}
+
+#[derive(Clone)]
+struct Piece {
+    head: Range<usize>,
+    reader: Arc<dyn FileReader>,
+    range: ByteRange,
+}
+
+/// How far the pieces have been sent.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    piece: usize,
+    /// Bytes of that piece, head and range together.
+    done: u64,
+}
+
+impl Pieces {
+    /// Appends a range with `head` in front of it.
+    pub fn add(&mut self, head: &[u8], store: &Store, reader: &Arc<dyn FileReader>, range: ByteRange) {
+        let list = Arc::make_mut(&mut self.0);
+        let start = list.heads.len();
+        list.heads.extend_from_slice(head);
+        list.store.get_or_insert_with(|| store.clone());
+        list.pieces.push(Piece {
+            head: start..list.heads.len(),
+            reader: reader.clone(),
+            range,
+        });
+    }
+}
+
+impl Piece {
+    fn len(&self) -> u64 {
+        self.head.len() as u64 + self.range.len()
+    }
+}
+
+/// Sends all pieces. What the drain has queued goes out in front of them.
+///
+/// # Errors
+/// Those of the drain; `source_changed` when a file is shorter than its range, `storage_failed` when it
+/// cannot be read. The connection is then in the middle of a message.
+pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
+    let list = &pieces.0;
+    let Some(store) = &list.store else { return Ok(()) };
+    let mut place = Place::default();
+    while place.piece < list.pieces.len() {
+        let room = drain.outgoing().await?;
+        let fill = |mut room: Outgoing, patience| {
+            let list = list.clone();
+            move || {
+                let filled = list.fill(&mut room, place, patience);
+                Ok((room, filled))
+            }
+        };
+        let (mut room, mut filled) = store.lane().run(fill(room, Patience::CachedOnly)).await?;
+        if matches!(&filled, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock) {
+            (room, filled) = store.lane().run_blocking(fill(room, Patience::Wait)).await?;
+        }
+        let (bytes, payload_bytes, reached) = filled.map_err(failed)?;
+        drain.send(room, bytes).await?;
+        progress.add_moved(payload_bytes);
+        place = reached;
+    }
+    Ok(())
+}
+
+fn failed(cause: io::Error) -> Error {
+    let code = match cause.kind() {
+        io::ErrorKind::UnexpectedEof => ErrorCode::SourceChanged,
+        _ => ErrorCode::StorageFailed,
+    };
+    Error::new(code, Side::Active, Phase::Transfer).with_private(cause)
+}
+
+impl List {
+    /// Fills the room from `place` on. Gives how many bytes that is, how many of them are payload, and
+    /// the place behind them.
+    fn fill(&self, room: &mut Outgoing, mut place: Place, patience: Patience) -> io::Result<(usize, u64, Place)> {
+        let mut slots = room.slots(room.capacity());
+        let mut rest = slots.as_mut_slice();
+        let (mut bytes, mut payload_bytes) = (0, 0);
+        while !rest.is_empty()
+            && let Some(piece) = self.pieces.get(place.piece)
+        {
+            let head = &self.heads[piece.head.clone()];
+            let step = match usize::try_from(place.done).ok().and_then(|done| head.get(done..)) {
+                Some(left) if !left.is_empty() => copy(left, rest),
+                _ => {
+                    let left = piece.len() - place.done;
+                    let offset = piece.range.end - left;
+                    let step = if left == 0 {
+                        0
+                    } else {
+                        read(piece, offset, left, rest, patience)?
+                    };
+                    payload_bytes += step as u64;
+                    step
+                }
+            };
+            IoSliceMut::advance_slices(&mut rest, step);
+            bytes += step;
+            place.done += step as u64;
+            if place.done == piece.len() {
+                place = Place {
+                    piece: place.piece + 1,
+                    done: 0,
+                };
+            }
+        }
+        Ok((bytes, payload_bytes, place))
+    }
+}
+
+/// Copies as much as fits.
+fn copy(bytes: &[u8], slots: &mut [IoSliceMut<'_>]) -> usize {
+    let mut left = bytes;
+    for slot in slots {
+        let (front, behind) = left.split_at(left.len().min(slot.len()));
+        slot[..front.len()].copy_from_slice(front);
+        left = behind;
+    }
+    bytes.len() - left.len()
+}
+
+/// Reads from `offset` on, at most `left` bytes, as much as fits into the slots.
+fn read(piece: &Piece, offset: u64, left: u64, slots: &mut [IoSliceMut<'_>], patience: Patience) -> io::Result<usize> {
+    let mut left = usize::try_from(left).unwrap_or(usize::MAX);
+    let mut target = Vec::with_capacity(slots.len());
+    for slot in slots {
+        let take = left.min(slot.len());
+        if take == 0 {
+            break;
+        }
+        left -= take;
+        target.push(IoSliceMut::new(&mut slot[..take]));
+    }
+    match piece.reader.read_vectored_at(&mut target, offset, patience)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => Ok(count),
+    }
+}
