@@ -119,7 +119,7 @@ async fn endless_and_foolish_redirects_are_errors() {
 
 #[tokio::test]
 async fn a_place_that_is_not_http_is_refused() {
-    let error = client().head(&resource("root://127.0.0.1/f"), &[]).await.unwrap_err();
+    let error = client().head(&resource("s3://127.0.0.1/f"), &[]).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::BadUrl);
 }
 

@@ -1,0 +1,228 @@
+//! What is done to names, and what is asked about them.
+
+use types::{Checksum, ChecksumAlgorithm, ErrorCode};
+use xroot_wire::response::ListingWriter;
+use xroot_wire::{ErrorNumber, Opcode, StatFlags, respond};
+
+use crate::script::{Server, client, stat};
+
+/// A server that answers each request of any client with what `answer` gives for its path: a body, or
+/// a refusal.
+async fn server(
+    answer: impl Fn(Opcode, &str) -> Result<Vec<u8>, (ErrorNumber, &'static str)> + Clone + Send + Sync + 'static,
+) -> Server {
+    Server::welcoming(move |_, mut peer| {
+        let answer = answer.clone();
+        async move {
+            while let Some(heard) = peer.request().await {
+                match answer(heard.opcode(), &heard.text()) {
+                    Ok(body) => peer.ok(heard.id(), &body).await,
+                    Err((number, words)) => peer.refuse(heard.id(), number, words).await,
+                }
+            }
+        }
+    })
+    .await
+}
+
+fn stat_of(size_bytes: u64, flags: StatFlags) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut found = stat(size_bytes);
+    found.flags = flags;
+    found.write(&mut text);
+    text.push(0);
+    text
+}
+
+const MISSING: (ErrorNumber, &str) = (ErrorNumber::NOT_FOUND, "no such file");
+
+#[tokio::test]
+async fn a_checksum_is_asked_for_until_one_is_told() {
+    let server = server(|opcode, text| match (opcode, text) {
+        (Opcode::Stat, _) => Ok(stat_of(19, StatFlags::READABLE)),
+        (_, "/f?cks.type=crc32c") => Ok(b"crc32c 0000002a\0".to_vec()),
+        _ => Err((ErrorNumber::SERVER, "checksum not supported")),
+    })
+    .await;
+    let (client, file) = (client(), server.file("/f"));
+    let wanted = [
+        ChecksumAlgorithm::Md5,
+        ChecksumAlgorithm::Crc32c,
+        ChecksumAlgorithm::Adler32,
+    ];
+    let facts = client.head(&file, &wanted).await.unwrap();
+    assert_eq!(facts.checksums, [Checksum::crc32c(42)]);
+    assert_eq!((facts.size_bytes, facts.accepts_ranges), (Some(19), Some(true)));
+    assert!(facts.validator().is_some());
+    assert_eq!(server.heard_of(Opcode::Query).len(), 2);
+    let none = client.head(&file, &[ChecksumAlgorithm::Sha256]).await.unwrap();
+    assert!(none.checksums.is_empty());
+    assert_eq!(server.heard_of(Opcode::Query)[2].text(), "/f?cks.type=sha256");
+}
+
+#[tokio::test]
+async fn refusals_have_the_code_of_their_number_and_the_servers_words() {
+    for (number, code) in [
+        (ErrorNumber::NOT_FOUND, ErrorCode::PeerNotFound),
+        (ErrorNumber::IS_DIRECTORY, ErrorCode::IsDirectory),
+        (ErrorNumber::NO_SPACE, ErrorCode::PeerNoSpace),
+        (ErrorNumber::UNSUPPORTED, ErrorCode::PeerUnsupported),
+        (ErrorNumber::EXISTS, ErrorCode::PeerExists),
+        (ErrorNumber::TLS_REQUIRED, ErrorCode::TlsRequired),
+        (ErrorNumber::FILE_SYSTEM, ErrorCode::PeerFailed),
+        (ErrorNumber(9999), ErrorCode::PeerFailed),
+    ] {
+        let server = server(move |_, _| Err((number, "these words"))).await;
+        let error = client().stat(&server.file("/f")).await.unwrap_err();
+        assert_eq!((error.code(), error.peer_words()), (code, Some("these words")));
+        assert_eq!(error.peer_status().map(u32::from), Some(number.0));
+    }
+}
+
+#[tokio::test]
+async fn an_overloaded_server_may_be_asked_again_and_a_refusal_is_final() {
+    for (number, may_be_tried) in [
+        (ErrorNumber::OVERLOADED, true),
+        (ErrorNumber::FILE_LOCKED, true),
+        (ErrorNumber::FILE_SYSTEM, false),
+        (ErrorNumber::ARGUMENT_INVALID, false),
+    ] {
+        let server = server(move |_, _| Err((number, ""))).await;
+        assert_eq!(
+            client().stat(&server.file("/f")).await.unwrap_err().retry(),
+            may_be_tried
+        );
+    }
+}
+
+#[tokio::test]
+async fn directories_are_made_and_removed() {
+    let server = server(|opcode, text| match (opcode, text) {
+        (Opcode::MakeDirectory, "/a/b") | (Opcode::Remove, "/d" | "/full") => Err(match opcode {
+            Opcode::MakeDirectory => MISSING,
+            _ => (ErrorNumber::IS_DIRECTORY, "is a directory"),
+        }),
+        (Opcode::RemoveDirectory, "/full") => Err((ErrorNumber::FILE_SYSTEM, "Directory not empty")),
+        (Opcode::Stat, _) => Ok(stat_of(4096, StatFlags::DIRECTORY)),
+        _ => Ok(Vec::new()),
+    })
+    .await;
+    let client = client();
+    client.make_directory(&server.file("/a")).await.unwrap();
+    let error = client.make_directory(&server.file("/a/b")).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ParentMissing);
+    client.delete(&server.file("/f")).await.unwrap();
+    client.delete(&server.file("/d")).await.unwrap();
+    assert_eq!(server.heard_of(Opcode::RemoveDirectory)[0].text(), "/d");
+    let error = client.delete(&server.file("/full")).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotEmpty);
+}
+
+#[tokio::test]
+async fn a_new_name_that_is_taken_is_refused_unless_it_may_be_replaced() {
+    let server = server(|opcode, text| match (opcode, text) {
+        (Opcode::Stat, "/free name") => Err(MISSING),
+        (Opcode::Stat, _) => Ok(stat_of(1, StatFlags::READABLE)),
+        _ => Ok(Vec::new()),
+    })
+    .await;
+    let (client, file) = (client(), server.file("/old name"));
+    let to = |name: &str| server.file(name).location;
+    let error = client.rename(&file, &to("/taken"), false).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerExists);
+    client.rename(&file, &to("/free name"), false).await.unwrap();
+    client.rename(&file, &to("/taken"), true).await.unwrap();
+    let said: Vec<_> = server
+        .heard_of(Opcode::Rename)
+        .iter()
+        .map(crate::script::Heard::text)
+        .collect();
+    assert_eq!(said, ["/old name /free name", "/old name /taken"]);
+    let elsewhere = crate::script::resource("root://elsewhere//f").location;
+    let error = client.rename(&file, &elsewhere, true).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::CrossExport);
+}
+
+async fn names(server: &Server) -> types::Result<Vec<(String, bool, Option<u64>)>> {
+    let mut listing = client().list(&server.file("/d")).await?;
+    let mut all = Vec::new();
+    while let Some(batch) = listing.next().await? {
+        assert!(!batch.is_empty());
+        all.extend(
+            batch
+                .into_iter()
+                .map(|entry| (entry.path, entry.is_directory, entry.size_bytes)),
+        );
+    }
+    Ok(all)
+}
+
+#[tokio::test]
+async fn a_listing_is_read_wherever_it_is_cut() {
+    let mut writer = ListingWriter::new(true);
+    let mut directory = stat(4096);
+    directory.flags = StatFlags::DIRECTORY;
+    writer.add("a b", Some(&stat(5)), None);
+    writer.add("sub", Some(&directory), None);
+    let body = writer.finish();
+    let expected = [("/d/a b".to_owned(), false, Some(5)), ("/d/sub".to_owned(), true, None)];
+    for cut in [0, 1, 9, 10, 15, body.len() - 1, body.len()] {
+        let body = body.clone();
+        let server = Server::welcoming(move |_, mut peer| {
+            let body = body.clone();
+            async move {
+                let heard = peer.expect(Opcode::ListDirectory).await;
+                peer.put(|out| respond::partial(out, heard.id(), &body[..cut])).await;
+                peer.ok(heard.id(), &body[cut..]).await;
+                peer.request().await;
+            }
+        })
+        .await;
+        assert_eq!(names(&server).await.unwrap(), expected, "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_directory_and_a_file_are_told_apart() {
+    let empty = server(|_, _| Ok(ListingWriter::new(true).finish())).await;
+    assert_eq!(names(&empty).await.unwrap(), []);
+    let older = server(|_, _| Ok(Vec::new())).await;
+    assert_eq!(names(&older).await.unwrap(), []);
+    let file = server(|opcode, _| match opcode {
+        Opcode::Stat => Ok(stat_of(5, StatFlags::READABLE)),
+        _ => Err((ErrorNumber::FILE_SYSTEM, "not a directory")),
+    })
+    .await;
+    assert_eq!(names(&file).await.unwrap_err().code(), ErrorCode::NotDirectory);
+}
+
+#[tokio::test]
+async fn a_server_that_tells_only_names_is_asked_about_each() {
+    let server = server(|opcode, text| match (opcode, text) {
+        (Opcode::ListDirectory, _) => {
+            let mut writer = ListingWriter::new(false);
+            for number in 0..200 {
+                writer.add(&format!("f{number}"), None, None);
+            }
+            Ok(writer.finish())
+        }
+        (Opcode::Stat, "/d/f7") => Err(MISSING),
+        _ => Ok(stat_of(text.len() as u64, StatFlags::READABLE)),
+    })
+    .await;
+    let mut found = names(&server).await.unwrap();
+    found.sort();
+    assert_eq!(found.len(), 199, "one is gone meanwhile");
+    assert!(
+        found
+            .iter()
+            .all(|(path, _, size)| *size == Some(path.len() as u64) && path != "/d/f7")
+    );
+    assert_eq!(server.heard_of(Opcode::Login).len(), 2);
+}
+
+#[tokio::test]
+async fn a_listing_that_leads_out_of_its_directory_is_refused() {
+    let server = server(|_, _| Ok(b"a\n../b\0".to_vec())).await;
+    assert_eq!(names(&server).await.unwrap_err().code(), ErrorCode::PeerMisbehaved);
+}

@@ -1,0 +1,8 @@
+//! The XRootD client against scripted servers: good ones, odd ones and broken ones.
+
+mod asking;
+mod reading;
+mod redirects;
+mod script;
+mod sessions;
+mod writing;
