@@ -110,7 +110,7 @@ pub struct Cgi<'a>(&'a str);
 
 impl std::fmt::Debug for Cgi<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_set().entries(self.pairs().map(|(key, _)| key)).finish()
+        write!(formatter, "Cgi({} bytes)", self.0.len())
     }
 }
 
@@ -209,19 +209,25 @@ fn split_list(value: Option<&str>) -> impl Iterator<Item = &str> + use<'_> {
 }
 
 /// Builds a path with its CGI.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CgiBuilder {
     text: String,
-    has_question_mark: bool,
+    /// What stands between the text and the next pair.
+    separator: Option<char>,
 }
 
 impl CgiBuilder {
     /// Begins with a path, which may have CGI already.
     #[must_use]
     pub fn for_path(path: &str) -> Self {
+        let separator = match path.split_once('?') {
+            None => Some('?'),
+            Some((_, cgi)) if cgi.is_empty() || cgi.ends_with('&') => None,
+            Some(_) => Some('&'),
+        };
         Self {
-            has_question_mark: path.contains('?'),
             text: path.to_owned(),
+            separator,
         }
     }
 
@@ -230,7 +236,7 @@ impl CgiBuilder {
     pub fn pairs_only() -> Self {
         Self {
             text: String::new(),
-            has_question_mark: true,
+            separator: None,
         }
     }
 
@@ -312,12 +318,8 @@ impl CgiBuilder {
     }
 
     fn separate(&mut self) {
-        if !self.has_question_mark {
-            self.text.push('?');
-            self.has_question_mark = true;
-        } else if !self.text.is_empty() && !self.text.ends_with(['?', '&']) {
-            self.text.push('&');
-        }
+        self.text.extend(self.separator);
+        self.separator = Some('&');
     }
 }
 

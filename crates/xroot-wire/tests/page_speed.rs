@@ -1,6 +1,8 @@
 //! How fast the checksums of pages are computed. The numbers are printed (`cargo test -p xroot-wire
 //! --release --test page_speed -- --nocapture`); the test itself only demands that they are right.
 
+#![allow(clippy::print_stdout, reason = "the measured speed is what this test is for")]
+
 use std::time::Instant;
 
 use xroot_wire::limits::PAGE_BYTES;
@@ -22,7 +24,7 @@ fn rate(bytes: usize, rounds: usize, mut work: impl FnMut()) -> f64 {
 fn checksums_of_pages_are_right_and_their_speed_is_printed() {
     let rounds = if cfg!(debug_assertions) { 4 } else { 512 };
     for buffer_bytes in [256 * 1024, 8 * 1024 * 1024] {
-        let data: Vec<u8> = (0..buffer_bytes).map(|at: usize| (at * 31 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..buffer_bytes).map(|at: usize| ((at * 31) >> 3) as u8).collect();
         let pieces: Vec<&[u8]> = data.chunks(256 * 1024 - 100).collect();
         let mut sums = Vec::new();
         let computed = rate(buffer_bytes, rounds, || {

@@ -16,6 +16,8 @@ mod credentials;
 mod http_wire;
 pub mod mutate;
 mod paths;
+mod xroot_session;
+mod xroot_wire;
 
 /// A decoder and what helps to reach its depths.
 #[derive(Debug)]
@@ -104,6 +106,56 @@ pub const TARGETS: &[Target] = &[
         name: "url-path",
         run: paths::url_path,
         words: paths::PATH_WORDS,
+    },
+    Target {
+        name: "xroot-body",
+        run: xroot_wire::body,
+        words: xroot_wire::BODY_WORDS,
+    },
+    Target {
+        name: "xroot-cgi",
+        run: xroot_wire::cgi,
+        words: xroot_wire::CGI_WORDS,
+    },
+    Target {
+        name: "xroot-credential",
+        run: xroot_session::credential,
+        words: xroot_session::CREDENTIAL_WORDS,
+    },
+    Target {
+        name: "xroot-gate",
+        run: xroot_session::gate,
+        words: xroot_wire::FRAME_WORDS,
+    },
+    Target {
+        name: "xroot-handshake",
+        run: xroot_session::handshake,
+        words: xroot_wire::FRAME_WORDS,
+    },
+    Target {
+        name: "xroot-listing",
+        run: xroot_wire::listing,
+        words: xroot_wire::LISTING_WORDS,
+    },
+    Target {
+        name: "xroot-pages",
+        run: xroot_wire::page_units,
+        words: xroot_wire::PAGE_WORDS,
+    },
+    Target {
+        name: "xroot-request",
+        run: xroot_wire::request,
+        words: xroot_wire::REQUEST_WORDS,
+    },
+    Target {
+        name: "xroot-response",
+        run: xroot_wire::response,
+        words: xroot_wire::FRAME_WORDS,
+    },
+    Target {
+        name: "xroot-vector-answer",
+        run: xroot_wire::vector_answer,
+        words: xroot_wire::PAGE_WORDS,
     },
 ];
 

@@ -87,8 +87,8 @@ impl StatText {
                 changed_s: number(Some(changed)).ok_or_else(wrong)?,
                 accessed_s: number(Some(accessed)).ok_or_else(wrong)?,
                 mode: u32::from_str_radix(mode, 8).map_err(|_| wrong())?,
-                owner: owner.to_owned(),
-                group: group.to_owned(),
+                owner: word(owner),
+                group: word(group),
             });
         }
         Ok(stat)
@@ -105,7 +105,7 @@ fn number<N: std::str::FromStr>(word: Option<&str>) -> Option<N> {
     word?.parse().ok()
 }
 
-/// A name as one word of the text.
+/// A name as one plain word of the text, also where a peer sent something else.
 fn word(name: &str) -> String {
     let plain = |character: char| !character.is_whitespace() && !character.is_control();
     if name.is_empty() || !name.chars().all(plain) {
