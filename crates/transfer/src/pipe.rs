@@ -1,5 +1,10 @@
 //! Payload from and to the streams of a program: standard input and output, mostly.
 
+use std::future::poll_fn;
+use std::io::{self, IoSliceMut};
+use std::pin::pin;
+use std::task::Poll;
+
 use storage::Hasher;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -21,15 +26,9 @@ pub async fn send_from(
     loop {
         let mut outgoing = drain.outgoing().await?;
         let room = outgoing.capacity();
-        let filled = match outgoing.slots(room).first_mut() {
-            Some(slot) => {
-                let read = input.read(slot).await;
-                let filled = read.map_err(|cause| broken(Side::Source, &cause))?;
-                hasher.update(&slot[..filled]);
-                filled
-            }
-            None => 0,
-        };
+        let filled = fill_from(input, outgoing.slots(room), hasher)
+            .await
+            .map_err(|cause| broken(Side::Source, &cause))?;
         if filled == 0 {
             return Ok(total);
         }
@@ -37,6 +36,30 @@ pub async fn send_from(
         progress.add_moved(filled as u64);
         total += filled as u64;
     }
+}
+
+/// Waits for input, then fills the slots with as much as there is. Returns how much it was; 0 is the end.
+async fn fill_from(
+    input: &mut (impl AsyncRead + Unpin + Send),
+    slots: Vec<IoSliceMut<'_>>,
+    hasher: &mut Hasher,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    for mut slot in slots {
+        let mut reading = pin!(input.read(&mut slot));
+        let read = poll_fn(|context| match reading.as_mut().poll(context) {
+            // What has come is not kept back for what may take long to come.
+            Poll::Pending if filled > 0 => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        let Some(count) = read.await.transpose()? else { break };
+        hasher.update(&slot[..count]);
+        filled += count;
+        if count < slot.len() {
+            break;
+        }
+    }
+    Ok(filled)
 }
 
 /// Writes payload to `output` until it ends, hashing it on the way. Returns how much it was.

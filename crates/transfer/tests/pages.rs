@@ -4,10 +4,11 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Frames, Role, Stream, Waits};
+use net::{Frames, Outgoing, Role, Stream, Waits};
 use storage::{CommitFacts, FileReader, Hasher, Memory, Patience, Stat, UploadOptions};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use transfer::{Assembly, PagesPart, Progress, Store, serve_pages};
+use transfer::{Assembly, Drain, PagesPart, Progress, Store, send_from, serve_pages};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, LogicalPath, Side};
 use xroot_wire::pages::{data_bytes, encode_units, encoded_bytes, units};
 
@@ -164,6 +165,92 @@ async fn pages_stay_in_step_when_reads_are_short() {
     let (served, data) = tokio::join!(serving, read_parts(&mut far, 100));
     served.unwrap();
     assert!(data == bytes[100..]);
+}
+
+/// Sends payload as parts of pages, as a client does that writes.
+struct Paged<'a> {
+    stream: &'a mut Stream,
+    offset: u64,
+    /// Where the last part ends.
+    end: u64,
+    parts: usize,
+}
+
+impl Drain for Paged<'_> {
+    async fn outgoing(&mut self) -> types::Result<Outgoing> {
+        Ok(self.stream.outgoing().await?.paged(self.offset, 13))
+    }
+
+    async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> types::Result<()> {
+        let part = PagesPart {
+            offset: self.offset,
+            data_bytes: filled,
+            wire_bytes: encoded_bytes(self.offset, filled),
+            is_last: self.offset + filled as u64 == self.end,
+        };
+        let length = outgoing.close_pages(filled, &head(&part));
+        self.stream.send(outgoing, length).await?;
+        self.offset += filled as u64;
+        self.parts += 1;
+        Ok(())
+    }
+
+    fn clear_stream(&mut self) -> Option<&mut Stream> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn what_a_program_writes_is_sent_as_pages_many_at_a_time() {
+    let bytes = pattern(1_000_001);
+    let (mut near, mut far) = encrypted_pair().await;
+    let sending = async {
+        let mut drain = Paged {
+            stream: &mut near.stream,
+            offset: 100,
+            end: 1_000_101,
+            parts: 0,
+        };
+        let mut hasher = Hasher::new(&ALGORITHMS);
+        let sent = send_from(&mut &bytes[..], &mut drain, &mut hasher, &Progress::default()).await;
+        assert_eq!(sent.unwrap(), bytes.len() as u64);
+        assert_eq!(hasher.finish(), checksums(&bytes));
+        assert!(drain.parts <= 5, "{} parts", drain.parts);
+    };
+    let ((), data) = tokio::join!(sending, read_parts(&mut far, 100));
+    assert!(data == bytes);
+}
+
+#[tokio::test]
+async fn what_has_come_from_a_program_is_not_kept_back() {
+    let (mut near, mut far) = clear_pair().await;
+    let (mut program, mut input) = tokio::io::duplex(64 * 1024);
+    let sending = async {
+        let mut drain = Paged {
+            stream: &mut near.stream,
+            offset: 0,
+            end: u64::MAX,
+            parts: 0,
+        };
+        let mut hasher = Hasher::new(&[]);
+        send_from(&mut input, &mut drain, &mut hasher, &Progress::default()).await
+    };
+    let talking = async {
+        // Whole pages, so that only what comes next could tell that there is no more.
+        for _ in 0..3 {
+            program.write_all(&pattern(8192)).await.unwrap();
+            let mut came = 0;
+            while came < 8192 {
+                let head = far.head::<13>(WAIT).await.unwrap().unwrap();
+                let length = u32::from_be_bytes(head[8..12].try_into().unwrap()) as usize;
+                far.small(length, 300_000).await.unwrap();
+                came += length - length.div_ceil(4100) * 4;
+            }
+        }
+        drop(program);
+    };
+    let (sent, ()) = tokio::join!(sending, talking);
+    assert_eq!(sent.unwrap(), 3 * 8192);
 }
 
 /// Puts a file together from blocks and returns the damaged units, the checksums and the content.
