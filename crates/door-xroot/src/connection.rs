@@ -93,14 +93,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
 impl Connection {
     /// Serves requests until something else than a request is to follow.
     async fn serve(&mut self) -> Result<Next> {
-        while self.is_wanted().await? {
-            let wait = self.door.settings.limits.head_timeout;
-            if self.frames.buffered_bytes() < REQUEST_HEADER_BYTES {
-                self.flush().await?;
-            }
-            let head = tokio::time::timeout(wait, self.frames.head::<REQUEST_HEADER_BYTES>(wait)).await;
-            let head = head.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Open))??;
-            let Some(head) = head else { break };
+        while let Some(head) = self.next_head().await? {
             match Box::pin(self.one(&RequestHeader::parse(&head))).await? {
                 Next::Request | Next::Later => self.relieve().await?,
                 next => return Ok(next),
@@ -109,12 +102,10 @@ impl Connection {
         Ok(Next::Close)
     }
 
-    /// Waits for the next request, and sends late answers meanwhile; false when none is taken any more.
-    async fn is_wanted(&mut self) -> Result<bool> {
-        if self.frames.buffered_bytes() > 0 {
-            return Ok(true);
-        }
-        self.flush().await?;
+    /// Waits for the next request, and sends late answers meanwhile; `None` when none will come, or none
+    /// is taken any more.
+    async fn next_head(&mut self) -> Result<Option<[u8; REQUEST_HEADER_BYTES]>> {
+        self.flush_unless_buffered(REQUEST_HEADER_BYTES as u64).await?;
         let busy = self.session.as_ref().is_some_and(Session::has_open_files);
         let idle = match busy {
             true => XROOT_OPEN_IDLE_TIMEOUT,
@@ -123,8 +114,12 @@ impl Connection {
         loop {
             let answer = tokio::select! {
                 // Whoever has files open may end what it began.
-                () = self.door.gate.draining(), if !busy => return Ok(false),
-                arrived = self.frames.wait_for_input(idle) => return Ok(arrived.is_ok()),
+                () = self.door.gate.draining(), if !busy => return Ok(None),
+                head = self.frames.head::<REQUEST_HEADER_BYTES>(idle) => return match head {
+                    // A client that says nothing is not at fault.
+                    Err(_) if self.frames.buffered_bytes() == 0 => Ok(None),
+                    head => head,
+                },
                 answer = self.late.next() => answer,
             };
             self.answer_late(answer);

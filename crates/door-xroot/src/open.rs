@@ -147,7 +147,10 @@ async fn create(
     };
     let upload = spot.store.create(&spot.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;
-    let writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, turn);
+    let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, turn);
+    // Whoever stores a file may read and write it, as the reference server sees to it.
+    let mode = u32::from(request.mode) & 0o777;
+    writing.mode = (mode != 0).then_some(mode | 0o600);
     let stat = writing.stat()?;
     Ok((Content::Writing(Box::new(writing)), stat))
 }

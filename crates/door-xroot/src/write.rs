@@ -225,8 +225,13 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
     let file = exchange.session()?.files.take(request.handle)?;
     exchange.note_file(&file);
     if let Content::Writing(writing) = file.content {
+        let mode = writing.mode;
         let stored = writing.commit().await;
-        stored.map_err(|error| error.with_subject(&file.path))?;
+        let stat = stored.map_err(|error| error.with_subject(&file.path))?;
+        if let Some(mode) = mode.filter(|mode| *mode != stat.mode) {
+            // The file is stored; that its mode could not be set is no reason to say otherwise.
+            let _ = file.spot.store.set_mode(&file.spot.path, mode).await;
+        }
         exchange.record.committed_us = Some(exchange.elapsed_us());
     }
     exchange.ok(&[]);

@@ -19,6 +19,8 @@ pub(crate) struct Writing {
     /// Whether it is changed where it lies.
     in_place: bool,
     max_bytes: Option<u64>,
+    /// The permission bits that the client wants for a new file.
+    pub(crate) mode: Option<u32>,
     /// Where pages lie that arrived damaged and were not sent again: start and end.
     damaged: BTreeMap<u64, u64>,
     /// A part of it could not be stored.
@@ -40,6 +42,7 @@ impl Writing {
             assembly: Assembly::new(store, upload, algorithms),
             in_place: false,
             max_bytes,
+            mode: None,
             damaged: BTreeMap::new(),
             is_torn: false,
             _turn: turn,

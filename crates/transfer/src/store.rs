@@ -1,10 +1,13 @@
 //! A store as the doors and the engine use it: the back end, and the lane that decides on which
 //! thread its calls run.
 
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, compute,
+    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
+    compute,
 };
 use tokio::sync::Semaphore;
 use types::limits::CHECKSUM_READERS_MAX;
@@ -245,9 +248,11 @@ impl Store {
             return Ok(checksum);
         }
         let path = path.clone();
+        let wanted = Wanted::default();
+        let watched = wanted.0.clone();
         self.run_blocking(move |storage| {
-            let reader = storage.open(&path)?;
-            let mut computed = compute(reader.as_ref(), &[algorithm])?;
+            let reader = Watched(storage.open(&path)?, watched);
+            let mut computed = compute(&reader, &[algorithm])?;
             let checksum = computed.swap_remove(0);
             let _ = storage.store_checksum(&path, reader.stat(), &checksum);
             Ok(checksum)
@@ -275,6 +280,32 @@ impl Store {
         let (upload, algorithms) = (upload.clone(), algorithms.to_vec());
         self.run_blocking(move |_| compute(upload.reader()?.as_ref(), &algorithms))
             .await
+    }
+}
+
+/// Set when nobody waits any more for what is being computed.
+#[derive(Default)]
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A file that reads no more once nobody wants it.
+struct Watched(Arc<dyn FileReader>, Arc<AtomicBool>);
+
+impl FileReader for Watched {
+    fn stat(&self) -> &Stat {
+        self.0.stat()
+    }
+
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
+        match self.1.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => self.0.read_vectored_at(slices, offset, patience),
+        }
     }
 }
 
