@@ -127,6 +127,14 @@ impl Endpoint {
         self.url(name)
     }
 
+    /// Makes a directory behind the endpoint's back, open to everybody.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn make_directory(&self, name: &str) {
+        self.make_parents(&self.data().join(name).join("file"));
+    }
+
     fn make_parents(&self, path: &Path) {
         let parent = path.parent().expect("a file has a parent");
         std::fs::create_dir_all(parent).expect("directories");

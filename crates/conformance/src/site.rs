@@ -54,6 +54,22 @@ impl Site {
         })
     }
 
+    /// Runs `check` with XRootD, which shows that the check is right, and then with ours; with XRootD only when the
+    /// environment asks for it.
+    #[expect(
+        clippy::print_stdout,
+        reason = "the harness shows it when the check fails, and hides it otherwise"
+    )]
+    pub fn compare(&self, check: impl Fn(&Lab, &Endpoint)) {
+        for server in [self.theirs(), self.ours()] {
+            if server.is_ours() && Lab::tests_xrootd() {
+                continue;
+            }
+            println!("against {}", server.either("ours", "XRootD"));
+            check(&self.lab, server);
+        }
+    }
+
     /// Ours, at a site [`Site::with_xrootd`].
     #[must_use]
     pub fn ours(&self) -> &Endpoint {

@@ -1,5 +1,6 @@
 //! The command-line programs that tests drive, each prepared to trust the site's authority.
 
+use crate::endpoint::Endpoint;
 use crate::lab::Lab;
 use crate::run::{Run, run, run_with_input};
 
@@ -28,6 +29,40 @@ impl Lab {
             .arg("--capath")
             .arg(self.authority().trust_directory())
             .args(arguments);
+        run(&command)
+    }
+
+    /// Runs `xrdcp` without its progress bar.
+    ///
+    /// # Panics
+    /// When XRootD's client is missing.
+    #[track_caller]
+    #[must_use]
+    pub fn xrdcp(&self, arguments: &[&str]) -> Run {
+        self.xrdcp_with(&[], arguments)
+    }
+
+    /// Runs `xrdcp` without its progress bar and with further variables in its environment.
+    ///
+    /// # Panics
+    /// When XRootD's client is missing.
+    #[track_caller]
+    #[must_use]
+    pub fn xrdcp_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+        let mut command = self.command("xrdcp").expect("XRootD's client is installed");
+        command.arg("--nopbar").args(arguments).envs(variables.iter().copied());
+        run(&command)
+    }
+
+    /// Runs one command of `xrdfs` at a server.
+    ///
+    /// # Panics
+    /// When XRootD's client is missing.
+    #[track_caller]
+    #[must_use]
+    pub fn xrdfs(&self, server: &Endpoint, arguments: &[&str]) -> Run {
+        let mut command = self.command("xrdfs").expect("XRootD's client is installed");
+        command.arg(server.root_address()).args(arguments);
         run(&command)
     }
 

@@ -1,0 +1,256 @@
+//! Our own client over the XRootD protocol, against XRootD and then against ours: every command in clear text and over
+//! TLS, several streams, copies between protocols, and connections that break.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use conformance::{
+    Endpoint, Lab, Site, Slot, adler32, bytes, crc32c, hex, is_whole, json_lines, md5_of, put_tree, shared, tree, until,
+};
+use testkit::{Direction, Fault, Relay, Result, available};
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::with_xrootd("root-client", "xrootd"))
+}
+
+/// Runs a check against both servers, in clear text and over TLS: it is given a directory's URL and its name in the
+/// export.
+#[track_caller]
+fn compare(test: &str, check: impl Fn(&Lab, &Endpoint, &str, &str)) {
+    let Some(site) = available(test, site()) else { return };
+    site.compare(|lab, server| {
+        for (scheme, url) in [("clear", server.root("")), ("tls", server.roots(""))] {
+            let directory = format!("{test}-{scheme}");
+            server.make_directory(&directory);
+            check(lab, server, &format!("{url}{directory}"), &directory);
+        }
+    });
+}
+
+/// Around pages (4 KiB), buffers (256 KiB) and reads (4 MiB).
+const SIZES: [usize; 7] = [0, 1, 4095, 4097, 262_145, (4 << 20) - 1, (9 << 20) + 5];
+
+#[test]
+fn files_of_all_sizes_go_up_and_down() {
+    compare("files_of_all_sizes_go_up_and_down", |lab, server, url, directory| {
+        for size in SIZES {
+            let content = bytes(size, 301);
+            let (local, back) = (lab.file(&content), lab.fresh("back"));
+            let (from, to) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
+            let name = format!("new/{size}");
+            let up = ["-K", "adler32", "-p", from, &format!("{url}/{name}")];
+            lab.run_client("copy", &up).succeeded();
+            assert!(
+                server.stored(&format!("{directory}/{name}")) == Some(content.clone()),
+                "{size} bytes up"
+            );
+            let down = ["-K", "crc32c", &format!("{url}/{name}"), to];
+            lab.run_client("copy", &down).succeeded();
+            assert!(is_whole(&back, &content), "{size} bytes down");
+            assert!(lab.run_client("cat", &[&format!("{url}/{name}")]).succeeded().stdout == content);
+        }
+    });
+}
+
+#[test]
+fn several_streams_make_the_same_file() {
+    compare("several_streams_make_the_same_file", |lab, server, url, directory| {
+        let content = bytes((50 << 20) + 4097, 302);
+        server.put(&format!("{directory}/source"), &content);
+        for streams in ["2", "4", "16"] {
+            let back = lab.fresh("back");
+            let down = [
+                "-n",
+                streams,
+                "-K",
+                "adler32",
+                &format!("{url}/source"),
+                back.to_str().expect("plain"),
+            ];
+            lab.run_client("copy", &down).succeeded();
+            assert!(is_whole(&back, &content), "{streams} streams");
+        }
+    });
+}
+
+#[test]
+fn trees_go_up_and_down_and_away() {
+    compare("trees_go_up_and_down_and_away", |lab, server, url, directory| {
+        let names = [
+            "plain",
+            "a b/c d",
+            "100%/#1",
+            "deep/er/file",
+            "ä/日本",
+            "empty",
+            "x&y=z",
+        ];
+        let (local, back) = (lab.fresh("local"), lab.fresh("back"));
+        put_tree(&local, &names);
+        let (from, to) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
+        let there = format!("{url}/tree");
+        lab.run_client("copy", &["-r", "-p", from, &there]).succeeded();
+        assert!(tree(&server.data().join(directory).join("tree")) == tree(&local));
+        lab.run_client("copy", &["-r", "-p", &there, to]).succeeded();
+        assert!(tree(&back) == tree(&local));
+        lab.run_client("rm", &[&there]).failed_with(21);
+        lab.run_client("rm", &["-r", &there]).succeeded();
+        assert!(!server.data().join(directory).join("tree").exists());
+    });
+}
+
+#[test]
+fn names_are_listed_looked_at_summed_made_and_moved() {
+    compare(
+        "names_are_listed_looked_at_summed_made_and_moved",
+        |lab, server, url, directory| {
+            let content = bytes(123_457, 303);
+            server.put(&format!("{directory}/file"), &content);
+            let file = format!("{url}/file");
+            lab.run_client("mkdir", &[&format!("{url}/d")]).succeeded();
+            lab.run_client("mkdir", &[&format!("{url}/a/b/c")]).failed_with(2);
+            lab.run_client("mkdir", &["-p", &format!("{url}/a/b/c")]).succeeded();
+            assert!(server.data().join(directory).join("a/b/c").is_dir());
+
+            let listed = lab.run_client("ls", &[url]).succeeded().text();
+            let mut lines: Vec<_> = listed.lines().collect();
+            lines.sort_unstable();
+            assert_eq!(lines, ["a", "d", "file"]);
+            let long = lab.run_client("ls", &["-l", url]).succeeded().text();
+            assert!(
+                long.lines()
+                    .any(|line| line.starts_with('-') && line.contains("123457")),
+                "{long}"
+            );
+            let stat = lab.run_client("stat", &[&file]).succeeded().text();
+            assert!(stat.contains("123457") && stat.contains("regular file"), "{stat}");
+            let stat = lab.run_client("stat", &[&format!("{url}/d")]).succeeded().text();
+            assert!(stat.contains("directory"), "{stat}");
+
+            for (algorithm, expected) in [
+                ("adler32", format!("{:08x}", adler32(&content))),
+                ("crc32c", format!("{:08x}", crc32c(&content))),
+                ("md5", hex(&md5_of(&content))),
+            ] {
+                let sum = lab.run_client("sum", &[&file, algorithm]).succeeded().text();
+                assert!(sum.contains(&expected), "{algorithm}: {sum}");
+            }
+            lab.run_client("mv", &[&file, &format!("{url}/d/new name")]).succeeded();
+            assert!(server.stored(&format!("{directory}/d/new name")) == Some(content.clone()));
+            server.put(&format!("{directory}/taken"), b"old");
+            lab.run_client("mv", &[&format!("{url}/d/new name"), &format!("{url}/taken")])
+                .failed_with(17);
+            lab.run_client("mv", &["-f", &format!("{url}/d/new name"), &format!("{url}/taken")])
+                .succeeded();
+            assert!(server.stored(&format!("{directory}/taken")) == Some(content.clone()));
+            lab.run_client("rm", &[&format!("{url}/taken")]).succeeded();
+            assert_eq!(server.stored(&format!("{directory}/taken")), None);
+        },
+    );
+}
+
+#[test]
+fn failures_have_the_exit_codes_of_gfal() {
+    compare("failures_have_the_exit_codes_of_gfal", |lab, server, url, directory| {
+        let missing = format!("{url}/none");
+        for command in ["ls", "stat", "sum", "rm", "cat"] {
+            let failed = lab.run_client(command, &[&missing]).failed_with(2);
+            assert!(failed.stderr.contains("No such file or directory"), "{}", failed.said());
+        }
+        let target = lab.fresh("target");
+        lab.run_client("copy", &[&missing, target.to_str().expect("plain")])
+            .failed_with(2);
+        assert!(!target.exists());
+        lab.run_client("cat", &[url]).failed_with(21);
+        // By the client: XRootD changes nothing of a file that another user made.
+        let old = lab.file(b"old");
+        let first = lab.run_client("copy", &[old.to_str().expect("plain"), &format!("{url}/old")]);
+        first.succeeded();
+        let new = lab.file(b"new");
+        let (from, to) = (new.to_str().expect("plain"), format!("{url}/old"));
+        lab.run_client("copy", &[from, &to]).failed_with(17);
+        assert_eq!(server.stored(&format!("{directory}/old")).as_deref(), Some(&b"old"[..]));
+        lab.run_client("copy", &["-f", from, &to]).succeeded();
+        assert_eq!(server.stored(&format!("{directory}/old")).as_deref(), Some(&b"new"[..]));
+    });
+}
+
+#[test]
+fn standard_input_and_output_are_places() {
+    compare("standard_input_and_output_are_places", |lab, server, url, directory| {
+        let (content, file) = (bytes(3_000_001, 304), format!("{url}/file"));
+        lab.run_client_with_input("copy", &["-", &file], &content).succeeded();
+        assert!(server.stored(&format!("{directory}/file")) == Some(content.clone()));
+        assert!(lab.run_client("copy", &[&file, "-"]).succeeded().stdout == content);
+    });
+}
+
+#[test]
+fn files_go_between_the_two_protocols() {
+    compare("files_go_between_the_two_protocols", |lab, server, url, directory| {
+        let content = bytes((6 << 20) + 77, 305);
+        server.put(&format!("{directory}/source"), &content);
+        let web = server.davs(directory);
+        for (from, to, name) in [
+            (url, web.as_str(), "to-http"),
+            (web.as_str(), url, "from-http"),
+            (url, url, "within"),
+        ] {
+            let pair = [format!("{from}/source"), format!("{to}/{name}")];
+            let arguments = ["-K", "adler32", "--mode", "stream", "--json", &pair[0], &pair[1]];
+            let copied = lab.run_client("copy", &arguments).succeeded();
+            assert!(
+                server.stored(&format!("{directory}/{name}")) == Some(content.clone()),
+                "{name}"
+            );
+            let done = json_lines(&copied).into_iter().find(|line| line["event"] == "done");
+            assert_eq!(done.expect("an end")["mode"], "stream");
+        }
+    });
+}
+
+#[test]
+fn a_download_whose_connection_breaks_goes_on_where_it_stopped() {
+    compare("a_download_whose_connection_breaks", |lab, server, url, directory| {
+        let content = bytes(24 << 20, 306);
+        server.put(&format!("{directory}/source"), &content);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.root_port()));
+        let relay = Relay::start(address).expect("a relay");
+        relay.set_fault(Fault::CutAfter(Direction::ToClient, 7_000_000), 2);
+        let through = url.replace(&server.root_port().to_string(), &relay.port().to_string());
+        for streams in ["1", "3"] {
+            let back = lab.fresh("back");
+            let before = relay.passed_bytes(Direction::ToClient);
+            let source = format!("{through}/source");
+            let arguments = ["-n", streams, "-K", "adler32", &source, back.to_str().expect("plain")];
+            lab.run_client("copy", &arguments).succeeded();
+            assert!(is_whole(&back, &content), "{streams} streams");
+            let passed = relay.passed_bytes(Direction::ToClient) - before;
+            assert!(
+                passed < 34 << 20,
+                "{passed} bytes for {} of {streams} streams",
+                content.len()
+            );
+            assert_eq!(relay.struck(), if streams == "1" { 2 } else { 4 });
+            relay.set_fault(Fault::CutAfter(Direction::ToClient, 7_000_000), 2);
+        }
+    });
+}
+
+#[test]
+fn an_upload_that_breaks_leaves_nothing() {
+    compare("an_upload_that_breaks_leaves_nothing", |lab, server, url, directory| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.root_port()));
+        let relay = Relay::start(address).expect("a relay");
+        relay.set_fault(Fault::CutAfter(Direction::ToTarget, 3_000_000), 1);
+        let through = url.replace(&server.root_port().to_string(), &relay.port().to_string());
+        let local = lab.file(&bytes(20 << 20, 307));
+        let broken = lab.run_client("copy", &[local.to_str().expect("plain"), &format!("{through}/new")]);
+        assert_ne!(broken.code, Some(0), "{}", broken.said());
+        let stored = server.data().join(directory).join("new");
+        until("gone", Duration::from_secs(20), || !stored.exists());
+    });
+}
