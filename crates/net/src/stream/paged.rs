@@ -86,11 +86,18 @@ impl Outgoing {
     /// be told. `head` is as long as [`Outgoing::paged`] was told.
     ///
     /// Without pages only the number of bytes is returned.
+    ///
+    /// # Panics
+    /// With a head of another length: its place would keep what an earlier transfer left there.
     pub fn close_pages(&mut self, filled: usize, head: &[u8]) -> usize {
         let Some(paging) = self.paging.take() else {
             return filled;
         };
-        debug_assert_eq!(head.len(), paging.head_bytes);
+        assert_eq!(
+            head.len(),
+            paging.head_bytes,
+            "the head has another length than its place"
+        );
         let length = paging.wire_bytes(filled);
         paging.complete(self.room(length), filled, head);
         length
