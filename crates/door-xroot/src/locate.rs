@@ -10,13 +10,14 @@ use xroot_wire::response::{LocateWriter, Location};
 
 use crate::exchange::Exchange;
 use crate::failure::Result;
+use crate::stat;
 
 /// Answers with this server's own address.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) -> Result<()> {
     let argument = request.path.locate_path()?;
     let named = exchange.name(argument.path, argument.cgi);
     if request.asks_for_any_server() {
-        exchange.authorize(Operation::Stat, &named.path, None)?;
+        stat::may_look(exchange, &named.path)?;
     } else {
         let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
         let found = Found::at(&spot).await;

@@ -117,7 +117,7 @@ mod tests {
     fn the_usual_checksum_comes_first() {
         assert_eq!(
             checksums(&[ChecksumAlgorithm::Md5]),
-            "0:md5,1:adler32,2:crc32c,3:sha-256"
+            "0:md5,1:crc32c,2:adler32,3:sha-256"
         );
     }
 }

@@ -49,15 +49,22 @@ fn tell(exchange: &mut Exchange<'_>, stat: &Stat) -> Result<()> {
 pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
     let spot = match exchange.exports.place(path) {
         Place::Stored(spot) => spot,
-        Place::Above(_) => {
-            exchange.authorize(Operation::Stat, path, None)?;
-            return Ok(directory_above(path));
-        }
+        // No rules hold there.
+        Place::Above(_) => return Ok(directory_above(path)),
         Place::Nowhere => return Err(exchange.nowhere(path)),
     };
     let found = Found::at(&spot).await;
     exchange.authorize(Operation::Stat, path, None)?;
     Ok(found.into_stat(path)?)
+}
+
+/// Whether the client may know of anything under this name, whatever is there.
+pub(crate) fn may_look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
+    match exchange.exports.place(path) {
+        Place::Above(_) => Ok(()),
+        Place::Stored(_) => exchange.authorize(Operation::Stat, path, None).map(drop),
+        Place::Nowhere => Err(exchange.nowhere(path)),
+    }
 }
 
 /// A directory above all exports: it holds nothing but the way to them.

@@ -1,0 +1,11 @@
+//! The XRootD door over loopback connections: what each request is answered with, what is refused, and
+//! what bad clients cannot do.
+
+mod bad_input;
+mod harness;
+mod late;
+mod names;
+mod reading;
+mod setup;
+mod streams;
+mod writing;

@@ -1,0 +1,308 @@
+//! Writing: what takes its name and what does not, pages, vectors, changes in place.
+
+use storage::Storage as _;
+use types::{Checksum, LogicalPath};
+use xroot_wire::pages::{checksum, encode_units};
+use xroot_wire::request::{
+    Close, PageWrite, Read, Request, SyncFile, Truncate, TruncateTarget, VectorItem, Write, WriteVector,
+};
+use xroot_wire::response::OpenReply;
+use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenOptions, PageFlags, StatFlags};
+
+use crate::harness::{Raw, Server, open};
+
+async fn write(raw: &mut Raw, handle: FileHandle, offset: u64, data: &[u8]) {
+    let request = Request::Write(Write {
+        handle,
+        offset,
+        path: 0,
+        data_bytes: data.len(),
+    });
+    raw.ask_with(&request, data).await.ok();
+}
+
+fn close(handle: FileHandle) -> Request<'static> {
+    Request::Close(Close { handle })
+}
+
+fn adler32(data: &[u8]) -> Checksum {
+    let mut hasher = storage::Hasher::new(&[types::ChecksumAlgorithm::Adler32]);
+    hasher.update(data);
+    hasher.finish().pop().unwrap()
+}
+
+#[tokio::test]
+async fn a_file_takes_its_name_when_it_is_closed_with_its_checksum() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let options = OpenOptions::NEW | OpenOptions::ASYNCHRONOUS;
+    let handle = raw.opened("/data/d/f?oss.asize=11", options).await;
+    write(&mut raw, handle, 6, b"world").await;
+    write(&mut raw, handle, 0, b"hello ").await;
+    assert_eq!(server.content("/d/f"), None, "not before it is closed");
+    let read = Read {
+        handle,
+        offset: 3,
+        length: 5,
+        path: None,
+    };
+    assert_eq!(
+        raw.ask(&Request::Read(read)).await.ok(),
+        b"lo wo",
+        "its writer can read it"
+    );
+    raw.ask(&close(handle)).await.ok();
+    assert_eq!(server.content("/d/f").as_deref(), Some(&b"hello world"[..]));
+    let kept = server
+        .store
+        .stored_checksums(&LogicalPath::parse("/d/f").unwrap())
+        .unwrap();
+    assert_eq!(kept, [adler32(b"hello world")]);
+    let again = raw.ask(&open("/data/d/f", options)).await;
+    assert_eq!(again.error(), ErrorNumber::EXISTS);
+    let record = server
+        .log
+        .all()
+        .into_iter()
+        .rfind(|record| record.method == "close")
+        .unwrap();
+    assert_eq!(
+        (record.bytes_in, record.bytes_out, record.path.as_str()),
+        (11, 5, "/data/d/f")
+    );
+}
+
+#[tokio::test]
+async fn an_old_file_stays_until_the_new_one_is_closed() {
+    let server = Server::open();
+    server.put("/f", b"old");
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+    write(&mut raw, handle, 0, b"new content").await;
+    assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
+    drop(raw);
+    while server.door.connections() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        server.content("/f").as_deref(),
+        Some(&b"old"[..]),
+        "a lost connection changes nothing"
+    );
+    let told = server.log.all().pop().unwrap();
+    assert_eq!(told.error.unwrap().code, "client_gone");
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+    write(&mut raw, handle, 0, b"new content").await;
+    raw.ask(&close(handle)).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"new content"[..]));
+}
+
+#[tokio::test]
+async fn what_is_shorter_than_announced_or_does_not_fit_is_not_stored() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f?oss.asize=4", OpenOptions::NEW).await;
+    write(&mut raw, handle, 0, b"abc").await;
+    assert_eq!(raw.ask(&close(handle)).await.error(), ErrorNumber::INPUT_OUTPUT);
+    let huge = raw.ask(&open("/data/f?oss.asize=99999999999", OpenOptions::NEW)).await;
+    assert_eq!(huge.error(), ErrorNumber::NO_SPACE);
+    let handle = raw.opened("/data/f?oss.asize=4", OpenOptions::NEW).await;
+    let too_much = Request::Write(Write {
+        handle,
+        offset: 0,
+        path: 0,
+        data_bytes: 5,
+    });
+    assert_eq!(raw.ask_with(&too_much, b"abcde").await.status, 4003);
+    assert_eq!(
+        raw.ask(&close(handle)).await.status,
+        4003,
+        "what failed once is not whole"
+    );
+    assert_eq!(server.content("/f"), None);
+    assert!(
+        raw.ask(&Request::Ping).await.ok().is_empty(),
+        "the data was passed over"
+    );
+}
+
+#[tokio::test]
+async fn one_client_writes_a_file_at_a_time() {
+    let server = Server::open();
+    let (mut first, mut second) = (server.client().await, server.client().await);
+    let handle = first.opened("/data/f", OpenOptions::TRUNCATE).await;
+    let refused = second.ask(&open("/data/f", OpenOptions::TRUNCATE)).await;
+    assert_eq!(refused.error(), ErrorNumber::FILE_LOCKED);
+    second
+        .opened("/data/f", OpenOptions::TRUNCATE | OpenOptions::FORCE)
+        .await;
+    first.ask(&close(handle)).await.ok();
+    second.opened("/data/f", OpenOptions::TRUNCATE).await;
+    let reader = second.ask(&open("/data/f", OpenOptions::READ)).await;
+    assert_eq!(reader.status, 0, "readers see the old file");
+}
+
+fn page_write(handle: FileHandle, offset: u64, wire: &[u8], flags: PageFlags) -> Request<'static> {
+    Request::PageWrite(PageWrite {
+        handle,
+        offset,
+        path: 0,
+        flags,
+        encoded_bytes: wire.len(),
+    })
+}
+
+#[tokio::test]
+async fn damaged_pages_are_told_and_have_to_be_sent_again() {
+    let server = Server::open();
+    let content: Vec<u8> = (0..10_000u32).map(|index| (index * 7) as u8).collect();
+    let mut raw = server.client().await;
+    for repair in [false, true] {
+        let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+        let mut wire = Vec::new();
+        encode_units(100, &content, &mut wire);
+        // A byte of the second unit, which begins at 4096.
+        wire[4 + 3996 + 4] ^= 1;
+        write(&mut raw, handle, 0, &[0; 100]).await;
+        let answer = raw
+            .ask_with(&page_write(handle, 100, &wire, PageFlags::empty()), &wire)
+            .await;
+        assert_eq!(answer.status, 4007);
+        let listed = &answer.body[24..];
+        assert_eq!(listed[..4], checksum(&listed[4..]).to_be_bytes());
+        assert_eq!(listed[4..], [&[0x10, 0, 0x10, 0][..], &4096u64.to_be_bytes()].concat());
+        if repair {
+            let mut page = Vec::new();
+            encode_units(4096, &content[3996..3996 + 4096], &mut page);
+            let again = raw
+                .ask_with(&page_write(handle, 4096, &page, PageFlags::RETRY), &page)
+                .await;
+            assert_eq!((again.status, again.body.len()), (4007, 24));
+            raw.ask(&close(handle)).await.ok();
+            let stored = server.content("/f").unwrap();
+            assert_eq!(stored[100..], content);
+            let kept = server
+                .store
+                .stored_checksums(&LogicalPath::parse("/f").unwrap())
+                .unwrap();
+            assert_eq!(kept, [adler32(&stored)], "the one of the repaired file");
+        } else {
+            assert_eq!(raw.ask(&close(handle)).await.error(), ErrorNumber::CHECKSUM);
+            assert_eq!(server.content("/f"), None);
+            assert_eq!(raw.ask(&close(handle)).await.error(), ErrorNumber::FILE_NOT_OPEN);
+        }
+    }
+}
+
+#[tokio::test]
+async fn too_many_damaged_pages_end_the_hope() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::NEW).await;
+    let wire = vec![7; 130 * 4100];
+    let answer = raw
+        .ask_with(&page_write(handle, 0, &wire, PageFlags::empty()), &wire)
+        .await;
+    assert_eq!(answer.error(), ErrorNumber::TOO_MANY_ERRORS);
+    assert_eq!(raw.ask(&close(handle)).await.error(), ErrorNumber::CHECKSUM);
+    assert_eq!(server.content("/f"), None);
+}
+
+#[tokio::test]
+async fn a_file_is_changed_where_it_lies_when_that_is_asked_for() {
+    let server = Server::open();
+    server.put("/f", b"0123456789");
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::UPDATE).await;
+    write(&mut raw, handle, 8, b"abc").await;
+    assert_eq!(
+        server.content("/f").as_deref(),
+        Some(&b"01234567abc"[..]),
+        "it shows at once"
+    );
+    raw.ask(&Request::Sync(SyncFile { handle })).await.ok();
+    let truncate = Request::Truncate(Truncate {
+        target: TruncateTarget::Handle(handle),
+        size_bytes: 9,
+    });
+    raw.ask(&truncate).await.ok();
+    raw.ask(&close(handle)).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"01234567a"[..]));
+    let by_path = Request::Truncate(Truncate {
+        target: TruncateTarget::Path(Argument::new(b"/data/f")),
+        size_bytes: 2,
+    });
+    raw.ask(&by_path).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"01"[..]));
+    let missing = raw.ask(&open("/data/none", OpenOptions::UPDATE)).await;
+    assert_eq!(missing.error(), ErrorNumber::NOT_FOUND);
+    let reading = raw.opened("/data/f", OpenOptions::READ).await;
+    let refused = Request::Write(Write {
+        handle: reading,
+        offset: 0,
+        path: 0,
+        data_bytes: 3,
+    });
+    assert_eq!(raw.ask_with(&refused, b"xyz").await.error(), ErrorNumber::FILE_NOT_OPEN);
+    assert!(raw.ask(&Request::Ping).await.ok().is_empty());
+}
+
+#[tokio::test]
+async fn many_ranges_are_written_at_once() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let first = raw.opened("/data/f", OpenOptions::NEW).await;
+    let second = raw.opened("/data/g", OpenOptions::NEW).await;
+    let items = [(first, 2, 2), (second, 0, 3), (first, 0, 2)];
+    let list: Vec<u8> = items
+        .iter()
+        .flat_map(|(handle, offset, length)| {
+            VectorItem {
+                handle: *handle,
+                length: *length,
+                offset: *offset,
+            }
+            .encode()
+        })
+        .collect();
+    let vector = Request::WriteVector(WriteVector::new(1, &list).unwrap());
+    raw.ask_with(&vector, b"cdxyzab").await.ok();
+    raw.ask(&close(first)).await.ok();
+    raw.ask(&close(second)).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"abcd"[..]));
+    assert_eq!(server.content("/g").as_deref(), Some(&b"xyz"[..]));
+    assert_eq!(
+        raw.ask_with(&vector, b"cdxyzab").await.error(),
+        ErrorNumber::FILE_NOT_OPEN
+    );
+    assert!(
+        raw.ask(&Request::Ping).await.ok().is_empty(),
+        "all data was passed over"
+    );
+}
+
+#[tokio::test]
+async fn third_party_copies_are_refused_in_the_words_that_clients_know() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let copy = raw
+        .ask(&open(
+            "/data/f?tpc.src=a:1094&tpc.key=k&tpc.stage=copy",
+            OpenOptions::NEW,
+        ))
+        .await;
+    assert!(String::from_utf8_lossy(&copy.body).contains("tpc not supported"));
+    assert_eq!(copy.error(), ErrorNumber::FILE_SYSTEM);
+}
+
+#[tokio::test]
+async fn a_file_that_lasts_only_if_closed_says_so() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let options = OpenOptions::NEW | OpenOptions::PERSIST_ON_CLOSE | OpenOptions::RETURN_STAT;
+    let reply = OpenReply::parse(&raw.ask(&open("/data/f", options)).await.ok()).unwrap();
+    let stat = reply.stat.unwrap();
+    assert!(stat.flags.contains(StatFlags::PERSIST_PENDING));
+    assert_eq!(stat.extension.unwrap().mode, 0o1644);
+}
