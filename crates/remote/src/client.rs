@@ -10,14 +10,14 @@ use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
 
-use crate::Entry;
 use crate::copying::{self, Copying};
 use crate::download::{self, Download};
 use crate::listing::{self, Listing};
 use crate::options::{CopyOrder, GetOptions, PutOptions};
 use crate::outlet::{self, Outlet};
+use crate::ranges::Ranges;
 use crate::resource::{Facts, Resource};
-use crate::{http, root};
+use crate::{Entry, Space, http, root};
 
 /// How peers are reached.
 #[derive(Clone)]
@@ -94,6 +94,40 @@ impl Client {
         match self.speaker(file)? {
             Speaker::Http(http) => Ok(Download(download::Way::Http(Box::new(http.get(file, options).await?)))),
             Speaker::Root(root) => Ok(Download(download::Way::Root(Box::new(root.get(file, options).await?)))),
+        }
+    }
+
+    /// Opens a file for reading many small ranges of it.
+    ///
+    /// # Errors
+    /// The peer's refusal; `peer_unsupported` for protocols that have no such request here.
+    pub async fn open_ranges(&self, file: &Resource) -> Result<Ranges> {
+        match self.speaker(file)? {
+            Speaker::Http(_) => Err(unsupported(file)),
+            Speaker::Root(root) => root.open_ranges(file).await.map(Ranges),
+        }
+    }
+
+    /// What a server of the XRootD protocol says of its configuration: the value of each key, `None` for
+    /// what it does not know or offer. The file only names the server.
+    ///
+    /// # Errors
+    /// The peer's refusal; `peer_unsupported` for other protocols.
+    pub async fn configuration(&self, file: &Resource, keys: &[&str]) -> Result<Vec<Option<String>>> {
+        match self.speaker(file)? {
+            Speaker::Http(_) => Err(unsupported(file)),
+            Speaker::Root(root) => root.configuration(file, keys).await,
+        }
+    }
+
+    /// The space behind a path, as a server of the XRootD protocol counts it.
+    ///
+    /// # Errors
+    /// The peer's refusal; `peer_unsupported` for other protocols.
+    pub async fn space(&self, file: &Resource) -> Result<Space> {
+        match self.speaker(file)? {
+            Speaker::Http(_) => Err(unsupported(file)),
+            Speaker::Root(root) => root.space(file).await,
         }
     }
 

@@ -17,6 +17,7 @@ mod listing;
 mod options;
 mod outlet;
 mod pool;
+mod ranges;
 mod resource;
 mod root;
 
@@ -29,4 +30,7 @@ pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::Listing;
 pub use options::{CopyOrder, Direction, GetOptions, PutOptions, Stored};
 pub use outlet::Outlet;
+pub use ranges::Ranges;
 pub use resource::{Access, Facts, Resource, Validator};
+/// The space of a directory tree of an XRootD server.
+pub use xroot_wire::response::SpaceUsage as Space;

@@ -216,3 +216,5 @@ pub const XROOT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(5400);
 pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a read that are sent as one message; more are divided.
 pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes that one vector read of a client may gather in memory.
+pub const VECTOR_READ_BYTES_MAX: u64 = 256 * 1024 * 1024;

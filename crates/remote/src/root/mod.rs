@@ -9,9 +9,11 @@ mod outlet;
 mod pool;
 mod route;
 mod session;
+mod vector;
 mod verdict;
 
 pub(crate) use ask::Client;
 pub(crate) use download::Download;
 pub(crate) use listing::Listing;
 pub(crate) use outlet::Outlet;
+pub(crate) use vector::Ranges;

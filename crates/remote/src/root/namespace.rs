@@ -3,7 +3,7 @@
 use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
 use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
-use xroot_wire::response::{StatText, parse_checksum};
+use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
 use xroot_wire::{Argument, Request};
 
 use super::ask::{Ask, Client, Encode};
@@ -71,6 +71,35 @@ impl Client {
         };
         let body = self.ask_text(file, &ask).await?;
         parse_checksum(&body).map_err(|error| file.blame(error))
+    }
+
+    /// What a server says of its configuration, key by key.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn configuration(&self, file: &Resource, keys: &[&str]) -> Result<Vec<Option<String>>> {
+        let argument = format!("{}\0", keys.join(" "));
+        let encode: Encode<'_> = &|_, id, out| {
+            Request::Query(Query::new(QueryKind::Config, argument.as_bytes())).encode(id, out);
+        };
+        let body = self.ask_text(file, &Ask::looking(encode)).await?;
+        let answer = ConfigAnswer::parse(&body).map_err(|error| file.blame(error))?;
+        let values = keys.iter().enumerate();
+        Ok(values
+            .map(|(place, key)| answer.value(place, key).map(str::to_owned))
+            .collect())
+    }
+
+    /// The space behind a path.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub(crate) async fn space(&self, file: &Resource) -> Result<SpaceUsage> {
+        let encode: Encode<'_> = &|spot, id, out| {
+            Request::Query(Query::new(QueryKind::Space, spot.target)).encode(id, out);
+        };
+        let body = self.ask_text(file, &Ask::looking(encode)).await?;
+        SpaceUsage::parse(&body).map_err(|error| file.blame(error))
     }
 
     /// Makes a directory, but not those above it. Servers do not tell whether it was there before.

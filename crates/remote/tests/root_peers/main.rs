@@ -5,4 +5,5 @@ mod reading;
 mod redirects;
 mod script;
 mod sessions;
+mod vectors;
 mod writing;
