@@ -111,6 +111,11 @@ fn bad_values_are_refused_with_line_and_reason() {
             "[server]\ncertificate = \"x\"\n",
             "c.toml:1: \"certificate\" and \"key\" belong together",
         ),
+        ("[xroot]\ntls = \"maybe\"\n", "c.toml:2: tls: \"maybe\" is not one of"),
+        (
+            "[xroot]\nauthentication = [\"token\"]\n",
+            "c.toml:1: authentication: a token is only taken over TLS",
+        ),
         (
             "[[export]]\npath = \"/a\"\n",
             "c.toml:1: the key \"directory\" is missing",

@@ -169,6 +169,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn protocols_are_told_apart_by_their_first_byte() {
+        let directory = tempfile::tempdir().unwrap();
+        let (reception, address) = reception(directory.path()).await;
+        let mut text = TcpStream::connect(address).await.unwrap();
+        assert!(ask(&mut text).await.starts_with("HTTP/1.1 200"));
+        let mut binary = TcpStream::connect(address).await.unwrap();
+        binary.write_all(&xroot_wire::HELLO).await.unwrap();
+        let mut reply = [0; 16];
+        binary.read_exact(&mut reply).await.unwrap();
+        let reply = xroot_wire::HelloReply::parse(&reply).unwrap();
+        assert_eq!(reply.role, xroot_wire::Role::DataServer);
+        reception.shut_down(Duration::from_secs(5)).await;
+        assert_eq!(reception.connections(), 0);
+    }
+
+    #[tokio::test]
     async fn too_many_connections_are_told_so_and_those_inside_are_served_on() {
         let directory = tempfile::tempdir().unwrap();
         let (reception, address) = reception(directory.path()).await;

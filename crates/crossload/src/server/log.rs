@@ -217,6 +217,7 @@ mod tests {
         let Ok(Message::Line(first)) = lines.try_recv() else {
             panic!("no line");
         };
+        let first = String::from_utf8(first).unwrap();
         assert!(first.contains("\"event\":\"log_dropped\",\"lines\":3"), "{first}");
         assert_eq!(log.dropped_in_all(), 3);
     }
