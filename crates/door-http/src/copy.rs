@@ -7,14 +7,17 @@ use types::{Location, LogicalPath, Result};
 use crate::exchange::Exchange;
 use crate::local_copy::{LocalCopy, Other};
 use crate::rename::is_ours;
-use crate::tpc;
+use crate::{forward, tpc};
 
 /// Answers COPY.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
     let copy = CopyRequest::parse(head)?;
     match local(exchange, head, &copy)? {
         Some(local) => local.run(exchange, head, &copy).await,
-        None => tpc::answer(exchange, head, copy).await,
+        None => match exchange.door.settings.forward_to.clone() {
+            Some(server) => forward::answer(exchange, head, &server).await,
+            None => tpc::answer(exchange, head, copy).await,
+        },
     }
 }
 

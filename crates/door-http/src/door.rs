@@ -9,7 +9,6 @@ use http_wire::{ContentType, ResponseBuilder};
 use net::listen::welcome;
 use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use transfer::{Gate, chance};
 use types::limits::{LAST_WORDS_WAIT, REFUSED_BODY_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -25,8 +24,6 @@ pub(crate) const RETRY_AFTER_S: u64 = 10;
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
-    /// One permit for each third-party copy.
-    pub(crate) transfers: Arc<Semaphore>,
     pub(crate) gate: Gate,
 }
 
@@ -56,7 +53,6 @@ impl Door {
     pub fn new(mut settings: Settings) -> Self {
         digest::at_least_one(&mut settings.keep);
         Self(Arc::new(Shared {
-            transfers: Arc::new(Semaphore::new(settings.limits.transfers)),
             gate: Gate::default(),
             settings,
         }))
@@ -128,9 +124,9 @@ impl Door {
         self.0.gate.visitors()
     }
 
-    /// Third-party copies that run now.
+    /// Third-party copies that run now, those of other doors included.
     #[must_use]
     pub fn transfers(&self) -> usize {
-        self.0.settings.limits.transfers - self.0.transfers.available_permits()
+        self.0.settings.transfers.running()
     }
 }

@@ -4,21 +4,14 @@
 //! A record holds no secret: paths without queries, credentials by kind and name only.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use serde::Serialize;
-use transfer::{ErrorFacts, Progress, TransferRecord, TransferStart};
+use transfer::{ErrorFacts, TransferEvents, TransferRecord};
 
 /// Who is told. All calls must return at once.
-pub trait Events: Send + Sync + 'static {
+pub trait Events: TransferEvents {
     /// A request has been answered, or given up.
     fn request(&self, record: &RequestRecord);
-
-    /// A third-party copy has ended.
-    fn transfer(&self, record: &TransferRecord);
-
-    /// A third-party copy begins; `progress` can be read until its end is told.
-    fn transfer_started(&self, _start: &TransferStart, _progress: &Arc<Progress>) {}
 }
 
 /// For whoever does not want to know.
@@ -27,6 +20,9 @@ pub struct NoEvents;
 
 impl Events for NoEvents {
     fn request(&self, _record: &RequestRecord) {}
+}
+
+impl TransferEvents for NoEvents {
     fn transfer(&self, _record: &TransferRecord) {}
 }
 

@@ -17,6 +17,7 @@ mod digest;
 mod door;
 mod events;
 mod exchange;
+mod forward;
 mod get;
 mod local_copy;
 mod mkcol;

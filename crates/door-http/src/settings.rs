@@ -7,12 +7,13 @@ use credentials::{Lifetimes, MacaroonKey};
 use http_wire::HeadLimits;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::Verification;
-use types::ChecksumAlgorithm;
+use transfer::{Slots, Verification};
 use types::limits::{
     ATTEMPTS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT, STREAMS_MAX,
-    TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
+    TLS_HANDSHAKE_TIMEOUT,
 };
+
+use types::{ChecksumAlgorithm, Location};
 
 use crate::events::Events;
 use transfer::SharedExports;
@@ -26,6 +27,10 @@ pub struct Settings {
     pub tls: Option<ServerTls>,
     /// How peers of third-party copies are reached.
     pub client: Client,
+    /// The places for third-party copies, which doors share.
+    pub transfers: Slots,
+    /// The server that makes third-party copies in our stead; `None`: we make them.
+    pub forward_to: Option<Location>,
     /// Macaroons; without them no token is accepted or issued.
     pub macaroons: Option<MacaroonSettings>,
     /// Limits on clients and transfers.
@@ -67,8 +72,6 @@ pub struct Limits {
     pub stall: Duration,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Third-party copies at the same time.
-    pub transfers: usize,
     /// Connections of one pull; more asked for is cut to this.
     pub streams: u32,
     /// Attempts of a third-party copy that breaks without moving a byte, the first one included.
@@ -87,7 +90,6 @@ impl Default for Limits {
             idle: IDLE_TIMEOUT,
             stall: STALL_TIMEOUT,
             handshake: TLS_HANDSHAKE_TIMEOUT,
-            transfers: TRANSFERS_MAX,
             streams: STREAMS_MAX as u32,
             attempts: ATTEMPTS_MAX,
             marker_period: MARKER_PERIOD,

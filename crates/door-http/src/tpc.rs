@@ -5,35 +5,23 @@
 //! are leaving. A source that refuses at once is answered with its own status; one that takes its
 //! time is answered with "accepted" and the outcome in the last line.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use policy::Operation;
-use remote::{Access, Client, Resource};
+use remote::{Access, Direction, Resource};
 use storage::Overwrite;
-use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use transfer::{Order, Outcome, Progress, Verification, Verified, pull, push};
+use transfer::chance::{child_trace, fresh_id, now_s};
+use transfer::{CopyJob, Found, Order, Outcome, Progress, Running, Spot, Verification, refusal};
+use transfer::{TransferOutcome, TransferStart};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::access::check_conditions;
-use crate::events::Events;
 use crate::exchange::Exchange;
-use transfer::Spot;
-use transfer::chance::{child_trace, fresh_id, now_s};
-use transfer::{Found, refusal};
-use transfer::{TransferOutcome, TransferRecord, TransferStart};
 
 /// A client that takes any other status than 201 for a failure.
 const WANTS_CREATED: &str = "pelican-client/";
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Pull,
-    Push,
-}
 
 /// Answers a COPY whose other side is another server.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy: CopyRequest) -> Result<()> {
@@ -44,30 +32,21 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
     };
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
     let granted = check(exchange, head, &copy, &spot, direction).await?;
-    let Ok(permit) = exchange.door.transfers.clone().try_acquire_owned() else {
-        let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
-        return Err(error.with_detail(format!("transfers: {}", exchange.door.settings.limits.transfers)));
-    };
+    let slot = exchange.door.settings.transfers.take()?;
     let start = start(exchange, &copy, direction, &location);
-    let progress = Arc::new(Progress::new());
-    let peer = resource(&start, copy.clone(), location, direction);
-    let announced = Announced::new(exchange.door.settings.events.clone(), start, progress.clone());
-    let job = Job {
+    let job = CopyJob {
         client: exchange.door.settings.client.clone(),
-        peer,
+        peer: resource(&start, copy.clone(), location, direction),
         spot,
         order: Order {
             max_bytes: granted.max_bytes,
             ..order(exchange, &copy, granted.may_replace)
         },
-        progress: progress.clone(),
         direction,
     };
-    let mut engine = Engine(tokio::spawn(job.run()));
-    let end = follow(exchange, head, &mut engine, &progress).await;
-    engine.stop().await;
-    drop(permit);
-    close(exchange, announced, end).await
+    let mut running = Running::begin(exchange.door.settings.events.clone(), start, slot, job);
+    let end = follow(exchange, head, &mut running).await;
+    close(exchange, running, end).await
 }
 
 /// What the client may do here, beyond beginning the copy.
@@ -117,10 +96,7 @@ fn start(exchange: &mut Exchange<'_>, copy: &CopyRequest, direction: Direction, 
     TransferStart {
         transfer_id,
         request_id: exchange.record.request_id.clone(),
-        mode: match direction {
-            Direction::Pull => "pull",
-            Direction::Push => "push",
-        },
+        mode: direction.name(),
         path: exchange.path.as_str().to_owned(),
         remote: location.to_string(),
         client: exchange.peer,
@@ -143,10 +119,7 @@ fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direct
             traceparent: Some(start.traceparent.clone()),
             scitag: copy.scitag,
         },
-        side: match direction {
-            Direction::Pull => Side::Source,
-            Direction::Push => Side::Destination,
-        },
+        side: direction.peer_side(),
     }
 }
 
@@ -176,53 +149,6 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
     }
 }
 
-/// All that the engine needs, to run on its own.
-struct Job {
-    client: Client,
-    peer: Resource,
-    spot: Spot,
-    order: Order,
-    progress: Arc<Progress>,
-    direction: Direction,
-}
-
-impl Job {
-    async fn run(self) -> Result<Outcome> {
-        let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
-        match self.direction {
-            Direction::Pull => pull(client, peer, store, path, &self.order, &self.progress).await,
-            Direction::Push => push(client, store, path, peer, &self.order, &self.progress).await,
-        }
-    }
-}
-
-/// The engine's task; it ends when this is dropped.
-struct Engine(JoinHandle<Result<Outcome>>);
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Engine {
-    async fn outcome(&mut self) -> Result<Outcome> {
-        (&mut self.0).await.unwrap_or_else(|broken| Err(lost(&broken)))
-    }
-
-    /// Waits until nothing of it is left, its clean-up included.
-    async fn stop(&mut self) {
-        self.0.abort();
-        if !self.0.is_finished() {
-            let _ = (&mut self.0).await;
-        }
-    }
-}
-
-fn lost(broken: &JoinError) -> Error {
-    Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(broken)
-}
-
 /// How a copy ended, as far as its client has been told.
 enum End {
     /// The engine is done; nothing has been answered yet.
@@ -236,11 +162,12 @@ enum End {
 }
 
 /// Follows the engine: waits a moment whether it fails at once, then writes markers.
-async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, engine: &mut Engine, progress: &Progress) -> End {
+async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, running: &mut Running) -> End {
+    let progress = running.progress().clone();
     let moment = exchange.door.settings.limits.early_outcome;
     let early = tokio::select! {
         biased;
-        outcome = engine.outcome() => Some(outcome),
+        outcome = running.outcome() => Some(outcome),
         () = exchange.connection.stream.peer_closed() => return End::Gone,
         () = tokio::time::sleep(moment) => None,
     };
@@ -248,17 +175,17 @@ async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, engine: &mut En
         if progress.moved_bytes() == 0 {
             return End::Early(error);
         }
-        return match accept(exchange, head, progress).await {
+        return match accept(exchange, head, &progress).await {
             Ok(()) => End::Done(Err(error)),
             Err(_) => End::Gone,
         };
     }
-    if accept(exchange, head, progress).await.is_err() {
+    if accept(exchange, head, &progress).await.is_err() {
         return End::Gone;
     }
     match early {
         Some(outcome) => End::Done(outcome),
-        None => watch(exchange, engine, progress).await,
+        None => watch(exchange, running).await,
     }
 }
 
@@ -270,7 +197,8 @@ async fn accept(exchange: &mut Exchange<'_>, head: &RequestHead, progress: &Prog
     mark(exchange, progress).await
 }
 
-async fn watch(exchange: &mut Exchange<'_>, engine: &mut Engine, progress: &Progress) -> End {
+async fn watch(exchange: &mut Exchange<'_>, running: &mut Running) -> End {
+    let progress = running.progress().clone();
     let door = exchange.door.clone();
     let period = door.settings.limits.marker_period.max(Duration::from_millis(1));
     let mut ticks = interval_at(Instant::now() + period, period);
@@ -278,12 +206,12 @@ async fn watch(exchange: &mut Exchange<'_>, engine: &mut Engine, progress: &Prog
     loop {
         tokio::select! {
             biased;
-            outcome = engine.outcome() => return End::Done(outcome),
+            outcome = running.outcome() => return End::Done(outcome),
             () = exchange.connection.stream.peer_closed() => return End::Gone,
             () = door.gate.aborting() => return End::Aborted,
             _ = ticks.tick() => {}
         }
-        if mark(exchange, progress).await.is_err() {
+        if mark(exchange, &progress).await.is_err() {
             return End::Gone;
         }
     }
@@ -298,42 +226,9 @@ async fn mark(exchange: &mut Exchange<'_>, progress: &Progress) -> Result<()> {
     exchange.piece(marker.to_text().as_bytes()).await
 }
 
-/// A copy whose beginning the log knows: it learns of the end too, whatever happens.
-struct Announced {
-    events: Arc<dyn Events>,
-    progress: Arc<Progress>,
-    start: Option<TransferStart>,
-}
-
-impl Announced {
-    fn new(events: Arc<dyn Events>, start: TransferStart, progress: Arc<Progress>) -> Self {
-        events.transfer_started(&start, &progress);
-        Self {
-            events,
-            progress,
-            start: Some(start),
-        }
-    }
-
-    fn ended(&mut self, outcome: TransferOutcome, result: Result<&Outcome, &Error>) {
-        if let Some(start) = self.start.take() {
-            let record = record(start, &self.progress, outcome, result);
-            self.events.transfer(&record);
-        }
-    }
-}
-
-/// The connection was closed under it, because this server stops.
-impl Drop for Announced {
-    fn drop(&mut self) {
-        let error = Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase());
-        self.ended(TransferOutcome::Aborted, Err(&error));
-    }
-}
-
 /// Tells the client and the log how it ended.
-async fn close(exchange: &mut Exchange<'_>, mut announced: Announced, end: End) -> Result<()> {
-    let progress = announced.progress.clone();
+async fn close(exchange: &mut Exchange<'_>, running: Running, end: End) -> Result<()> {
+    let progress = running.progress().clone();
     let gone = || Error::new(ErrorCode::ClientGone, Side::Client, progress.phase());
     let (outcome, result) = match &end {
         End::Done(Ok(done)) => (TransferOutcome::Success, Ok(done)),
@@ -344,7 +239,7 @@ async fn close(exchange: &mut Exchange<'_>, mut announced: Announced, end: End) 
             (TransferOutcome::Aborted, Err(error))
         }
     };
-    announced.ended(outcome, result.as_ref().copied());
+    running.end(outcome, result.as_ref().copied()).await;
     let error = result.err();
     exchange.record.error = error.as_ref().map(Into::into);
     let text = error.as_ref().map(Error::public).unwrap_or_default();
@@ -361,33 +256,4 @@ async fn close(exchange: &mut Exchange<'_>, mut announced: Announced, end: End) 
     mark(exchange, &progress).await?;
     exchange.piece(line.to_line().as_bytes()).await?;
     exchange.end_pieces(None).await
-}
-
-fn record(
-    start: TransferStart,
-    progress: &Progress,
-    outcome: TransferOutcome,
-    result: Result<&Outcome, &Error>,
-) -> TransferRecord {
-    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let done = result.ok();
-    TransferRecord {
-        start,
-        outcome,
-        error: result.err().map(Into::into),
-        bytes: progress.moved_bytes(),
-        total_bytes: progress.total_bytes(),
-        streams: done.map_or(0, |done| done.streams),
-        resumed: progress.resumed(),
-        verified: done.and_then(|done| match &done.verified {
-            Verified::Agreed(checksum) => Some(checksum.to_string()),
-            Verified::SizeOnly => None,
-        }),
-        phases_us: progress
-            .marks()
-            .iter()
-            .map(|(phase, at)| (phase.name(), micros(*at)))
-            .collect(),
-        total_us: micros(progress.elapsed()),
-    }
 }

@@ -1,6 +1,6 @@
 //! What a request says, header by header: the server's view of [`RequestHead`].
 
-use types::{Checksum, ChecksumAlgorithm, Error, LogicalPath, Secret, decode_percent};
+use types::{Checksum, ChecksumAlgorithm, Error, LogicalPath, Secret, decode_percent, encode_path};
 
 use crate::digest::{
     BadDigest, parse_content_md5, parse_digest, parse_repr_digest, parse_want_digest, parse_want_repr_digest,
@@ -52,6 +52,26 @@ impl Target {
     /// As [`LogicalPath::parse_url_path`].
     pub fn path(&self) -> Result<LogicalPath, Error> {
         LogicalPath::parse_url_path(&self.path_raw)
+    }
+
+    /// Path and query as they were sent.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}?{query}", self.path_raw),
+            None => self.path_raw.clone(),
+        }
+    }
+
+    /// The same with a bearer token in the query, unless one is there.
+    #[must_use]
+    pub fn text_with_token(&self, token: &Secret) -> Secret {
+        if self.query_value("authz").is_some() {
+            return Secret::new(self.text());
+        }
+        let separator = if self.query.is_some() { '&' } else { '?' };
+        let token = Secret::new(encode_path(token.expose()));
+        Secret::new(format!("{}{separator}authz=Bearer%20{}", self.text(), token.expose()))
     }
 
     /// The first value of a parameter of the query, percent-decoded; `None` when it is absent or

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use types::limits::MARKER_SILENCE;
-use types::{ByteRange, Checksum, ChecksumAlgorithm, Location};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Side};
 
 use crate::resource::{Access, Validator};
 
@@ -45,6 +45,26 @@ pub enum Direction {
     Pull,
     /// It sends to the peer.
     Push,
+}
+
+impl Direction {
+    /// The word in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "push",
+        }
+    }
+
+    /// The side of the transfer that the peer is.
+    #[must_use]
+    pub fn peer_side(self) -> Side {
+        match self {
+            Self::Pull => Side::Source,
+            Self::Push => Side::Destination,
+        }
+    }
 }
 
 /// What a server is to copy.

@@ -223,6 +223,19 @@ impl Location {
         }
     }
 
+    /// The URL of another target on the same server: path and query as [`Location::target`] has them.
+    #[must_use]
+    pub fn wire_of(&self, target: &str) -> String {
+        let base = self.with_path("").to_wire();
+        format!("{}{target}", base.trim_end_matches('/'))
+    }
+
+    /// Whether its scheme demands TLS.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self.scheme, Scheme::Https | Scheme::Roots)
+    }
+
     /// The place named `name` (not percent-encoded) below this one; the query stays.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {

@@ -98,7 +98,7 @@ section! {
 }
 
 section! {
-    /// Third-party copies (HTTP-TPC) in which this server is the active party.
+    /// Third-party copies, over HTTP and over the XRootD protocol.
     "tpc" false ThirdPartyCopy {
         /// Whether this server may be sent to loopback and link-local addresses. Leave it off on a server that
         /// others reach: they could use it to talk to its local services.
@@ -107,6 +107,16 @@ section! {
         allow_private_peers: bool = Some(true);
         /// Whether the checksums of the two sides are compared when the request does not say.
         verify: Verification = Some(Verification::WhenAvailable);
+        /// Servers that take part in third-party copies in this one's stead, such as
+        /// `["https://tpc.example.org:8443"]`: clients that ask for one are sent there, for the same path. One
+        /// `http` or `https` URL stands for both protocols, since servers like this one speak both on one port; add
+        /// a `root` URL when the XRootD protocol is spoken elsewhere. Without any, this server takes part itself.
+        forward_to: Vec<String> = Some(Vec::new());
+        /// How long a key of the XRootD protocol's third-party copy holds when its client does not say: the time
+        /// from its registration here, at the source, to the destination's coming.
+        key_lifetime: Duration = Some(limits::TPC_KEY_LIFETIME);
+        /// Longest time that a client can have for a key.
+        key_lifetime_max: Duration = Some(limits::TPC_KEY_LIFETIME_MAX);
     }
 }
 

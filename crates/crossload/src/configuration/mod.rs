@@ -2,6 +2,7 @@
 //!
 //! All that is wrong with a file is told at once, each fault with its line.
 
+mod forwarding;
 mod keys;
 mod manual;
 mod section;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use door_xroot::AuthenticationMethod;
 use toml::de::{DeTable, DeValue};
 
+pub(crate) use forwarding::forward_http;
 pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
 use section::{Fault, Reader, Section};
@@ -175,6 +177,12 @@ impl Configuration {
         if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
             let words = "authentication: a token is only taken over TLS, which is not offered".to_owned();
             fault("xroot", words);
+        }
+        for words in forwarding::faults(&self.tpc.forward_to) {
+            fault("tpc", words);
+        }
+        if self.tpc.key_lifetime > self.tpc.key_lifetime_max {
+            fault("tpc", "key_lifetime is longer than key_lifetime_max".to_owned());
         }
         for (name, _) in counts.iter().filter(|(_, count)| *count == 0) {
             fault("limits", format!("{name}: must be at least 1"));

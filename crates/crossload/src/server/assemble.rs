@@ -15,7 +15,7 @@ use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions};
-use transfer::{Exports, SharedExports, Store};
+use transfer::{Exports, SharedExports, Slots, Store};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
@@ -23,7 +23,7 @@ use super::certificate;
 use super::events::Observer;
 use super::log::Log;
 use super::secret;
-use crate::configuration::{Configuration, Export, XrootTls};
+use crate::configuration::{Configuration, Export, XrootTls, forward_http};
 use crate::failure::Failure;
 
 /// Our name and version, as clients and peers see it.
@@ -43,6 +43,8 @@ pub(crate) struct Assembly {
     expiry_s: Arc<Mutex<Option<i64>>>,
     trust: ClientTls,
     macaroons: Option<MacaroonSettings>,
+    /// The places for third-party copies, which all doors share.
+    transfers: Slots,
 }
 
 impl Assembly {
@@ -68,6 +70,7 @@ impl Assembly {
             )),
             trust,
             macaroons: macaroons(configuration)?,
+            transfers: Slots::new(configuration.limits.transfers as usize),
         };
         let (stores, exports) = assembly.open_exports(configuration, log)?;
         let mut assembly = assembly;
@@ -146,8 +149,27 @@ impl Assembly {
         }
         drop(expiry);
         self.macaroons = macaroons;
+        if self.transfers.count() != configuration.limits.transfers as usize {
+            self.transfers = Slots::new(configuration.limits.transfers as usize);
+        }
         self.put_exports(stores, exports);
         Ok(())
+    }
+
+    /// How peers of third-party copies are reached.
+    fn client(&self, configuration: &Configuration) -> Client {
+        let (limits, tpc) = (&configuration.limits, &configuration.tpc);
+        Client::new(ClientOptions {
+            tls: self.trust.clone(),
+            addresses: AddressPolicy {
+                local: tpc.allow_local_peers,
+                private: tpc.allow_private_peers,
+            },
+            connect: limits.connect_timeout,
+            first_byte: limits.first_byte_timeout,
+            stall: limits.stall_timeout,
+            user_agent: PRODUCT.to_owned(),
+        })
     }
 
     /// Settings for a door.
@@ -158,21 +180,12 @@ impl Assembly {
         events: Arc<Observer>,
     ) -> Settings {
         let (limits, tpc) = (&configuration.limits, &configuration.tpc);
-        let client = Client::new(ClientOptions {
-            tls: self.trust.clone(),
-            addresses: AddressPolicy {
-                local: tpc.allow_local_peers,
-                private: tpc.allow_private_peers,
-            },
-            connect: limits.connect_timeout,
-            first_byte: limits.first_byte_timeout,
-            stall: limits.stall_timeout,
-            user_agent: PRODUCT.to_owned(),
-        });
         Settings {
             exports: self.exports.clone(),
             tls: self.tls.clone(),
-            client,
+            client: self.client(configuration),
+            transfers: self.transfers.clone(),
+            forward_to: forward_http(&tpc.forward_to),
             macaroons: self.macaroons.clone(),
             limits: door_http::Limits {
                 head: HeadLimits {
@@ -183,7 +196,6 @@ impl Assembly {
                 idle: limits.idle_timeout,
                 stall: limits.stall_timeout,
                 handshake: limits.tls_handshake_timeout,
-                transfers: limits.transfers as usize,
                 streams: limits.streams,
                 attempts: limits.attempts,
                 marker_period: limits.marker_period,

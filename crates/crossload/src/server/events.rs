@@ -8,7 +8,7 @@ use std::time::Duration;
 use door_admin::{ErrorNames, Metrics};
 use door_http::{Events, RequestRecord};
 use serde_json::json;
-use transfer::{ErrorFacts, Progress, TransferRecord, TransferStart};
+use transfer::{ErrorFacts, Progress, TransferEvents, TransferRecord, TransferStart};
 use types::Error;
 
 use super::log::Log;
@@ -75,7 +75,9 @@ impl Events for Observer {
             self.log.write("request", record);
         }
     }
+}
 
+impl TransferEvents for Observer {
     fn transfer(&self, record: &TransferRecord) {
         self.metrics.transfer_finished(&door_admin::Transfer {
             mode: record.start.mode,

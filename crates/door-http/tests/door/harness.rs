@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use credentials::{Lifetimes, MacaroonKey};
+use credentials::{Lifetimes, Macaroon, MacaroonKey};
 use door_http::{Door, Events, Limits, MacaroonSettings, RequestRecord, Settings};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
@@ -15,11 +15,14 @@ use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Export, Exports, SharedExports, Store, TransferRecord, Verification};
+use transfer::{Export, Exports, SharedExports, Slots, Store, TransferEvents, TransferRecord, Verification};
 use types::{ChecksumAlgorithm, LogicalPath};
 
 /// No wait in these tests may take longer: then something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whence the doors' key is made.
+const SECRET: &[u8] = b"a secret of the tests";
 
 /// Waits for what must come.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -39,7 +42,9 @@ impl Events for Log {
         self.requests.lock().unwrap().push(record.clone());
         self.news.notify_waiters();
     }
+}
 
+impl TransferEvents for Log {
     fn transfer(&self, record: &TransferRecord) {
         self.transfers.lock().unwrap().push(record.clone());
         self.news.notify_waiters();
@@ -102,6 +107,29 @@ async fn accept(door: Door, listener: TcpListener) {
     }
 }
 
+/// A client that believes every certificate and connects to every address.
+pub(crate) fn client() -> Client {
+    let (tls, _) = ClientTls::load(&Trust {
+        insecure: true,
+        ..Trust::default()
+    })
+    .unwrap();
+    Client::new(ClientOptions {
+        tls,
+        addresses: AddressPolicy::ANY,
+        connect: Duration::from_secs(5),
+        first_byte: Duration::from_secs(20),
+        stall: Duration::from_secs(20),
+        user_agent: "test".into(),
+    })
+}
+
+/// A macaroon that every door here accepts.
+pub(crate) fn macaroon(caveat: &str) -> String {
+    let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", "id", [caveat]).unwrap();
+    minted.to_text().expose().to_owned()
+}
+
 /// Room for everything that is tested here.
 pub(crate) fn memory() -> Memory {
     Memory::new(1 << 30)
@@ -110,26 +138,16 @@ pub(crate) fn memory() -> Memory {
 impl Server {
     /// Serves these exports, with limits and settings as the caller changes them.
     pub(crate) async fn start(exports: Vec<Export>, change: impl FnOnce(&mut Settings)) -> Self {
-        let (tls, _) = ClientTls::load(&Trust {
-            insecure: true,
-            ..Trust::default()
-        })
-        .unwrap();
         let log = Arc::new(Log::default());
         let exports = SharedExports::new(Exports::new(exports));
         let mut settings = Settings {
             exports: exports.clone(),
             tls: None,
-            client: Client::new(ClientOptions {
-                tls,
-                addresses: AddressPolicy::ANY,
-                connect: Duration::from_secs(5),
-                first_byte: Duration::from_secs(20),
-                stall: Duration::from_secs(20),
-                user_agent: "test".into(),
-            }),
+            client: client(),
+            transfers: Slots::new(64),
+            forward_to: None,
             macaroons: Some(MacaroonSettings {
-                keys: vec![MacaroonKey::new(b"a secret of the tests")],
+                keys: vec![MacaroonKey::new(SECRET)],
                 location: "test".into(),
                 lifetimes: Lifetimes::default(),
             }),

@@ -2,6 +2,7 @@
 //! two doors.
 #![forbid(unsafe_code)]
 
+mod forwarding;
 mod framing;
 mod harness;
 mod load;

@@ -9,7 +9,7 @@ use storage::{Effect, Fault, Faulty, Operation, Posix, PosixOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use transfer::TransferOutcome;
+use transfer::{Slots, TransferOutcome};
 use types::ErrorCode;
 
 use crate::harness::{Server, export, head_text, memory, pattern, soon};
@@ -301,7 +301,7 @@ async fn a_client_of_another_kind_gets_the_status_that_it_insists_on() {
 #[tokio::test]
 async fn transfers_have_a_limit_of_their_own() {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
-    let here = Server::start(exports, |settings| settings.limits.transfers = 0).await;
+    let here = Server::start(exports, |settings| settings.transfers = Slots::new(0)).await;
     let answer = here.ask(&copy("/data/f", "Source: http://127.0.0.1:1/x"), b"").await;
     assert_eq!((answer.status, answer.header("Retry-After").is_some()), (503, true));
 }

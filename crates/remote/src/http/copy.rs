@@ -42,13 +42,6 @@ impl CopyOrder {
             None => request,
         }
     }
-
-    fn other_side(&self) -> Side {
-        match self.direction {
-            Direction::Pull => Side::Source,
-            Direction::Push => Side::Destination,
-        }
-    }
 }
 
 fn transfer_headers(request: RequestBuilder, headers: &http_wire::ForwardedHeaders) -> RequestBuilder {
@@ -81,7 +74,7 @@ impl Client {
             answer: Some(answer),
             parser: MarkerParser::new(),
             silence: order.silence,
-            other_side: order.other_side(),
+            other_side: order.direction.peer_side(),
         })
     }
 }
@@ -100,7 +93,9 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
         (415, _) => ErrorCode::PeerUnsupported,
         _ => code_of(status),
     };
-    let side = line.map_or(file.side, |line| side_of_words(line, file.side, order.other_side()));
+    let side = line.map_or(file.side, |line| {
+        side_of_words(line, file.side, order.direction.peer_side())
+    });
     file.error(code, Phase::Open)
         .at_side(side)
         .with_peer(Some(status), &words)

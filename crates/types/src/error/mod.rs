@@ -199,10 +199,9 @@ impl Error {
             }
             // Numbers of the XRootD protocol: a locked file, trouble with a disk, memory or the server
             // itself, nobody to ask, a transfer in progress, overload, time-outs.
-            (Retry::PeerDecides, Some(number)) => matches!(
-                number,
-                3003 | 3007 | 3008 | 3012 | 3014 | 3020 | 3024 | 3034 | 3035
-            ),
+            (Retry::PeerDecides, Some(number)) => {
+                matches!(number, 3003 | 3007 | 3008 | 3012 | 3014 | 3020 | 3024 | 3034 | 3035)
+            }
             (Retry::PeerDecides, None) => true,
         }
     }

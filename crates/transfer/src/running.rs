@@ -1,0 +1,196 @@
+//! A third-party copy that this server makes as the active party, from the door's order to the log's
+//! last word. The same for all protocols: the door says what to copy, watches its client, and ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use remote::{Client, Direction, Resource};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::exports::Spot;
+use crate::options::{Order, Outcome, Verified};
+use crate::progress::Progress;
+use crate::pull::pull;
+use crate::push::push;
+use crate::record::{TransferOutcome, TransferRecord, TransferStart};
+
+/// Who is told of third-party copies. All calls must return at once.
+pub trait TransferEvents: Send + Sync + 'static {
+    /// A third-party copy has ended.
+    fn transfer(&self, record: &TransferRecord);
+
+    /// A third-party copy begins; `progress` can be read until its end is told.
+    fn transfer_started(&self, _start: &TransferStart, _progress: &Arc<Progress>) {}
+}
+
+/// How many third-party copies may run at the same time. Clones share the same places.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    free: Arc<Semaphore>,
+    count: usize,
+}
+
+/// A place for one copy; free again when dropped.
+#[derive(Debug)]
+pub struct Slot(#[expect(dead_code, reason = "it is held, not looked at")] OwnedSemaphorePermit);
+
+impl Slots {
+    /// Room for `count` copies.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(count)),
+            count,
+        }
+    }
+
+    /// Takes a place.
+    ///
+    /// # Errors
+    /// `overloaded` when all are taken.
+    pub fn take(&self) -> Result<Slot> {
+        let permit = self.free.clone().try_acquire_owned().map_err(|_| {
+            let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
+            error.with_detail(format!("transfers: {}", self.count))
+        })?;
+        Ok(Slot(permit))
+    }
+
+    /// How many copies may run.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many copies run now.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.count - self.free.available_permits()
+    }
+}
+
+/// All that a copy needs to run on its own.
+pub struct CopyJob {
+    /// By whom the peer is reached.
+    pub client: Client,
+    /// The file there.
+    pub peer: Resource,
+    /// The file here.
+    pub spot: Spot,
+    /// How it is to be done.
+    pub order: Order,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl CopyJob {
+    async fn run(self, progress: Arc<Progress>) -> Result<Outcome> {
+        let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
+        match self.direction {
+            Direction::Pull => pull(client, peer, store, path, &self.order, &progress).await,
+            Direction::Push => push(client, store, path, peer, &self.order, &progress).await,
+        }
+    }
+}
+
+/// A copy under way. Dropped, it is given up, and that is told as the end that this server put to it.
+pub struct Running {
+    engine: JoinHandle<Result<Outcome>>,
+    events: Arc<dyn TransferEvents>,
+    progress: Arc<Progress>,
+    start: Option<TransferStart>,
+    slot: Option<Slot>,
+}
+
+impl Running {
+    /// Begins a copy, and tells so.
+    #[must_use]
+    pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
+        let progress = Arc::new(Progress::new());
+        events.transfer_started(&start, &progress);
+        Self {
+            engine: tokio::spawn(job.run(progress.clone())),
+            events,
+            progress,
+            start: Some(start),
+            slot: Some(slot),
+        }
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Waits for its outcome. To be called until it has told that once.
+    ///
+    /// # Errors
+    /// Why the copy failed; the destination is then as it was before.
+    pub async fn outcome(&mut self) -> Result<Outcome> {
+        let lost = |broken| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(&broken);
+        (&mut self.engine).await.unwrap_or_else(|broken| Err(lost(broken)))
+    }
+
+    /// Waits until nothing of it is left, its clean-up included, and tells its end.
+    pub async fn end(mut self, outcome: TransferOutcome, result: Result<&Outcome, &Error>) {
+        self.engine.abort();
+        if !self.engine.is_finished() {
+            let _ = (&mut self.engine).await;
+        }
+        self.slot = None;
+        self.tell(outcome, result);
+    }
+
+    fn tell(&mut self, outcome: TransferOutcome, result: Result<&Outcome, &Error>) {
+        if let Some(start) = self.start.take() {
+            self.events.transfer(&record(start, &self.progress, outcome, result));
+        }
+    }
+}
+
+/// The door was closed under it.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.abort();
+        let error = Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase());
+        self.tell(TransferOutcome::Aborted, Err(&error));
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Running({} bytes)", self.progress.moved_bytes())
+    }
+}
+
+fn record(
+    start: TransferStart,
+    progress: &Progress,
+    outcome: TransferOutcome,
+    result: Result<&Outcome, &Error>,
+) -> TransferRecord {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let done = result.ok();
+    TransferRecord {
+        start,
+        outcome,
+        error: result.err().map(Into::into),
+        bytes: progress.moved_bytes(),
+        total_bytes: progress.total_bytes(),
+        streams: done.map_or(0, |done| done.streams),
+        resumed: progress.resumed(),
+        verified: done.and_then(|done| match &done.verified {
+            Verified::Agreed(checksum) => Some(checksum.to_string()),
+            Verified::SizeOnly => None,
+        }),
+        phases_us: progress
+            .marks()
+            .iter()
+            .map(|(phase, at)| (phase.name(), micros(*at)))
+            .collect(),
+        total_us: micros(progress.elapsed()),
+    }
+}
