@@ -218,6 +218,7 @@ mod tests {
             panic!("no line");
         };
         let first = String::from_utf8(first).unwrap();
+        let first = String::from_utf8(first).unwrap();
         assert!(first.contains("\"event\":\"log_dropped\",\"lines\":3"), "{first}");
         assert_eq!(log.dropped_in_all(), 3);
     }
