@@ -48,6 +48,18 @@ pub(crate) enum Part {
     Memory,
     /// HEAD and PROPFIND
     Metadata,
+    /// Downloads with xrdcp
+    RootGet,
+    /// Uploads with xrdcp
+    RootPut,
+    /// Downloads with xrdcp, without page checksums
+    RootRead,
+    /// Vector reads, and several ranges in one GET
+    Readv,
+    /// stat, HEAD and PROPFIND of 10 000 files
+    Stat,
+    /// Third-party copies of the XRootD protocol, and memory at 40
+    RootTpc,
 }
 
 impl Arguments {

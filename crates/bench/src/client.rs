@@ -122,8 +122,17 @@ impl Client {
 
     /// Asks for `url` with `method` as often as the server can, on 16 connections for `seconds`.
     pub(crate) fn load(&self, method: &str, url: &str, seconds: u32) -> Result<Load> {
+        self.run_wrk(&lua(method), method, url, seconds)
+    }
+
+    /// Asks the server at `url` for `paths` one after the other, over and over, as [`Client::load`] does for one.
+    pub(crate) fn load_many(&self, method: &str, url: &str, paths: &[String], seconds: u32) -> Result<Load> {
+        self.run_wrk(&lua_for_many(method, paths), method, url, seconds)
+    }
+
+    fn run_wrk(&self, lua: &str, method: &str, url: &str, seconds: u32) -> Result<Load> {
         let script = self.directory.join(format!("{method}.lua"));
-        fs::write(&script, lua(method))?;
+        fs::write(&script, lua)?;
         let mut command = Command::new(&self.wrk);
         command.args([
             "-t",
@@ -186,6 +195,22 @@ fn lua(method: &str) -> String {
              wrk.body = '<?xml version=\"1.0\" ?><D:propfind xmlns:D=\"DAV:\"><D:allprop/></D:propfind>'\n",
         );
     }
+    text
+}
+
+/// The same for many paths. The requests are made before the clock runs; each thread of wrk begins with the first.
+fn lua_for_many(method: &str, paths: &[String]) -> String {
+    let mut text = lua(method);
+    text.push_str("local paths = {\n");
+    for path in paths {
+        let _ = writeln!(text, "{path:?},");
+    }
+    text.push_str(
+        "}\n\
+         local requests, at = {}, 0\n\
+         init = function() for index, path in ipairs(paths) do requests[index] = wrk.format(nil, path) end end\n\
+         request = function() at = at % #requests + 1 return requests[at] end\n",
+    );
     text
 }
 

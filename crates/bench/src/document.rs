@@ -1,25 +1,35 @@
-//! Keeping the table in a document: what stands between two markers is replaced, the rest stays.
+//! Keeping the tables in a document: what stands between the two markers of a section is replaced, the rest stays.
 
 use std::fs;
 use std::path::Path;
 
 use testkit::{Error, Result};
 
-const BEGIN: &str = "<!-- bench: begin, written by ./dev bench -->";
-const END: &str = "<!-- bench: end -->";
+use crate::report::Section;
 
-/// Replaces what stands between the markers of the file at `path` by `content`.
-pub(crate) fn refresh(path: &Path, content: &str) -> Result<()> {
+/// The lines before and behind what belongs to `section`.
+fn markers(section: Section) -> [String; 2] {
+    let name = section.name();
+    [
+        format!("<!-- bench {name}: begin, written by ./dev bench -->"),
+        format!("<!-- bench {name}: end -->"),
+    ]
+}
+
+/// Replaces what stands between the markers of `section` in the file at `path` by `content`.
+pub(crate) fn refresh(path: &Path, section: Section, content: &str) -> Result<()> {
     let failed = |reason: &dyn std::fmt::Display| Error::Failed(format!("{}: {reason}", path.display()));
     let old = fs::read_to_string(path).map_err(|e| failed(&e))?;
-    let new = replaced(&old, content).ok_or_else(|| failed(&format!("the lines {BEGIN} and {END} are missing")))?;
+    let new = replaced(&old, section, content)
+        .ok_or_else(|| failed(&format!("the lines {} are missing", markers(section).join(" and "))))?;
     fs::write(path, new).map_err(|e| failed(&e))
 }
 
-fn replaced(document: &str, content: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", content.trim()))
+fn replaced(document: &str, section: Section, content: &str) -> Option<String> {
+    let [begin, end] = markers(section);
+    let (before, rest) = document.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", content.trim()))
 }
 
 #[cfg(test)]
@@ -28,14 +38,16 @@ mod tests {
 
     #[test]
     fn only_the_marked_part_changes_and_again_the_same() {
-        let old = format!("# Speed\n\n{BEGIN}\nold\n{END}\n\nend\n");
-        let new = replaced(&old, "| a |\n").expect("markers are there");
-        assert_eq!(new, format!("# Speed\n\n{BEGIN}\n\n| a |\n\n{END}\n\nend\n"));
-        assert_eq!(replaced(&new, "| a |\n"), Some(new));
+        let [[begin, end], [root_begin, root_end]] = [Section::Http, Section::Root].map(markers);
+        let other = format!("{root_begin}\nroot\n{root_end}\n");
+        let old = format!("# Speed\n\n{begin}\nold\n{end}\n\nend\n{other}");
+        let new = replaced(&old, Section::Http, "| a |\n").expect("markers are there");
+        assert_eq!(new, format!("# Speed\n\n{begin}\n\n| a |\n\n{end}\n\nend\n{other}"));
+        assert_eq!(replaced(&new, Section::Http, "| a |\n"), Some(new));
     }
 
     #[test]
     fn without_markers_nothing_is_written() {
-        assert_eq!(replaced("# Speed\n", "x"), None);
+        assert_eq!(replaced("# Speed\n", Section::Root, "x"), None);
     }
 }

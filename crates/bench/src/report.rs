@@ -7,11 +7,34 @@ use serde_json::{Value, json};
 use crate::server::Kind;
 use crate::summary::Summary;
 
+/// The part of the document that a row belongs to. Each is of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// HTTP beside XRootD and nginx.
+    Http,
+    /// The XRootD protocol, and what of HTTP is to be compared with it.
+    Root,
+}
+
+impl Section {
+    pub(crate) const ALL: [Self; 2] = [Self::Http, Self::Root];
+
+    /// What its markers are called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Root => "root",
+        }
+    }
+}
+
 /// What a row's two figures are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metric {
     /// Server processor seconds per GB (10⁹ bytes), and Gbit/s.
     Data,
+    /// MB/s (10⁶ bytes) of pieces of files, and server processor seconds per GB.
+    Pieces,
     /// Highest resident MiB of the active and of the passive server.
     Memory,
     /// Requests per second, and server processor microseconds per request.
@@ -19,11 +42,12 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 3] = [Self::Data, Self::Requests, Self::Memory];
+    pub(crate) const ALL: [Self; 4] = [Self::Data, Self::Pieces, Self::Requests, Self::Memory];
 
     fn title(self) -> &'static str {
         match self {
             Self::Data => "Data: server CPU seconds per GB, median (min to max); less is better",
+            Self::Pieces => "Pieces of 4 to 64 KiB: MB/s, median (min to max); more is better",
             Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
         }
@@ -32,6 +56,7 @@ impl Metric {
     fn second_title(self) -> &'static str {
         match self {
             Self::Data => "Gbit/s",
+            Self::Pieces => "CPU s/GB",
             Self::Memory => "passive MiB",
             Self::Requests => "CPU µs per request",
         }
@@ -40,18 +65,20 @@ impl Metric {
     fn keys(self) -> (&'static str, &'static str) {
         match self {
             Self::Data => ("cpu_seconds_per_gb", "gbit_per_second"),
+            Self::Pieces => ("mb_per_second", "cpu_seconds_per_gb"),
             Self::Memory => ("active_peak_mib", "passive_peak_mib"),
             Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
         }
     }
 
     fn more_is_better(self) -> bool {
-        self == Self::Requests
+        matches!(self, Self::Requests | Self::Pieces)
     }
 
     fn digits(self) -> (usize, usize) {
         match self {
             Self::Data => (3, 1),
+            Self::Pieces => (0, 3),
             Self::Memory => (0, 0),
             Self::Requests => (0, 1),
         }
@@ -66,13 +93,23 @@ pub(crate) struct Cell {
     pub(crate) second: Summary,
 }
 
+/// What is good enough: ratios of ours to XRootD's. What is to be small may not be above its ratio, what is to be large not
+/// below.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Goal {
+    /// Of the first figure.
+    pub(crate) first: Option<f64>,
+    /// Of the throughput beside it.
+    pub(crate) second: Option<f64>,
+}
+
 /// One workload.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
+    pub(crate) section: Section,
     pub(crate) metric: Metric,
     pub(crate) name: String,
-    /// The highest ratio of ours to XRootD's that is good enough.
-    pub(crate) goal: Option<f64>,
+    pub(crate) goal: Goal,
     pub(crate) cells: Vec<Cell>,
     /// What went wrong; such a server has no cell.
     pub(crate) failures: Vec<String>,
@@ -109,16 +146,44 @@ impl Row {
         self.cells.iter().any(|cell| cell.first.is_noisy())
     }
 
+    /// Ours divided by XRootD's, of the second figure.
+    fn second_ratio(&self) -> Option<f64> {
+        let median = |kind| self.cell(kind).map(|cell| cell.second.median);
+        Some(median(Kind::Crossload)? / median(Kind::Xrootd)?)
+    }
+
+    /// The goals, for reading.
+    fn goal_words(&self) -> String {
+        let mut words = Vec::new();
+        let sign = if self.metric.more_is_better() { "≥" } else { "≤" };
+        words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.2}")));
+        let second = self.metric.second_title();
+        words.extend(self.goal.second.map(|goal| format!("{second} ≥ {goal:.2}")));
+        if words.is_empty() {
+            words.push("-".to_owned());
+        }
+        words.join("; ")
+    }
+
     fn remark(&self) -> String {
         let mut words = Vec::new();
-        if let (Some(ratio), Some(goal)) = (self.ratio(), self.goal) {
-            words.push(if ratio <= goal { "met" } else { "missed" });
+        let word = |is_met| if is_met { "met" } else { "missed" };
+        if let (Some(ratio), Some(goal)) = (self.ratio(), self.goal.first) {
+            let is_met = match self.metric.more_is_better() {
+                true => ratio >= goal,
+                false => ratio <= goal,
+            };
+            words.push(word(is_met).to_owned());
+        }
+        if let (Some(ratio), Some(goal)) = (self.second_ratio(), self.goal.second) {
+            let second = self.metric.second_title();
+            words.push(format!("{second} {ratio:.2}: {}", word(ratio >= goal)));
         }
         if self.is_noisy() {
-            words.push("noisy");
+            words.push("noisy".to_owned());
         }
         if !self.failures.is_empty() {
-            words.push("FAILED");
+            words.push("FAILED".to_owned());
         }
         words.join(", ")
     }
@@ -143,7 +208,7 @@ impl Row {
             || "-".to_owned(),
             |(ratio, kind)| format!("{ratio:.2} ({})", kind.name()),
         ));
-        columns.push(self.goal.map_or_else(|| "-".to_owned(), |goal| format!("≤ {goal:.2}")));
+        columns.push(self.goal_words());
         columns.push(self.remark());
         let second = |kind: &Kind| {
             self.cell(*kind).map_or_else(
@@ -172,7 +237,9 @@ impl Row {
             "workload": self.name,
             "servers": servers,
             "ratio_to_xrootd": self.ratio(),
-            "goal": self.goal,
+            "goal": self.goal.first,
+            "ratio_of_second": self.second_ratio(),
+            "goal_of_second": self.goal.second,
             "noisy": self.is_noisy(),
             "failures": self.failures,
         })
@@ -190,15 +257,15 @@ struct Table {
     lines: Vec<Vec<String>>,
 }
 
-fn tables(rows: &[Row]) -> Vec<Table> {
+fn tables(rows: &[&Row]) -> Vec<Table> {
     Metric::ALL
         .into_iter()
         .filter_map(|metric| table(rows, metric))
         .collect()
 }
 
-fn table(rows: &[Row], metric: Metric) -> Option<Table> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.metric == metric).collect();
+fn table(rows: &[&Row], metric: Metric) -> Option<Table> {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.metric == metric).collect();
     let kinds: Vec<Kind> = Kind::ALL
         .into_iter()
         .filter(|kind| rows.iter().any(|row| row.cell(*kind).is_some()))
@@ -220,7 +287,7 @@ fn table(rows: &[Row], metric: Metric) -> Option<Table> {
 }
 
 /// The tables for a terminal, columns aligned, failures below.
-pub(crate) fn text(rows: &[Row]) -> String {
+pub(crate) fn text(rows: &[&Row]) -> String {
     let mut out = String::new();
     for table in tables(rows) {
         let _ = writeln!(out, "{}\n", table.title);
@@ -245,7 +312,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
 }
 
 /// The tables as Markdown.
-pub(crate) fn markdown(rows: &[Row]) -> String {
+pub(crate) fn markdown(rows: &[&Row]) -> String {
     let mut out = String::new();
     for table in tables(rows) {
         let _ = writeln!(out, "{}\n", table.title);
@@ -288,9 +355,13 @@ mod tests {
 
     fn row(metric: Metric, goal: Option<f64>) -> Row {
         Row {
+            section: Section::Http,
             metric,
             name: "GET https, 4 connections".to_owned(),
-            goal,
+            goal: Goal {
+                first: goal,
+                second: None,
+            },
             cells: vec![
                 cell(Kind::Crossload, &[0.3, 0.31], 12.0),
                 cell(Kind::Xrootd, &[0.6, 0.62], 9.0),
@@ -305,7 +376,22 @@ mod tests {
         let row = row(Metric::Data, Some(0.6));
         assert!(row.ratio().is_some_and(|ratio| (ratio - 0.5).abs() < 1e-9));
         assert_eq!(row.remark(), "met, noisy");
-        assert_eq!(Row { goal: Some(0.4), ..row }.remark(), "missed, noisy");
+        let goal = Goal {
+            first: Some(0.4),
+            second: Some(1.3),
+        };
+        let both = Row { goal, ..row };
+        assert_eq!(both.remark(), "missed, Gbit/s 1.33: met, noisy");
+        assert_eq!(both.goal_words(), "≤ 0.40; Gbit/s ≥ 1.30");
+    }
+
+    #[test]
+    fn where_more_is_better_the_goal_is_the_lowest_ratio() {
+        let row = row(Metric::Pieces, Some(1.0));
+        assert_eq!(
+            (row.goal_words().as_str(), row.remark().as_str()),
+            ("≥ 1.00", "missed, noisy")
+        );
     }
 
     #[test]
@@ -324,10 +410,10 @@ mod tests {
     fn tables_have_a_column_for_each_server_that_was_measured() {
         let mut peers_only = row(Metric::Data, Some(0.6));
         peers_only.cells.remove(0);
-        let text = text(&[peers_only.clone()]);
+        let text = text(&[&peers_only]);
         assert!(text.contains("XRootD") && !text.contains("Crossload"), "{text}");
         assert!(text.contains("0.610 (0.600 to 0.620)"), "{text}");
-        let markdown = markdown(&[peers_only]);
+        let markdown = markdown(&[&peers_only]);
         let lines: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(lines.len(), 3);
         let bars = |line: &str| line.matches('|').count();
@@ -339,7 +425,7 @@ mod tests {
         let mut failed = row(Metric::Requests, None);
         failed.cells.clear();
         failed.failures.push("nginx: no answer".to_owned());
-        assert!(text(&[failed.clone()]).contains("failed: GET https, 4 connections: nginx: no answer"));
+        assert!(text(&[&failed]).contains("failed: GET https, 4 connections: nginx: no answer"));
         assert_eq!(rows_json(&[failed])[0]["failures"][0], "nginx: no answer");
     }
 }

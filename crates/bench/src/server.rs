@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use testkit::{
-    Authority, Crossload, CrossloadOptions, HostCertificate, Nginx, NginxOptions, Process, Result, Scratch, Xrootd,
-    XrootdAccess, XrootdOptions,
+    Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions, Process, Result, Scratch,
+    Xrootd, XrootdAccess, XrootdOptions,
 };
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -76,6 +76,23 @@ impl Server {
         }
     }
 
+    /// The port of its XRootD protocol, in clear text and over TLS.
+    pub(crate) fn root_port(&self) -> Result<u16> {
+        match self {
+            Self::Crossload(server) => Ok(server.port()),
+            Self::Xrootd(server) => Ok(server.root_port()),
+            Self::Nginx(_) => Err(Error::Failed("nginx does not speak the XRootD protocol".to_owned())),
+        }
+    }
+
+    /// The port of HTTP in clear text.
+    pub(crate) fn http_port(&self) -> Result<u16> {
+        let url = self.url(Scheme::Http, "");
+        let authority = url.split('/').nth(2).unwrap_or_default();
+        let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        port.ok_or_else(|| Error::Failed(format!("{url} has no port")))
+    }
+
     /// The file `name` as it lies in memory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         let data = match self {
@@ -124,6 +141,11 @@ impl Lab {
     /// The authority that clients are to trust.
     pub(crate) fn ca_file(&self) -> PathBuf {
         self.authority.ca_file()
+    }
+
+    /// The same for clients that want a directory.
+    pub(crate) fn trust_directory(&self) -> PathBuf {
+        self.authority.trust_directory()
     }
 
     /// A place for the clients' own files.

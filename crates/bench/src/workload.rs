@@ -9,7 +9,7 @@ use crate::client::{Client, CopyRequest};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
 
 const GB: f64 = 1e9;
-const MIB: f64 = (1 << 20) as f64;
+pub(crate) const MIB: f64 = (1 << 20) as f64;
 
 /// The two figures of one measurement, as [`crate::report::Metric`] says.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,8 @@ pub(crate) struct Bench {
     pub(crate) size_bytes: u64,
     /// How long requests for metadata are repeated.
     pub(crate) load_seconds: u32,
+    /// Groups of third-party copies so far: their keys must differ.
+    pub(crate) copies_begun: u32,
 }
 
 /// The servers of one kind: the second is the passive party of copies.
@@ -203,7 +205,11 @@ pub(crate) fn copy_bytes(size_bytes: u64, count: u64) -> u64 {
 }
 
 /// Runs `work`, which moves `expected` bytes, and sets the processor time of `servers` against them.
-fn measured(servers: &mut [&mut Server], expected: u64, work: impl FnOnce() -> Result<u64>) -> Result<Sample> {
+pub(crate) fn measured(
+    servers: &mut [&mut Server],
+    expected: u64,
+    work: impl FnOnce() -> Result<u64>,
+) -> Result<Sample> {
     let mut used = 0.0;
     for server in servers.iter_mut() {
         used -= server.process().cpu_seconds()?;
@@ -224,7 +230,7 @@ fn measured(servers: &mut [&mut Server], expected: u64, work: impl FnOnce() -> R
 }
 
 /// Removes the files `names` of `server`, and complains of the first that was missing or had another checksum.
-fn take_away(server: &Server, names: &[String], checksum: u32) -> Result<()> {
+pub(crate) fn take_away(server: &Server, names: &[String], checksum: u32) -> Result<()> {
     let mut outcome = Ok(());
     for name in names {
         let path = server.file(name);

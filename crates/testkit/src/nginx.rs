@@ -123,6 +123,7 @@ fn configuration(options: &NginxOptions, root: &Path, https_port: u16, http_port
          tcp_nopush on;\n\
          keepalive_requests 1000000000;\n\
          client_max_body_size 0;\n\
+         large_client_header_buffers 4 64k;\n\
          client_body_temp_path {root}/incoming;\n\
          proxy_temp_path {own}/proxy;\n\
          fastcgi_temp_path {own}/fastcgi;\n\

@@ -1,0 +1,187 @@
+//! One session of the XRootD protocol in clear text, as small as a client can be, so that what is measured is the server:
+//! no threads, no copies of file data.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+use testkit::{Error, Result};
+use xroot_wire::limits::RESPONSE_HEADER_BYTES;
+use xroot_wire::request::{Close, Open, Request, UserName};
+use xroot_wire::response::{Attention, Body, OpenReply};
+use xroot_wire::{
+    Answer, Argument, FileHandle, Handshake, OpenExtraOptions, OpenOptions, Purpose, ResponseHeader, Step, StreamId,
+    TlsUse,
+};
+
+/// Of the buffer that answers pass through.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Of one answer that is kept whole.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Nothing that is measured may be silent for longer.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+
+/// What a client is called; nobody verifies it.
+pub(crate) const USER: &str = "bench";
+
+/// A session that is set up.
+pub(crate) struct Session {
+    input: BufReader<TcpStream>,
+    output: Vec<u8>,
+    last: u16,
+}
+
+/// The project's error as one of this program's.
+pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
+}
+
+impl Session {
+    /// Logs in at `port` of this machine. A session for third-party copies says so.
+    pub(crate) fn open(port: u16, third_party: bool) -> Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        let mut session = Self {
+            input: BufReader::with_capacity(BUFFER_BYTES, stream),
+            output: Vec::new(),
+            last: 0,
+        };
+        let purpose = Purpose::Login {
+            process: std::process::id().cast_signed(),
+            user: UserName::new(USER),
+            cgi: String::new(),
+            third_party,
+        };
+        let mut handshake = Handshake::new(purpose, TlsUse::Never);
+        session.write(&handshake.start())?;
+        loop {
+            let (header, body) = session.small_answer()?;
+            let answer = Answer::parse(&header, &body).map_err(failed)?;
+            match handshake.handle(answer).map_err(failed)? {
+                Step::Send(bytes) => session.write(&bytes)?,
+                Step::Read => {}
+                Step::Ready(_) => return Ok(session),
+                Step::StartTls | Step::Authenticate(_) | Step::Continue(_) => {
+                    return Err(failed("the server wants TLS or authentication"));
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.input.get_mut().write_all(bytes)?)
+    }
+
+    /// Puts a request behind those that are to be sent together. Returns its stream.
+    pub(crate) fn queue(&mut self, request: &Request<'_>) -> StreamId {
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        let stream = StreamId::new(self.last);
+        request.encode(stream, &mut self.output);
+        stream
+    }
+
+    /// Sends what was queued.
+    pub(crate) fn send(&mut self) -> Result<()> {
+        self.input.get_mut().write_all(&self.output)?;
+        self.output.clear();
+        Ok(())
+    }
+
+    /// The header of the next answer.
+    pub(crate) fn header(&mut self) -> Result<ResponseHeader> {
+        let mut bytes = [0; RESPONSE_HEADER_BYTES];
+        self.input.read_exact(&mut bytes)?;
+        Ok(ResponseHeader::parse(&bytes))
+    }
+
+    fn small_answer(&mut self) -> Result<(ResponseHeader, Vec<u8>)> {
+        let header = self.header()?;
+        let length = header.body().map_err(failed)?.bytes();
+        if length > ANSWER_BYTES_MAX {
+            return Err(failed(format!("an answer of {length} bytes")));
+        }
+        let mut body = vec![0; length];
+        self.input.read_exact(&mut body)?;
+        Ok((header, body))
+    }
+
+    /// Lets `length` bytes pass, and shows them to `look`.
+    pub(crate) fn pass(&mut self, length: usize, mut look: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut left = length;
+        while left > 0 {
+            let buffered = self.input.fill_buf()?;
+            if buffered.is_empty() {
+                return Err(failed("the connection ended within an answer"));
+            }
+            let taken = buffered.len().min(left);
+            look(&buffered[..taken])?;
+            self.input.consume(taken);
+            left -= taken;
+        }
+        Ok(())
+    }
+
+    /// Lets an answer with data pass, whatever its length. Returns whether it was the last of its request.
+    pub(crate) fn pass_answer(&mut self, look: impl FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+        let header = self.header()?;
+        match header.body().map_err(failed)? {
+            Body::Data(length) => self.pass(length, look)?,
+            Body::Buffered(length) | Body::Pages(length) => {
+                let mut body = vec![0; length];
+                self.input.read_exact(&mut body)?;
+                return Err(failed(format!("{:?}", Answer::parse(&header, &body).map_err(failed)?)));
+            }
+        }
+        Ok(header.kind().map_err(failed)? == xroot_wire::Status::Ok)
+    }
+
+    /// Sends `request` and waits for its answer, be it a late one.
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<Vec<u8>> {
+        let stream = self.queue(request);
+        self.send()?;
+        self.wait(stream)
+    }
+
+    /// Waits for the answer to the request of `stream`, be it a late one. Nothing else may be under way.
+    fn wait(&mut self, stream: StreamId) -> Result<Vec<u8>> {
+        loop {
+            let (header, body) = self.small_answer()?;
+            let mut answer = (header.stream, Answer::parse(&header, &body).map_err(failed)?);
+            if let Answer::Attention(Attention::Answer(late)) = answer.1 {
+                answer = (
+                    late.header.stream,
+                    Answer::parse(&late.header, late.body).map_err(failed)?,
+                );
+            }
+            match answer {
+                (of, Answer::Ok(body)) if of == stream => return Ok(body.to_vec()),
+                (_, Answer::WaitForAnswer { .. } | Answer::Attention(_)) => {}
+                (_, other) => return Err(failed(format!("the answer is {other:?}"))),
+            }
+        }
+    }
+
+    /// Opens `path`, which may have CGI.
+    pub(crate) fn open_file(&mut self, path: &str, options: OpenOptions) -> Result<OpenReply> {
+        let open = Open {
+            mode: 0o644,
+            options,
+            extra_options: OpenExtraOptions::empty(),
+            template: FileHandle::default(),
+            path: Argument::new(path.as_bytes()),
+        };
+        let body = self.ask(&Request::Open(open))?;
+        OpenReply::parse(&body).map_err(failed)
+    }
+
+    /// Opens `path` for reading.
+    pub(crate) fn open_to_read(&mut self, path: &str) -> Result<OpenReply> {
+        self.open_file(path, OpenOptions::READ | OpenOptions::RETURN_STAT)
+    }
+
+    /// Closes a file.
+    pub(crate) fn close(&mut self, handle: FileHandle) -> Result<()> {
+        self.ask(&Request::Close(Close { handle })).map(drop)
+    }
+}

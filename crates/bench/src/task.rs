@@ -1,0 +1,261 @@
+//! The rows of the table: what each is called, which goal it has, and how it is measured.
+
+use std::collections::BTreeMap;
+
+use testkit::Result;
+
+use crate::arguments::{Arguments, Part};
+use crate::report::{Cell, Goal, Metric, Row, Section};
+use crate::root::{MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
+use crate::server::{Kind, Scheme};
+use crate::summary::Summary;
+use crate::workload::{Bench, Mode, Pair, Sample};
+use crate::{interrupt, progress};
+
+/// What one row measures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Task {
+    Get(Scheme, u64),
+    Put(Scheme, u64),
+    Copies(Mode, u64),
+    Memory(Mode),
+    Metadata(Scheme, &'static str),
+    RootGet(Security, u32),
+    RootPut(Security, u32),
+    RootRead,
+    Pieces(Way, u64),
+    Stat,
+    MetadataOfMany(&'static str),
+    RootCopies(u64),
+    RootMemory,
+}
+
+/// The rows in the order of the table.
+pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for scheme in Scheme::BOTH {
+        tasks.extend([1, 4, 16].map(|connections| Task::Get(scheme, connections)));
+    }
+    for scheme in Scheme::BOTH {
+        tasks.extend([1, 4, 16].map(|connections| Task::Put(scheme, connections)));
+    }
+    for mode in [Mode::Pull, Mode::Push] {
+        tasks.extend([1, 10, 100].map(|count| Task::Copies(mode, count)));
+    }
+    for scheme in Scheme::BOTH {
+        tasks.extend(["HEAD", "PROPFIND"].map(|method| Task::Metadata(scheme, method)));
+    }
+    tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
+    tasks.extend(root_plan());
+    tasks.retain(|task| arguments.wants(task.part()));
+    tasks
+}
+
+/// The rows of the XRootD protocol, and those of HTTP that are to be compared with them.
+fn root_plan() -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for security in Security::BOTH {
+        tasks.extend([1, 4].map(|streams| Task::RootGet(security, streams)));
+    }
+    tasks.push(Task::RootRead);
+    for security in Security::BOTH {
+        tasks.extend([1, 4].map(|streams| Task::RootPut(security, streams)));
+    }
+    tasks.extend([1, 10, 40].map(Task::RootCopies));
+    for way in [Way::Vector, Way::Ranges] {
+        tasks.extend([16, 128, 512].map(|count| Task::Pieces(way, count)));
+    }
+    tasks.push(Task::Stat);
+    tasks.extend(["HEAD", "PROPFIND"].map(Task::MetadataOfMany));
+    tasks.push(Task::RootMemory);
+    tasks
+}
+
+impl Task {
+    pub(crate) fn part(self) -> Part {
+        match self {
+            Self::Get(..) => Part::Get,
+            Self::Put(..) => Part::Put,
+            Self::Copies(Mode::Pull, _) => Part::Pull,
+            Self::Copies(Mode::Push, _) => Part::Push,
+            Self::Memory(_) => Part::Memory,
+            Self::Metadata(..) => Part::Metadata,
+            Self::RootGet(..) => Part::RootGet,
+            Self::RootPut(..) => Part::RootPut,
+            Self::RootRead => Part::RootRead,
+            Self::Pieces(..) => Part::Readv,
+            Self::Stat | Self::MetadataOfMany(_) => Part::Stat,
+            Self::RootCopies(_) | Self::RootMemory => Part::RootTpc,
+        }
+    }
+
+    fn section(self) -> Section {
+        match self.part() {
+            Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
+            Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat | Part::RootTpc => Section::Root,
+        }
+    }
+
+    fn metric(self) -> Metric {
+        match self {
+            Self::Memory(_) | Self::RootMemory => Metric::Memory,
+            Self::Metadata(..) | Self::Stat | Self::MetadataOfMany(_) => Metric::Requests,
+            Self::Pieces(..) => Metric::Pieces,
+            _ => Metric::Data,
+        }
+    }
+
+    fn name(self) -> String {
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let streams = |n: u32| format!("{n} stream{}", plural(n.into()));
+        match self {
+            Self::Get(scheme, n) => format!("GET {}, {n} connection{}", scheme.name(), plural(n)),
+            Self::Put(scheme, n) => format!("PUT {}, {n} connection{}", scheme.name(), plural(n)),
+            Self::Copies(mode, n) => format!("{} https, {n} transfer{}", mode.name(), plural(n)),
+            Self::Memory(mode) => format!("{} https, 100 transfers", mode.name()),
+            Self::Metadata(scheme, method) => format!("{method} {}, 16 connections", scheme.name()),
+            Self::RootGet(security, n) => format!("xrdcp download {}, {}", security.scheme(), streams(n)),
+            Self::RootPut(security, n) => format!("xrdcp upload {}, {}", security.scheme(), streams(n)),
+            Self::RootRead => "xrdcp download root, no page checksums".to_owned(),
+            Self::Pieces(Way::Vector, n) => format!("vector read root, {n} pieces, {PIECE_CONNECTIONS} connections"),
+            Self::Pieces(Way::Ranges, n) => format!("GET http, {n} ranges, {PIECE_CONNECTIONS} connections"),
+            Self::Stat => format!("stat root, {STAT_FILES} files, 16 connections, pipelined"),
+            Self::MetadataOfMany(method) => format!("{method} http, {STAT_FILES} files, 16 connections"),
+            Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
+            Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
+        }
+    }
+
+    /// What is good enough, set against XRootD's figures.
+    fn goal(self) -> Goal {
+        let ratio = |first| Goal {
+            first: Some(first),
+            second: None,
+        };
+        match self {
+            Self::Get(Scheme::Https, _) | Self::Put(Scheme::Https, _) | Self::Copies(Mode::Push, _) => ratio(0.60),
+            Self::Get(Scheme::Http, _) | Self::RootRead => ratio(1.30),
+            Self::Copies(Mode::Pull, _) => ratio(0.70),
+            Self::RootGet(Security::Clear, _) => ratio(0.50),
+            Self::RootGet(Security::Tls, _) | Self::RootPut(Security::Tls, _) => ratio(0.60),
+            Self::RootPut(Security::Clear, _) => ratio(0.80),
+            Self::Pieces(..) | Self::Stat => ratio(1.00),
+            Self::RootCopies(_) => Goal {
+                first: Some(0.50),
+                second: Some(2.00),
+            },
+            _ => Goal::default(),
+        }
+    }
+
+    fn concerns(self, kind: Kind) -> bool {
+        match self {
+            Self::Get(..)
+            | Self::Put(..)
+            | Self::Metadata(_, "HEAD")
+            | Self::MetadataOfMany("HEAD")
+            | Self::Pieces(Way::Ranges, _) => true,
+            _ => kind.is_storage(),
+        }
+    }
+
+    fn once(self, bench: &mut Bench, kind: Kind, pair: &mut Pair) -> Result<Sample> {
+        match self {
+            Self::Get(scheme, connections) => bench.get(pair, scheme, connections),
+            Self::Put(scheme, connections) => bench.put(pair, scheme, connections),
+            Self::Copies(mode, count) => bench.copies(pair, mode, count),
+            Self::Memory(mode) => bench.memory(kind, mode),
+            Self::Metadata(scheme, method) => bench.metadata(pair, scheme, method),
+            Self::RootGet(security, streams) => bench.root_get(pair, security, streams),
+            Self::RootPut(security, streams) => bench.root_put(pair, security, streams),
+            Self::RootRead => bench.root_read(pair),
+            Self::Pieces(way, count) => bench.pieces(pair, way, count),
+            Self::Stat => bench.stat(pair),
+            Self::MetadataOfMany(method) => bench.metadata_of_many(pair, method),
+            Self::RootCopies(count) => bench.root_copies(pair, count),
+            Self::RootMemory => bench.root_memory(kind),
+        }
+    }
+
+    /// Measures all servers in turn, `runs` times. A server that fails is left out of the rest of the row.
+    pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Row {
+        progress(&self.name());
+        let mut samples: BTreeMap<Kind, Vec<Sample>> = BTreeMap::new();
+        let mut failed: BTreeMap<Kind, String> = BTreeMap::new();
+        for _ in 0..runs {
+            for (kind, pair) in pairs.iter_mut().filter(|(kind, _)| self.concerns(**kind)) {
+                if failed.contains_key(kind) || interrupt::is_set() {
+                    continue;
+                }
+                match self.once(bench, *kind, pair) {
+                    Ok(sample) => samples.entry(*kind).or_default().push(sample),
+                    Err(error) => {
+                        progress(&format!("  {} failed: {error}", kind.name()));
+                        failed.insert(*kind, format!("{}: {error}", kind.name()));
+                    }
+                }
+            }
+        }
+        samples.retain(|kind, _| !failed.contains_key(kind));
+        Row {
+            section: self.section(),
+            metric: self.metric(),
+            name: self.name(),
+            goal: self.goal(),
+            cells: samples
+                .iter()
+                .filter_map(|(kind, samples)| cell(*kind, samples))
+                .collect(),
+            failures: failed.into_values().collect(),
+        }
+    }
+}
+
+fn cell(kind: Kind, samples: &[Sample]) -> Option<Cell> {
+    let first: Vec<f64> = samples.iter().map(|sample| sample.first).collect();
+    let second: Vec<f64> = samples.iter().map(|sample| sample.second).collect();
+    Some(Cell {
+        kind,
+        first: Summary::of(&first)?,
+        second: Summary::of(&second)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn the_plan_has_every_row_once_and_parts_select() {
+        let all = plan(&Arguments::parse_from(["bench"]));
+        assert_eq!(all.len(), 6 + 6 + 6 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1);
+        let mut names: Vec<String> = all
+            .iter()
+            .map(|task| format!("{:?} {}", task.metric(), task.name()))
+            .collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        let some = plan(&Arguments::parse_from(["bench", "--only", "pull,metadata"]));
+        assert_eq!(some.len(), 3 + 4);
+        let some = plan(&Arguments::parse_from([
+            "bench",
+            "--only",
+            "root-get,root-put,root-read,readv,stat,root-tpc",
+        ]));
+        assert_eq!(some, root_plan());
+        assert!(some.iter().all(|task| task.section() == Section::Root));
+    }
+
+    #[test]
+    fn nginx_is_no_storage() {
+        assert!(Task::Get(Scheme::Https, 1).concerns(Kind::Nginx));
+        assert!(Task::Metadata(Scheme::Http, "HEAD").concerns(Kind::Nginx));
+        assert!(Task::Pieces(Way::Ranges, 16).concerns(Kind::Nginx));
+        assert!(!Task::Metadata(Scheme::Http, "PROPFIND").concerns(Kind::Nginx));
+        assert!(!Task::Copies(Mode::Pull, 1).concerns(Kind::Nginx));
+        assert!(!Task::Stat.concerns(Kind::Nginx));
+    }
+}
