@@ -112,12 +112,17 @@ impl Client {
     /// # Errors
     /// The server's refusal, no connection, or no understandable answer.
     pub(super) async fn ask(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answered> {
+        self.ask_on(Route::new(file), ask).await
+    }
+
+    /// As [`Client::ask`], from where an earlier request about the same file has got to.
+    pub(super) async fn ask_on(&self, route: Route, ask: &Ask<'_>) -> Result<Answered> {
         let Begun {
             mut session,
             id,
             first,
             route,
-        } = self.begin(file, ask).await?;
+        } = self.begin_on(route, ask).await?;
         let body = match first {
             Opening::Whole(body) => Ok(body),
             Opening::Part { length, last } => session.gather(id, length, last).await,
@@ -138,7 +143,10 @@ impl Client {
     /// # Errors
     /// As [`Client::ask`].
     pub(super) async fn begin(&self, file: &Resource, ask: &Ask<'_>) -> Result<Begun> {
-        let mut route = Route::new(file);
+        self.begin_on(Route::new(file), ask).await
+    }
+
+    async fn begin_on(&self, mut route: Route, ask: &Ask<'_>) -> Result<Begun> {
         let mut held = None;
         loop {
             let mut session = match held.take() {

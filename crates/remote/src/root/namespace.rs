@@ -7,7 +7,7 @@ use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
 use xroot_wire::{Argument, Request};
 
 use super::ask::{Ask, Client, Encode};
-use super::route::check_path;
+use super::route::{Route, check_path};
 use super::verdict::recoded;
 use crate::Entry;
 use crate::resource::{Facts, Resource};
@@ -30,10 +30,11 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
-        let (stat, location) = self.look(file).await?;
-        let mut facts = facts_of(&stat, location);
+        let (stat, route) = self.look(file).await?;
+        let mut facts = facts_of(&stat, route.at.location.clone());
         for algorithm in wanted.iter().filter(|_| facts.size_bytes.is_some()) {
-            match self.checksum(file, *algorithm).await {
+            // Where the file was found: not every redirector sends such questions on.
+            match self.checksum(&route, *algorithm).await {
                 Ok(Some(checksum)) => {
                     facts.checksums.push(checksum);
                     break;
@@ -47,13 +48,12 @@ impl Client {
         Ok(facts)
     }
 
-    async fn look(&self, file: &Resource) -> Result<(StatText, Location)> {
+    async fn look(&self, file: &Resource) -> Result<(StatText, Route)> {
         let ask = Ask::looking(&|spot, id, out| Request::Stat(Stat::path(spot.target)).encode(id, out));
         let answered = self.ask(file, &ask).await?;
         let stat = StatText::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
-        let location = answered.route.at.location.clone();
         self.keep(&answered.route, answered.session);
-        Ok((stat, location))
+        Ok((stat, answered.route))
     }
 
     /// The checksum of a file, computed by its server if need be; `None` when what it tells is none that
@@ -61,7 +61,7 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal, and `peer_stalled` when it computes for too long.
-    async fn checksum(&self, file: &Resource, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
+    async fn checksum(&self, route: &Route, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
         let ask = Ask {
             own: &[("cks.type", wire_name(algorithm))],
             patience: Some(ACCEPTED_POLL_PERIOD * ACCEPTED_POLLS_MAX),
@@ -69,8 +69,9 @@ impl Client {
                 Request::Query(Query::new(QueryKind::Checksum, spot.target)).encode(id, out);
             })
         };
-        let body = self.ask_text(file, &ask).await?;
-        parse_checksum(&body).map_err(|error| file.blame(error))
+        let answered = self.ask_on(route.clone(), &ask).await?;
+        self.keep(&answered.route, answered.session);
+        parse_checksum(&answered.body).map_err(|error| route.at.blame(error))
     }
 
     /// What a server says of its configuration, key by key.

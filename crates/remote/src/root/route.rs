@@ -16,6 +16,7 @@ use xroot_wire::{Cgi, CgiBuilder};
 use crate::resource::Resource;
 
 /// A request's way.
+#[derive(Clone)]
 pub(super) struct Route {
     /// The file where the redirections have led so far. Its query is that of the request.
     pub(super) at: Resource,
