@@ -164,7 +164,9 @@ impl Lab {
         Ok(command)
     }
 
-    fn prepared(&self, program: &Path) -> Command {
+    /// A command of the program at a path, prepared as [`Lab::command`] does.
+    #[must_use]
+    pub fn prepared(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         for variable in CREDENTIAL_VARIABLES {
             command.env_remove(variable);

@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use conformance::{
-    Endpoint, Lab, Site, Slot, adler32, bytes, crc32c, hex, is_whole, json_lines, md5_of, put_tree, shared, tree, until,
+    Endpoint, Lab, Site, Slot, Twins, adler32, bytes, crc32c, hex, is_whole, json_lines, md5_of, put_tree, shared,
+    tree, until,
 };
-use testkit::{Direction, Fault, Relay, Result, available};
+use testkit::{Direction, Fault, Relay, Result, XrootdAccess, available};
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
@@ -253,4 +254,72 @@ fn an_upload_that_breaks_leaves_nothing() {
         let stored = server.data().join(directory).join("new");
         until("gone", Duration::from_secs(20), || !stored.exists());
     });
+}
+
+#[test]
+fn a_redirector_leads_to_the_files() {
+    let test = "a_redirector_leads_to_the_files";
+    let Some(site) = available(test, site()) else { return };
+    let (lab, data) = (&site.lab, site.theirs());
+    let more = format!("xrootd.redirect {} all\n", data.root_address());
+    let Some(redirector) = available(test, lab.xrootd_with("redirector", XrootdAccess::Open, &more)) else {
+        return;
+    };
+    let content = bytes(5_000_001, 308);
+    let local = lab.file(&content);
+    data.make_directory("redirected");
+    let url = redirector.root_url("/data/redirected");
+    let up = [
+        "-K",
+        "adler32",
+        local.to_str().expect("plain"),
+        &format!("{url}/new/file"),
+    ];
+    lab.run_client("copy", &up).succeeded();
+    assert!(data.stored("redirected/new/file") == Some(content.clone()));
+    assert_eq!(
+        lab.run_client("ls", &[&format!("{url}/new")]).succeeded().text().trim(),
+        "file"
+    );
+    let back = lab.fresh("back");
+    let down = [
+        "-n",
+        "2",
+        "-K",
+        "crc32c",
+        &format!("{url}/new/file"),
+        back.to_str().expect("plain"),
+    ];
+    lab.run_client("copy", &down).succeeded();
+    assert!(is_whole(&back, &content));
+    lab.run_client("cat", &[&format!("{url}/none")]).failed_with(2);
+    lab.run_client("rm", &["-r", &format!("{url}/new")]).succeeded();
+    assert_eq!(data.stored("redirected/new/file"), None);
+}
+
+#[test]
+fn a_token_opens_what_is_closed_without() {
+    let test = "a_token_opens_what_is_closed_without";
+    let Some(site) = available(test, site()) else { return };
+    let lab = &site.lab;
+    let Some(twins) = available(test, Twins::start(lab, "root-twins")) else {
+        return;
+    };
+    let content = bytes(300_001, 309);
+    twins.open.put("tokens/source", &content);
+    let token = twins.macaroon(lab, "tokens", "DOWNLOAD,UPLOAD,LIST,MANAGE,DELETE");
+    let file = lab.file(format!("{token}\n").as_bytes());
+    let by_token = ["--token-file", file.to_str().expect("plain")];
+    let run = |command: &str, arguments: &[&str]| {
+        let arguments: Vec<&str> = by_token.iter().chain(arguments).copied().collect();
+        lab.run_client(command, &arguments)
+    };
+    let (source, target) = (twins.guarded.roots("tokens/source"), twins.guarded.roots("tokens/new"));
+    lab.run_client("cat", &[&source]).failed_with(13);
+    assert!(run("cat", &[&source]).succeeded().stdout == content);
+    let copied = run("copy", &["--mode", "stream", &source, &target]).succeeded();
+    assert!(!copied.said().contains(&token), "{}", copied.said());
+    assert!(twins.open.stored("tokens/new") == Some(content));
+    run("rm", &[&target]).succeeded();
+    assert_eq!(twins.open.stored("tokens/new"), None);
 }
