@@ -20,6 +20,10 @@ const SEND_FILE_BYTES: u64 = 1024 * 1024;
 /// How far ahead it is made sure that a file which the kernel sends is in memory.
 const RESIDENT_BYTES: u64 = 4 * 1024 * 1024;
 
+/// Ranges up to this length are copied through us even where the kernel could send them: one read and one
+/// send with the head in front cost less than looking whether the file is in memory, and two sends.
+const COPIED_BYTES_MAX: u64 = 32 * 1024;
+
 /// Payload that comes in, in order.
 pub trait Payload: Send {
     /// The next piece; `None` at the end.
@@ -202,11 +206,14 @@ pub async fn serve(
     mut hasher: Option<&mut Hasher>,
     progress: &Progress,
 ) -> Result<()> {
-    let may_skip_us = hasher.is_none() && reader.as_file().is_some();
+    let is_long = range.len() > COPIED_BYTES_MAX;
+    let may_skip_us = is_long && hasher.is_none() && reader.as_file().is_some();
     if may_skip_us && drain.clear_stream().is_some() {
         return serve_file(store, reader, range, drain, progress).await;
     }
-    reader.advise_sequential(range);
+    if is_long {
+        reader.advise_sequential(range);
+    }
     let mut left = range;
     while !left.is_empty() {
         let outgoing = drain.outgoing().await?;
