@@ -116,10 +116,7 @@ mod tests {
         assert_eq!(remote.child("x y").unwrap().to_string(), "davs://a/dir/f%20g/x%20y");
         assert!(remote.child("..").is_err() && remote.child("a/b").is_err());
         assert_eq!(Place::parse("-").unwrap(), Place::Stdio);
-        assert_eq!(
-            Place::parse("s3://a/f").unwrap_err().code(),
-            ErrorCode::NotImplemented
-        );
+        assert_eq!(Place::parse("s3://a/f").unwrap_err().code(), ErrorCode::NotImplemented);
         let root = Place::parse("https://a/").unwrap();
         assert!(root.parent().is_none());
     }

@@ -79,7 +79,7 @@ pub(crate) struct ChecksumWish {
 /// Options of `copy`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CopyOptions {
-    /// What to copy, and last where to: http, https, dav, davs URLs, local paths, or - for standard input or output
+    /// What to copy, and last where to: http, https, dav, davs, root, roots URLs, local paths, or - for standard input or output
     #[arg(required = true, value_name = "SRC... DST")]
     pub(crate) places: Vec<String>,
     /// Copy directories and what is in them

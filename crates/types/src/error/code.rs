@@ -76,7 +76,7 @@ macro_rules! codes {
 codes! {
     // variant            name                     http xroot exit retry  meaning => next step
     BadRequest            "bad_request"            400 3000 22  No  "The request is malformed" => "Correct the request; the detail names the part that could not be read.";
-    BadUrl                "bad_url"                400 3000 22  No  "The URL cannot be used" => "Write it as https://host:port/path, davs://host/path or a local path.";
+    BadUrl                "bad_url"                400 3000 22  No  "The URL cannot be used" => "Write it as https://host:port/path, davs://host/path, root://host//path or a local path.";
     HeadTooLarge          "head_too_large"         431 3002 90  No  "The request head is too large" => "Send fewer or shorter headers, or raise limits.head_bytes.";
     LengthRequired        "length_required"        411 3001 22  No  "The request needs a length" => "Send a Content-Length header.";
     BodyTooLarge          "body_too_large"         413 3002 27  No  "File too large" => "Send a smaller body, or raise the limit that the detail names.";
