@@ -107,6 +107,9 @@ impl Connection {
     async fn next_head(&mut self) -> Result<Option<[u8; REQUEST_HEADER_BYTES]>> {
         self.flush_unless_buffered(REQUEST_HEADER_BYTES as u64).await?;
         let busy = self.session.as_ref().is_some_and(Session::has_open_files);
+        if self.session.is_none() {
+            return self.strangers_head().await;
+        }
         let idle = match busy {
             true => XROOT_OPEN_IDLE_TIMEOUT,
             false => self.door.settings.limits.idle,
@@ -127,6 +130,32 @@ impl Connection {
         }
     }
 
+    /// The same for a client that has not logged in: it may not hold a connection for long, not even
+    /// byte by byte.
+    async fn strangers_head(&mut self) -> Result<Option<[u8; REQUEST_HEADER_BYTES]>> {
+        let wait = self.door.settings.limits.head_timeout;
+        tokio::select! {
+            () = self.door.gate.draining() => Ok(None),
+            head = tokio::time::timeout(wait, self.frames.head::<REQUEST_HEADER_BYTES>(wait)) => match head {
+                Ok(head) => head,
+                Err(_) => Ok(None),
+            },
+        }
+    }
+
+    /// The payload of a request that is to be had as a whole.
+    async fn buffered(&mut self, length: usize) -> Result<Vec<u8>> {
+        if length <= self.frames.buffered_bytes() {
+            return self.frames.small(length, length).await;
+        }
+        self.flush().await?;
+        let wait = self.door.settings.limits.head_timeout;
+        match tokio::time::timeout(wait, self.frames.small(length, length)).await {
+            Ok(payload) => payload,
+            Err(_) => Err(Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Open)),
+        }
+    }
+
     /// One request and its answer.
     async fn one(&mut self, header: &RequestHeader) -> Result<Next> {
         let began = Instant::now();
@@ -135,10 +164,7 @@ impl Connection {
             Err(refusal) => return self.turn_down(header, began, refusal).await,
         };
         let length = payload.buffered_bytes();
-        if length > self.frames.buffered_bytes() {
-            self.flush().await?;
-        }
-        let buffered = self.frames.small(length, length).await?;
+        let buffered = self.buffered(length).await?;
         match Request::parse(header, &buffered) {
             Ok(request) => self.dispatch(header, request, payload, began).await,
             Err(refusal) => {

@@ -37,8 +37,19 @@ pub struct Moved {
     pub bytes_out: u64,
     /// From the request's header to the end of its answer.
     pub took: Duration,
-    /// Code and side, when it failed.
-    pub error: Option<(&'static str, &'static str)>,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// How a request ended that moved data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was answered.
+    Answered,
+    /// It failed, which is told as a request by itself.
+    Told,
+    /// It failed for this code and the fault of this side, which is told nowhere else.
+    Failed(&'static str, &'static str),
 }
 
 /// One request and its answer. Times are microseconds since the request's header was read.

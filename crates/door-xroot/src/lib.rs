@@ -39,5 +39,5 @@ mod write;
 mod writing;
 
 pub use door::Door;
-pub use events::{Events, Moved, NoEvents, RequestRecord};
+pub use events::{Ending, Events, Moved, NoEvents, RequestRecord};
 pub use settings::{AuthenticationMethod, Limits, Settings};

@@ -22,6 +22,9 @@ use crate::writing::Writing;
 /// What the reference server shows of a file that does not persist yet, beside its permissions.
 const PENDING_MODE: u32 = 0o1000;
 
+/// What stands about compression behind a handle.
+const COMPRESSION_BYTES: usize = 8;
+
 /// Answers an open.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<()> {
     let named = exchange.path(&request.path)?;
@@ -59,7 +62,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
             text
         }),
     };
-    exchange.ok(&reply.encode());
+    let mut body = reply.encode();
+    if !wants_stat && request.options.contains(OpenOptions::COMPRESSED) {
+        // Whoever asks is told about compression: there is none.
+        body.extend_from_slice(&[0; COMPRESSION_BYTES]);
+    }
+    exchange.ok(&body);
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use net::Stream;
 use storage::FileReader;
 use transfer::{Progress, Store, serve, serve_pages};
 use types::limits::XROOT_PART_BYTES;
-use types::{ByteRange, Error, Result};
+use types::{ByteRange, Result};
 use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
 use xroot_wire::{Status, StreamId};
 
-use crate::events::{Events, Moved};
+use crate::events::{Ending, Events, Moved};
 use crate::exchange::{error_words, is_torn};
 use crate::files::Traffic;
 
@@ -47,7 +47,7 @@ impl Task {
             bytes_in: 0,
             bytes_out: moved,
             took: self.began.elapsed(),
-            error: sent.as_ref().err().map(names),
+            ending: ending(&sent),
         });
         sent
     }
@@ -100,7 +100,10 @@ impl Task {
     }
 }
 
-/// Code and side of an error, for counting.
-pub(crate) fn names(error: &Error) -> (&'static str, &'static str) {
-    (error.code().name(), error.side().name())
+/// How sending ended.
+pub(crate) fn ending(sent: &Result<()>) -> Ending {
+    match sent {
+        Ok(()) => Ending::Answered,
+        Err(error) => Ending::Failed(error.code().name(), error.side().name()),
+    }
 }

@@ -13,6 +13,7 @@ use xroot_wire::{ErrorNumber, Status, StreamId};
 use crate::connection::{Connection, Next};
 use crate::events::Moved;
 use crate::failure::{Failure, Result};
+use crate::send::ending;
 
 impl Connection {
     /// Answers a read of many ranges. All of them are looked at before the first byte is sent.
@@ -34,7 +35,7 @@ impl Connection {
             bytes_in: 0,
             bytes_out: moved,
             took: began.elapsed(),
-            error: sent.as_ref().err().map(crate::send::names),
+            ending: ending(&sent),
         });
         sent?;
         Ok(Next::Request)

@@ -10,7 +10,7 @@ use xroot_wire::response::{BadPages, PageStatus, respond};
 use xroot_wire::{Argument, ErrorNumber, FileHandle, StreamId};
 
 use crate::connection::{Connection, Next};
-use crate::events::Moved;
+use crate::events::{Ending, Moved};
 use crate::exchange::{Exchange, is_torn};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
@@ -137,7 +137,7 @@ impl Connection {
             bytes_in: moved,
             bytes_out: 0,
             took: began.elapsed(),
-            error: stored.as_ref().err().map(|failure| crate::send::names(&failure.error)),
+            ending: if stored.is_ok() { Ending::Answered } else { Ending::Told },
         });
         Ok(stored)
     }

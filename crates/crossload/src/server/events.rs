@@ -106,7 +106,13 @@ impl door_xroot::Events for Observer {
     }
 
     fn moved(&self, moved: &door_xroot::Moved) {
-        self.metrics.xroot_request(moved.method, moved.took, moved.error);
+        match moved.ending {
+            door_xroot::Ending::Answered => self.metrics.xroot_request(moved.method, moved.took, None),
+            door_xroot::Ending::Failed(code, side) => {
+                self.metrics.xroot_request(moved.method, moved.took, Some((code, side)));
+            }
+            door_xroot::Ending::Told => {}
+        }
         self.metrics.payload(moved.bytes_in, moved.bytes_out);
     }
 }

@@ -221,3 +221,20 @@ async fn one_stream_id_for_many_requests_gets_as_many_answers() {
         assert!(raw.answer().await.text().contains(" 3 48 "));
     }
 }
+
+#[tokio::test]
+async fn who_drips_before_the_login_or_within_a_request_is_given_up() {
+    let server = Server::start(|settings| settings.limits.head_timeout = std::time::Duration::from_millis(300));
+    let mut hello = server.connect().await;
+    hello.send(&HELLO[..7]).await;
+    let mut stranger = server.connect().await;
+    stranger.greet(ProtocolOptions::empty(), Expect::Login).await;
+    stranger.send(&header(3007, 0)[..7]).await;
+    let mut client = server.client().await;
+    client.send(&[&header(3017, 1000)[..], b"/data"].concat()).await;
+    let mut patient = server.client().await;
+    for raw in [&mut hello, &mut stranger, &mut client] {
+        assert!(raw.is_closed().await);
+    }
+    patient.ask(&Request::Ping).await.ok();
+}
