@@ -19,7 +19,7 @@ use super::route::Route;
 use super::session::{Event, Reply, Session};
 use super::verdict::refused;
 use crate::options::GetOptions;
-use crate::resource::{Facts, Resource};
+use crate::resource::{Facts, Resource, Validator};
 
 /// Damaged answers of one download that are asked for again.
 const REPAIRS_MAX: u32 = 8;
@@ -73,10 +73,9 @@ impl Client {
             Err(error.with_detail(why))
         };
         let size = opened.facts.size_bytes.unwrap_or_default();
-        if options
-            .validator
-            .as_ref()
-            .is_some_and(|validator| validator.contradicts(&opened.facts))
+        if let Some(validator) = &options.validator
+            && validator.contradicts(&opened.facts)
+            && !(opened.route.is_redirected() && has_same_size(validator, &opened.facts))
         {
             return changed("its id, size or date is another one now");
         }
@@ -103,6 +102,16 @@ impl Client {
             reads_max: ROOT_READS_MAX,
             repairs_left: REPAIRS_MAX,
         })
+    }
+}
+
+/// Whether only the size can be compared, and is the same. Servers that a redirector chooses among have
+/// ids and dates of their own for one file, so behind a redirection those say nothing.
+fn has_same_size(validator: &Validator, facts: &Facts) -> bool {
+    let size_of = |tag: &str| tag.rsplit('-').next().map(str::to_owned);
+    match (validator, &facts.etag) {
+        (Validator::Tag(seen), Some(now)) => size_of(seen) == size_of(now),
+        _ => false,
     }
 }
 

@@ -26,7 +26,8 @@ pub(super) struct Route {
     pub(super) ticket: Option<Secret>,
     /// The last redirector on the way: it may know another server.
     manager: Option<Resource>,
-    tried: Vec<(String, &'static str)>,
+    /// Servers that failed, and why.
+    tried: Vec<(Location, &'static str)>,
     redirects: usize,
     waited: Duration,
     /// The redirector is to look again rather than remember.
@@ -45,6 +46,11 @@ impl Route {
             waited: Duration::ZERO,
             refresh: false,
         }
+    }
+
+    /// Whether a redirection has led away from the server that was asked first.
+    pub(super) fn is_redirected(&self) -> bool {
+        self.redirects > 0
     }
 
     /// The path with its CGI: what a redirection gave, the URL's own, `own`, the token (never in clear
@@ -75,7 +81,7 @@ impl Route {
         if let Some(token) = self.at.access.bearer.as_ref().filter(|_| is_encrypted && !has_token) {
             cgi = cgi.token(token);
         }
-        let hosts: Vec<_> = self.tried.iter().map(|(host, _)| host.as_str()).collect();
+        let hosts: Vec<_> = self.tried.iter().map(|(place, _)| place.host()).collect();
         let reasons: Vec<_> = self.tried.iter().map(|(_, reason)| *reason).collect();
         Ok(Secret::new(cgi.tried(&hosts, &reasons).build()))
     }
@@ -149,12 +155,12 @@ impl Route {
         let Some(manager) = self.manager.take() else {
             return false;
         };
-        let host = self.at.location.host().to_owned();
-        let known = self.tried.iter().any(|(tried, _)| *tried == host);
+        let place = self.at.location.clone();
+        let known = self.tried.iter().any(|(tried, _)| tried.same_origin(&place));
         if known || self.tried.len() >= ROOT_TRIED_MAX || self.redirects >= REDIRECTS_MAX {
             return false;
         }
-        self.tried.push((host, reason));
+        self.tried.push((place, reason));
         self.at = manager;
         self.opaque = None;
         self.ticket = None;

@@ -334,3 +334,44 @@ async fn an_empty_file_has_no_content() {
     assert!(whole(&server).await.unwrap().is_empty());
     assert!(server.heard_of(Opcode::PageRead).is_empty());
 }
+
+#[tokio::test]
+async fn replicas_have_ids_of_their_own_and_the_size_decides() {
+    // The second replica has another id than the one that was looked at; the third another size.
+    let replica = |size: usize, id: u64| async move {
+        Server::welcoming(move |_, mut peer| async move {
+            while let Some(heard) = peer.request().await {
+                match heard.opcode() {
+                    Opcode::Open => peer.tell_stat(&heard, id, size as u64).await,
+                    Opcode::PageRead => {
+                        let (offset, length) = heard.range();
+                        let part = &pattern(size)[offset as usize..][..length];
+                        peer.pages(heard.id(), PageStatusKind::Final, offset, part).await;
+                    }
+                    _ => peer.ok(heard.id(), &[]).await,
+                }
+            }
+        })
+        .await
+    };
+    for (size, is_same) in [(1000, true), (1001, false)] {
+        let data = replica(size, 99).await;
+        let port = data.port;
+        let door = Server::start(move |_, mut peer| async move {
+            peer.welcome(ServerFlags::MANAGER).await;
+            while let Some(heard) = peer.request().await {
+                let there = xroot_wire::response::Redirect::to_host("localhost", port);
+                peer.put(|out| respond::redirect(out, heard.id(), &there)).await;
+            }
+        })
+        .await;
+        let options = GetOptions {
+            validator: Some(Validator::Tag("\"4711-1700000000-1000\"".into())),
+            ..range(500, 1000)
+        };
+        match client().get(&door.file("/f"), &options).await {
+            Ok(mut download) => assert!(is_same && read_all(&mut download).await.unwrap() == pattern(1000)[500..]),
+            Err(error) => assert!(!is_same && error.code() == ErrorCode::SourceChanged, "{error:?}"),
+        }
+    }
+}

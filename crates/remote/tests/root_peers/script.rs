@@ -174,7 +174,12 @@ impl Peer {
 
     /// Answers a stat, or an open for reading, of a file of this size.
     pub(crate) async fn tell_size(&mut self, heard: &Heard, size_bytes: u64) {
-        let stat = stat(size_bytes);
+        self.tell_stat(heard, 4711, size_bytes).await;
+    }
+
+    /// The same for a file with this id.
+    pub(crate) async fn tell_stat(&mut self, heard: &Heard, id: u64, size_bytes: u64) {
+        let stat = StatText { id, ..stat(size_bytes) };
         if heard.opcode() == Opcode::Open {
             let reply = OpenReply {
                 handle: HANDLE,
