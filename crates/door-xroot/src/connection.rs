@@ -70,7 +70,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         frames,
         peer,
         session: None,
-        late: LateAnswers::new(),
+        late: LateAnswers::default(),
         gate: Gate::new(false),
     };
     loop {

@@ -25,13 +25,29 @@ pub(crate) struct LateAnswer {
     pub(crate) began: Instant,
 }
 
-/// The answers of one session that are being worked on. All work ends with it.
-pub(crate) struct LateAnswers {
-    sender: mpsc::Sender<LateAnswer>,
-    receiver: mpsc::Receiver<LateAnswer>,
+/// The answers of one session that are being worked on. All work ends with it. A session that waits for
+/// none has no room for any.
+#[derive(Default)]
+pub(crate) struct LateAnswers(Option<Box<Working>>);
+
+struct Working {
+    sender: mpsc::Sender<Box<LateAnswer>>,
+    receiver: mpsc::Receiver<Box<LateAnswer>>,
     running: JoinSet<()>,
     /// Which file each piece of work is about, so that it can be given up.
     about: Vec<(LogicalPath, AbortHandle, Pledge)>,
+}
+
+impl Working {
+    fn new() -> Box<Self> {
+        let (sender, receiver) = mpsc::channel(XROOT_LATE_ANSWERS_MAX);
+        Box::new(Self {
+            sender,
+            receiver,
+            running: JoinSet::new(),
+            about: Vec::new(),
+        })
+    }
 }
 
 /// What is needed to answer in place of work that was given up.
@@ -46,24 +62,15 @@ struct Pledge {
 }
 
 impl LateAnswers {
-    pub(crate) fn new() -> Self {
-        let (sender, receiver) = mpsc::channel(XROOT_LATE_ANSWERS_MAX);
-        Self {
-            sender,
-            receiver,
-            running: JoinSet::new(),
-            about: Vec::new(),
-        }
-    }
-
     /// The next answer that is ready. May be dropped.
     pub(crate) async fn next(&mut self) -> LateAnswer {
-        loop {
+        if let Some(working) = &mut self.0 {
             // Never `None`, since we hold a sender.
-            if let Some(answer) = self.receiver.recv().await {
-                return answer;
+            if let Some(answer) = working.receiver.recv().await {
+                return *answer;
             }
         }
+        std::future::pending().await
     }
 
     /// Begins to work on an answer about `path`.
@@ -74,9 +81,10 @@ impl LateAnswers {
         (record, began): (RequestRecord, Instant),
         work: impl Future<Output = Result<String, Failure>> + Send + 'static,
     ) -> Result<(), Failure> {
-        while self.running.try_join_next().is_some() {}
-        self.about.retain(|(_, handle, _)| !handle.is_finished());
-        if self.running.len() >= XROOT_LATE_ANSWERS_MAX {
+        let working = self.0.get_or_insert_with(Working::new);
+        while working.running.try_join_next().is_some() {}
+        working.about.retain(|(_, handle, _)| !handle.is_finished());
+        if working.running.len() >= XROOT_LATE_ANSWERS_MAX {
             let full = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Checksum);
             return Err(full
                 .with_detail(format!("answers that a session waits for: {XROOT_LATE_ANSWERS_MAX}"))
@@ -89,26 +97,28 @@ impl LateAnswers {
             record,
             began,
         };
-        let (sender, own) = (self.sender.clone(), pledge.clone());
-        let handle = self.running.spawn(async move {
+        let (sender, own) = (working.sender.clone(), pledge.clone());
+        let handle = working.running.spawn(async move {
             let outcome = work.await;
             if let Some(answer) = own.fulfil(outcome) {
                 // The session may be gone; then nobody waits for it.
-                let _ = sender.send(answer).await;
+                let _ = sender.send(Box::new(answer)).await;
             }
         });
-        self.about.push((path.clone(), handle, pledge));
+        working.about.push((path.clone(), handle, pledge));
         Ok(())
     }
 
     /// Gives up what is being worked on about `path`; its answers say so.
     pub(crate) fn cancel(&mut self, path: &LogicalPath) -> Vec<LateAnswer> {
-        let (given_up, kept) = std::mem::take(&mut self.about)
-            .into_iter()
+        let Some(working) = &mut self.0 else {
+            return Vec::new();
+        };
+        let running = std::mem::take(&mut working.about).into_iter();
+        let (given_up, kept): (Vec<_>, _) = running
             .filter(|(_, handle, _)| !handle.is_finished())
             .partition(|(about, ..)| about == path);
-        self.about = kept;
-        let given_up: Vec<(LogicalPath, AbortHandle, Pledge)> = given_up;
+        working.about = kept;
         let cancelled = |(path, handle, pledge): (LogicalPath, AbortHandle, Pledge)| {
             handle.abort();
             let error = Error::new(ErrorCode::Cancelled, Side::Client, Phase::Checksum).with_subject(&path);
