@@ -2,8 +2,12 @@
 //!
 //! A cached operation takes microseconds; handing it to another thread and back costs more than
 //! itself, so it runs where the task is. But a slow disk must not hold the runtime's few workers,
-//! on which all other connections wait. A lane therefore measures: one slow call sends the
-//! following ones to the blocking pool for a while, longer each time the disk stays slow.
+//! on which all other connections wait. A lane therefore measures: slow calls send the following
+//! ones to the blocking pool for a while, longer each time the disk stays slow.
+//!
+//! A call may also be slow because its thread lost the processor, which on a busy machine happens all
+//! the time and would not be better in the pool. The kernel tells the two apart, but asking it costs
+//! as much as a small call. So the first slow call only makes the lane look closer at the next ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,6 +19,8 @@ use crate::fault::fault;
 
 /// A call that takes longer does not belong on a worker.
 const SLOW: Duration = Duration::from_millis(2);
+/// Calls that are looked at more closely behind a slow one.
+const CLOSE_LOOKS: u32 = 16;
 /// Fast calls that the pool must see before calls come back, after the first slow one.
 const DETOUR_CALLS: u32 = 16;
 /// The longest such row.
@@ -30,24 +36,54 @@ struct Gauge {
     detour_left: AtomicU32,
     /// Length of the latest detour.
     detour_length: AtomicU32,
-    /// Slow calls seen so far.
+    /// Calls that are still to be looked at more closely.
+    close_looks_left: AtomicU32,
+    /// Calls seen so far that waited long.
     slow_calls: AtomicU64,
 }
 
+/// What is known of a slow call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Nobody looked.
+    Unknown,
+    /// It waited for something, such as a disk.
+    Waited,
+    /// It only lost the processor.
+    Displaced,
+}
+
 impl Gauge {
-    fn note(&self, took: Duration) {
-        if took > SLOW {
-            self.slow_calls.fetch_add(1, Ordering::Relaxed);
-            let length = self.detour_length.load(Ordering::Relaxed);
-            let longer = length.saturating_mul(2).clamp(DETOUR_CALLS, DETOUR_CALLS_MAX);
-            self.detour_length.store(longer, Ordering::Relaxed);
-            self.detour_left.store(longer, Ordering::Relaxed);
-            return;
+    fn note(&self, took: Duration, cause: Cause) {
+        match (took > SLOW, cause) {
+            (true, Cause::Unknown) => self.close_looks_left.store(CLOSE_LOOKS, Ordering::Relaxed),
+            (true, Cause::Waited) => self.note_slow(),
+            (true, Cause::Displaced) => {}
+            (false, _) => self.note_fast(),
         }
+    }
+
+    fn note_slow(&self) {
+        self.slow_calls.fetch_add(1, Ordering::Relaxed);
+        let length = self.detour_length.load(Ordering::Relaxed);
+        let longer = length.saturating_mul(2).clamp(DETOUR_CALLS, DETOUR_CALLS_MAX);
+        self.detour_length.store(longer, Ordering::Relaxed);
+        self.detour_left.store(longer, Ordering::Relaxed);
+        // The first calls that come back are looked at as well.
+        self.close_looks_left.store(CLOSE_LOOKS, Ordering::Relaxed);
+    }
+
+    fn note_fast(&self) {
         let left = self.detour_left.load(Ordering::Relaxed);
         if left > 0 {
             self.detour_left.store(left - 1, Ordering::Relaxed);
-        } else if self.detour_length.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let looks = self.close_looks_left.load(Ordering::Relaxed);
+        if looks > 0 {
+            self.close_looks_left.store(looks - 1, Ordering::Relaxed);
+        }
+        if self.detour_length.load(Ordering::Relaxed) > 0 {
             // Fast on the task itself: forgiven a step at a time.
             self.detour_length
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |length| Some(length / 2))
@@ -56,11 +92,32 @@ impl Gauge {
     }
 
     fn measured<T>(&self, call: impl FnOnce() -> T) -> T {
+        let looks_closely = self.close_looks_left.load(Ordering::Relaxed) > 0;
+        let waits_before = looks_closely.then(waits_of_this_thread).flatten();
         let started = Instant::now();
         let result = call();
-        self.note(started.elapsed());
+        let took = started.elapsed();
+        let cause = match (waits_before, took > SLOW) {
+            (Some(before), true) if waits_of_this_thread() == Some(before) => Cause::Displaced,
+            (Some(_), _) => Cause::Waited,
+            (None, _) => Cause::Unknown,
+        };
+        self.note(took, cause);
         result
     }
+}
+
+/// How often this thread has given up the processor by itself, to wait for something.
+#[allow(unsafe_code, reason = "rustix offers no getrusage")]
+fn waits_of_this_thread() -> Option<libc::c_long> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to memory of the size that the call fills.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: a call that succeeds has filled all of it.
+    Some(unsafe { usage.assume_init() }.ru_nvcsw)
 }
 
 impl Lane {
@@ -122,22 +179,41 @@ mod tests {
     async fn slow_calls_leave_the_task_and_fast_ones_bring_them_back() {
         let lane = Lane::new();
         assert!(runs_here(&lane).await);
-        lane.0.note(SLOW * 2);
+        lane.0.note(SLOW * 2, Cause::Waited);
         for _ in 0..DETOUR_CALLS {
             assert!(lane.is_detoured());
             // The pool's own hand-over is not part of what is measured; the call itself is fast.
-            lane.0.note(Duration::ZERO);
+            lane.0.note(Duration::ZERO, Cause::Unknown);
         }
         assert!(runs_here(&lane).await);
-        lane.0.note(SLOW * 2);
+        lane.0.note(SLOW * 2, Cause::Waited);
         assert!(!runs_here(&lane).await);
         assert_eq!(lane.0.detour_length.load(Ordering::Relaxed), DETOUR_CALLS);
-        lane.0.note(SLOW * 2);
+        lane.0.note(SLOW * 2, Cause::Waited);
         assert_eq!(
             lane.0.detour_left.load(Ordering::Relaxed),
             DETOUR_CALLS * 2,
             "it stays away longer"
         );
+    }
+
+    #[tokio::test]
+    async fn the_second_of_two_slow_calls_counts_and_only_if_it_waited() {
+        let waits = || std::thread::sleep(SLOW * 2);
+        let works = || {
+            let started = Instant::now();
+            while started.elapsed() < SLOW * 2 {
+                std::hint::black_box(0);
+            }
+        };
+        let lane = Lane::new();
+        lane.0.measured(waits);
+        assert!(!lane.is_detoured(), "once may be chance");
+        lane.0.measured(works);
+        assert!(!lane.is_detoured(), "it never waited");
+        lane.0.measured(waits);
+        assert!(lane.is_detoured());
+        assert_eq!(lane.slow_calls(), 1);
     }
 
     #[tokio::test]
