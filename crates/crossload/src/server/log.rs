@@ -3,42 +3,145 @@
 //! Whoever logs never waits: a line that finds the queue full is dropped, counted, and the count is
 //! logged when there is room again.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
 use types::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
 
-/// What a line of a request usually takes, so that it is not moved about while it grows.
-const LINE_BYTES: usize = 768;
+/// What waits to be written. Lines lie one behind the other in one buffer: a line of its own for each, made here and
+/// freed by the writer, costs more than making its text.
+#[derive(Default)]
+struct Waiting {
+    text: Vec<u8>,
+    lines: usize,
+    /// The file is to be opened again behind so many bytes.
+    reopen_at: Option<usize>,
+    /// Who waits until all this is written.
+    flushes: Vec<SyncSender<()>>,
+    /// The writer has nothing to do and must be woken.
+    writer_sleeps: bool,
+    /// Nobody logs any more.
+    is_closed: bool,
+}
 
-enum Message {
-    Line(Vec<u8>),
-    Reopen,
-    Flush(SyncSender<()>),
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.reopen_at.is_none() && self.flushes.is_empty()
+    }
+}
+
+struct Queue {
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+    lines_max: usize,
+}
+
+impl Queue {
+    fn new(lines_max: usize) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            more: Condvar::new(),
+            lines_max,
+        }
+    }
+
+    /// What waits holds no promise that a panic could break.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what waits, and wakes the writer if that is needed.
+    fn add<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
+        let mut waiting = self.lock();
+        let result = change(&mut waiting);
+        let wakes = std::mem::take(&mut waiting.writer_sleeps);
+        drop(waiting);
+        if wakes {
+            self.more.notify_one();
+        }
+        result
+    }
+
+    /// Appends a line; false when there are too many already.
+    fn push(&self, line: &[u8]) -> bool {
+        self.add(|waiting| {
+            let has_room = waiting.lines < self.lines_max;
+            if has_room {
+                waiting.text.extend_from_slice(line);
+                waiting.lines += 1;
+            }
+            has_room
+        })
+    }
+
+    /// Everything that waits, in exchange for `emptied`, whose buffer is used again.
+    fn take(&self, emptied: Waiting) -> Waiting {
+        let mut waiting = self.lock();
+        let is_closed = waiting.is_closed;
+        let taken = std::mem::replace(&mut *waiting, emptied);
+        waiting.is_closed = is_closed;
+        taken
+    }
+
+    /// Waits until there is something; false when nothing will come any more.
+    fn wait(&self) -> bool {
+        let mut waiting = self.lock();
+        loop {
+            if !waiting.is_empty() {
+                return true;
+            }
+            if waiting.is_closed {
+                return false;
+            }
+            waiting.writer_sleeps = true;
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 /// The way to the log. Clones write to the same one.
 #[derive(Clone)]
-pub(crate) struct Log {
-    queue: SyncSender<Message>,
+pub(crate) struct Log(Arc<Way>);
+
+struct Way {
+    queue: Arc<Queue>,
     /// Dropped and not yet logged as such.
-    dropped: Arc<AtomicU64>,
-    dropped_in_all: Arc<AtomicU64>,
+    dropped: AtomicU64,
+    dropped_in_all: AtomicU64,
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.queue.add(|waiting| waiting.is_closed = true);
+    }
 }
 
 #[derive(Serialize)]
 struct Line<'a, T> {
-    time: String,
+    time: &'a str,
     event: &'a str,
     #[serde(flatten)]
     body: &'a T,
+}
+
+/// Where a thread makes its lines.
+#[derive(Default)]
+struct Desk {
+    text: Vec<u8>,
+    stamp: Stamp,
+}
+
+thread_local! {
+    static DESK: RefCell<Desk> = RefCell::default();
 }
 
 impl Log {
@@ -48,69 +151,101 @@ impl Log {
     /// When the file cannot be opened.
     pub(crate) fn open(file: Option<PathBuf>) -> io::Result<Self> {
         let sink = Sink::open(file)?;
-        let (queue, lines) = sync_channel(LOG_LINES_QUEUED_MAX);
+        let queue = Arc::new(Queue::new(LOG_LINES_QUEUED_MAX));
+        let log = Self::to(queue.clone());
         std::thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || write_lines(&lines, sink))?;
-        Ok(Self {
+            .spawn(move || write_lines(&queue, sink))?;
+        Ok(log)
+    }
+
+    fn to(queue: Arc<Queue>) -> Self {
+        Self(Arc::new(Way {
             queue,
-            dropped: Arc::default(),
-            dropped_in_all: Arc::default(),
-        })
+            dropped: AtomicU64::new(0),
+            dropped_in_all: AtomicU64::new(0),
+        }))
     }
 
     /// Logs an event with the fields of `body`.
     pub(crate) fn write<T: Serialize>(&self, event: &str, body: &T) {
-        let dropped = self.dropped.swap(0, Ordering::Relaxed);
-        if dropped > 0 {
+        if self.0.dropped.load(Ordering::Relaxed) > 0 {
+            let dropped = self.0.dropped.swap(0, Ordering::Relaxed);
             self.send("log_dropped", &serde_json::json!({"lines": dropped}), dropped);
         }
         self.send(event, body, 0);
     }
 
     fn send<T: Serialize>(&self, event: &str, body: &T, counted: u64) {
-        let line = Line {
-            time: now(),
-            event,
-            body,
-        };
-        let mut text = Vec::with_capacity(LINE_BYTES);
-        if serde_json::to_writer(&mut text, &line).is_err() {
-            return;
-        }
-        text.push(b'\n');
-        if self.queue.try_send(Message::Line(text)).is_err() {
-            self.dropped.fetch_add(counted.max(1), Ordering::Relaxed);
+        let sent = DESK.with_borrow_mut(|desk| {
+            let line = Line {
+                time: desk.stamp.now(),
+                event,
+                body,
+            };
+            desk.text.clear();
+            serde_json::to_writer(&mut desk.text, &line).map(|()| {
+                desk.text.push(b'\n');
+                self.0.queue.push(&desk.text)
+            })
+        });
+        if let Ok(false) = sent {
+            self.0.dropped.fetch_add(counted.max(1), Ordering::Relaxed);
             if counted == 0 {
-                self.dropped_in_all.fetch_add(1, Ordering::Relaxed);
+                self.0.dropped_in_all.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
     /// Lines that were dropped since the start.
     pub(crate) fn dropped_in_all(&self) -> u64 {
-        self.dropped_in_all.load(Ordering::Relaxed)
+        self.0.dropped_in_all.load(Ordering::Relaxed)
     }
 
     /// Opens the file again, after it was rotated away.
     pub(crate) fn reopen(&self) {
-        // A full queue means that the log is being written; rotation can be asked for again.
-        let _ = self.queue.try_send(Message::Reopen);
+        self.0.queue.add(|waiting| waiting.reopen_at = Some(waiting.text.len()));
     }
 
     /// Waits until everything is written. Blocks.
     pub(crate) fn flush(&self) {
         let (done, wait) = sync_channel(1);
-        if self.queue.send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv();
-        }
+        self.0.queue.add(|waiting| waiting.flushes.push(done));
+        let _ = wait.recv();
     }
 }
 
-/// The time as RFC 3339 with milliseconds, in UTC.
-pub(crate) fn now() -> String {
-    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
-    OffsetDateTime::now_utc().format(format).unwrap_or_default()
+/// The time as RFC 3339 with milliseconds, in UTC. What is the same for a second is made once.
+#[derive(Default)]
+struct Stamp {
+    second: u64,
+    text: String,
+}
+
+impl Stamp {
+    /// Length of the part that is the same for a second, its point included.
+    const SECOND_BYTES: usize = "2026-01-01T00:00:00.".len();
+
+    fn now(&mut self) -> &str {
+        use std::fmt::Write as _;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if self.text.is_empty() || now.as_secs() != self.second {
+            self.second = now.as_secs();
+            self.text = second_text(self.second);
+        }
+        self.text.truncate(Self::SECOND_BYTES);
+        let _ = write!(self.text, "{:03}Z", now.subsec_millis());
+        &self.text
+    }
+}
+
+fn second_text(second: u64) -> String {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].");
+    i64::try_from(second)
+        .ok()
+        .and_then(|second| OffsetDateTime::from_unix_timestamp(second).ok())
+        .and_then(|time| time.format(format).ok())
+        .unwrap_or_default()
 }
 
 struct Sink {
@@ -143,32 +278,34 @@ fn append_to(path: &std::path::Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write_lines(lines: &Receiver<Message>, mut sink: Sink) {
-    loop {
-        let message = match lines.try_recv() {
-            Ok(message) => message,
-            Err(TryRecvError::Disconnected) => break,
-            Err(TryRecvError::Empty) => {
-                // Nobody reads a log that lags: it is written out whenever there is a pause.
-                let _ = sink.writer.flush();
-                let Ok(message) = lines.recv() else { break };
-                // While this thread sleeps nobody has to wake it: under load that saves a system
-                // call for every line.
-                std::thread::sleep(LOG_GATHER_TIME);
-                message
-            }
-        };
-        match message {
-            // A disk that is full must not stop the server.
-            Message::Line(text) => drop(sink.writer.write_all(&text)),
-            Message::Reopen => sink.reopen(),
-            Message::Flush(done) => {
-                let _ = sink.writer.flush();
-                let _ = done.send(());
-            }
-        }
+fn write_lines(queue: &Queue, mut sink: Sink) {
+    let mut emptied = Waiting::default();
+    while queue.wait() {
+        // While this thread sleeps nobody has to wake it, and lines are written together: under load that saves system
+        // calls on both sides for every line.
+        std::thread::sleep(LOG_GATHER_TIME);
+        emptied = write_out(queue.take(emptied), &mut sink);
+    }
+}
+
+/// Writes what has waited. Gives its buffer back, empty.
+fn write_out(mut taken: Waiting, sink: &mut Sink) -> Waiting {
+    let (before, behind) = taken.text.split_at(taken.reopen_at.unwrap_or(taken.text.len()));
+    // A disk that is full must not stop the server.
+    let _ = sink.writer.write_all(before);
+    if taken.reopen_at.is_some() {
+        sink.reopen();
+        let _ = sink.writer.write_all(behind);
     }
     let _ = sink.writer.flush();
+    for done in taken.flushes.drain(..) {
+        let _ = done.send(());
+    }
+    taken.text.clear();
+    Waiting {
+        text: taken.text,
+        ..Waiting::default()
+    }
 }
 
 #[cfg(test)]
@@ -202,24 +339,42 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        let (queue, lines) = sync_channel(2);
-        let log = Log {
-            queue,
-            dropped: Arc::default(),
-            dropped_in_all: Arc::default(),
-        };
+        let queue = Arc::new(Queue::new(2));
+        let log = Log::to(queue.clone());
         for number in 0..5 {
             log.write("e", &serde_json::json!({"n": number}));
         }
         assert_eq!(log.dropped_in_all(), 3);
-        assert_eq!(lines.try_iter().count(), 2);
+        let written = || String::from_utf8(queue.take(Waiting::default()).text).unwrap();
+        let text = written();
+        assert_eq!(text.lines().count(), 2, "{text}");
         log.write("e", &serde_json::json!({}));
-        let Ok(Message::Line(first)) = lines.try_recv() else {
-            panic!("no line");
-        };
-        let first = String::from_utf8(first).unwrap();
-        let first = String::from_utf8(first).unwrap();
-        assert!(first.contains("\"event\":\"log_dropped\",\"lines\":3"), "{first}");
+        let text = written();
+        assert!(text.contains("\"event\":\"log_dropped\",\"lines\":3"), "{text}");
         assert_eq!(log.dropped_in_all(), 3);
+    }
+
+    #[test]
+    fn what_was_logged_last_is_written_when_nobody_logs_any_more() {
+        let queue = Arc::new(Queue::new(2));
+        let log = Log::to(queue.clone());
+        log.write("last", &serde_json::json!({}));
+        drop(log);
+        assert!(queue.wait());
+        assert_eq!(queue.take(Waiting::default()).lines, 1);
+        assert!(!queue.wait());
+    }
+
+    #[test]
+    fn times_have_milliseconds_and_change_with_the_second() {
+        assert_eq!(second_text(1_795_286_507), "2026-11-21T18:41:47.");
+        let mut stamp = Stamp::default();
+        let first = stamp.now().to_owned();
+        stamp.second -= 1;
+        assert_eq!(stamp.now()[..17], first[..17]);
+        assert!(
+            first.ends_with('Z') && first.len() == Stamp::SECOND_BYTES + 4,
+            "{first}"
+        );
     }
 }
