@@ -73,12 +73,17 @@ pub async fn write_to(
     progress: &Progress,
 ) -> Result<u64> {
     let mut total = 0;
+    let mut gathered = Vec::new();
     while let Some(batch) = payload.next().await? {
+        gathered.clear();
         for slice in batch.slices() {
             hasher.update(slice);
-            let written = output.write_all(slice).await;
-            written.map_err(|cause| broken(Side::Destination, &cause))?;
+            gathered.extend_from_slice(slice);
         }
+        // One write for all of it: pages with checksums come as pieces of 4 KiB, and each write to a
+        // program's output takes a turn on another thread.
+        let written = output.write_all(&gathered).await;
+        written.map_err(|cause| broken(Side::Destination, &cause))?;
         progress.add_moved(batch.len() as u64);
         total += batch.len() as u64;
     }
