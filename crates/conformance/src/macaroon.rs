@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::{Access, Crossload, Result};
+use testkit::{Access, Crossload, CrossloadOptions, Result};
 
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
@@ -24,12 +24,21 @@ impl Twins {
     /// # Errors
     /// As [`Crossload::start`].
     pub fn start(lab: &Lab, name: &str) -> Result<Self> {
+        Self::start_with(lab, name, |_| {})
+    }
+
+    /// Starts both, with changed options of the guarded one.
+    ///
+    /// # Errors
+    /// As [`Crossload::start`].
+    pub fn start_with(lab: &Lab, name: &str, change: impl FnOnce(&mut CrossloadOptions)) -> Result<Self> {
         let options = lab.options(&format!("{name}-open"));
         let mut guarded = lab.options(&format!("{name}-guarded"));
         let secret = "macaroon.secret";
         let first = options.directory.join(secret);
         guarded.exports[0].directory.clone_from(&options.exports[0].directory);
         guarded.exports[0].anonymous = Access::None;
+        change(&mut guarded);
         let open = Crossload::start(options)?;
         fs::create_dir_all(&guarded.directory)?;
         fs::copy(first, guarded.directory.join(secret))?;
