@@ -74,7 +74,8 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         gate: Gate::new(false),
     };
     loop {
-        connection = match connection.serve().await? {
+        let next = connection.serve().await.inspect_err(|_| connection.drop_files());
+        connection = match next? {
             Next::Request | Next::Later | Next::Close => break,
             Next::Tls => connection.encrypt().await?,
             Next::Bound(binding) => {
