@@ -1,5 +1,6 @@
 //! Reading many ranges at once.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use storage::FileReader;
@@ -8,7 +9,7 @@ use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::{PART_BYTES, VECTOR_ITEM_BYTES};
 use xroot_wire::request::{ReadVector, VectorItem};
 use xroot_wire::response::ResponseHeader;
-use xroot_wire::{ErrorNumber, Status, StreamId};
+use xroot_wire::{ErrorNumber, FileHandle, Status, StreamId};
 
 use crate::connection::{Connection, Next};
 use crate::events::Moved;
@@ -45,6 +46,9 @@ impl Connection {
     fn pieces(&mut self, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
         let items: Vec<VectorItem> = request.items().collect();
         let mut pieces = Pieces::default();
+        // Ranges of one file usually follow each other, and one that is being written takes a descriptor
+        // for each reader.
+        let mut latest: Option<(FileHandle, Arc<dyn FileReader>)> = None;
         let mut rest = items.as_slice();
         while !rest.is_empty() {
             let (count, part_bytes) = part_of(rest);
@@ -54,7 +58,11 @@ impl Connection {
             for item in part {
                 head.extend_from_slice(&item.encode());
                 let file = self.files()?.file(item.handle)?;
-                let reader = file.reader()?;
+                let reader = match &latest {
+                    Some((handle, reader)) if *handle == item.handle => reader.clone(),
+                    _ => file.reader()?,
+                };
+                latest = Some((item.handle, reader.clone()));
                 check(item, reader.as_ref())?;
                 file.traffic.add_out(u64::from(item.length));
                 let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));

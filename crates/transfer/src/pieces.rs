@@ -75,7 +75,7 @@ pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Pr
         let fill = |mut room: Outgoing, patience| {
             let list = list.clone();
             move || {
-                let filled = list.fill(&mut room, place, patience);
+                let filled = list.fill(&mut room.slots(room.capacity()), place, patience);
                 Ok((room, filled))
             }
         };
@@ -100,11 +100,14 @@ fn failed(cause: io::Error) -> Error {
 }
 
 impl List {
-    /// Fills the room from `place` on. Gives how many bytes that is, how many of them are payload, and
+    /// Fills the slots from `place` on. Gives how many bytes that is, how many of them are payload, and
     /// the place behind them.
-    fn fill(&self, room: &mut Outgoing, mut place: Place, patience: Patience) -> io::Result<(usize, u64, Place)> {
-        let mut slots = room.slots(room.capacity());
-        let mut rest = slots.as_mut_slice();
+    fn fill(
+        &self,
+        mut rest: &mut [IoSliceMut<'_>],
+        mut place: Place,
+        patience: Patience,
+    ) -> io::Result<(usize, u64, Place)> {
         let (mut bytes, mut payload_bytes) = (0, 0);
         while !rest.is_empty()
             && let Some(piece) = self.pieces.get(place.piece)
@@ -164,5 +167,62 @@ fn read(piece: &Piece, offset: u64, left: u64, slots: &mut [IoSliceMut<'_>], pat
     match piece.reader.read_vectored_at(&mut target, offset, patience)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         count => Ok(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use storage::{CommitFacts, Memory, Storage, UploadOptions};
+    use types::LogicalPath;
+
+    use super::*;
+
+    fn store_with(content: &[u8]) -> (Store, Arc<dyn FileReader>) {
+        let memory = Memory::new(1 << 20);
+        let path = LogicalPath::parse("/f").unwrap();
+        let upload = memory.create(&path, &UploadOptions::default()).unwrap();
+        upload.write_vectored_at(&[IoSlice::new(content)], 0).unwrap();
+        let facts = CommitFacts {
+            size_bytes: content.len() as u64,
+            ..CommitFacts::default()
+        };
+        upload.commit(&facts).unwrap();
+        let reader = memory.open(&path).unwrap();
+        (Store::new(Arc::new(memory)), reader)
+    }
+
+    /// All that is filled in, in slots of two bytes each time, however the pieces lie.
+    fn filled(pieces: &Pieces) -> io::Result<Vec<u8>> {
+        let (mut place, mut all) = (Place::default(), Vec::new());
+        while place.piece < pieces.0.pieces.len() {
+            let mut room = [0; 6];
+            let mut slots: Vec<_> = room.chunks_mut(2).map(IoSliceMut::new).collect();
+            let (bytes, _, reached) = pieces.0.fill(&mut slots, place, Patience::Wait)?;
+            all.extend_from_slice(&room[..bytes]);
+            place = reached;
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn heads_and_ranges_follow_each_other_across_rooms() {
+        let (store, reader) = store_with(b"0123456789");
+        let mut pieces = Pieces::default();
+        for (head, start, end) in [("<a>", 2, 9), ("", 0, 1), ("<long head>", 5, 5), ("<b>", 9, 10)] {
+            pieces.add(head.as_bytes(), &store, &reader, ByteRange::new(start, end));
+        }
+        let all = filled(&pieces).unwrap();
+        assert_eq!(String::from_utf8(all).unwrap(), "<a>23456780<long head><b>9");
+    }
+
+    #[test]
+    fn a_file_that_is_shorter_than_its_range_is_noticed() {
+        let (store, reader) = store_with(b"0123456789");
+        let mut pieces = Pieces::default();
+        pieces.add(b"x", &store, &reader, ByteRange::new(8, 12));
+        let error = failed(filled(&pieces).unwrap_err());
+        assert_eq!(error.code(), ErrorCode::SourceChanged);
     }
 }
