@@ -237,6 +237,7 @@ impl<'a> Copier<'a> {
     }
 
     fn order(&self, expected: Option<Checksum>) -> Order {
+        let usual = Order::default();
         Order {
             overwrite: if self.options.force {
                 Overwrite::Allow
@@ -245,10 +246,15 @@ impl<'a> Copier<'a> {
             },
             streams: self.options.nbstreams,
             verification: Verification::WhenAvailable,
-            keep: self.options.checksum.iter().map(|wish| wish.algorithm).collect(),
+            // Without a wish the grid's common checksum is computed while the data move, so that nothing has
+            // to be read again when the other side tells its own.
+            keep: match &self.options.checksum {
+                Some(wish) => vec![wish.algorithm],
+                None => usual.keep.clone(),
+            },
             expected,
             create_parents: self.options.parent,
-            ..Order::default()
+            ..usual
         }
     }
 
