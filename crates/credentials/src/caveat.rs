@@ -94,7 +94,7 @@ fn parse_time_s(text: &str) -> Option<i64> {
 }
 
 /// The time as the peers write it. Beyond the years that the format can name, the nearest it can.
-fn format_time(time_s: i64) -> String {
+pub(crate) fn format_time(time_s: i64) -> String {
     /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const NAMEABLE_S: (i64, i64) = (-62_167_219_200, 253_402_300_799);
     let time_s = time_s.clamp(NAMEABLE_S.0, NAMEABLE_S.1);

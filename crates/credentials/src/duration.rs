@@ -28,6 +28,21 @@ pub fn parse_duration_s(text: &str) -> Option<u64> {
     date_s.checked_add(time_s).filter(|total_s| *total_s <= DURATION_S_MAX)
 }
 
+/// A number of seconds in its two largest units: `1 d 3 h`, `25 min`, `12 s`.
+#[must_use]
+pub fn duration_in_words(seconds: u64) -> String {
+    let units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
+    let first = units.iter().position(|(_, length)| seconds >= *length).unwrap_or(3);
+    let (name, length) = units[first];
+    let mut words = format!("{} {name}", seconds / length);
+    if let Some((name, shorter)) = units.get(first + 1)
+        && seconds % length / shorter > 0
+    {
+        words.push_str(&format!(" {} {name}", seconds % length / shorter));
+    }
+    words
+}
+
 /// Adds up `<number><unit>` items; the units must come in the order of the list.
 fn sum_units(mut text: &str, mut units: &[(char, u64)]) -> Option<u64> {
     let mut total_s = 0_u64;
@@ -75,6 +90,21 @@ mod tests {
             ("PT0S", 0),
         ] {
             assert_eq!(parse_duration_s(text), Some(seconds), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_in_words() {
+        for (seconds, words) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (7325, "2 h 2 min"),
+            (86_400, "1 d"),
+            (86_400 + 59 * 60, "1 d"),
+            (100_000, "1 d 3 h"),
+        ] {
+            assert_eq!(duration_in_words(seconds), words);
         }
     }
 

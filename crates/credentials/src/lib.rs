@@ -8,21 +8,25 @@
 
 mod activity;
 mod address;
+mod attenuate;
 mod caveat;
 mod credential;
 pub mod discovery;
 mod duration;
 mod grant;
+mod inspect;
 mod issue;
 mod macaroon;
 mod request;
 
 pub use activity::{Activities, Activity};
 pub use address::AddressRange;
+pub use attenuate::attenuate;
 pub use caveat::Caveat;
 pub use credential::{Credential, CredentialKind, Identity, VerifiedMacaroon, read_bearer};
-pub use duration::parse_duration_s;
+pub use duration::{duration_in_words, parse_duration_s};
 pub use grant::{Grant, Scope};
+pub use inspect::{Fact, Inspection, Meaning, TokenKind, inspect};
 pub use issue::{Issued, Issuer, Lifetimes, issue};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use request::{MacaroonRequest, RequestForm};

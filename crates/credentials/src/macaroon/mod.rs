@@ -97,6 +97,27 @@ impl RawCaveat {
             location: None,
         }
     }
+
+    /// Reads it, genuine or not.
+    ///
+    /// # Errors
+    /// `invalid_token` when it is not understood, or must be discharged by a third party.
+    pub fn understand(&self) -> Result<Caveat, Error> {
+        if self.verification.is_some() {
+            return Err(invalid_token(
+                "the macaroon has a third-party caveat, which cannot be discharged here",
+            ));
+        }
+        let text = std::str::from_utf8(&self.identifier)
+            .map_err(|_| invalid_token("the macaroon holds a caveat that is not text"))?;
+        Caveat::parse(text)
+    }
+
+    /// The identifier as text for people.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        printable(&self.identifier)
+    }
 }
 
 /// A macaroon, genuine or not: what it is worth only [`Macaroon::verify`] says. Its signature is a
@@ -176,7 +197,15 @@ impl Macaroon {
         }
         constant_time::verify_slices_are_equal(&signature, &self.signature)
             .map_err(|_| invalid_token("the macaroon was not issued here: its signature does not match"))?;
-        self.caveats.iter().map(understand).collect()
+        self.read_caveats()
+    }
+
+    /// Reads every caveat without any check of the signature.
+    ///
+    /// # Errors
+    /// `invalid_token` as [`RawCaveat::understand`].
+    pub fn read_caveats(&self) -> Result<Vec<Caveat>, Error> {
+        self.caveats.iter().map(RawCaveat::understand).collect()
     }
 
     /// Reads a serialised macaroon: version 1 (packets) or 2 (binary) in base64url or plain base64
@@ -265,11 +294,7 @@ impl Macaroon {
 
 impl std::fmt::Debug for Macaroon {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let caveats: Vec<String> = self
-            .caveats
-            .iter()
-            .map(|caveat| printable(&caveat.identifier))
-            .collect();
+        let caveats: Vec<String> = self.caveats.iter().map(RawCaveat::shown).collect();
         write!(
             formatter,
             "Macaroon {{ {} {} {caveats:?} }}",
@@ -277,17 +302,6 @@ impl std::fmt::Debug for Macaroon {
             self.identifier()
         )
     }
-}
-
-fn understand(caveat: &RawCaveat) -> Result<Caveat, Error> {
-    if caveat.verification.is_some() {
-        return Err(invalid_token(
-            "the macaroon has a third-party caveat, which cannot be discharged here",
-        ));
-    }
-    let text = std::str::from_utf8(&caveat.identifier)
-        .map_err(|_| invalid_token("the macaroon holds a caveat that is not text"))?;
-    Caveat::parse(text)
 }
 
 fn sign(key: &[u8], message: &[u8]) -> [u8; SIGNATURE_BYTES] {
@@ -301,7 +315,7 @@ fn tag_bytes(tag: &hmac::Tag) -> [u8; SIGNATURE_BYTES] {
 }
 
 /// Reads base64 in either alphabet, padded or not.
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let url_safe: String = text
         .chars()
         .map(|character| match character {

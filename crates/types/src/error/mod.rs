@@ -180,6 +180,12 @@ impl Error {
         self.0.peer_words.as_deref()
     }
 
+    /// What was said beyond the code's own meaning.
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
     /// What only the server's own log may show.
     #[must_use]
     pub fn private(&self) -> Option<&str> {
