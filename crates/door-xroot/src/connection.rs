@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
-use types::limits::{XROOT_OPEN_IDLE_TIMEOUT, XROOT_QUEUED_BYTES_MAX};
+use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_OPEN_IDLE_TIMEOUT, XROOT_QUEUED_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Refusal;
 use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};
@@ -95,12 +95,34 @@ impl Connection {
     /// Serves requests until something else than a request is to follow.
     async fn serve(&mut self) -> Result<Next> {
         while let Some(head) = self.next_head().await? {
-            match Box::pin(self.one(&RequestHeader::parse(&head))).await? {
-                Next::Request | Next::Later => self.relieve().await?,
+            // A connection that waits keeps no room for what serving takes.
+            match Box::pin(self.burst(head)).await? {
+                Next::Request | Next::Later => {}
                 next => return Ok(next),
             }
         }
         Ok(Next::Close)
+    }
+
+    /// Serves a request, and those behind it that have come already.
+    async fn burst(&mut self, mut head: [u8; REQUEST_HEADER_BYTES]) -> Result<Next> {
+        let mut served = 0;
+        loop {
+            let next = self.one(&RequestHeader::parse(&head)).await?;
+            if !matches!(next, Next::Request | Next::Later) {
+                return Ok(next);
+            }
+            self.relieve().await?;
+            served += 1;
+            if served == XROOT_BURST_REQUESTS_MAX || self.frames.buffered_bytes() < REQUEST_HEADER_BYTES {
+                return Ok(next);
+            }
+            // It is there already, so that nothing is waited for.
+            match self.frames.head(self.door.settings.limits.idle).await? {
+                Some(next_head) => head = next_head,
+                None => return Ok(Next::Close),
+            }
+        }
     }
 
     /// Waits for the next request, and sends late answers meanwhile; `None` when none will come, or none

@@ -51,10 +51,10 @@ impl<'c> Exchange<'c> {
     }
 
     pub(crate) fn new(connection: &'c mut Connection, stream: StreamId, method: &'static str, began: Instant) -> Self {
-        let session = connection.session.as_ref();
         let record = RequestRecord {
             protocol: "xroot",
-            request_id: fresh_id(),
+            // What costs an allocation is added when it is told.
+            request_id: String::new(),
             peer: connection.peer,
             security: connection.frames.stream.security(),
             method,
@@ -70,10 +70,11 @@ impl<'c> Exchange<'c> {
             credential: "anonymous",
             subject: None,
             token_id: None,
-            user: session.map(|session| session.user.clone()),
-            user_agent: session.and_then(|session| session.agent.clone()),
+            user: None,
+            user_agent: None,
             transfer_id: None,
         };
+        let session = connection.session.as_ref();
         let credential = session.map_or_else(anonymous, |session| session.credential.clone());
         let mut exchange = Self {
             exports: connection.door.settings.exports.current(),
@@ -264,6 +265,11 @@ impl<'c> Exchange<'c> {
 
     fn tell(&mut self) {
         self.record.total_us = self.elapsed_us();
+        self.record.request_id = fresh_id();
+        if let Some(session) = &self.connection.session {
+            self.record.user = Some(session.user.clone());
+            self.record.user_agent.clone_from(&session.agent);
+        }
         self.connection.door.settings.events.request(&self.record);
     }
 

@@ -212,6 +212,9 @@ pub const XROOT_BOUND_QUEUE_MAX: usize = 64;
 /// How long a connection of the XRootD protocol with open files may be silent. Analysis programs keep
 /// files open while they compute; the reference server waits as long.
 pub const XROOT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(5400);
+/// Requests that came together and are served before a connection looks at anything else, such as answers that have become
+/// ready meanwhile.
+pub const XROOT_BURST_REQUESTS_MAX: usize = 64;
 /// Bytes of answers that are gathered while a client sends more requests at once.
 pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a read that are sent as one message; more are divided.
