@@ -13,6 +13,9 @@ use types::Error;
 
 use super::log::Log;
 
+/// Requests of the XRootD protocol that are counted only, unless they fail.
+const QUIET_METHOD: &str = "stat";
+
 /// Writes the log and counts.
 pub(crate) struct Observer {
     log: Log,
@@ -100,7 +103,9 @@ impl door_xroot::Events for Observer {
         let error = names(record.error.as_ref()).filter(|_| record.transfer_id.is_none());
         let duration = Duration::from_micros(record.total_us);
         self.metrics.xroot_request(record.method, duration, error);
-        if self.log_requests.load(Ordering::Relaxed) {
+        // Programs ask about thousands of files at once; a line for each answer would cost as much as the answer.
+        let is_quiet = record.method == QUIET_METHOD && record.error.is_none();
+        if !is_quiet && self.log_requests.load(Ordering::Relaxed) {
             self.log.write("request", record);
         }
     }
