@@ -145,6 +145,8 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
         max_bytes: None,
         attempts: settings.limits.attempts,
         ask_first: !copy.skip_head,
+        announced_bytes: None,
+        digests_from: None,
         create_parents: true,
     }
 }

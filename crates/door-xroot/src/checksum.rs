@@ -6,11 +6,11 @@ use transfer::{Found, refusal};
 use types::limits::XROOT_LATE_ANSWER_TIME;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::Query;
-use xroot_wire::response::respond;
 use xroot_wire::{Cgi, ErrorNumber};
 
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
+use crate::late::Late;
 
 /// The algorithm that a client asks for, or the usual one.
 pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<ChecksumAlgorithm> {
@@ -42,22 +42,14 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
         exchange.ok_text(&format!("{name} {}", known.to_hex()));
         return Ok(true);
     }
-    let announced = exchange.session()?.takes_late_answers;
     let subject = path.clone();
     let work = async move {
         let computed = spot.store.checksum(&spot.path, algorithm).await;
         let computed = computed.map_err(|error| error.with_subject(subject))?;
-        Ok(format!("{name} {}", computed.to_hex()))
+        Ok(Late::Text(format!("{name} {}", computed.to_hex())))
     };
-    let (stream, record, began) = (exchange.stream, exchange.record.clone(), exchange.began);
-    let late = &mut exchange.connection.late;
-    late.begin(path, (stream, announced), (record, began), work)?;
-    if announced {
-        let seconds = u32::try_from(XROOT_LATE_ANSWER_TIME.as_secs()).unwrap_or(u32::MAX);
-        exchange
-            .connection
-            .queue(|out| respond::wait_for_answer(out, stream, seconds, ""));
-    }
+    let seconds = u32::try_from(XROOT_LATE_ANSWER_TIME.as_secs()).unwrap_or(u32::MAX);
+    exchange.later(path, seconds, work)?;
     Ok(false)
 }
 

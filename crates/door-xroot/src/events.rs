@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Serialize;
-use transfer::ErrorFacts;
+use transfer::{ErrorFacts, TransferEvents, TransferRecord};
 
 /// Who is told. All calls must return at once.
-pub trait Events: Send + Sync + 'static {
+pub trait Events: TransferEvents {
     /// A request has been answered, or given up. Requests that move data of open files are not told
     /// one by one: they are part of what is told when the file is closed.
     fn request(&self, record: &RequestRecord);
@@ -24,6 +24,10 @@ pub struct NoEvents;
 
 impl Events for NoEvents {
     fn request(&self, _record: &RequestRecord) {}
+}
+
+impl TransferEvents for NoEvents {
+    fn transfer(&self, _record: &TransferRecord) {}
 }
 
 /// A request that moved data of an open file.

@@ -8,16 +8,16 @@ use credentials::Credential;
 use policy::{Operation, decide};
 use transfer::chance::{fresh_id, now_s};
 use transfer::{ErrorFacts, Exports, Place, Spot, refusal};
-use types::{Error, ErrorCode, LogicalPath};
+use types::{Error, ErrorCode, Location, LogicalPath};
 use xroot_wire::request::{Request, RequestHeader};
-use xroot_wire::response::respond;
+use xroot_wire::response::{Redirect, respond};
 use xroot_wire::{Argument, Cgi, FileHandle, Opcode, Status, StreamId};
 
 use crate::connection::{Connection, Next, not_offered};
 use crate::events::RequestRecord;
 use crate::failure::{Failure, Result};
 use crate::files::OpenFile;
-use crate::late::LateAnswer;
+use crate::late::{Late, LateAnswer};
 use crate::setup::Session;
 use crate::{attributes, list, locate, names, open, prepare, query, setup, stat, write};
 
@@ -105,9 +105,9 @@ impl<'c> Exchange<'c> {
             Request::Ping | Request::Set(_) => self.ok(&[]),
             // Nothing here is signed, and what needs no signature may have one.
             Request::SignatureVerify(_) => {}
-            Request::Open(request) => open::answer(self, &request).await?,
+            Request::Open(request) => return open::answer(self, &request).await,
             Request::Close(request) => write::close(self, &request).await?,
-            Request::Sync(request) => write::sync(self, &request).await?,
+            Request::Sync(request) => return write::sync(self, &request).await,
             Request::Truncate(request) => write::truncate(self, &request).await?,
             Request::Stat(request) => stat::answer(self, &request).await?,
             Request::StatMany(request) => stat::many(self, &request).await?,
@@ -228,6 +228,31 @@ impl<'c> Exchange<'c> {
         self.connection.queue(|out| respond::ok(out, stream, body));
     }
 
+    /// Lets the answer come by itself: the client is told so, and the work begins. `seconds` is how long
+    /// the client is to be prepared to wait.
+    pub(crate) fn later(
+        &mut self,
+        path: &LogicalPath,
+        seconds: u32,
+        work: impl Future<Output = Result<Late>> + Send + 'static,
+    ) -> Result<Next> {
+        let announced = self.session()?.takes_late_answers;
+        let (stream, record, began) = (self.stream, self.record.clone(), self.began);
+        let late = &mut self.connection.late;
+        late.begin(path, (stream, announced), (record, began), work)?;
+        if announced {
+            self.connection
+                .queue(|out| respond::wait_for_answer(out, stream, seconds, ""));
+        }
+        Ok(Next::Later)
+    }
+
+    /// Sends the client to another server with the same request.
+    pub(crate) fn redirect(&mut self, place: &Location) {
+        let (stream, target) = (self.stream, Redirect::to_host(place.host(), place.port()));
+        self.connection.queue(|out| respond::redirect(out, stream, &target));
+    }
+
     /// Answers with a text.
     pub(crate) fn ok_text(&mut self, text: &str) {
         let stream = self.stream;
@@ -278,16 +303,17 @@ impl<'c> Exchange<'c> {
         let mut exchange = Self::new(connection, answer.stream, answer.record.method, answer.began);
         exchange.record = answer.record;
         match answer.outcome {
-            Ok(text) if answer.announced => {
-                let body = [text.as_bytes(), b"\0"].concat();
+            Ok(late) => {
+                let (status, body) = match late {
+                    Late::Text(text) => (Status::Ok, [text.as_bytes(), b"\0"].concat()),
+                    Late::Done => (Status::Ok, Vec::new()),
+                    Late::Again => (Status::Wait, respond::wait_body(0, "")),
+                };
                 let stream = exchange.stream;
-                exchange
-                    .connection
-                    .queue(|out| respond::later(out, stream, Status::Ok, &body));
-                exchange.record.status = Some(0);
-            }
-            Ok(text) => {
-                exchange.ok_text(&text);
+                exchange.connection.queue(|out| match answer.announced {
+                    true => respond::later(out, stream, status, &body),
+                    false => respond::frame(out, stream, status, &body),
+                });
                 exchange.record.status = Some(0);
             }
             Err(failure) => {

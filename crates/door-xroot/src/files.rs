@@ -11,6 +11,8 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
 use crate::failure::Result;
+use crate::keys::Registered;
+use crate::third_party::destination::Copying;
 use crate::writing::Writing;
 
 /// An open file.
@@ -23,6 +25,8 @@ pub(crate) struct OpenFile {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) opened: Instant,
     pub(crate) content: Content,
+    /// The key of a third-party copy that holds as long as the file is open.
+    pub(crate) _key: Option<Registered>,
 }
 
 /// What can be done with it.
@@ -31,6 +35,8 @@ pub(crate) enum Content {
     Reading(Arc<dyn FileReader>),
     /// Writing, and reading what was written.
     Writing(Box<Writing>),
+    /// Nothing: it stands for a copy that this server makes.
+    Copying(Box<Copying>),
 }
 
 /// Payload that was moved for a file, by all streams of the session together.
@@ -68,6 +74,7 @@ impl OpenFile {
         match &self.content {
             Content::Reading(reader) => Ok(reader.stat().clone()),
             Content::Writing(writing) => writing.stat(),
+            Content::Copying(copying) => Ok(copying.stat()),
         }
     }
 
@@ -76,6 +83,7 @@ impl OpenFile {
         match &self.content {
             Content::Reading(reader) => Ok(reader.clone()),
             Content::Writing(writing) => writing.reader(),
+            Content::Copying(_) => Err(not_open_for(&self.path, COPY)),
         }
     }
 
@@ -83,12 +91,18 @@ impl OpenFile {
     pub(crate) fn writing(&mut self) -> Result<&mut Writing> {
         match &mut self.content {
             Content::Writing(writing) => Ok(writing),
-            Content::Reading(_) => Err(Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer)
-                .with_detail("it was opened for reading")
-                .with_subject(&self.path)
-                .into()),
+            Content::Reading(_) => Err(not_open_for(&self.path, "it was opened for reading").into()),
+            Content::Copying(_) => Err(not_open_for(&self.path, COPY).into()),
         }
     }
+}
+
+/// What an open file stands for that can be neither read nor written.
+const COPY: &str = "it stands for a third-party copy";
+
+fn not_open_for(path: &LogicalPath, why: &str) -> Error {
+    let error = Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer);
+    error.with_detail(why).with_subject(path)
 }
 
 /// The open files of one session by their handles.

@@ -14,13 +14,23 @@ use xroot_wire::StreamId;
 use crate::events::RequestRecord;
 use crate::failure::Failure;
 
+/// What is answered late.
+pub(crate) enum Late {
+    /// This text.
+    Text(String),
+    /// That it is done.
+    Done,
+    /// That the client is to send its request again.
+    Again,
+}
+
 /// An answer that has become ready.
 pub(crate) struct LateAnswer {
     pub(crate) stream: StreamId,
     /// Whether the client was told that the answer will come by itself.
     pub(crate) announced: bool,
-    /// The text of the answer, or why there is none.
-    pub(crate) outcome: Result<String, Failure>,
+    /// What is answered, or why nothing is.
+    pub(crate) outcome: Result<Late, Failure>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
 }
@@ -79,7 +89,7 @@ impl LateAnswers {
         path: &LogicalPath,
         (stream, announced): (StreamId, bool),
         (record, began): (RequestRecord, Instant),
-        work: impl Future<Output = Result<String, Failure>> + Send + 'static,
+        work: impl Future<Output = Result<Late, Failure>> + Send + 'static,
     ) -> Result<(), Failure> {
         let working = self.0.get_or_insert_with(Working::new);
         while working.running.try_join_next().is_some() {}
@@ -111,13 +121,22 @@ impl LateAnswers {
 
     /// Gives up what is being worked on about `path`; its answers say so.
     pub(crate) fn cancel(&mut self, path: &LogicalPath) -> Vec<LateAnswer> {
+        self.give_up(|about, _| about == path)
+    }
+
+    /// Gives up what is being worked on for one request; its answer says so.
+    pub(crate) fn cancel_request(&mut self, stream: StreamId) -> Vec<LateAnswer> {
+        self.give_up(|_, request| request == stream)
+    }
+
+    fn give_up(&mut self, which: impl Fn(&LogicalPath, StreamId) -> bool) -> Vec<LateAnswer> {
         let Some(working) = &mut self.0 else {
             return Vec::new();
         };
         let running = std::mem::take(&mut working.about).into_iter();
         let (given_up, kept): (Vec<_>, _) = running
             .filter(|(_, handle, _)| !handle.is_finished())
-            .partition(|(about, ..)| about == path);
+            .partition(|(about, _, pledge)| which(about, pledge.stream));
         working.about = kept;
         let cancelled = |(path, handle, pledge): (LogicalPath, AbortHandle, Pledge)| {
             handle.abort();
@@ -129,7 +148,7 @@ impl LateAnswers {
 }
 
 impl Pledge {
-    fn fulfil(self, outcome: Result<String, Failure>) -> Option<LateAnswer> {
+    fn fulfil(self, outcome: Result<Late, Failure>) -> Option<LateAnswer> {
         (!self.taken.swap(true, Ordering::AcqRel)).then_some(LateAnswer {
             stream: self.stream,
             announced: self.announced,

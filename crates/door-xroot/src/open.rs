@@ -6,16 +6,18 @@ use std::time::Instant;
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use transfer::{Found, Spot, refusal};
-use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
+use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 use xroot_wire::request::{Access, Creation, Open};
 use xroot_wire::response::OpenReply;
-use xroot_wire::{ErrorNumber, OpenOptions, Stage, StatFlags, ThirdParty};
+use xroot_wire::{OpenOptions, StatFlags};
 
 use crate::checksum::algorithm_of;
+use crate::connection::Next;
 use crate::exchange::{Exchange, Named, anonymous};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::files::{Content, OpenFile};
 use crate::stat::stat_text;
+use crate::third_party::{destination, source};
 use crate::turns::Turn;
 use crate::writing::Writing;
 
@@ -26,17 +28,33 @@ const PENDING_MODE: u32 = 0o1000;
 const COMPRESSION_BYTES: usize = 8;
 
 /// Answers an open.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
     let named = exchange.path(&request.path)?;
-    if named.cgi.third_party().is_some_and(|copy| is_copy(&copy)) {
-        return Err(no_third_party());
+    let copy = named.cgi.third_party();
+    let forward_to = exchange.connection.door.settings.third_party.forward_to.clone();
+    if let (Some(_), Some(server)) = (&copy, forward_to) {
+        exchange.redirect(&server);
+        return Ok(Next::Request);
     }
     exchange.session()?.files.check_room()?;
     let spot = exchange.spot(&named.path, ErrorCode::IsDirectory)?;
-    let (content, stat) = match (request.creation(), request.access()) {
-        (Creation::MustExist, Access::Read) => read(exchange, &spot, &named.path).await?,
-        (Creation::MustExist, _) => update(exchange, &spot, &named.path, request).await?,
-        (creation, _) => create(exchange, &spot, &named, request, creation).await?,
+    // Without a key it is an open like any other: a client looks at the source before it begins.
+    let copy = copy.filter(|copy| copy.key.is_some());
+    let mut key = None;
+    let (content, stat) = match (request.creation(), request.access(), copy) {
+        (Creation::MustExist, Access::Read, None) => read(exchange, &spot, &named.path).await?,
+        (Creation::MustExist, Access::Read, Some(copy)) => {
+            match source::open(exchange, &spot, &named.path, &copy).await? {
+                source::Opened::Now(content, stat, registered) => {
+                    key = registered;
+                    (content, stat)
+                }
+                source::Opened::Later => return Ok(Next::Later),
+            }
+        }
+        (_, _, Some(copy)) => destination::open(exchange, &spot, &named, request, &copy).await?,
+        (Creation::MustExist, ..) => update(exchange, &spot, &named.path, request).await?,
+        _ => create(exchange, &spot, &named, request).await?,
     };
     let file = OpenFile {
         path: named.path,
@@ -45,6 +63,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         traffic: Arc::default(),
         opened: Instant::now(),
         content,
+        _key: key,
     };
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);
     let handle = exchange.session()?.files.add(file);
@@ -68,21 +87,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         body.extend_from_slice(&[0; COMPRESSION_BYTES]);
     }
     exchange.ok(&body);
-    Ok(())
+    Ok(Next::Request)
 }
 
-/// A third-party copy itself; a client that only looks at the source opens it like any other.
-fn is_copy(copy: &ThirdParty<'_>) -> bool {
-    copy.stage != Some(Stage::Placement)
-}
-
-/// Clients of the reference implementation look for these very words, and copy through themselves then.
-fn no_third_party() -> Failure {
-    let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
-    Failure::from(error.with_detail("tpc not supported")).numbered(ErrorNumber::FILE_SYSTEM)
-}
-
-async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
+pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
     exchange.authorize(Operation::Read, path, None)?;
     let reader = spot.store.open(&spot.path).await;
     let reader = reader.map_err(|error| error.with_subject(path))?;
@@ -119,32 +127,62 @@ async fn update(
     Ok((Content::Writing(Box::new(writing)), stat))
 }
 
+/// What a client may do with a name that it opens to store a file.
+pub(crate) struct Admitted {
+    pub(crate) max_bytes: Option<u64>,
+    /// Whether a file that stands there when the new one is ready may be replaced.
+    pub(crate) may_replace: bool,
+    pub(crate) turn: Option<Turn>,
+}
+
+/// Asks for the right to store a file, and for the turn to do so.
+pub(crate) async fn admit(
+    exchange: &mut Exchange<'_>,
+    spot: &Spot,
+    named: &Named<'_>,
+    request: &Open<'_>,
+) -> Result<Admitted> {
+    let (path, creation) = (&named.path, request.creation());
+    let size_bytes = named.cgi.expected_bytes();
+    let found = Found::at(spot).await;
+    let operation = match creation {
+        Creation::MustNotExist => Operation::Create,
+        Creation::MustExist => Operation::Overwrite,
+        Creation::CreateOrTruncate => found.upload(),
+    };
+    let max_bytes = exchange.authorize(operation, path, size_bytes)?;
+    let turn = turn(exchange, path, request)?;
+    let exists = found.into_file(path)?.is_some();
+    match creation {
+        Creation::MustNotExist if exists => return Err(refusal(ErrorCode::Exists, path).into()),
+        Creation::MustExist if !exists => return Err(refusal(ErrorCode::NotFound, path).into()),
+        _ => {}
+    }
+    // Where nothing stood only the right to create was asked for, which is none to somebody else's file.
+    let may_replace = creation != Creation::MustNotExist
+        && (exists || exchange.authorize(Operation::Overwrite, path, size_bytes).is_ok());
+    Ok(Admitted {
+        max_bytes,
+        may_replace,
+        turn,
+    })
+}
+
 async fn create(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
     named: &Named<'_>,
     request: &Open<'_>,
-    creation: Creation,
 ) -> Result<(Content, Stat)> {
     let path = &named.path;
-    let size_bytes = named.cgi.expected_bytes();
-    let found = Found::at(spot).await;
-    let operation = match creation {
-        Creation::MustNotExist => Operation::Create,
-        _ => found.upload(),
-    };
-    let max_bytes = exchange.authorize(operation, path, size_bytes)?;
-    let turn = turn(exchange, path, request)?;
-    let exists = found.into_file(path)?.is_some();
-    if exists && creation == Creation::MustNotExist {
-        return Err(refusal(ErrorCode::Exists, path).into());
-    }
-    // Where nothing stood only the right to create was asked for, which is none to somebody else's file.
-    let may_replace = creation == Creation::CreateOrTruncate
-        && (exists || exchange.authorize(Operation::Overwrite, path, size_bytes).is_ok());
+    let Admitted {
+        max_bytes,
+        may_replace,
+        turn,
+    } = admit(exchange, spot, named, request).await?;
     let algorithms = algorithms(exchange, named)?;
     let options = UploadOptions {
-        size_bytes,
+        size_bytes: named.cgi.expected_bytes(),
         overwrite: if may_replace {
             Overwrite::Allow
         } else {

@@ -12,6 +12,7 @@ use crate::connection::not_offered;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::settings::Settings;
+use crate::third_party::{PROTOCOLS, PROTOCOLS_KEY, destination, is_about_copies};
 use crate::{checksum, locate, stat};
 
 /// The only space that there is.
@@ -23,6 +24,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
         QueryKind::Checksum => return checksum::answer(exchange, query).await,
         QueryKind::CancelChecksum => checksum::cancel(exchange, query)?,
         QueryKind::Config => config(exchange, query),
+        QueryKind::OpaqueHandle if query.cancels_third_party() => destination::cancel(exchange, query.handle)?,
         QueryKind::Space => space(exchange, query).await?,
         QueryKind::ExtendedAttributes => fixed(exchange, query).await?,
         QueryKind::Statistics => tell_statistics(exchange),
@@ -43,6 +45,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
 
 fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     let settings = &exchange.connection.door.settings;
+    // Whoever asks about third-party copies is to ask the server that makes them.
+    if let Some(server) = settings.third_party.forward_to.clone()
+        && query.config_keys().iter().any(is_about_copies)
+    {
+        return exchange.redirect(&server);
+    }
     let answer = config_answer(query.config_keys().iter(), |key| config_value(settings, key));
     exchange.ok(answer.as_bytes());
 }
@@ -58,6 +66,8 @@ fn config_value(settings: &Settings, key: &str) -> Option<String> {
         "readv_ior_max" => READV_ITEM_BYTES_MAX.to_string(),
         "readv_iov_max" => READV_ITEMS_MAX.to_string(),
         "role" => "server".to_owned(),
+        "tpc" => "1".to_owned(),
+        PROTOCOLS_KEY => PROTOCOLS.to_owned(),
         "sitename" => settings.host.clone()?,
         "version" => settings.server_name.clone(),
         _ => return None,

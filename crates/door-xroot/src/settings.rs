@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use credentials::MacaroonKey;
 use net::tls::ServerTls;
-use transfer::SharedExports;
-use types::ChecksumAlgorithm;
-use types::limits::{HEAD_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT, XROOT_HANDLES_MAX};
+use remote::Client;
+use transfer::{SharedExports, Slots, Verification};
+use types::limits::{
+    ATTEMPTS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT, TPC_KEY_LIFETIME,
+    TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
+};
+use types::{ChecksumAlgorithm, Location};
 use xroot_wire::TlsPolicy;
 
 use crate::events::Events;
+use crate::keys::Keys;
 
 /// How a client says who it is when its session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,11 +49,54 @@ pub struct Settings {
     pub keep: Vec<ChecksumAlgorithm>,
     /// Our name and version, as clients see it.
     pub server_name: String,
+    /// Third-party copies.
+    pub third_party: ThirdPartySettings,
     /// The host name that clients are sent to when they ask where a file is. Without one, the
     /// address that they came to.
     pub host: Option<String>,
     /// Who is told what happens.
     pub events: Arc<dyn Events>,
+}
+
+/// Third-party copies, in both roles.
+#[derive(Clone, Debug)]
+pub struct ThirdPartySettings {
+    /// How sources are reached.
+    pub client: Client,
+    /// The places for copies that this server makes, which doors share.
+    pub transfers: Slots,
+    /// The server that takes part in our stead; `None`: we take part.
+    pub forward_to: Option<Location>,
+    /// The keys that clients have registered.
+    pub keys: Keys,
+    /// How long a key holds when its client does not say.
+    pub key_lifetime: Duration,
+    /// Longest time that a client can have for a key.
+    pub key_lifetime_max: Duration,
+    /// Comparison of checksums where the client does not say.
+    pub verification: Verification,
+    /// Connections of one copy; more asked for is cut to this.
+    pub streams: u32,
+    /// Attempts of a copy that breaks without moving a byte, the first one included.
+    pub attempts: u32,
+}
+
+impl ThirdPartySettings {
+    /// Copies by this client, with the usual limits.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            transfers: Slots::new(TRANSFERS_MAX),
+            forward_to: None,
+            keys: Keys::default(),
+            key_lifetime: TPC_KEY_LIFETIME,
+            key_lifetime_max: TPC_KEY_LIFETIME_MAX,
+            verification: Verification::WhenAvailable,
+            streams: STREAMS_MAX as u32,
+            attempts: ATTEMPTS_MAX,
+        }
+    }
 }
 
 impl Settings {

@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) registration: Registration,
     /// The user that the client named.
     pub(crate) user: String,
+    /// User name and process number as the client gave them, by which servers name it to each other.
+    pub(crate) caller: String,
     /// The client's program.
     pub(crate) agent: Option<String>,
     /// Whether answers may come by themselves.
@@ -89,6 +91,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
     let session = Session {
         registration: connection.door.sessions.register(connection.peer.ip().to_canonical()),
         user: request.user.to_text(),
+        caller: format!("{}.{}", request.user.to_text(), request.process),
         agent,
         takes_late_answers: request.takes_late_answers(),
         credential: Arc::new(Credential::Anonymous),

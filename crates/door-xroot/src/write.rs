@@ -14,6 +14,7 @@ use crate::events::{Ending, Moved};
 use crate::exchange::{Exchange, is_torn};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
+use crate::third_party::destination;
 
 impl Connection {
     /// Answers a write, whose data follow. They are read in any case, since something follows them.
@@ -179,12 +180,14 @@ fn bad_pages(damaged: &[ByteRange]) -> Option<BadPages> {
 }
 
 /// Makes a file durable.
-pub(crate) async fn sync(exchange: &mut Exchange<'_>, request: &SyncFile) -> Result<()> {
-    if let Content::Writing(writing) = &mut exchange.file(request.handle)?.content {
-        writing.sync().await?;
+pub(crate) async fn sync(exchange: &mut Exchange<'_>, request: &SyncFile) -> Result<Next> {
+    match &mut exchange.file(request.handle)?.content {
+        Content::Writing(writing) => writing.sync().await?,
+        Content::Copying(_) => return destination::sync(exchange, request.handle).await,
+        Content::Reading(_) => {}
     }
     exchange.ok(&[]);
-    Ok(())
+    Ok(Next::Request)
 }
 
 /// Cuts or extends an open file, or a named one.
@@ -224,6 +227,9 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
 pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Result<()> {
     let file = exchange.session()?.files.take(request.handle)?;
     exchange.note_file(&file);
+    if let Content::Copying(copying) = &file.content {
+        destination::close(exchange, copying);
+    }
     if let Content::Writing(writing) = file.content {
         let mode = writing.mode;
         let stored = writing.commit().await;

@@ -24,30 +24,54 @@ pub async fn dial(
     side: Side,
 ) -> Result<TcpStream, Error> {
     let attempt = async {
-        let addresses = resolve(host, port, side).await?;
-        let allowed: Vec<_> = addresses
-            .iter()
-            .copied()
-            .filter(|address| policy.allows(address.ip()))
-            .collect();
-        if allowed.is_empty() {
-            let error = Error::new(ErrorCode::PeerAddressRefused, side, Phase::Connect);
-            // The subject names the host; of a name it is worth saying what it stands for.
-            return Err(match addresses.first() {
-                Some(address) if bare(host).parse::<IpAddr>().is_err() => {
-                    error.with_detail(format!("{host} is {}", address.ip()))
-                }
-                _ => error,
-            });
-        }
+        let allowed = allowed(host, port, policy, side).await?;
         race(interleave(allowed), side).await
     };
-    match tokio::time::timeout(timeout, attempt).await {
-        Ok(result) => result.map_err(|error| error.with_subject(format!("{host}:{port}"))),
-        Err(_) => {
-            Err(Error::new(ErrorCode::PeerConnectTimeout, side, Phase::Connect).with_subject(format!("{host}:{port}")))
-        }
+    within(timeout, attempt, host, port, side).await
+}
+
+/// Whether `host` could be connected to, as far as its name and the policy tell.
+///
+/// # Errors
+/// `peer_unresolved`, `peer_address_refused`, `peer_connect_timeout`.
+pub async fn check(host: &str, port: u16, policy: AddressPolicy, timeout: Duration, side: Side) -> Result<(), Error> {
+    let asked = async { allowed(host, port, policy, side).await.map(drop) };
+    within(timeout, asked, host, port, side).await
+}
+
+async fn within<T>(
+    timeout: Duration,
+    attempt: impl Future<Output = Result<T, Error>>,
+    host: &str,
+    port: u16,
+    side: Side,
+) -> Result<T, Error> {
+    let late = || Error::new(ErrorCode::PeerConnectTimeout, side, Phase::Connect);
+    let result = tokio::time::timeout(timeout, attempt).await;
+    result
+        .unwrap_or_else(|_| Err(late()))
+        .map_err(|error| error.with_subject(format!("{host}:{port}")))
+}
+
+/// The addresses of a host that may be connected to: at least one.
+async fn allowed(host: &str, port: u16, policy: AddressPolicy, side: Side) -> Result<Vec<SocketAddr>, Error> {
+    let addresses = resolve(host, port, side).await?;
+    let allowed: Vec<_> = addresses
+        .iter()
+        .copied()
+        .filter(|address| policy.allows(address.ip()))
+        .collect();
+    if !allowed.is_empty() {
+        return Ok(allowed);
     }
+    let error = Error::new(ErrorCode::PeerAddressRefused, side, Phase::Connect);
+    // The subject names the host; of a name it is worth saying what it stands for.
+    Err(match addresses.first() {
+        Some(address) if bare(host).parse::<IpAddr>().is_err() => {
+            error.with_detail(format!("{host} is {}", address.ip()))
+        }
+        _ => error,
+    })
 }
 
 async fn resolve(host: &str, port: u16, side: Side) -> Result<Vec<SocketAddr>, Error> {
@@ -62,7 +86,7 @@ async fn resolve(host: &str, port: u16, side: Side) -> Result<Vec<SocketAddr>, E
 }
 
 /// The host without the brackets of an IPv6 address.
-fn bare(host: &str) -> &str {
+pub(crate) fn bare(host: &str) -> &str {
     let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     inner.unwrap_or(host)
 }

@@ -14,6 +14,7 @@ mod failure;
 pub mod frames;
 pub mod http;
 pub mod listen;
+pub mod names;
 pub mod pages;
 mod record;
 mod stream;

@@ -73,6 +73,24 @@ impl Client {
         }
     }
 
+    /// Whether the server of a file may be connected to at all; it is not connected to.
+    ///
+    /// # Errors
+    /// `peer_unresolved`, `peer_address_refused`, `peer_connect_timeout`; `bad_url` for a scheme that
+    /// nobody here speaks.
+    pub async fn check_address(&self, file: &Resource) -> Result<()> {
+        self.speaker(file)?;
+        let (place, options) = (&file.location, &self.options);
+        net::dial::check(
+            place.host(),
+            place.port(),
+            options.addresses,
+            options.connect,
+            file.side,
+        )
+        .await
+    }
+
     /// Asks what a file is, checksums included where `wanted` names some. A peer that is still
     /// computing them is waited for, for some minutes.
     ///

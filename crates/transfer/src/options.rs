@@ -1,5 +1,6 @@
 //! What a transfer is asked to do, and what came of it.
 
+use remote::Resource;
 use storage::Overwrite;
 use types::limits::ATTEMPTS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
@@ -32,6 +33,12 @@ pub struct Order {
     pub attempts: u32,
     /// Whether the source may be asked (HEAD) before data is requested; some pre-signed URLs forbid it.
     pub ask_first: bool,
+    /// The size that whoever ordered the transfer says the file has: space for it is asked for before
+    /// the first byte where the source may not be asked.
+    pub announced_bytes: Option<u64>,
+    /// Whom to ask for the source's checksum where the source itself may not be asked first, because
+    /// its URL is good for one request.
+    pub digests_from: Option<Resource>,
     /// Whether missing parent directories are made.
     pub create_parents: bool,
     /// Most bytes that whoever ordered the transfer may store here, when that is limited.
@@ -64,6 +71,8 @@ impl Default for Order {
             keep: vec![ChecksumAlgorithm::Adler32],
             attempts: ATTEMPTS_MAX,
             ask_first: true,
+            announced_bytes: None,
+            digests_from: None,
             create_parents: true,
             max_bytes: None,
         }

@@ -56,6 +56,10 @@ async fn pull_once(
         progress.set_total(bytes);
         order.check_size(bytes)?;
     }
+    if let Some(bytes) = order.announced_bytes.filter(|_| facts.is_none()) {
+        progress.set_total(bytes);
+        order.check_size(bytes)?;
+    }
     let replaced = existed(store, path, order).await?;
     let upload = store
         .create(path, &upload_options(order, facts.as_ref()))
@@ -148,13 +152,15 @@ fn decides_early(order: &Order) -> bool {
 
 /// The source's checksums when they were not asked for before the data; none when it tells none.
 async fn late_digests(client: &Client, source: &Resource, order: &Order, facts: Option<&Facts>) -> Vec<Checksum> {
-    if order.verification == Verification::Never
-        || facts.is_none_or(|facts| !facts.checksums.is_empty())
-        || decides_early(order)
-    {
+    let known = facts.map(|facts| !facts.checksums.is_empty() || decides_early(order));
+    let ask = match known {
+        Some(known) => Some(source).filter(|_| !known),
+        None => order.digests_from.as_ref(),
+    };
+    let Some(ask) = ask.filter(|_| order.verification != Verification::Never) else {
         return Vec::new();
-    }
-    match client.head(source, &wanted(order)).await {
+    };
+    match client.head(ask, &wanted(order)).await {
         Ok(answer) => answer.checksums,
         Err(_) => Vec::new(),
     }
@@ -177,7 +183,10 @@ async fn existed(store: &Store, path: &LogicalPath, order: &Order) -> Result<boo
 
 fn upload_options(order: &Order, facts: Option<&Facts>) -> UploadOptions {
     UploadOptions {
-        size_bytes: facts.and_then(|facts| facts.size_bytes),
+        size_bytes: match facts {
+            Some(facts) => facts.size_bytes,
+            None => order.announced_bytes,
+        },
         overwrite: order.overwrite,
         create_parents: order.create_parents,
         checksums: order.keep.clone(),

@@ -95,13 +95,15 @@ impl CopyJob {
     }
 }
 
-/// A copy under way. Dropped, it is given up, and that is told as the end that this server put to it.
+/// A copy under way. Dropped, it is given up, and that is told: as the end that this server put to it
+/// where nothing else was said ([`Running::if_dropped`]).
 pub struct Running {
     engine: JoinHandle<Result<Outcome>>,
     events: Arc<dyn TransferEvents>,
     progress: Arc<Progress>,
     start: Option<TransferStart>,
     slot: Option<Slot>,
+    if_dropped: TransferOutcome,
 }
 
 impl Running {
@@ -116,7 +118,15 @@ impl Running {
             progress,
             start: Some(start),
             slot: Some(slot),
+            if_dropped: TransferOutcome::Aborted,
         }
+    }
+
+    /// The same, told as this end when it is dropped.
+    #[must_use]
+    pub fn if_dropped(mut self, outcome: TransferOutcome) -> Self {
+        self.if_dropped = outcome;
+        self
     }
 
     /// How far it is.
@@ -155,8 +165,12 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.engine.abort();
-        let error = Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase());
-        self.tell(TransferOutcome::Aborted, Err(&error));
+        let outcome = self.if_dropped;
+        let error = match outcome {
+            TransferOutcome::ClientGone => Error::new(ErrorCode::ClientGone, Side::Client, self.progress.phase()),
+            _ => Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase()),
+        };
+        self.tell(outcome, Err(&error));
     }
 }
 

@@ -195,6 +195,9 @@ pub const TPC_KEY_LIFETIME: Duration = Duration::from_secs(15);
 pub const TPC_KEY_LIFETIME_MAX: Duration = Duration::from_secs(60);
 /// Destinations that wait at the same time for their client to register a key.
 pub const TPC_WAITING_MAX: usize = 1024;
+/// How long the client of an XRootD third-party copy is told to wait for its end. It is a promise of ours,
+/// not a limit on the copy; the reference server makes the same.
+pub const TPC_COPY_TIME: Duration = Duration::from_secs(1800);
 /// How long the name service may take to say which host a copy's client or destination is.
 pub const TPC_LOOKUP_WAIT: Duration = Duration::from_secs(5);
 /// Further streams that an XRootD third-party copy may ask for; more is cut to this, as the reference
@@ -203,8 +206,8 @@ pub const TPC_STREAMS_MAX: u32 = 15;
 
 /// Default: files that one session of the XRootD protocol may have open at the same time.
 pub const XROOT_HANDLES_MAX: usize = 512;
-/// Answers that one session waits for while they are being worked on, such as checksums.
-pub const XROOT_LATE_ANSWERS_MAX: usize = 16;
+/// Answers that one session waits for while they are being worked on, such as checksums and copies.
+pub const XROOT_LATE_ANSWERS_MAX: usize = 64;
 /// Time in which such an answer is promised.
 pub const XROOT_LATE_ANSWER_TIME: Duration = Duration::from_secs(600);
 /// Ranges that wait to be sent on one further stream of a session; the session's own stream waits then.

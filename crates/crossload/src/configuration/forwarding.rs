@@ -13,7 +13,6 @@ pub(crate) fn forward_http(urls: &[String]) -> Option<Location> {
 
 /// Where opens for third-party copies go: to the place that is named for the XRootD protocol, or else to
 /// the port where the other server speaks HTTP.
-#[cfg_attr(not(test), expect(dead_code, reason = "the XRootD door does not forward yet"))]
 pub(crate) fn forward_root(urls: &[String]) -> Option<Location> {
     let of_http = |place: Location| {
         let scheme = if place.is_encrypted() { "roots" } else { "root" };

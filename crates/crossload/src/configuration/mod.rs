@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use door_xroot::AuthenticationMethod;
 use toml::de::{DeTable, DeValue};
 
-pub(crate) use forwarding::forward_http;
+pub(crate) use forwarding::{forward_http, forward_root};
 pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
 use section::{Fault, Reader, Section};

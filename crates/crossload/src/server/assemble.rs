@@ -11,6 +11,7 @@ use door_http::{MacaroonSettings, Settings};
 use http_wire::HeadLimits;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
+use door_xroot::{Keys, ThirdPartySettings};
 use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use serde_json::json;
@@ -23,7 +24,7 @@ use super::certificate;
 use super::events::Observer;
 use super::log::Log;
 use super::secret;
-use crate::configuration::{Configuration, Export, XrootTls, forward_http};
+use crate::configuration::{Configuration, Export, XrootTls, forward_http, forward_root};
 use crate::failure::Failure;
 
 /// Our name and version, as clients and peers see it.
@@ -45,6 +46,8 @@ pub(crate) struct Assembly {
     macaroons: Option<MacaroonSettings>,
     /// The places for third-party copies, which all doors share.
     transfers: Slots,
+    /// The keys of third-party copies, which outlive the doors.
+    keys: Keys,
 }
 
 impl Assembly {
@@ -71,6 +74,7 @@ impl Assembly {
             trust,
             macaroons: macaroons(configuration)?,
             transfers: Slots::new(configuration.limits.transfers as usize),
+            keys: Keys::default(),
         };
         let (stores, exports) = assembly.open_exports(configuration, log)?;
         let mut assembly = assembly;
@@ -240,6 +244,17 @@ impl Assembly {
                 handles: xroot.handles as usize,
             },
             keep: configuration.server.checksums.clone(),
+            third_party: ThirdPartySettings {
+                client: self.client(configuration),
+                transfers: self.transfers.clone(),
+                forward_to: forward_root(&configuration.tpc.forward_to),
+                keys: self.keys.clone(),
+                key_lifetime: configuration.tpc.key_lifetime,
+                key_lifetime_max: configuration.tpc.key_lifetime_max,
+                verification: configuration.tpc.verify,
+                streams: limits.streams,
+                attempts: limits.attempts,
+            },
             server_name: PRODUCT.to_owned(),
             host: named_place(configuration).map(|place| place.host().to_owned()),
             events,

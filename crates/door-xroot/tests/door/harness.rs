@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use credentials::MacaroonKey;
-use door_xroot::{Door, Events, Limits, RequestRecord, Settings};
-use net::tls::ServerTls;
+use door_xroot::{Door, Events, Limits, RequestRecord, Settings, ThirdPartySettings};
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, ServerTls, Trust};
 use policy::{AnonymousAccess, ExportRules};
+use remote::{Client, ClientOptions};
 use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use transfer::{Export, Exports, SharedExports, Store};
+use tokio::sync::Notify;
+use transfer::{Export, Exports, SharedExports, Store, TransferEvents, TransferRecord};
 use types::{ChecksumAlgorithm, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};
@@ -32,7 +35,14 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 
 /// Remembers all records.
 #[derive(Default)]
-pub(crate) struct Log(Mutex<Vec<RequestRecord>>);
+pub(crate) struct Log(Mutex<Vec<RequestRecord>>, Mutex<Vec<TransferRecord>>, Notify);
+
+impl TransferEvents for Log {
+    fn transfer(&self, record: &TransferRecord) {
+        self.1.lock().unwrap().push(record.clone());
+        self.2.notify_waiters();
+    }
+}
 
 impl Events for Log {
     fn request(&self, record: &RequestRecord) {
@@ -43,6 +53,20 @@ impl Events for Log {
 impl Log {
     pub(crate) fn all(&self) -> Vec<RequestRecord> {
         self.0.lock().unwrap().clone()
+    }
+
+    /// The first third-party copy, once it has ended.
+    pub(crate) async fn transfer(&self) -> TransferRecord {
+        soon(async {
+            loop {
+                let news = self.2.notified();
+                if let Some(record) = self.1.lock().unwrap().first() {
+                    return record.clone();
+                }
+                news.await;
+            }
+        })
+        .await
     }
 }
 
@@ -75,6 +99,23 @@ pub(crate) fn certificate() -> ServerTls {
     ServerTls::load(&chain, &key).unwrap()
 }
 
+/// A client for other servers.
+pub(crate) fn client(addresses: AddressPolicy) -> Client {
+    let (tls, _) = ClientTls::load(&Trust {
+        insecure: true,
+        ..Trust::default()
+    })
+    .unwrap();
+    Client::new(ClientOptions {
+        tls,
+        addresses,
+        connect: Duration::from_secs(5),
+        first_byte: Duration::from_secs(20),
+        stall: Duration::from_secs(20),
+        user_agent: "test".into(),
+    })
+}
+
 impl Server {
     /// Anybody may do everything under `/data`, which lies in memory; settings as the caller changes them.
     pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
@@ -95,6 +136,7 @@ impl Server {
             keys: vec![MacaroonKey::new(SECRET)],
             limits: Limits::default(),
             keep: vec![ChecksumAlgorithm::Adler32],
+            third_party: ThirdPartySettings::new(client(AddressPolicy::ANY)),
             server_name: "crossload/test".into(),
             host: None,
             events: log.clone(),

@@ -8,4 +8,5 @@ mod names;
 mod reading;
 mod setup;
 mod streams;
+mod third_party;
 mod writing;

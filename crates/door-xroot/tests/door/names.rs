@@ -173,7 +173,7 @@ async fn questions_are_answered_or_refused() {
         .ask(&query(QueryKind::Config, "bind_max tpc readv_iov_max\nchksum\0"))
         .await
         .ok();
-    let expected = "15\ntpc\n1024\n0:adler32,1:crc32c,2:md5,3:sha-256\n";
+    let expected = "15\n1\n1024\n0:adler32,1:crc32c,2:md5,3:sha-256\n";
     assert_eq!(String::from_utf8(config).unwrap(), expected);
     let space = raw.ask(&query(QueryKind::Space, "/data\0")).await.text();
     assert!(

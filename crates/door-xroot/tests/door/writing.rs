@@ -283,20 +283,6 @@ async fn many_ranges_are_written_at_once() {
 }
 
 #[tokio::test]
-async fn third_party_copies_are_refused_in_the_words_that_clients_know() {
-    let server = Server::open();
-    let mut raw = server.client().await;
-    let copy = raw
-        .ask(&open(
-            "/data/f?tpc.src=a:1094&tpc.key=k&tpc.stage=copy",
-            OpenOptions::NEW,
-        ))
-        .await;
-    assert!(String::from_utf8_lossy(&copy.body).contains("tpc not supported"));
-    assert_eq!(copy.error(), ErrorNumber::FILE_SYSTEM);
-}
-
-#[tokio::test]
 async fn a_file_that_lasts_only_if_closed_says_so() {
     let server = Server::open();
     let mut raw = server.client().await;

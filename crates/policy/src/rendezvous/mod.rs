@@ -189,6 +189,12 @@ impl Rendezvous {
         }
     }
 
+    /// Whether a key is remembered.
+    #[must_use]
+    pub fn knows(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// How many keys are remembered.
     #[must_use]
     pub fn len(&self) -> usize {

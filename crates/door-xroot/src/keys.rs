@@ -1,0 +1,118 @@
+//! The keys of third-party copies of which this server is the source, and those who wait for one.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use net::names::{addresses_of, name_of};
+use policy::rendezvous::{Claim, NamedHost, Offer, OfferRefusal, Rendezvous, SeenHost, Verdict};
+use tokio::sync::{Notify, Semaphore};
+use types::limits::{TPC_KEYS_MAX, TPC_LOOKUP_WAIT, TPC_WAITING_MAX};
+use types::{Error, ErrorCode, Phase, Side};
+
+/// The keys that clients have registered here. Clones are the same; doors that follow each other in one
+/// server share them, so that none is lost when the configuration changes.
+#[derive(Clone, Debug)]
+pub struct Keys(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: Mutex<Rendezvous>,
+    started: Instant,
+    /// A key has been registered.
+    news: Notify,
+    waiting: Semaphore,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self(Arc::new(Inner {
+            table: Mutex::new(Rendezvous::new(TPC_KEYS_MAX)),
+            started: Instant::now(),
+            news: Notify::new(),
+            waiting: Semaphore::new(TPC_WAITING_MAX),
+        }))
+    }
+}
+
+/// A key that is good until this is dropped, at the latest.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    keys: Keys,
+    key: String,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.keys.with(|table, _| table.withdraw(&self.key));
+    }
+}
+
+impl Keys {
+    fn with<T>(&self, act: impl FnOnce(&mut Rendezvous, Duration) -> T) -> T {
+        let now = self.0.started.elapsed();
+        act(&mut self.0.table.lock().unwrap_or_else(PoisonError::into_inner), now)
+    }
+
+    /// Registers a key.
+    ///
+    /// # Errors
+    /// `bad_request` for a key that cannot be used, `exists` for one that is known, `overloaded`.
+    pub(crate) fn register(&self, offer: Offer) -> Result<Registered, Error> {
+        let key = offer.key.clone();
+        let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Open).with_detail(why);
+        self.with(|table, now| table.register(offer, now))
+            .map_err(|refusal| match refusal {
+                OfferRefusal::BadKey => refused(ErrorCode::BadRequest, "tpc.key is empty or too long"),
+                OfferRefusal::Duplicate => refused(ErrorCode::Exists, "duplicate tpc key"),
+                OfferRefusal::Full => refused(ErrorCode::Overloaded, "keys of third-party copies"),
+            })?;
+        self.0.news.notify_waiters();
+        let keys = self.clone();
+        Ok(Registered { keys, key })
+    }
+
+    /// Decides a claim.
+    pub(crate) fn claim(&self, claim: &Claim<'_>) -> Verdict {
+        self.with(|table, now| table.claim(claim, now))
+    }
+
+    /// Waits until a key is registered.
+    ///
+    /// # Errors
+    /// `forbidden` when that does not happen in time, `overloaded` when too many wait.
+    pub(crate) async fn appear(&self, key: String, patience: Duration) -> Result<(), Error> {
+        let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Authorize).with_detail(why);
+        let Ok(_turn) = self.0.waiting.try_acquire() else {
+            return Err(refused(ErrorCode::Overloaded, "destinations that wait for a key"));
+        };
+        let wait = async {
+            loop {
+                let news = self.0.news.notified();
+                if self.with(|table, _| table.knows(&key)) {
+                    return;
+                }
+                news.await;
+            }
+        };
+        let waited = tokio::time::timeout(patience, wait).await;
+        waited.map_err(|_| refused(ErrorCode::Forbidden, EXPIRED))
+    }
+}
+
+/// What clients of the reference implementation are told of a key that holds no more.
+pub(crate) const EXPIRED: &str = "tpc authorization expired";
+
+/// A host that somebody named, with its addresses.
+pub(crate) async fn named(host: &str) -> NamedHost {
+    let addresses = match NamedHost::needs_lookup(host) {
+        true => addresses_of(host, TPC_LOOKUP_WAIT).await,
+        false => Vec::new(),
+    };
+    NamedHost::new(host, addresses)
+}
+
+/// A host that we see, with its name.
+pub(crate) async fn seen(address: IpAddr) -> SeenHost {
+    SeenHost::new(address, name_of(address, TPC_LOOKUP_WAIT).await)
+}

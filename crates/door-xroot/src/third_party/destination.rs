@@ -1,0 +1,362 @@
+//! The destination of a third-party copy: an open file that stands for a copy which this server makes.
+
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use remote::{Access, Direction, Resource};
+use storage::{Kind, Overwrite, Stat};
+use transfer::chance::{child_trace, fresh_id};
+use transfer::{CopyJob, Order, Progress, Running, Spot, TransferOutcome, TransferStart, Verification};
+use types::limits::{TPC_COPY_TIME, TPC_STREAMS_MAX};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
+use xroot_wire::request::Open;
+use xroot_wire::{Cgi, CgiBuilder, FileHandle, StreamId, ThirdParty, unpack_source_cgi};
+
+use crate::connection::Next;
+use crate::exchange::{Exchange, Named};
+use crate::failure::{Failure, Result};
+use crate::files::Content;
+use crate::late::Late;
+use crate::open::{Admitted, admit};
+use crate::turns::Turn;
+
+/// How a copy ended.
+type Ending = Arc<OnceLock<std::result::Result<(), Error>>>;
+
+/// A copy that an open file stands for. Closed or dropped before its end, it is given up.
+pub(crate) struct Copying {
+    source: Resource,
+    order: Order,
+    stage: Stage,
+    _turn: Option<Turn>,
+}
+
+/// How far it is.
+enum Stage {
+    /// Nothing has been checked but rights.
+    Ordered,
+    /// The next sync begins it.
+    Prepared,
+    /// It has begun, for this request.
+    Begun {
+        request: StreamId,
+        progress: Arc<Progress>,
+        ending: Ending,
+    },
+}
+
+impl Copying {
+    /// What a client is to see of the file.
+    pub(crate) fn stat(&self) -> Stat {
+        let moved = match &self.stage {
+            Stage::Begun { progress, .. } => progress.moved_bytes(),
+            _ => 0,
+        };
+        Stat {
+            kind: Kind::File,
+            size_bytes: moved,
+            modified: SystemTime::now(),
+            mode: 0o644,
+            // It has none yet, and 0 would mean that the file is not there.
+            inode: 1,
+        }
+    }
+
+    /// The request that waits for its end.
+    fn awaited_by(&self) -> Option<StreamId> {
+        match &self.stage {
+            Stage::Begun { request, ending, .. } => Some(*request).filter(|_| ending.get().is_none()),
+            _ => None,
+        }
+    }
+}
+
+fn bad_request(why: &str) -> Failure {
+    Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open)
+        .with_detail(why)
+        .into()
+}
+
+/// Opens a file that is to be fetched: asks for rights, and reads what is said of the source.
+pub(crate) async fn open(
+    exchange: &mut Exchange<'_>,
+    spot: &Spot,
+    named: &Named<'_>,
+    request: &Open<'_>,
+    copy: &ThirdParty<'_>,
+) -> Result<(Content, Stat)> {
+    let admitted = admit(exchange, spot, named, request).await?;
+    let origin = super::origin(exchange).await?.to_string();
+    let source = source_of(&named.path, copy, &origin)?;
+    let order = order(exchange, named, copy, &source, &admitted)?;
+    let copying = Copying {
+        source: source.keyed,
+        order,
+        stage: Stage::Ordered,
+        _turn: admitted.turn,
+    };
+    let stat = copying.stat();
+    Ok((Content::Copying(Box::new(copying)), stat))
+}
+
+/// The file that is to be fetched.
+struct Source {
+    /// With the key, which is good for one open.
+    keyed: Resource,
+    /// Without.
+    plain: Resource,
+    /// Whether there is a key in it at all.
+    has_key: bool,
+}
+
+fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origin: &str) -> Result<Source> {
+    let host = copy.source.filter(|host| !host.is_empty());
+    let host = host.ok_or_else(|| bad_request("tpc source not specified"))?;
+    if host.contains(['/', '?', '#', '@', '\\']) {
+        return Err(bad_request("tpc.src is not host:port"));
+    }
+    let there = copy.source_path.unwrap_or(path.as_str());
+    if !there.starts_with('/') || there.contains('?') {
+        return Err(bad_request("tpc.lfn is not an absolute path"));
+    }
+    let (scheme, has_key) = match copy.source_protocol.unwrap_or("root") {
+        "root" | "xroot" => ("root", true),
+        "roots" | "xroots" => ("roots", true),
+        "http" | "dav" => ("http", false),
+        "https" | "davs" => ("https", false),
+        _ => return Err(bad_request("tpc.spr is not one of root, roots, http, https")),
+    };
+    let cgi = copy.source_cgi.map(unpack_source_cgi).unwrap_or_default();
+    let bearer = Cgi::new(&cgi).token();
+    let there = if has_key {
+        format!("/{there}")
+    } else {
+        encode_path(there)
+    };
+    let keyed = CgiBuilder::for_path(&there).raw(&cgi);
+    let keyed = match has_key {
+        true => keyed.third_party(&ThirdParty {
+            key: copy.key,
+            origin: Some(origin),
+            ..ThirdParty::default()
+        }),
+        false => keyed,
+    };
+    let resource = |target: String| -> Result<Resource> {
+        Ok(Resource {
+            location: Location::parse(&format!("{scheme}://{host}{target}"))?,
+            access: Access {
+                bearer: bearer.clone(),
+                ..Access::default()
+            },
+            side: Side::Source,
+        })
+    };
+    Ok(Source {
+        keyed: resource(keyed.build())?,
+        plain: resource(CgiBuilder::for_path(&there).raw(&cgi).build())?,
+        has_key,
+    })
+}
+
+fn order(
+    exchange: &Exchange<'_>,
+    named: &Named<'_>,
+    copy: &ThirdParty<'_>,
+    source: &Source,
+    admitted: &Admitted,
+) -> Result<Order> {
+    let settings = &exchange.connection.door.settings;
+    let further = copy
+        .stream_count()
+        .map_err(|_| bad_request("tpc streams value is invalid"))?;
+    let streams = 1 + further.unwrap_or(0).min(TPC_STREAMS_MAX);
+    let wanted = copy.checksum.map(wanted_checksum).transpose()?;
+    let mut keep = settings.keep.clone();
+    if let Some((algorithm, _)) = &wanted {
+        // The first one is what the source is asked for.
+        keep.retain(|kept| kept != algorithm);
+        keep.insert(0, *algorithm);
+    }
+    let verification = match wanted {
+        Some((_, None)) => Verification::Required,
+        _ => settings.third_party.verification,
+    };
+    Ok(Order {
+        overwrite: if admitted.may_replace {
+            Overwrite::Allow
+        } else {
+            Overwrite::Refuse
+        },
+        // The key opens the file once: on one stream, and not again when that breaks.
+        streams: if source.has_key {
+            1
+        } else {
+            streams.min(settings.third_party.streams)
+        },
+        attempts: if source.has_key {
+            1
+        } else {
+            settings.third_party.attempts
+        },
+        ask_first: !source.has_key,
+        announced_bytes: named.cgi.expected_bytes(),
+        digests_from: source.has_key.then(|| source.plain.clone()),
+        verification,
+        expected: wanted.and_then(|(_, value)| value),
+        keep,
+        max_bytes: admitted.max_bytes,
+        create_parents: true,
+    })
+}
+
+/// `algorithm`, or `algorithm:value`.
+fn wanted_checksum(text: &str) -> Result<(ChecksumAlgorithm, Option<Checksum>)> {
+    let (name, value) = text
+        .split_once(':')
+        .map_or((text, None), |(name, value)| (name, Some(value)));
+    let algorithm = ChecksumAlgorithm::from_name(name).ok_or_else(|| {
+        Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Checksum).with_detail("this checksum is not offered")
+    })?;
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        return Ok((algorithm, None));
+    };
+    let value = Checksum::from_hex(algorithm, value);
+    let value = value.ok_or_else(|| bad_request("tpc.cks has no value of its kind"))?;
+    Ok((algorithm, Some(value)))
+}
+
+/// Answers a sync of such a file: the first one checks what can be checked without the source, the second
+/// one begins the copy and is answered at its end.
+pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<Next> {
+    let file = exchange.file(handle)?;
+    let (spot, path) = (file.spot.clone(), file.path.clone());
+    let Content::Copying(copying) = &mut file.content else {
+        return Err(Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Open).into());
+    };
+    let (source, order) = (copying.source.clone(), copying.order.clone());
+    match &copying.stage {
+        Stage::Ordered => {
+            prepare(exchange, &spot, &source, &order).await?;
+            if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
+                copying.stage = Stage::Prepared;
+            }
+            exchange.ok(&[]);
+            Ok(Next::Request)
+        }
+        Stage::Prepared => begin(exchange, handle, (spot, path), source, order),
+        Stage::Begun { ending, .. } => match ending.get() {
+            Some(ended) => {
+                ended.clone()?;
+                exchange.ok(&[]);
+                Ok(Next::Request)
+            }
+            None => {
+                let error = Error::new(ErrorCode::Busy, Side::Client, Phase::Transfer);
+                Err(error.with_detail("the copy runs").with_subject(path).into())
+            }
+        },
+    }
+}
+
+/// Whether there is room, and the source may be connected to.
+async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, order: &Order) -> Result<()> {
+    let client = exchange.connection.door.settings.third_party.client.clone();
+    client.check_address(source).await?;
+    let free_bytes = spot.store.space().await?.free_bytes;
+    if order.announced_bytes.is_some_and(|bytes| bytes > free_bytes) {
+        let error = Error::new(ErrorCode::NoSpace, Side::Destination, Phase::Open);
+        return Err(error.with_subject(&spot.path).into());
+    }
+    Ok(())
+}
+
+fn begin(
+    exchange: &mut Exchange<'_>,
+    handle: FileHandle,
+    (spot, path): (Spot, LogicalPath),
+    source: Resource,
+    order: Order,
+) -> Result<Next> {
+    let door = exchange.connection.door.clone();
+    let settings = &door.settings.third_party;
+    let slot = settings.transfers.take()?;
+    let start = start(exchange, &path, &source.location);
+    let job = CopyJob {
+        client: settings.client.clone(),
+        peer: source,
+        spot,
+        order,
+        direction: Direction::Pull,
+    };
+    let running = Running::begin(door.settings.events.clone(), start, slot, job);
+    let mut running = running.if_dropped(TransferOutcome::ClientGone);
+    let (ending, request) = (Ending::default(), exchange.stream);
+    if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
+        copying.stage = Stage::Begun {
+            request,
+            progress: running.progress().clone(),
+            ending: ending.clone(),
+        };
+    }
+    let gate = door.gate.clone();
+    let work = async move {
+        let stopped = || Error::new(ErrorCode::Cancelled, Side::Active, Phase::Transfer);
+        let (outcome, result) = tokio::select! {
+            biased;
+            result = running.outcome() => match result {
+                Ok(done) => (TransferOutcome::Success, Ok(done)),
+                Err(error) => (TransferOutcome::Failure, Err(error)),
+            },
+            () = gate.aborting() => (TransferOutcome::Aborted, Err(stopped())),
+        };
+        running.end(outcome, result.as_ref()).await;
+        // It is set once only, here.
+        let _ = ending.set(result.as_ref().map(drop).map_err(Clone::clone));
+        result.map(|_| Late::Done).map_err(Failure::from)
+    };
+    let seconds = u32::try_from(TPC_COPY_TIME.as_secs()).unwrap_or(u32::MAX);
+    exchange.later(&path, seconds, work)
+}
+
+fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> TransferStart {
+    let transfer_id = fresh_id();
+    exchange.record.transfer_id = Some(transfer_id.clone());
+    let record = &exchange.record;
+    TransferStart {
+        transfer_id,
+        request_id: record.request_id.clone(),
+        mode: Direction::Pull.name(),
+        path: path.as_str().to_owned(),
+        remote: source.to_string(),
+        client: exchange.connection.peer,
+        credential: record.credential,
+        subject: record.subject.clone(),
+        client_info: None,
+        traceparent: child_trace(None),
+        scitag: None,
+    }
+}
+
+/// Gives up the copy of an open file; the request that waits for it is told so.
+pub(crate) fn cancel(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<()> {
+    let awaited = match &exchange.file(handle)?.content {
+        Content::Copying(copying) => copying.awaited_by(),
+        _ => return Err(crate::connection::not_offered()),
+    };
+    give_up(exchange, awaited);
+    exchange.ok(&[]);
+    Ok(())
+}
+
+/// Gives up a copy whose file is closed.
+pub(crate) fn close(exchange: &mut Exchange<'_>, copying: &Copying) {
+    give_up(exchange, copying.awaited_by());
+}
+
+fn give_up(exchange: &mut Exchange<'_>, awaited: Option<StreamId>) {
+    if let Some(request) = awaited {
+        let given_up = exchange.connection.late.cancel_request(request);
+        exchange.connection.answer_all(given_up);
+    }
+}

@@ -1,0 +1,115 @@
+//! The source of a third-party copy: keys are registered, and claimed.
+
+use policy::rendezvous::{Claim, Offer, Origin, Verdict};
+use storage::Stat;
+use transfer::Spot;
+use types::{Error, ErrorCode, LogicalPath, Phase, Side};
+use xroot_wire::ThirdParty;
+
+use crate::exchange::Exchange;
+use crate::failure::Result;
+use crate::files::Content;
+use crate::keys::{EXPIRED, Registered, named, seen};
+use crate::late::Late;
+use crate::open;
+
+/// What came of an open at the source.
+pub(crate) enum Opened {
+    /// The file is open; for whoever registered a key, with that key.
+    Now(Content, Stat, Option<Registered>),
+    /// The key is not known yet. The answer comes by itself.
+    Later,
+}
+
+/// Opens a file of which a third-party copy is to be made: by the client, who registers the key, or by
+/// the destination, who brings it.
+pub(crate) async fn open(
+    exchange: &mut Exchange<'_>,
+    spot: &Spot,
+    path: &LogicalPath,
+    copy: &ThirdParty<'_>,
+) -> Result<Opened> {
+    let key = copy.key.unwrap_or_default();
+    match (copy.destination, copy.origin) {
+        (Some(destination), None) => {
+            let (content, stat) = open::read(exchange, spot, path).await?;
+            let registered = register(exchange, path, (key, destination), copy).await?;
+            Ok(Opened::Now(content, stat, Some(registered)))
+        }
+        (None, Some(origin)) => claim(exchange, spot, path, (key, origin)).await,
+        _ => Err(bad_request("conflicting tpc cgi").into()),
+    }
+}
+
+fn bad_request(why: &str) -> Error {
+    Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(why)
+}
+
+async fn register(
+    exchange: &mut Exchange<'_>,
+    path: &LogicalPath,
+    (key, destination): (&str, &str),
+    copy: &ThirdParty<'_>,
+) -> Result<Registered> {
+    let (client, destination) = tokio::join!(seen(exchange.connection.peer.ip()), named(destination));
+    let settings = exchange.connection.door.settings.third_party.clone();
+    let asked = copy.time_to_live_s().map(std::time::Duration::from_secs);
+    let offer = Offer {
+        key: key.to_owned(),
+        path: path.clone(),
+        user: exchange.session()?.caller.clone(),
+        client,
+        destination,
+        lifetime: asked.unwrap_or(settings.key_lifetime).min(settings.key_lifetime_max),
+    };
+    Ok(settings
+        .keys
+        .register(offer)
+        .map_err(|error| error.with_subject(path))?)
+}
+
+/// The key takes the place of every other credential.
+async fn claim(
+    exchange: &mut Exchange<'_>,
+    spot: &Spot,
+    path: &LogicalPath,
+    (key, origin): (&str, &str),
+) -> Result<Opened> {
+    let origin = Origin::parse(origin).ok_or_else(|| bad_request("tpc.org is not user.process@host"))?;
+    let (client, destination) = tokio::join!(named(&origin.host), seen(exchange.connection.peer.ip()));
+    let settings = exchange.connection.door.settings.third_party.clone();
+    let verdict = settings.keys.claim(&Claim {
+        key,
+        path,
+        user: &origin.user,
+        client: &client,
+        destination: &destination,
+    });
+    let refused = |why: &str| {
+        let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
+        error.with_detail(why).with_subject(path)
+    };
+    match verdict {
+        Verdict::Granted => {
+            let reader = spot.store.open(&spot.path).await;
+            let reader = reader.map_err(|error| error.with_subject(path))?;
+            let stat = reader.stat().clone();
+            Ok(Opened::Now(Content::Reading(reader), stat, None))
+        }
+        Verdict::Expired => Err(refused(EXPIRED).into()),
+        Verdict::Refused => Err(refused("dest not authorized for tpc").into()),
+        Verdict::Unknown => {
+            let (keys, key, patience) = (settings.keys.clone(), key.to_owned(), settings.key_lifetime);
+            let subject = path.clone();
+            let work = async move {
+                let appeared = keys.appear(key, patience).await;
+                appeared.map_err(|error| error.with_subject(subject))?;
+                Ok(Late::Again)
+            };
+            // A moment more than we wait ourselves.
+            let seconds = u32::try_from(patience.as_secs() + 5).unwrap_or(u32::MAX);
+            exchange.later(path, seconds, work)?;
+            Ok(Opened::Later)
+        }
+    }
+}
