@@ -9,12 +9,13 @@ mod demo;
 mod failure;
 mod output;
 mod server;
+mod token;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use command_line::{Command, CommandLine, ConfigAction};
+use command_line::{Command, CommandLine, ConfigAction, TokenAction};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -34,6 +35,8 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Serve(options) => server::run(&options).map(|()| 0),
         Command::Config(action) => configure(&action).map(|()| 0),
         Command::Demo(options) => demo::run(options).map(|()| 0),
+        Command::Token(TokenAction::Inspect(options)) => token::show(&options),
+        Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
         other => client::run(other),
     }
 }

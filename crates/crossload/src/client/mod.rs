@@ -2,6 +2,7 @@
 
 mod copy;
 mod local;
+mod macaroon;
 mod names;
 mod place;
 mod remove;
@@ -11,7 +12,7 @@ mod show;
 
 use std::time::Duration;
 
-use crate::command_line::{Command, Common};
+use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::Failure;
 use session::Session;
 
@@ -70,7 +71,8 @@ fn common_of(command: &Command) -> Option<&Common> {
         Command::Rm(options) => &options.common,
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
-        Command::Serve(_) | Command::Config(_) | Command::Demo(_) => return None,
+        Command::Token(TokenAction::Macaroon(options)) => &options.common,
+        Command::Token(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => return None,
     })
 }
 
@@ -84,6 +86,7 @@ async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Rm(options) => remove::run(session, &options).await,
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
-        Command::Serve(_) | Command::Config(_) | Command::Demo(_) => Ok(0),
+        Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
+        Command::Token(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => Ok(0),
     }
 }

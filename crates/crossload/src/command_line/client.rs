@@ -217,7 +217,7 @@ pub(crate) struct CatOptions {
 }
 
 /// gfal's tools take seconds without a unit.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let plain = text.parse::<u64>().ok().map(Duration::from_secs);
     plain
         .or_else(|| parse_duration(text))

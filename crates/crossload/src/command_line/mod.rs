@@ -3,6 +3,7 @@
 
 mod client;
 mod server;
+mod token;
 
 use clap::{Parser, Subcommand};
 
@@ -11,6 +12,7 @@ pub(crate) use client::{
     RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
+pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
 
 /// Moves files straight from one storage site to another.
 #[derive(Debug, Parser)]
@@ -42,6 +44,9 @@ pub(crate) enum Command {
     Mv(RenameOptions),
     /// Print files
     Cat(CatOptions),
+    /// Look into tokens, ask for macaroons, and narrow them
+    #[command(subcommand)]
+    Token(TokenAction),
     /// Describe or check the configuration file
     #[command(subcommand)]
     Config(ConfigAction),
@@ -62,6 +67,9 @@ impl Command {
             Self::Rm(_) => "rm",
             Self::Mv(_) => "mv",
             Self::Cat(_) => "cat",
+            Self::Token(TokenAction::Inspect(_)) => "token inspect",
+            Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
+            Self::Token(TokenAction::Attenuate(_)) => "token attenuate",
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",
         }

@@ -71,10 +71,10 @@ pub(crate) struct DemoOptions {
     pub(crate) size: u64,
 }
 
-fn logical_path(text: &str) -> Result<LogicalPath, String> {
+pub(super) fn logical_path(text: &str) -> Result<LogicalPath, String> {
     LogicalPath::parse(text).map_err(|error| error.public())
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     parse_size(text).ok_or_else(|| "not a size such as 64MiB".to_owned())
 }

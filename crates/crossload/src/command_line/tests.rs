@@ -49,6 +49,10 @@ fn what_cannot_be_meant_is_refused() {
         "crossload serve d --path a/../b",
         "crossload demo --size huge",
         "crossload sum f sha-3",
+        "crossload token macaroon https://a/",
+        "crossload token macaroon https://a/ --activity FLY",
+        "crossload token attenuate --for 0",
+        "crossload token attenuate --ip here",
     ] {
         let error = parse(line).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
@@ -68,7 +72,7 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "config", "demo",
+        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "config", "demo",
     ] {
         assert!(
             help.lines()
