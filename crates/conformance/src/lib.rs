@@ -18,6 +18,7 @@ mod run;
 mod scripted;
 mod site;
 mod tools;
+mod xroot;
 
 pub use client::{json_lines, last_json};
 pub use curl::{Answer, last_line};
@@ -28,7 +29,11 @@ pub use files::{
 pub use lab::{Lab, Slot, shared};
 pub use log::{log_lines, requests, transfers};
 pub use macaroon::{Twins, macaroon, oauth_macaroon};
-pub use raw::{Received, exchange, open, read_answer, tls};
+pub use raw::{Received, exchange, open, read_answer, tls, tls_session};
 pub use run::{Run, background, run, run_with_input};
 pub use scripted::{Reply, Scripted, Seen};
-pub use site::Site;
+pub use site::{Site, alone};
+pub use xroot::{
+    ABLE_TLS, Frame, GOES_TO_TLS, GREETING, HAS_TLS, RootSocket, WANT_TLS, assert_root_alive, opcode, open_option,
+    parameters, request_bytes, status,
+};

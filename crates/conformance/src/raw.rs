@@ -85,6 +85,15 @@ pub fn read_answer(socket: &mut impl Read) -> Received {
 /// When the authority's file is no certificate, or nobody listens there.
 #[must_use]
 pub fn tls(port: u16, ca_file: &Path) -> StreamOwned<ClientConnection, TcpStream> {
+    StreamOwned::new(tls_session(ca_file), open(port))
+}
+
+/// The client's side of a TLS connection to this machine, not begun yet, that trusts the authority in `ca_file`.
+///
+/// # Panics
+/// When the authority's file is no certificate.
+#[must_use]
+pub fn tls_session(ca_file: &Path) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(ca_file).expect("the authority's certificate");
     roots.add(authority).expect("an authority");
@@ -92,6 +101,5 @@ pub fn tls(port: u16, ca_file: &Path) -> StreamOwned<ClientConnection, TcpStream
         .with_root_certificates(roots)
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").expect("a name");
-    let session = ClientConnection::new(Arc::new(config), name).expect("a session");
-    StreamOwned::new(session, open(port))
+    ClientConnection::new(Arc::new(config), name).expect("a session")
 }

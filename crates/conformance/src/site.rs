@@ -1,9 +1,10 @@
 //! What the tests of one file share: a throw-away site with two endpoints.
 
-use testkit::{Crossload, Result, XrootdAccess, require};
+use testkit::{Crossload, CrossloadOptions, Result, XrootdAccess, available, require};
 
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
+use crate::xroot::ALIVE;
 
 /// Two endpoints and what is around them.
 #[derive(Debug)]
@@ -85,4 +86,20 @@ impl Site {
 
 fn ours(lab: &Lab, name: &str) -> Result<Endpoint> {
     Ok(Endpoint::Crossload(Box::new(Crossload::start(lab.options(name))?)))
+}
+
+/// A server of ours of its own, so that every part that is found is the test's. It has the file `alive`. Without it the
+/// test is reported as skipped.
+///
+/// # Panics
+/// When it does not start.
+pub fn alone(test: &str, change: impl FnOnce(&mut CrossloadOptions)) -> Option<(Lab, Crossload)> {
+    let started = Lab::new("alone").and_then(|lab| {
+        let mut options = lab.options("server");
+        change(&mut options);
+        let server = Crossload::start(options)?;
+        std::fs::write(server.data().join("alive"), ALIVE)?;
+        Ok((lab, server))
+    });
+    available(test, started)
 }
