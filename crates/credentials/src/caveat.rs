@@ -93,8 +93,9 @@ fn parse_time_s(text: &str) -> Option<i64> {
         .map(OffsetDateTime::unix_timestamp)
 }
 
-/// The time as the peers write it. Beyond the years that the format can name, the nearest it can.
-pub(crate) fn format_time(time_s: i64) -> String {
+/// A time in seconds since 1970 as the peers write it, `2026-11-21T19:31:25Z`. Beyond the years that the format can name, the nearest it can.
+#[must_use]
+pub fn format_time(time_s: i64) -> String {
     /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const NAMEABLE_S: (i64, i64) = (-62_167_219_200, 253_402_300_799);
     let time_s = time_s.clamp(NAMEABLE_S.0, NAMEABLE_S.1);

@@ -22,7 +22,7 @@ mod request;
 pub use activity::{Activities, Activity};
 pub use address::AddressRange;
 pub use attenuate::attenuate;
-pub use caveat::Caveat;
+pub use caveat::{Caveat, format_time};
 pub use credential::{Credential, CredentialKind, Identity, VerifiedMacaroon, read_bearer};
 pub use duration::{duration_in_words, parse_duration_s};
 pub use grant::{Grant, Scope};

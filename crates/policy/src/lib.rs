@@ -15,12 +15,16 @@
 #![forbid(unsafe_code)]
 
 mod decide;
+mod explanation;
+mod hint;
 mod operation;
 pub mod rendezvous;
 mod rules;
 mod trail;
 
-pub use decide::{Decision, Refusal, Request, decide};
-pub use operation::Operation;
+pub use decide::{Decision, Refusal, Request, decide, explain};
+pub use explanation::Explanation;
+pub use hint::Hint;
+pub use operation::{Access, Operation};
 pub use rules::{AnonymousAccess, ExportRules, export_of, rights_of};
 pub use trail::Step;

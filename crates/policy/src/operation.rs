@@ -34,7 +34,8 @@ pub enum Operation {
 
 /// The part of an operation that concerns one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Access {
+#[allow(missing_docs, reason = "the words are those of Operation")]
+pub enum Access {
     Stat,
     Read,
     List,

@@ -1,9 +1,12 @@
-//! The steps by which a decision was reached, as `explain` shows them.
+//! The steps by which a decision was reached, as `explain` shows them: what was received, how it was
+//! read, and each rule that was tried, with what came of it.
 
 use std::fmt;
 
-use credentials::{Activities, CredentialKind};
+use credentials::{Activities, AddressRange, CredentialKind, duration_in_words};
 use types::LogicalPath;
+
+use crate::operation::Access;
 
 /// One step. Its `Display` is the sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +17,21 @@ pub enum Step {
         kind: CredentialKind,
         token_id: Option<String>,
     },
+    /// A token was received that cannot be used.
+    Token,
+    /// By whom and for whom the token was issued.
+    Issued {
+        issuer: Option<String>,
+        subject: Option<String>,
+    },
+    /// How long the token is still valid; `None`: for ever.
+    Lasts { left_s: Option<u64> },
+    /// The client's address is one of those that the token is for.
+    AddressAdmitted { addresses: Vec<Vec<AddressRange>> },
+    /// No upload above this many bytes.
+    UploadLimit { limit_bytes: u64 },
+    /// The token's caveats exclude each other.
+    GrantsNothing,
     /// The token is not valid.
     TokenInvalid { why: String },
     /// The token's time is over.
@@ -22,6 +40,10 @@ pub enum Step {
     AddressRefused,
     /// One scope of the token, as it was read.
     Scope { activities: Activities, path: LogicalPath },
+    /// An export that was passed over: it does not hold the path, or another one does that is deeper.
+    PassedOver { path: LogicalPath, holds: bool },
+    /// So many more exports were passed over.
+    MorePassedOver { count: usize },
     /// No export holds the path.
     NoExport { path: LogicalPath },
     /// The export whose rules apply.
@@ -31,16 +53,16 @@ pub enum Step {
         read_only: bool,
     },
     /// The export is read-only and this would change something.
-    Ceiling { access: &'static str },
+    Ceiling { access: Access, path: LogicalPath },
     /// Whether what anybody may do suffices.
     Anonymous {
-        access: &'static str,
+        access: Access,
         path: LogicalPath,
         suffices: bool,
     },
     /// Whether what the token grants suffices.
     Granted {
-        access: &'static str,
+        access: Access,
         path: LogicalPath,
         granted: Activities,
         suffices: bool,
@@ -48,10 +70,47 @@ pub enum Step {
     /// The upload is larger than the token allows.
     TooLarge { limit_bytes: u64, size_bytes: u64 },
     /// What would make it pass: any of these sets; none named means any activity.
-    Needs {
-        sufficient: &'static [Activities],
-        path: LogicalPath,
-    },
+    Needs { access: Access, path: LogicalPath },
+}
+
+/// To which part of an explanation a step belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Received,
+    Read,
+    Rule,
+}
+
+impl Step {
+    pub(crate) fn part(&self) -> Part {
+        match self {
+            Self::Received { .. } | Self::Token => Part::Received,
+            Self::Issued { .. }
+            | Self::Lasts { .. }
+            | Self::UploadLimit { .. }
+            | Self::GrantsNothing
+            | Self::TokenInvalid { .. }
+            | Self::Scope { .. } => Part::Read,
+            _ => Part::Rule,
+        }
+    }
+}
+
+/// The sets, as in `LIST or DOWNLOAD`.
+pub(crate) fn any_of(sets: &[Activities]) -> String {
+    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    sets.join(" or ")
+}
+
+/// What is said of who issued a token, for whom and for how long.
+fn token_words(issuer: Option<&str>, subject: Option<&str>) -> String {
+    let issuer = issuer
+        .filter(|issuer| !issuer.is_empty())
+        .unwrap_or("an issuer without a name");
+    match subject {
+        Some(subject) => format!("the token was issued by {issuer} for {subject}"),
+        None => format!("the token was issued by {issuer}, and does not say for whom"),
+    }
 }
 
 impl fmt::Display for Step {
@@ -63,6 +122,23 @@ impl fmt::Display for Step {
                 kind,
                 token_id: Some(id),
             } => write!(out, "credential: {} {id}", kind.name()),
+            Self::Token => out.write_str("credential: a token"),
+            Self::Issued { issuer, subject } => out.write_str(&token_words(issuer.as_deref(), subject.as_deref())),
+            Self::Lasts { left_s: None } => out.write_str("the token never expires"),
+            Self::Lasts { left_s: Some(left_s) } => {
+                write!(out, "the token is valid for {} more", duration_in_words(*left_s))
+            }
+            Self::AddressAdmitted { addresses } if addresses.is_empty() => {
+                out.write_str("the token may be used from everywhere")
+            }
+            Self::AddressAdmitted { .. } => out.write_str("the token may be used from this client's address"),
+            Self::UploadLimit { limit_bytes } => write!(out, "the token allows no upload above {limit_bytes} bytes"),
+            Self::GrantsNothing => out.write_str("the token grants nothing: its caveats exclude each other"),
+            Self::PassedOver { path, holds: false } => write!(out, "export {path} does not hold the path"),
+            Self::PassedOver { path, holds: true } => {
+                write!(out, "export {path} holds the path, but another is deeper")
+            }
+            Self::MorePassedOver { count } => write!(out, "{count} more exports were passed over"),
             Self::TokenInvalid { why } => write!(out, "the token is not valid: {why}"),
             Self::Expired { expires_s, now_s } => {
                 write!(
@@ -82,9 +158,14 @@ impl fmt::Display for Step {
                 let ceiling = if *read_only { ", read-only" } else { "" };
                 write!(out, "export {path}: anonymous access \"{anonymous}\"{ceiling}")
             }
-            Self::Ceiling { access } => write!(out, "the export is read-only: nobody may {access}"),
+            Self::Ceiling { access, .. } => write!(out, "the export is read-only: nobody may {}", access.name()),
             Self::Anonymous { access, path, suffices } => {
-                write!(out, "to {access} {path}: anonymous access {}", verdict(*suffices))
+                write!(
+                    out,
+                    "to {} {path}: anonymous access {}",
+                    access.name(),
+                    verdict(*suffices)
+                )
             }
             Self::Granted {
                 access,
@@ -99,7 +180,8 @@ impl fmt::Display for Step {
                 };
                 write!(
                     out,
-                    "to {access} {path}: the token grants {granted} there, which {}",
+                    "to {} {path}: the token grants {granted} there, which {}",
+                    access.name(),
                     verdict(*suffices)
                 )
             }
@@ -112,11 +194,10 @@ impl fmt::Display for Step {
                     "the token allows uploads of {limit_bytes} bytes at the most, this has {size_bytes}"
                 )
             }
-            Self::Needs { sufficient: [], path } => write!(out, "it takes any activity on {path}"),
-            Self::Needs { sufficient, path } => {
-                let sets: Vec<String> = sufficient.iter().map(ToString::to_string).collect();
-                write!(out, "it takes {} on {path}", sets.join(" or "))
-            }
+            Self::Needs { access, path } => match access.sufficient() {
+                [] => write!(out, "it takes any activity on {path}"),
+                sets => write!(out, "it takes {} on {path}", any_of(sets)),
+            },
         }
     }
 }

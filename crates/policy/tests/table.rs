@@ -2,7 +2,7 @@
 //! hold for every request.
 
 use credentials::{Activities, Credential, Macaroon, MacaroonKey, read_bearer};
-use policy::{AnonymousAccess, Decision, ExportRules, Operation, Request, decide, rights_of};
+use policy::{AnonymousAccess, Decision, ExportRules, Operation, Request, decide, explain, rights_of};
 use proptest::prelude::*;
 use types::{ErrorCode, LogicalPath};
 
@@ -98,7 +98,12 @@ fn the_mapping_table() {
                 code(&decision),
                 expected,
                 "{caveats:?} {operation:?}: {:?}",
-                decision.trail
+                explain(
+                    &[export("/data", AnonymousAccess::None)],
+                    Ok(&credential),
+                    &request(operation.clone(), "/data/f")
+                )
+                .trail
             );
         }
     }
@@ -248,6 +253,8 @@ fn the_trail_says_what_would_make_it_pass() {
     let text: Vec<String> = decision.trail.iter().map(ToString::to_string).collect();
     assert_eq!(text[0], "credential: macaroon id");
     assert_eq!(text[1], "the token grants UPLOAD on /data");
+    assert_eq!(text[2], "the token was issued by se, and does not say for whom");
+    assert_eq!(text[3], "the token never expires");
     assert_eq!(text.last().unwrap(), "it takes UPLOAD,DELETE or MANAGE on /data/f");
 }
 

@@ -1,0 +1,112 @@
+//! A decision in words: what was asked, what was received, how it was read, each rule tried, the
+//! decision, and what would make it pass.
+//!
+//! It holds no secret: credentials appear by kind and their own names.
+
+use std::fmt;
+
+use credentials::format_time;
+use serde::Serialize;
+
+use crate::decide::{Decision, Request};
+use crate::operation::Operation;
+use crate::trail::Part;
+
+/// The words. Its `Display` is a text of several lines; as JSON the fields have these names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// What was asked, from where, and when.
+    pub asked: String,
+    /// What was received.
+    pub received: Vec<String>,
+    /// How it was read.
+    pub read: Vec<String>,
+    /// Each rule tried, in order.
+    pub rules: Vec<String>,
+    /// Whether it is allowed.
+    pub allowed: bool,
+    /// The name of the code with which it is refused.
+    pub code: Option<&'static str>,
+    /// The decision as a sentence.
+    pub decision: String,
+    /// What would make it pass.
+    pub remedies: Vec<String>,
+}
+
+impl Explanation {
+    /// The words of a decision on that request. The trail is there when the decision is a refusal or
+    /// was made by [`crate::explain`].
+    #[must_use]
+    pub fn new(request: &Request, decision: &Decision) -> Self {
+        let said = |part: Part| {
+            let steps = decision.trail.iter().filter(move |step| step.part() == part);
+            steps.map(ToString::to_string).collect()
+        };
+        let (code, verdict) = match &decision.refusal {
+            None => (None, "allowed".to_owned()),
+            Some(refusal) => {
+                let (code, detail) = (refusal.code, &refusal.detail);
+                (Some(code.name()), format!("refused, {}: {detail}", code.name()))
+            }
+        };
+        Self {
+            asked: asked(request),
+            received: said(Part::Received),
+            read: said(Part::Read),
+            rules: said(Part::Rule),
+            allowed: decision.is_allowed(),
+            code,
+            decision: verdict,
+            remedies: decision.hints.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// How much memory its words take, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let lists = [&self.received, &self.read, &self.rules, &self.remedies];
+        let words: usize = lists
+            .into_iter()
+            .flatten()
+            .map(|line| line.capacity() + size_of::<String>())
+            .sum();
+        size_of::<Self>() + self.asked.capacity() + self.decision.capacity() + words
+    }
+}
+
+fn asked(request: &Request) -> String {
+    let mut text = format!("{} {}", request.operation.name(), request.path);
+    if let Operation::Rename { target, replaces } = &request.operation {
+        let existing = if *replaces { ", which exists" } else { "" };
+        text.push_str(&format!(" to {target}{existing}"));
+    }
+    if let Some(size_bytes) = request.size_bytes {
+        text.push_str(&format!(", {size_bytes} bytes"));
+    }
+    format!(
+        "{text}, from {}, at {}",
+        request.client_address,
+        format_time(request.now_s)
+    )
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "asked     {}", self.asked)?;
+        let decision = std::slice::from_ref(&self.decision);
+        let parts: [(&str, &[String]); 5] = [
+            ("received", &self.received),
+            ("read", &self.read),
+            ("rules", &self.rules),
+            ("decision", decision),
+            ("to pass", &self.remedies),
+        ];
+        for (name, lines) in parts {
+            for (index, line) in lines.iter().enumerate() {
+                let head = if index == 0 { name } else { "" };
+                write!(out, "\n{head:8}  {line}")?;
+            }
+        }
+        Ok(())
+    }
+}

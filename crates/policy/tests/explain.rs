@@ -1,0 +1,232 @@
+//! Explanations: they agree with the decision, name every rule that was tried, and their hints are true.
+
+use credentials::{Credential, Macaroon, MacaroonKey, format_time, read_bearer};
+use policy::{AnonymousAccess, Explanation, ExportRules, Hint, Operation, Request, decide, explain};
+use proptest::prelude::*;
+use types::{Error, LogicalPath};
+
+const NOW_S: i64 = 1_000_000;
+const SECRET: &[u8] = b"secret";
+
+fn path(text: &str) -> LogicalPath {
+    LogicalPath::parse(text).unwrap()
+}
+
+fn export(at: &str, anonymous: AnonymousAccess, read_only: bool) -> ExportRules {
+    ExportRules {
+        path: path(at),
+        anonymous,
+        read_only,
+    }
+}
+
+fn macaroon(caveats: &[&str]) -> Credential {
+    let key = MacaroonKey::new(SECRET);
+    let made = Macaroon::mint(&key, "se", "id", caveats.iter().copied()).unwrap();
+    read_bearer(made.to_text().expose(), &[key]).unwrap()
+}
+
+fn request(operation: Operation, at: &str) -> Request {
+    Request {
+        operation,
+        path: path(at),
+        client_address: "192.0.2.1".parse().unwrap(),
+        now_s: NOW_S,
+        size_bytes: None,
+    }
+}
+
+fn explained(exports: &[ExportRules], credential: Result<&Credential, &Error>, request: &Request) -> Explanation {
+    Explanation::new(request, &explain(exports, credential, request))
+}
+
+fn operations() -> [Operation; 10] {
+    let rename = |replaces| Operation::Rename {
+        target: path("/data/new"),
+        replaces,
+    };
+    [
+        Operation::Stat,
+        Operation::Read,
+        Operation::List,
+        Operation::Create,
+        Operation::Overwrite,
+        Operation::Delete,
+        Operation::RemoveDirectory,
+        Operation::MakeDirectory,
+        rename(false),
+        rename(true),
+    ]
+}
+
+#[test]
+fn a_refusal_is_told_from_what_was_received_to_what_would_help() {
+    let exports = [
+        export("/", AnonymousAccess::None, false),
+        export("/data", AnonymousAccess::Read, false),
+        export("/other", AnonymousAccess::None, false),
+    ];
+    let before = format!("before:{}", format_time(NOW_S + 1500));
+    let credential = macaroon(&["name:jdoe", "activity:UPLOAD", "path:/data/mine", &before]);
+    let asked = request(Operation::Create, "/data/f");
+    let text = explained(&exports, Ok(&credential), &asked).to_string();
+    assert_eq!(
+        text,
+        "asked     create /data/f, from 192.0.2.1, at 1970-01-12T13:46:40Z\n\
+         received  credential: macaroon id\n\
+         read      the token grants UPLOAD on /data/mine\n          \
+                   the token was issued by se for jdoe\n          \
+                   the token is valid for 25 min more\n\
+         rules     the token may be used from everywhere\n          \
+                   export / holds the path, but another is deeper\n          \
+                   export /other does not hold the path\n          \
+                   export /data: anonymous access \"read\"\n          \
+                   to create /data/f: anonymous access does not suffice\n          \
+                   to create /data/f: the token grants nothing there, which does not suffice\n          \
+                   it takes UPLOAD or MANAGE on /data/f\n\
+         decision  refused, forbidden: it takes UPLOAD or MANAGE on /data/f\n\
+         to pass   send a token that grants UPLOAD or MANAGE on /data/f\n          \
+                   or use a path in /data/mine, where the token grants that\n          \
+                   or the site lets anybody do it: anonymous = \"write\" in the [[export]] of /data"
+    );
+    let allowed = explained(&exports, Ok(&credential), &request(Operation::Create, "/data/mine/f"));
+    assert!(allowed.allowed && allowed.remedies.is_empty() && allowed.code.is_none());
+    assert!(allowed.rules.last().unwrap().ends_with("which suffices"), "{allowed}");
+}
+
+/// Exports, credential and request, and a piece of each hint.
+type Case<'a> = (
+    &'a [ExportRules],
+    Result<&'a Credential, &'a Error>,
+    &'a Request,
+    &'a [&'a str],
+);
+
+#[test]
+fn each_reason_has_its_hint() {
+    let open = [export("/data", AnonymousAccess::Read, true)];
+    let closed = [export("/data", AnonymousAccess::None, false)];
+    let invalid = read_bearer("x", &[]).unwrap_err();
+    let old = macaroon(&["before:1970-01-01T00:00:00Z"]);
+    let far = macaroon(&["ip:198.51.100.0/24,198.51.100.7"]);
+    let small = macaroon(&["max-upload:5"]);
+    let (read, create) = (
+        request(Operation::Read, "/data/f"),
+        request(Operation::Create, "/data/f"),
+    );
+    let large = Request {
+        size_bytes: Some(6),
+        ..create.clone()
+    };
+    let nowhere = request(Operation::Read, "/else");
+    let cases: [Case<'_>; 8] = [
+        (
+            &open,
+            Err(&invalid),
+            &read,
+            &["send a token that this server issued", "send no token"],
+        ),
+        (&closed, Err(&invalid), &read, &["send a token that this server issued"]),
+        (&open, Ok(&old), &read, &["ask for a new token", "send no token"]),
+        (&closed, Ok(&far), &read, &["198.51.100.0/24, 198.51.100.7"]),
+        (&closed, Ok(&small), &large, &["upload 5 bytes at the most"]),
+        (
+            &closed,
+            Ok(&small),
+            &nowhere,
+            &["use a path in one of the exports: /data"],
+        ),
+        (
+            &open,
+            Ok(&small),
+            &create,
+            &["read_only = false in the [[export]] of /data"],
+        ),
+        (
+            &closed,
+            Ok(&Credential::Anonymous),
+            &read,
+            &["send a token that grants DOWNLOAD on /data/f", "anonymous = \"read\""],
+        ),
+    ];
+    for (exports, credential, request, words) in cases {
+        let explanation = explained(exports, credential, request);
+        assert_eq!(explanation.remedies.len(), words.len(), "{explanation}");
+        for (remedy, words) in explanation.remedies.iter().zip(words) {
+            assert!(remedy.contains(words), "{words}: {explanation}");
+        }
+    }
+}
+
+#[test]
+fn a_trail_names_some_of_many_exports() {
+    let many: Vec<ExportRules> = (0..100)
+        .map(|n| export(&format!("/e{n}"), AnonymousAccess::None, false))
+        .collect();
+    let explanation = explained(&many, Ok(&Credential::Anonymous), &request(Operation::Read, "/e7/f"));
+    assert!(explanation.rules.len() < 25, "{explanation}");
+    assert!(
+        explanation.to_string().contains("83 more exports were passed over"),
+        "{explanation}"
+    );
+    let nowhere = explained(&many, Ok(&Credential::Anonymous), &request(Operation::Read, "/x"));
+    assert!(nowhere.size_bytes() < 4096, "{}", nowhere.size_bytes());
+}
+
+fn find<'a>(exports: &'a mut [ExportRules], path: &LogicalPath) -> Option<&'a mut ExportRules> {
+    exports.iter_mut().find(|export| export.path == *path)
+}
+
+/// Changes the world as a hint says; `None` when it is about something else than exports and tokens.
+fn follow(hint: &Hint, exports: &mut [ExportRules], credential: &mut Result<Credential, Error>) -> Option<()> {
+    match hint {
+        Hint::LeaveTokenOut => *credential = Ok(Credential::Anonymous),
+        Hint::Token { sufficient, path } => {
+            // For its directory, since a rename takes rights on two names in it.
+            let path = path.parent().unwrap_or_else(LogicalPath::root);
+            let activities = sufficient.first().map_or("STAGE".to_owned(), ToString::to_string);
+            *credential = Ok(macaroon(&[&format!("activity:{activities}"), &format!("path:{path}")]));
+        }
+        Hint::OpenExport { export, anonymous } => find(exports, export)?.anonymous = *anonymous,
+        Hint::LiftCeiling { export } => find(exports, export)?.read_only = false,
+        Hint::OtherToken | Hint::FreshToken => *credential = Ok(macaroon(&[])),
+        Hint::ElsewhereOnly { .. } | Hint::ComeFrom { .. } | Hint::SmallerUpload { .. } | Hint::OtherPath { .. } => {
+            return None;
+        }
+    }
+    Some(())
+}
+
+proptest! {
+    /// The way is the same whether it is told or not, and a hint that is followed takes its reason away.
+    #[test]
+    fn hints_are_true(
+        which in 0_usize..10, level in 0_usize..3, read_only in any::<bool>(), kind in 0_usize..5, choice in 0_usize..8,
+    ) {
+        let levels = [AnonymousAccess::None, AnonymousAccess::Read, AnonymousAccess::Write];
+        let mut exports = vec![export("/data", levels[level], read_only)];
+        let mut credential = match kind {
+            0 => Ok(Credential::Anonymous),
+            1 => Err(read_bearer("x", &[]).unwrap_err()),
+            2 => Ok(macaroon(&["before:1970-01-01T00:00:00Z"])),
+            3 => Ok(macaroon(&["path:/data/else"])),
+            _ => Ok(macaroon(&["activity:LIST"])),
+        };
+        let asked = request(operations()[which].clone(), "/data/f");
+        let mut reasons = Vec::new();
+        for _ in 0..4 {
+            let decision = explain(&exports, credential.as_ref(), &asked);
+            prop_assert_eq!(&decision.refusal, &decide(&exports, credential.as_ref(), &asked).refusal);
+            let Some(refusal) = decision.refusal else { break };
+            prop_assert!(!reasons.contains(&refusal), "again {:?}", refusal);
+            reasons.push(refusal);
+            let useful: Vec<&Hint> = decision
+                .hints
+                .iter()
+                .filter(|hint| follow(hint, &mut exports.clone(), &mut Ok(Credential::Anonymous)).is_some())
+                .collect();
+            prop_assert!(!useful.is_empty(), "no hint: {:?}", decision.trail);
+            prop_assert!(follow(useful[choice % useful.len()], &mut exports, &mut credential).is_some());
+        }
+    }
+}
