@@ -29,7 +29,11 @@ fn local(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Res
         let with_port = format!("{}:{}", place.host(), place.port());
         copy.same_host || is_ours(exchange, head, &place.authority()) || is_ours(exchange, head, &with_port)
     };
-    let path_of = |place: &Location| LogicalPath::parse_url_path(place.path());
+    let path_of = |place: &Location| match place.is_root() {
+        // Nothing is encoded there.
+        true => LogicalPath::parse(place.path()),
+        false => LogicalPath::parse_url_path(place.path()),
+    };
     Ok(match &copy.peer {
         CopyPeer::Local(destination) => Some(LocalCopy {
             from: here,

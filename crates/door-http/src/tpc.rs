@@ -112,7 +112,8 @@ fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direct
     Resource {
         location,
         access: Access {
-            bearer: None,
+            // Not every protocol has headers to forward; each has a way to show a token.
+            bearer: copy.forwarded.bearer(),
             user_name: None,
             forwarded: copy.forwarded,
             client_info: copy.client_info,

@@ -63,7 +63,7 @@ impl CopyRequest {
     /// # Errors
     /// `bad_request` with the reason for: both Source and Destination or neither, a malformed header
     /// to be forwarded, a bad stream count, Overwrite, RequireChecksumVerification or digest;
-    /// `bad_url` for a URL that is not of http, https, dav, davs, s3 or s3s;
+    /// `bad_url` for a URL that is not of http, https, dav, davs, s3, s3s, root or roots;
     /// `credential_unsupported` for a way of delegation other than `none`.
     pub fn parse(head: &RequestHead) -> Result<Self, Error> {
         check_credential(&head.headers)?;
@@ -256,12 +256,12 @@ fn parse_url(text: &str) -> Result<Location, Error> {
         "s3" | "s3s" => Location::parse(&format!("https://{rest}"))?,
         _ => Location::parse(text)?,
     };
-    if place.is_http() {
+    if place.is_http() || place.is_root() {
         Ok(place)
     } else {
         Err(refused(
             ErrorCode::BadUrl,
-            "the scheme is not one of http, https, dav, davs",
+            "the scheme is not one of http, https, dav, davs, root, roots",
         ))
     }
 }

@@ -235,7 +235,7 @@ impl Client {
     pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         match self.speaker(active)? {
             Speaker::Http(http) => Ok(Copying(copying::Way::Http(Box::new(http.copy(active, order).await?)))),
-            Speaker::Root(_) => Err(unsupported(active)),
+            Speaker::Root(root) => Ok(Copying(copying::Way::Root(Box::new(root.copy(active, order).await?)))),
         }
     }
 

@@ -3,7 +3,7 @@
 use http_wire::Progress;
 use types::Result;
 
-use crate::http;
+use crate::{http, root};
 
 /// A copy that another server makes. Dropping it closes the connection, on which that server gives
 /// the copy up.
@@ -15,6 +15,8 @@ pub struct Copying(pub(crate) Way);
 pub(crate) enum Way {
     /// Ordered by the method COPY.
     Http(Box<http::Copying>),
+    /// Ordered by a third-party copy of the XRootD protocol.
+    Root(Box<root::Copying>),
 }
 
 impl Copying {
@@ -27,6 +29,7 @@ impl Copying {
     pub async fn next(&mut self) -> Result<Option<Progress>> {
         match &mut self.0 {
             Way::Http(copying) => copying.next().await,
+            Way::Root(copying) => copying.next().await,
         }
     }
 
@@ -35,6 +38,7 @@ impl Copying {
     pub fn progress(&self) -> &Progress {
         match &self.0 {
             Way::Http(copying) => copying.progress(),
+            Way::Root(copying) => copying.progress(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The XRootD protocol (`root://`, `roots://`), as a client speaks it.
 
 mod ask;
+mod copy;
 mod download;
 mod listing;
 mod login;
@@ -13,6 +14,7 @@ mod vector;
 mod verdict;
 
 pub(crate) use ask::Client;
+pub(crate) use copy::Copying;
 pub(crate) use download::Download;
 pub(crate) use listing::Listing;
 pub(crate) use outlet::Outlet;

@@ -22,7 +22,7 @@ use crate::options::{PutOptions, Stored};
 use crate::resource::Resource;
 
 /// Permissions of a file that is made; the server's mask takes off what it does not want.
-const FILE_MODE: u16 = 0o644;
+pub(super) const FILE_MODE: u16 = 0o644;
 
 impl Client {
     /// Opens a file to be stored: missing directories are made, and what is written disappears should

@@ -1,6 +1,7 @@
 //! The XRootD client against scripted servers: good ones, odd ones and broken ones.
 
 mod asking;
+mod copying;
 mod reading;
 mod redirects;
 mod script;

@@ -1,0 +1,476 @@
+//! Asking a server to fetch a file from another one, and following it to its end: the rendezvous of the
+//! reference client (XRootD third-party copy, `xrdcp --tpc`), and the same without a rendezvous where the
+//! source speaks HTTP and the destination is one that knows how to fetch from there.
+
+use std::time::Duration;
+
+use http_wire::Progress;
+use types::limits::TPC_STREAMS_MAX;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Scheme, Secret, decode_percent};
+use xroot_wire::request::{Close, SyncFile};
+use xroot_wire::response::{OpenReply, StatText};
+use xroot_wire::{CgiBuilder, FileHandle, OpenOptions, Request, StreamId, pack_source_cgi};
+
+use super::ask::{Ask, Client, Encode};
+use super::download::open_request;
+use super::outlet::FILE_MODE;
+use super::route::Route;
+use super::session::{Event, Reply, Session};
+use super::verdict::refused;
+use crate::options::{CopyOrder, Direction};
+use crate::resource::Resource;
+
+/// How often a copy is asked how far it is.
+const LOOK_PERIOD: Duration = Duration::from_millis(500);
+/// Under this key servers of this house tell from which protocols they fetch; others give it back.
+const PROTOCOLS_KEY: &str = "crossload.tpc";
+/// What servers that make no third-party copies say, whatever number they answer with.
+const UNSUPPORTED_WORDS: &str = "tpc not supported";
+
+/// A file that is open for as long as a copy runs.
+struct Held {
+    session: Session,
+    route: Route,
+    handle: FileHandle,
+}
+
+impl Client {
+    /// Asks `active` to fetch a file from another server.
+    ///
+    /// # Errors
+    /// `peer_unsupported` where it cannot: it makes no such copies, or none from a source of that kind, or
+    /// is asked to send; else what one of the two servers refuses.
+    pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
+        if order.direction == Direction::Push {
+            let error = active.error(ErrorCode::PeerUnsupported, Phase::Open);
+            return Err(error.with_detail("servers of its protocol fetch, they do not send"));
+        }
+        let source = Resource {
+            location: order.peer.clone(),
+            access: order.peer_access.clone(),
+            side: order.direction.peer_side(),
+        };
+        if source.location.is_root() {
+            self.rendezvous(active, &source, order).await
+        } else {
+            self.fetch_from_http(active, &source, order).await
+        }
+    }
+
+    async fn rendezvous(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
+        let placed = self.open_for_copy(source, None, &[("tpc.stage", "placement")]).await?;
+        let (place, size) = (placed.held.route.at.clone(), placed.size_bytes);
+        let route = placed.held.route.clone();
+        self.leave(placed.held).await;
+
+        let key = random_key(active)?;
+        let location = &place.location;
+        let from = format!("{}:{}", location.host(), location.port());
+        let protocol = match location.scheme() {
+            Scheme::Roots => "xroots",
+            _ => "root",
+        };
+        let cgi = self.source_cgi(&place, active);
+        let size = size.map(|size| size.to_string());
+        let ordered = Ordered {
+            key: &key,
+            from: &from,
+            path: location.path(),
+            protocol,
+            cgi: cgi.as_ref().map(Secret::expose),
+            size: size.as_deref(),
+        };
+        let mut destination = self.order(active, &ordered, order).await?;
+        self.sync(&mut destination).await?;
+        let host = destination.route.at.location.host().to_owned();
+        let own = [("tpc.dst", host.as_str()), ("tpc.key", &key), ("tpc.stage", "copy")];
+        let registered = self.open_for_copy(source, Some(route), &own).await?;
+        self.begin_copy(destination, Some(registered.held), order).await
+    }
+
+    /// Without a key: who may read the source is for the source to say.
+    async fn fetch_from_http(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
+        let told = self.configuration(active, &[PROTOCOLS_KEY]).await?;
+        let scheme = if source.location.is_encrypted() {
+            "https"
+        } else {
+            "http"
+        };
+        let known = told.into_iter().flatten().next().unwrap_or_default();
+        let path = decode_percent(source.location.path()).filter(|path| !path.contains(['?', '&']));
+        let (true, Some(path)) = (known.split(',').any(|known| known == scheme), path) else {
+            let error = active.error(ErrorCode::PeerUnsupported, Phase::Open);
+            return Err(error.with_detail(format!("it does not fetch from {scheme}")));
+        };
+        let key = random_key(active)?;
+        let cgi = self.source_cgi(source, active);
+        let ordered = Ordered {
+            key: &key,
+            from: &format!("{}:{}", source.location.host(), source.location.port()),
+            path: &path,
+            protocol: scheme,
+            cgi: cgi.as_ref().map(Secret::expose),
+            size: None,
+        };
+        let mut destination = self.order(active, &ordered, order).await?;
+        self.sync(&mut destination).await?;
+        self.begin_copy(destination, None, order).await
+    }
+
+    /// What the destination is to show to the source: the query of its URL, and the token where nobody can
+    /// listen on the way to either.
+    fn source_cgi(&self, source: &Resource, active: &Resource) -> Option<Secret> {
+        let query = source.location.query().unwrap_or_default();
+        let secure = source.location.is_encrypted() && active.location.scheme() == Scheme::Roots;
+        let token = source
+            .access
+            .bearer
+            .clone()
+            .or_else(|| source.access.forwarded.bearer());
+        let cgi = CgiBuilder::pairs_only().raw(query);
+        let cgi = match token.filter(|_| secure) {
+            Some(token) => cgi.token(&token),
+            None => cgi,
+        };
+        let cgi = Secret::new(cgi.build());
+        (!cgi.expose().is_empty()).then(|| Secret::new(pack_source_cgi(cgi.expose())))
+    }
+
+    /// Opens the source: to look at it, or to register a key.
+    async fn open_for_copy(&self, source: &Resource, route: Option<Route>, own: &[(&str, &str)]) -> Result<Placed> {
+        let options = OpenOptions::READ | OpenOptions::RETURN_STAT | OpenOptions::ASYNCHRONOUS;
+        let encode: Encode<'_> = &|spot, id, out| open_request(0, options, spot.target).encode(id, out);
+        let ask = Ask {
+            own,
+            repeatable: route.is_none(),
+            ..Ask::looking(encode)
+        };
+        let route = route.unwrap_or_else(|| Route::new(source));
+        let answered = self.ask_on(route, &ask).await.map_err(unsupported)?;
+        let opened = OpenReply::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
+        Ok(Placed {
+            size_bytes: opened.stat.map(|stat| stat.size_bytes),
+            held: Held {
+                session: answered.session,
+                route: answered.route,
+                handle: opened.handle,
+            },
+        })
+    }
+
+    /// Opens the destination.
+    async fn order(&self, active: &Resource, ordered: &Ordered<'_>, order: &CopyOrder) -> Result<Held> {
+        let streams = order
+            .streams
+            .map(|streams| streams.saturating_sub(1).min(TPC_STREAMS_MAX));
+        let streams = streams
+            .filter(|further| *further > 0)
+            .map(|further| further.to_string());
+        let checksum = order.expected.as_ref().and_then(checksum_text);
+        let target_protocol = match active.location.scheme() {
+            Scheme::Roots => "xroots",
+            _ => "root",
+        };
+        let optional = [
+            ("oss.asize", ordered.size),
+            ("tpc.cks", checksum.as_deref()),
+            ("tpc.scgi", ordered.cgi),
+            ("tpc.str", streams.as_deref()),
+        ];
+        let mut own = vec![
+            ("tpc.dlg", ordered.from),
+            ("tpc.dlgon", "0"),
+            ("tpc.key", ordered.key),
+            ("tpc.lfn", ordered.path),
+            ("tpc.spr", ordered.protocol),
+            ("tpc.src", ordered.from),
+            ("tpc.stage", "copy"),
+            ("tpc.tpr", target_protocol),
+        ];
+        own.extend(optional.iter().filter_map(|(key, value)| Some((*key, (*value)?))));
+        let mut options =
+            OpenOptions::UPDATE | OpenOptions::ASYNCHRONOUS | OpenOptions::MAKE_PATH | OpenOptions::RETURN_STAT;
+        options |= match order.overwrite {
+            true => OpenOptions::TRUNCATE,
+            false => OpenOptions::NEW,
+        };
+        let encode: Encode<'_> = &|spot, id, out| open_request(FILE_MODE, options, spot.target).encode(id, out);
+        let ask = Ask {
+            own: &own,
+            ..Ask::changing(encode)
+        };
+        let answered = self.ask(active, &ask).await.map_err(unsupported)?;
+        let opened = OpenReply::parse(&answered.body).map_err(|error| answered.route.at.blame(error))?;
+        Ok(Held {
+            session: answered.session,
+            route: answered.route,
+            handle: opened.handle,
+        })
+    }
+
+    /// The first sync: the destination checks what it can.
+    async fn sync(&self, held: &mut Held) -> Result<()> {
+        let blame = |error| held.route.at.blame(error);
+        let id = held.session.send(&sync_request(held.handle)).await.map_err(blame)?;
+        match held.session.answer(id).await.map_err(blame)? {
+            Reply::Done(_) => Ok(()),
+            Reply::Refused(refusal) => Err(unsupported(refused(
+                &held.route.at,
+                &refusal,
+                held.session.is_encrypted(),
+            ))),
+            _ => Err(blame(held.session.misbehaved("this is no answer to a sync"))),
+        }
+    }
+
+    /// The second sync: the copy runs until it is answered.
+    async fn begin_copy(&self, mut destination: Held, source: Option<Held>, order: &CopyOrder) -> Result<Copying> {
+        let sent = destination.session.send(&sync_request(destination.handle)).await;
+        let sync = sent.map_err(|error| destination.route.at.blame(error))?;
+        Ok(Copying {
+            client: self.clone(),
+            file: destination.route.at.clone(),
+            running: Some((destination, source)),
+            sync,
+            look: None,
+            silence: order.silence,
+            silent_for: Duration::ZERO,
+            progress: Progress::default(),
+        })
+    }
+
+    /// Closes a file whose close nobody has to hear of.
+    async fn leave(&self, mut held: Held) {
+        let close = Request::Close(Close { handle: held.handle });
+        if held.session.send_unheard(&close).await.is_ok() {
+            self.keep(&held.route, held.session);
+        }
+    }
+}
+
+fn sync_request(handle: FileHandle) -> Request<'static> {
+    Request::Sync(SyncFile { handle })
+}
+
+struct Placed {
+    held: Held,
+    size_bytes: Option<u64>,
+}
+
+/// What the destination is told of the source.
+struct Ordered<'a> {
+    key: &'a str,
+    from: &'a str,
+    path: &'a str,
+    protocol: &'a str,
+    cgi: Option<&'a str>,
+    size: Option<&'a str>,
+}
+
+/// A key that nobody can guess, as long as those of the reference client.
+fn random_key(active: &Resource) -> Result<String> {
+    let mut bytes = [0; 12];
+    let filled = aws_lc_rs::rand::fill(&mut bytes);
+    filled.map_err(|_| active.error(ErrorCode::Internal, Phase::Open))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A checksum as servers take it for a copy; `None` for those that most of them do not know.
+fn checksum_text(checksum: &Checksum) -> Option<String> {
+    let known = [
+        ChecksumAlgorithm::Adler32,
+        ChecksumAlgorithm::Crc32c,
+        ChecksumAlgorithm::Md5,
+    ];
+    let algorithm = checksum.algorithm();
+    known
+        .contains(&algorithm)
+        .then(|| format!("{}:{}", algorithm.name(), checksum.to_hex()))
+}
+
+/// A server that makes no third-party copies says so in these words, with one number or another.
+fn unsupported(error: Error) -> Error {
+    let says_so = error
+        .peer_words()
+        .is_some_and(|words| words.contains(UNSUPPORTED_WORDS));
+    match says_so {
+        true => Error::new(ErrorCode::PeerUnsupported, error.side(), Phase::Open)
+            .with_peer(error.peer_status(), error.peer_words().unwrap_or_default()),
+        false => error,
+    }
+}
+
+/// A copy that a server makes. Dropping it closes the connections, on which both servers give it up.
+pub(crate) struct Copying {
+    client: Client,
+    file: Resource,
+    /// The destination, and the source where it waits for the destination. `None` at the end.
+    running: Option<(Held, Option<Held>)>,
+    sync: StreamId,
+    /// The question for how far it is that is under way.
+    look: Option<StreamId>,
+    silence: Duration,
+    silent_for: Duration,
+    progress: Progress,
+}
+
+impl Copying {
+    /// Waits for news: how far the copy is, or `None` when it has succeeded.
+    ///
+    /// # Errors
+    /// The destination's own words when it failed; `peer_stalled` when it says nothing for too long.
+    pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
+        let Some((mut destination, source)) = self.running.take() else {
+            return Ok(None);
+        };
+        // When this future is dropped, or fails, the sessions are gone with it.
+        let news = self.advance(&mut destination).await;
+        match news.map_err(|error| self.file.blame(error))? {
+            Some(()) => {
+                self.running = Some((destination, source));
+                Ok(Some(self.progress.clone()))
+            }
+            None => {
+                self.conclude(destination, source).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    async fn advance(&mut self, destination: &mut Held) -> Result<Option<()>> {
+        let session = &mut destination.session;
+        loop {
+            let event = match session.event_available().await? {
+                // The head of an answer has come in part; the rest is on its way.
+                None if session.frames.buffered_bytes() > 0 => Some(session.event().await?),
+                event => event,
+            };
+            match event {
+                Some(event) if event.id() == self.sync => return self.end(session, event).await,
+                Some(event) => {
+                    self.take_look(session, event).await?;
+                    return Ok(Some(()));
+                }
+                None => {}
+            }
+            match session.frames.wait_for_input(LOOK_PERIOD).await {
+                Ok(()) => {}
+                Err(error) if error.code() == ErrorCode::PeerStalled => self.ask(session, destination.handle).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Asks how far it is, unless that is being answered.
+    async fn ask(&mut self, session: &mut Session, handle: FileHandle) -> Result<()> {
+        self.silent_for += LOOK_PERIOD;
+        if self.silent_for >= self.silence {
+            let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
+            return Err(error.with_detail(format!("no word about the copy for {} s", self.silence.as_secs())));
+        }
+        if self.look.is_none() {
+            let stat = Request::Stat(xroot_wire::request::Stat::handle(handle));
+            self.look = Some(session.send(&stat).await?);
+        }
+        Ok(())
+    }
+
+    async fn take_look(&mut self, session: &mut Session, event: Event) -> Result<()> {
+        let body = match event {
+            Event::Body { id, length, last } => session.gather(id, length, last).await?,
+            Event::Reply(_, Reply::Done(body)) => body,
+            // How far it is need not be known.
+            Event::Reply(..) => Vec::new(),
+            Event::Pages(_) => return Err(session.misbehaved("this is no answer to a stat")),
+        };
+        self.look = None;
+        self.silent_for = Duration::ZERO;
+        self.progress.markers += 1;
+        if let Ok(stat) = StatText::parse(&body) {
+            self.progress.bytes = self.progress.bytes.max(stat.size_bytes);
+        }
+        Ok(())
+    }
+
+    async fn end(&self, session: &mut Session, event: Event) -> Result<Option<()>> {
+        match event {
+            Event::Body { id, length, last } => {
+                session.gather(id, length, last).await?;
+                Ok(None)
+            }
+            Event::Reply(_, Reply::Done(_)) => Ok(None),
+            Event::Reply(_, Reply::Refused(refusal)) => {
+                let error = refused(&self.file, &refusal, session.is_encrypted());
+                Err(error.in_phase(Phase::Transfer))
+            }
+            _ => Err(session.misbehaved("this is no answer to a sync")),
+        }
+    }
+
+    /// The copy has been made: both files are closed, the one that was stored first.
+    async fn conclude(&mut self, mut destination: Held, source: Option<Held>) -> Result<()> {
+        let close = Request::Close(Close {
+            handle: destination.handle,
+        });
+        let session = &mut destination.session;
+        if let Some(look) = self.look.take() {
+            // Its answer comes before that to the close.
+            let event = session.event_of(look).await?;
+            self.take_look(session, event).await?;
+        }
+        let closing = session.send(&close).await?;
+        if let Reply::Refused(refusal) = session.answer(closing).await? {
+            return Err(refused(&self.file, &refusal, session.is_encrypted()).in_phase(Phase::Commit));
+        }
+        self.client.keep(&destination.route, destination.session);
+        if let Some(source) = source {
+            self.client.leave(source).await;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Copying {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "Copying({}, {} bytes)",
+            self.file.location, self.progress.bytes
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::Location;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_as_long_as_those_of_others_and_differ() {
+        let place = Resource {
+            location: Location::parse("root://h//f").unwrap(),
+            access: crate::Access::default(),
+            side: types::Side::Destination,
+        };
+        let (one, other) = (random_key(&place).unwrap(), random_key(&place).unwrap());
+        assert_eq!((one.len(), one != other), (24, true));
+    }
+
+    #[test]
+    fn who_makes_no_copies_is_known_by_the_words() {
+        let error = |words: &str| {
+            Error::new(ErrorCode::PeerFailed, types::Side::Destination, Phase::Open).with_peer(Some(3005), words)
+        };
+        let said = unsupported(error("Unable to open /f; tpc not supported"));
+        assert_eq!(
+            (said.code(), said.peer_status()),
+            (ErrorCode::PeerUnsupported, Some(3005))
+        );
+        assert_eq!(unsupported(error("no")).code(), ErrorCode::PeerFailed);
+    }
+}
