@@ -272,14 +272,7 @@ impl Connection {
 
     /// Queues an answer.
     pub(crate) fn queue(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
-        let mut answer = Vec::new();
-        build(&mut answer);
-        self.queue_bytes(&answer);
-    }
-
-    /// Queues bytes of an answer.
-    pub(crate) fn queue_bytes(&mut self, bytes: &[u8]) {
-        self.frames.stream.queue(bytes);
+        self.frames.stream.queue_with(build);
     }
 
     /// Sends answers when there are many of them.

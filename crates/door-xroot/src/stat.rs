@@ -16,6 +16,8 @@ const MB: u64 = 1024 * 1024;
 /// Files have no owner that a client could know.
 const OWNER: &str = "nobody";
 const GROUP: &str = "nogroup";
+/// What the text of a stat usually takes.
+const TEXT_BYTES: usize = 128;
 
 /// Answers a question about one file, or about space.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<'_>) -> Result<()> {
@@ -38,7 +40,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<
 }
 
 fn tell(exchange: &mut Exchange<'_>, stat: &Stat) -> Result<()> {
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(TEXT_BYTES);
     stat_text(stat).write(&mut text);
     text.push(0);
     exchange.ok(&text);

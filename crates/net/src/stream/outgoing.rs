@@ -124,6 +124,11 @@ impl Stream {
         self.queued.extend_from_slice(bytes);
     }
 
+    /// The same for what `build` appends, which saves a copy.
+    pub fn queue_with(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
+        build(&mut self.queued);
+    }
+
     /// Plaintext that is queued, in bytes: whoever queues many small answers sends them before they
     /// are many.
     #[must_use]
