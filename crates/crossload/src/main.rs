@@ -6,6 +6,7 @@ mod client;
 mod command_line;
 mod configuration;
 mod demo;
+mod explain;
 mod failure;
 mod output;
 mod server;
@@ -37,6 +38,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Demo(options) => demo::run(options).map(|()| 0),
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
+        Command::Explain(options) => explain::run(&options),
         other => client::run(other),
     }
 }

@@ -113,39 +113,53 @@ fn token_words(issuer: Option<&str>, subject: Option<&str>) -> String {
     }
 }
 
+fn lasting_words(left_s: Option<u64>) -> String {
+    match left_s {
+        None => "the token never expires".to_owned(),
+        Some(left_s) => format!("the token is valid for {} more", duration_in_words(left_s)),
+    }
+}
+
+fn activities_words(activities: Activities) -> String {
+    match activities.is_empty() {
+        true => "nothing".to_owned(),
+        false => activities.to_string(),
+    }
+}
+
+fn verdict(suffices: bool) -> &'static str {
+    if suffices { "suffices" } else { "does not suffice" }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = |suffices: bool| if suffices { "suffices" } else { "does not suffice" };
         match self {
-            Self::Received { kind, token_id: None } => write!(out, "credential: {}", kind.name()),
-            Self::Received {
-                kind,
-                token_id: Some(id),
-            } => write!(out, "credential: {} {id}", kind.name()),
+            Self::Received { kind, token_id } => {
+                let name = token_id.as_deref().unwrap_or_default();
+                out.write_str(format!("credential: {} {name}", kind.name()).trim_end())
+            }
             Self::Token => out.write_str("credential: a token"),
             Self::Issued { issuer, subject } => out.write_str(&token_words(issuer.as_deref(), subject.as_deref())),
-            Self::Lasts { left_s: None } => out.write_str("the token never expires"),
-            Self::Lasts { left_s: Some(left_s) } => {
-                write!(out, "the token is valid for {} more", duration_in_words(*left_s))
-            }
-            Self::AddressAdmitted { addresses } if addresses.is_empty() => {
-                out.write_str("the token may be used from everywhere")
-            }
-            Self::AddressAdmitted { .. } => out.write_str("the token may be used from this client's address"),
+            Self::Lasts { left_s } => out.write_str(&lasting_words(*left_s)),
+            Self::AddressAdmitted { addresses } => out.write_str(match addresses.is_empty() {
+                true => "the token may be used from everywhere",
+                false => "the token may be used from this client's address",
+            }),
             Self::UploadLimit { limit_bytes } => write!(out, "the token allows no upload above {limit_bytes} bytes"),
             Self::GrantsNothing => out.write_str("the token grants nothing: its caveats exclude each other"),
-            Self::PassedOver { path, holds: false } => write!(out, "export {path} does not hold the path"),
-            Self::PassedOver { path, holds: true } => {
-                write!(out, "export {path} holds the path, but another is deeper")
+            Self::PassedOver { path, holds } => {
+                let why = if *holds {
+                    "holds the path, but another is deeper"
+                } else {
+                    "does not hold the path"
+                };
+                write!(out, "export {path} {why}")
             }
             Self::MorePassedOver { count } => write!(out, "{count} more exports were passed over"),
             Self::TokenInvalid { why } => write!(out, "the token is not valid: {why}"),
             Self::Expired { expires_s, now_s } => {
-                write!(
-                    out,
-                    "the token expired {} seconds ago",
-                    now_s.saturating_sub(*expires_s)
-                )
+                let ago_s = now_s.saturating_sub(*expires_s);
+                write!(out, "the token expired {ago_s} seconds ago")
             }
             Self::AddressRefused => out.write_str("the token may not be used from this client's address"),
             Self::Scope { activities, path } => write!(out, "the token grants {activities} on {path}"),
@@ -160,12 +174,8 @@ impl fmt::Display for Step {
             }
             Self::Ceiling { access, .. } => write!(out, "the export is read-only: nobody may {}", access.name()),
             Self::Anonymous { access, path, suffices } => {
-                write!(
-                    out,
-                    "to {} {path}: anonymous access {}",
-                    access.name(),
-                    verdict(*suffices)
-                )
+                let verdict = verdict(*suffices);
+                write!(out, "to {} {path}: anonymous access {verdict}", access.name())
             }
             Self::Granted {
                 access,
@@ -173,27 +183,19 @@ impl fmt::Display for Step {
                 granted,
                 suffices,
             } => {
-                let granted = if granted.is_empty() {
-                    "nothing".to_owned()
-                } else {
-                    granted.to_string()
-                };
+                let (access, granted, verdict) = (access.name(), activities_words(*granted), verdict(*suffices));
                 write!(
                     out,
-                    "to {} {path}: the token grants {granted} there, which {}",
-                    access.name(),
-                    verdict(*suffices)
+                    "to {access} {path}: the token grants {granted} there, which {verdict}"
                 )
             }
             Self::TooLarge {
                 limit_bytes,
                 size_bytes,
-            } => {
-                write!(
-                    out,
-                    "the token allows uploads of {limit_bytes} bytes at the most, this has {size_bytes}"
-                )
-            }
+            } => write!(
+                out,
+                "the token allows uploads of {limit_bytes} bytes at the most, this has {size_bytes}"
+            ),
             Self::Needs { access, path } => match access.sufficient() {
                 [] => write!(out, "it takes any activity on {path}"),
                 sets => write!(out, "it takes {} on {path}", any_of(sets)),

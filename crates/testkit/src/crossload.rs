@@ -187,6 +187,12 @@ impl Crossload {
         self.port
     }
 
+    /// Its configuration file.
+    #[must_use]
+    pub fn configuration(&self) -> PathBuf {
+        self.options.directory.join("crossload.toml")
+    }
+
     /// The directory of the first export.
     #[must_use]
     pub fn data(&self) -> &Path {

@@ -72,7 +72,9 @@ fn common_of(command: &Command) -> Option<&Common> {
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
-        Command::Token(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => return None,
+        Command::Token(_) | Command::Explain(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => {
+            return None;
+        }
     })
 }
 
@@ -87,6 +89,6 @@ async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
-        Command::Token(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => Ok(0),
+        Command::Token(_) | Command::Explain(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => Ok(0),
     }
 }

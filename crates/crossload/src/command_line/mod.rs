@@ -2,6 +2,7 @@
 //! have the same option.
 
 mod client;
+mod explain;
 mod server;
 mod token;
 
@@ -11,6 +12,7 @@ pub(crate) use client::{
     CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
     RenameOptions, StatOptions, SumOptions,
 };
+pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
 
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     /// Look into tokens, ask for macaroons, and narrow them
     #[command(subcommand)]
     Token(TokenAction),
+    /// Say whether something may be done on a server, why, and what would make it pass
+    Explain(ExplainOptions),
     /// Describe or check the configuration file
     #[command(subcommand)]
     Config(ConfigAction),
@@ -70,6 +74,7 @@ impl Command {
             Self::Token(TokenAction::Inspect(_)) => "token inspect",
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
             Self::Token(TokenAction::Attenuate(_)) => "token attenuate",
+            Self::Explain(_) => "explain",
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",
         }

@@ -51,6 +51,10 @@ fn what_cannot_be_meant_is_refused() {
         "crossload sum f sha-3",
         "crossload token macaroon https://a/",
         "crossload token macaroon https://a/ --activity FLY",
+        "crossload explain",
+        "crossload explain --op read",
+        "crossload explain --op rename --path /a",
+        "crossload explain --op fly --path /a",
         "crossload token attenuate --for 0",
         "crossload token attenuate --ip here",
     ] {
@@ -72,7 +76,7 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "config", "demo",
+        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "config", "demo",
     ] {
         assert!(
             help.lines()

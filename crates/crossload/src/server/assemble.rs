@@ -8,10 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use credentials::Lifetimes;
 use door_http::{MacaroonSettings, Settings};
+use door_xroot::{Keys, ThirdPartySettings};
 use http_wire::HeadLimits;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
-use door_xroot::{Keys, ThirdPartySettings};
 use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use serde_json::json;

@@ -7,7 +7,7 @@ mod certificate;
 mod events;
 mod log;
 mod reload;
-mod secret;
+pub(crate) mod secret;
 mod watch;
 
 use std::net::{SocketAddr, TcpListener};

@@ -1,0 +1,65 @@
+//! Options of `explain`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use types::LogicalPath;
+
+use super::server::{logical_path, size};
+
+/// What is asked of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AskedOperation {
+    /// Look at size, time and checksum
+    Stat,
+    /// Read a file
+    Read,
+    /// List a directory
+    List,
+    /// Write a file, once as a new one and once in place of an existing one
+    Write,
+    /// Write a new file
+    Create,
+    /// Write in place of an existing file
+    Overwrite,
+    /// Delete a file
+    #[value(alias = "rm")]
+    Delete,
+    /// Delete a directory
+    Rmdir,
+    /// Make a directory
+    Mkdir,
+    /// Give a file another name, see --to
+    #[value(alias = "mv")]
+    Rename,
+}
+
+/// Options of `explain`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExplainOptions {
+    /// What is asked
+    #[arg(long, value_enum, requires = "path")]
+    pub(crate) op: AskedOperation,
+    /// For which path
+    #[arg(long, value_name = "/PATH", value_parser = logical_path)]
+    pub(crate) path: Option<LogicalPath>,
+    /// The new name, for --op rename
+    #[arg(long, value_name = "/PATH", value_parser = logical_path, required_if_eq("op", "rename"))]
+    pub(crate) to: Option<LogicalPath>,
+    /// The file with the token that is shown; - is standard input [default: no token]
+    #[arg(long, visible_alias = "token-file", value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// The server's configuration file
+    #[arg(long, value_name = "FILE", default_value = "/etc/crossload/crossload.toml")]
+    pub(crate) config: PathBuf,
+    /// The client's address
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) from: IpAddr,
+    /// The size of the file that is written, such as 4GiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) size: Option<u64>,
+    /// Print JSON, one object in each line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
