@@ -288,9 +288,17 @@ impl<'c> Exchange<'c> {
         if failure.closes { Next::Close } else { Next::Request }
     }
 
+    /// The request's name, which it gets when somebody asks for it first.
+    pub(crate) fn name_request(&mut self) -> &str {
+        if self.record.request_id.is_empty() {
+            self.record.request_id = fresh_id();
+        }
+        &self.record.request_id
+    }
+
     fn tell(&mut self) {
         self.record.total_us = self.elapsed_us();
-        self.record.request_id = fresh_id();
+        self.name_request();
         if let Some(session) = &self.connection.session {
             self.record.user = Some(session.user.clone());
             self.record.user_agent.clone_from(&session.agent);

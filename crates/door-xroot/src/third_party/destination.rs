@@ -322,10 +322,11 @@ fn begin(
 fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> TransferStart {
     let transfer_id = fresh_id();
     exchange.record.transfer_id = Some(transfer_id.clone());
+    let request_id = exchange.name_request().to_owned();
     let record = &exchange.record;
     TransferStart {
         transfer_id,
-        request_id: record.request_id.clone(),
+        request_id,
         mode: Direction::Pull.name(),
         path: path.as_str().to_owned(),
         remote: source.to_string(),
