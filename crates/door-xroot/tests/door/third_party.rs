@@ -217,6 +217,44 @@ async fn a_source_that_refuses_is_quoted_and_nothing_is_left() {
     assert_eq!(here.log.transfer().await.outcome, TransferOutcome::Failure);
 }
 
+/// Hands on what it hears to a server, and breaks off after so many bytes of what that says.
+async fn breaking_relay(to: std::net::SocketAddr, after_bytes: u64) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = tokio::net::TcpStream::connect(to).await.unwrap();
+            tokio::spawn(async move {
+                let ((mut heard, mut told), (answers, mut asks)) = (near.into_split(), far.into_split());
+                let mut answers = tokio::io::AsyncReadExt::take(answers, after_bytes);
+                tokio::select! {
+                    _ = tokio::io::copy(&mut heard, &mut asks) => {}
+                    _ = tokio::io::copy(&mut answers, &mut told) => {}
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_source_that_dies_is_told_and_nothing_is_left() {
+    let (there, here) = (Server::open(), Server::open());
+    there.put("/f", &vec![7; 3_000_000]);
+    let relay = breaking_relay(there.address, 1_000_000).await;
+    let (mut source, mut destination) = (there.client().await, here.client().await);
+    let file = handle(order(&mut destination, &relay.to_string(), "").await);
+    sync(&mut destination, file).await.ok();
+    register(&mut source, "localhost").await;
+    assert_eq!(sync(&mut destination, file).await.status, 4006);
+    let failed = late(&destination.answer().await);
+    assert_eq!(failed.error(), ErrorNumber::INPUT_OUTPUT, "{}", words(&failed));
+    assert!(words(&failed).contains("source"), "{}", words(&failed));
+    close(&mut destination, file).await.ok();
+    assert_eq!(here.content("/new"), None);
+    destination.ask(&Request::Ping).await.ok();
+}
+
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_by_the_open() {
     let here = Server::open();
