@@ -22,6 +22,8 @@ pub struct Frames {
     begun: Vec<u8>,
     /// Plaintext that was read with what came before it. Never empty.
     held: Option<Batch>,
+    /// Bytes of the head that usually follows a payload, to be read with it.
+    head_ahead_bytes: usize,
 }
 
 impl Frames {
@@ -32,7 +34,14 @@ impl Frames {
             stream,
             begun: Vec::new(),
             held: None,
+            head_ahead_bytes: 0,
         }
+    }
+
+    /// Says how long the head is that usually follows a payload. In clear text it is then read with the payload before it,
+    /// and the next payload begins where a buffer begins, instead of behind what was read with its head.
+    pub fn expect_heads(&mut self, head_bytes: usize) {
+        self.head_ahead_bytes = head_bytes;
     }
 
     /// Plaintext that has been read and not been taken, in bytes. While there is a whole head among
@@ -248,7 +257,10 @@ impl Expected {
             let appetite = if left <= TLS_RECORD_BYTES {
                 Appetite::Small
             } else {
-                Appetite::AtMost(left)
+                // Records are read whole anyway.
+                let is_encrypted = frames.stream.is_encrypted();
+                let ahead = if is_encrypted { 0 } else { frames.head_ahead_bytes };
+                Appetite::AtMost(left.saturating_add(ahead))
             };
             frames.held = frames.stream.read(appetite).await?;
             if frames.held.is_none() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use net::Frames;
 use types::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_UNHEARD_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
-use xroot_wire::limits::{ANSWER_BYTES_MAX, RESPONSE_HEADER_BYTES};
+use xroot_wire::limits::{ANSWER_BYTES_MAX, RESPONSE_HEADER_BYTES, STATUS_HEAD_BYTES};
 use xroot_wire::request::Stat;
 use xroot_wire::response::{Attention, Body, PageStatus, PageStatusKind, Redirect, StatText};
 use xroot_wire::{Answer, ErrorNumber, Established, FileHandle, Request, ResponseHeader, Status, StreamId};
@@ -79,7 +79,8 @@ pub(super) struct Session {
 
 impl Session {
     /// A session on a connection whose server has just said what it is.
-    pub(super) fn new(frames: Frames, server: Established, patience: Duration) -> Self {
+    pub(super) fn new(mut frames: Frames, server: Established, patience: Duration) -> Self {
+        frames.expect_heads(STATUS_HEAD_BYTES);
         Self {
             frames,
             server,
