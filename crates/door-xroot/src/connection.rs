@@ -142,6 +142,8 @@ impl Connection {
                 // Whoever has files open may end what it began.
                 () = self.door.gate.draining(), if !busy => return Ok(None),
                 head = self.frames.head::<REQUEST_HEADER_BYTES>(idle) => return match head {
+                    // Whoever waits for our answer has nothing to say.
+                    Err(error) if is_stall(&error) && self.late.is_working() => continue,
                     // A client that says nothing is not at fault.
                     Err(_) if self.frames.buffered_bytes() == 0 => Ok(None),
                     head => head,
@@ -319,6 +321,10 @@ impl Connection {
             Exchange::closing(self, StreamId::ZERO, Instant::now()).abandon(file);
         }
     }
+}
+
+fn is_stall(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::BodyStalled | ErrorCode::PeerStalled)
 }
 
 /// What this server does not do at all.

@@ -27,6 +27,8 @@ pub(crate) struct OpenFile {
     pub(crate) content: Content,
     /// The key of a third-party copy that holds as long as the file is open.
     pub(crate) _key: Option<Registered>,
+    /// It was opened with such a key instead of the right to read it.
+    pub(crate) is_lent: bool,
 }
 
 /// What can be done with it.
@@ -179,6 +181,12 @@ impl Files {
         let taken = self.slot(handle)?.file.take();
         self.open -= usize::from(taken.is_some());
         taken.ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
+    }
+
+    /// Whether a file of this name is open that was opened with a key instead of a right.
+    pub(crate) fn lends(&self, path: &LogicalPath) -> bool {
+        let mut files = self.slots.iter().filter_map(|slot| slot.file.as_ref());
+        files.any(|file| file.is_lent && file.path == *path)
     }
 
     pub(crate) fn take_all(&mut self) -> Vec<OpenFile> {

@@ -83,6 +83,12 @@ impl LateAnswers {
         std::future::pending().await
     }
 
+    /// Whether an answer is being worked on.
+    pub(crate) fn is_working(&self) -> bool {
+        let working = self.0.as_ref();
+        working.is_some_and(|working| working.about.iter().any(|(_, handle, _)| !handle.is_finished()))
+    }
+
     /// Begins to work on an answer about `path`.
     pub(crate) fn begin(
         &mut self,

@@ -40,12 +40,13 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     let spot = exchange.spot(&named.path, ErrorCode::IsDirectory)?;
     // Without a key it is an open like any other: a client looks at the source before it begins.
     let copy = copy.filter(|copy| copy.key.is_some());
-    let mut key = None;
+    let (mut key, mut is_lent) = (None, false);
     let (content, stat) = match (request.creation(), request.access(), copy) {
         (Creation::MustExist, Access::Read, None) => read(exchange, &spot, &named.path).await?,
         (Creation::MustExist, Access::Read, Some(copy)) => {
             match source::open(exchange, &spot, &named.path, &copy).await? {
                 source::Opened::Now(content, stat, registered) => {
+                    is_lent = registered.is_none();
                     key = registered;
                     (content, stat)
                 }
@@ -63,6 +64,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         traffic: Arc::default(),
         opened: Instant::now(),
         content,
+        is_lent,
         _key: key,
     };
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);

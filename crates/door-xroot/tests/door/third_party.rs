@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use credentials::{Macaroon, MacaroonKey};
 use net::address::AddressPolicy;
 use policy::AnonymousAccess;
 use tokio::net::TcpListener;
@@ -11,7 +12,7 @@ use xroot_wire::request::{Close, Query, QueryKind, Request, Stat, SyncFile};
 use xroot_wire::response::OpenReply;
 use xroot_wire::{ErrorNumber, FileHandle, OpenOptions};
 
-use crate::harness::{Answer, Raw, Server, client, export, open, soon};
+use crate::harness::{Answer, Raw, SECRET, Server, client, export, open, soon};
 
 const STORE: OpenOptions = OpenOptions::UPDATE
     .union(OpenOptions::NEW)
@@ -129,6 +130,19 @@ async fn nobody_waits_for_ever() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_an_answer_is_not_idle() {
+    let server = Server::start(|settings| {
+        settings.third_party.key_lifetime = Duration::from_millis(200);
+        settings.limits.idle = Duration::from_millis(10);
+    });
+    server.put("/f", b"abc");
+    let mut other = server.client().await;
+    assert_eq!(claim(&mut other, "/data/f", ORIGIN).await.status, 4006);
+    assert_eq!(late(&other.answer().await).error(), ErrorNumber::NOT_AUTHORIZED);
+    assert!(other.is_closed().await, "now it is idle");
+}
+
+#[tokio::test]
 async fn what_says_both_or_neither_is_refused() {
     let server = Server::open();
     server.put("/f", b"abc");
@@ -156,6 +170,45 @@ async fn only_who_may_read_can_register() {
     let refused = open_with(&mut raw, "/data/f", "tpc.dst=localhost&tpc.key=k", OpenOptions::READ).await;
     assert_eq!(refused.error(), ErrorNumber::NOT_AUTHORIZED);
     assert_eq!(claim(&mut raw, "/data/f", ORIGIN).await.status, 4006);
+}
+
+#[tokio::test]
+async fn a_key_opens_a_file_to_whoever_has_no_right_of_his_own() {
+    let store = storage::Memory::new(1 << 20);
+    let mut closed = Server::start(|settings| {
+        let closed = export("/data", AnonymousAccess::None, store.clone());
+        settings.exports = SharedExports::new(Exports::new(vec![closed]));
+    });
+    closed.store = store;
+    closed.put("/f", b"abc");
+    let (mut owner, mut other) = (closed.client().await, closed.client().await);
+    let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", "id", ["activity:DOWNLOAD"]).unwrap();
+    let cgi = format!(
+        "tpc.dst=localhost&tpc.key=k&authz=Bearer%20{}",
+        minted.to_text().expose()
+    );
+    open_with(&mut owner, "/data/f", &cgi, OpenOptions::READ).await.ok();
+    let checksum = Request::Query(Query::new(QueryKind::Checksum, b"/data/f\0"));
+    assert_eq!(other.ask(&checksum).await.error(), ErrorNumber::NOT_AUTHORIZED);
+    let file = handle(claim(&mut other, "/data/f", ORIGIN).await);
+    // dCache's pools ask for the checksum while they have the file open.
+    assert_eq!(checksum_text(&mut other, &checksum).await, "adler32 024d0127\0");
+    assert_eq!(
+        other.ask(&open("/data/f", OpenOptions::READ)).await.error(),
+        ErrorNumber::NOT_AUTHORIZED
+    );
+    close(&mut other, file).await.ok();
+    assert_eq!(other.ask(&checksum).await.error(), ErrorNumber::NOT_AUTHORIZED);
+}
+
+/// The answer to a question for a checksum, which may come late.
+async fn checksum_text(raw: &mut Raw, question: &Request<'_>) -> String {
+    let answer = raw.ask(question).await;
+    let answer = match answer.status {
+        4006 => late(&raw.answer().await),
+        _ => answer,
+    };
+    String::from_utf8(answer.ok()).unwrap()
 }
 
 /// Opens `/data/new` of `here` as a copy of `/data/f` at this place.
