@@ -1,12 +1,33 @@
 //! What the name service knows: the addresses of a name, and the name of an address. Both may take
-//! long, so both are asked on the blocking pool and waited for only so long.
+//! long, so both are asked on the blocking pool, few at a time, and waited for only so long.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-use types::limits::DIAL_ADDRESSES_MAX;
+use tokio::sync::Semaphore;
+use types::limits::{DIAL_ADDRESSES_MAX, NAME_LOOKUPS_MAX};
 
 use crate::dial::bare;
+
+/// One permit for each look-up, which keeps it for as long as it takes, whoever still waits for it.
+static LOOKUPS: Semaphore = Semaphore::const_new(NAME_LOOKUPS_MAX);
+
+/// Asks the name service; `None` when it does not answer in time.
+async fn look_up<T: Send + 'static>(
+    patience: Duration,
+    ask: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Option<T> {
+    let asked = async {
+        let permit = LOOKUPS.acquire().await.ok()?;
+        let answer = tokio::task::spawn_blocking(move || {
+            let answer = ask();
+            drop(permit);
+            answer
+        });
+        answer.await.ok()?.ok()
+    };
+    tokio::time::timeout(patience, asked).await.ok()?
+}
 
 /// The addresses of a host; none when it is not known, or not told in time. IPv4 addresses are told as
 /// such. A host that is an address, in brackets or not, is that one.
@@ -14,20 +35,20 @@ pub async fn addresses_of(host: &str, patience: Duration) -> Vec<IpAddr> {
     if let Ok(address) = bare(host).parse::<IpAddr>() {
         return vec![address.to_canonical()];
     }
-    match tokio::time::timeout(patience, tokio::net::lookup_host((host, 0))).await {
-        Ok(Ok(addresses)) => addresses
-            .take(DIAL_ADDRESSES_MAX)
-            .map(|address| address.ip().to_canonical())
-            .collect(),
-        _ => Vec::new(),
-    }
+    let host = host.to_owned();
+    let addresses = look_up(patience, move || {
+        let found = (host.as_str(), 0).to_socket_addrs()?;
+        Ok(found.map(|found| found.ip().to_canonical()).collect::<Vec<_>>())
+    });
+    let mut addresses = addresses.await.unwrap_or_default();
+    addresses.truncate(DIAL_ADDRESSES_MAX);
+    addresses
 }
 
 /// The name of an address; `None` when it has none, or it is not told in time.
 pub async fn name_of(address: IpAddr, patience: Duration) -> Option<String> {
     let address = address.to_canonical();
-    let asked = tokio::task::spawn_blocking(move || dns_lookup::lookup_addr(&address));
-    let name = tokio::time::timeout(patience, asked).await.ok()?.ok()?.ok()?;
+    let name = look_up(patience, move || Ok(dns_lookup::lookup_addr(&address)?)).await?;
     // An address without a name is given back as its own name.
     (!name.is_empty() && name.parse::<IpAddr>().is_err()).then_some(name)
 }
