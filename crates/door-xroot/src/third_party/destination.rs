@@ -292,13 +292,7 @@ fn begin(
     let running = Running::begin(door.settings.events.clone(), start, slot, job);
     let mut running = running.if_dropped(TransferOutcome::ClientGone);
     let (ending, request) = (Ending::default(), exchange.stream);
-    if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
-        copying.stage = Stage::Begun {
-            request,
-            progress: running.progress().clone(),
-            ending: ending.clone(),
-        };
-    }
+    let (progress, ended) = (running.progress().clone(), ending.clone());
     let gate = door.gate.clone();
     let work = async move {
         let stopped = || Error::new(ErrorCode::Cancelled, Side::Active, Phase::Transfer);
@@ -316,7 +310,15 @@ fn begin(
         result.map(|_| Late::Done).map_err(Failure::from)
     };
     let seconds = u32::try_from(TPC_COPY_TIME.as_secs()).unwrap_or(u32::MAX);
-    exchange.later(&path, seconds, work)
+    let next = exchange.later(&path, seconds, work)?;
+    if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
+        copying.stage = Stage::Begun {
+            request,
+            progress,
+            ending: ended,
+        };
+    }
+    Ok(next)
 }
 
 fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> TransferStart {
