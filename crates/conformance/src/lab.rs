@@ -176,6 +176,8 @@ impl Lab {
             .env("GFAL_PYTHONBIN", "/usr/bin/python3")
             .env("HOME", self.scratch.path())
             .env("LC_ALL", "C.UTF-8")
+            // They look the machine's own addresses up; a name service that loses a packet must not cost five seconds.
+            .env("RES_OPTIONS", testkit::RESOLVER_OPTIONS)
             // XRootD's clients ask for an address of IPv6 first, and wait for minutes before they give a server up.
             .env("XRD_NETWORKSTACK", "IPv4")
             .env("XRD_CONNECTIONWINDOW", "10")

@@ -285,7 +285,7 @@ fn a_server_that_is_killed_shows_nothing_unfinished() {
 #[test]
 fn who_asks_and_never_reads_costs_little() {
     let test = "who_asks_and_never_reads_costs_little";
-    let started = alone(test, |options| options.limits = "stall_timeout = \"3s\"\n".to_owned());
+    let started = alone(test, |options| options.limits = "stall_timeout = \"1s\"\n".to_owned());
     let Some((_lab, mut server)) = started else { return };
     let port = server.port();
     std::fs::write(server.data().join("large"), bytes(64 << 20, 254)).expect("written");

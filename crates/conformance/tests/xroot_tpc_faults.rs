@@ -345,7 +345,10 @@ fn a_source_that_dies_in_the_middle_is_told() {
 fn a_source_that_stalls_is_given_up() {
     let test = "a_source_that_stalls_is_given_up";
     let Some(parties) = parties(test, |_| {}) else { return };
-    parties.hold();
+    // The session is begun and the file opened, and then nothing comes.
+    parties
+        .relay
+        .set_fault(Fault::StallAfter(Direction::ToClient, 400), usize::MAX);
     let mut ordered = parties.order("stalled", "key-6");
     let ended = in_the_end(&mut ordered.destination, ordered.promise);
     assert_eq!(ended.status, status::ERROR, "{}", ended.words());

@@ -27,7 +27,7 @@ pub use nginx::{Nginx, NginxOptions};
 pub use ports::free_port;
 pub use process::Process;
 pub use procfs::Memory;
-pub use programs::{available, is_root, require, require_debian_python, require_python};
+pub use programs::{RESOLVER_OPTIONS, available, is_root, require, require_debian_python, require_python};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;
 pub use tmpfs::Tmpfs;

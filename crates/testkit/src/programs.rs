@@ -19,6 +19,9 @@ const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 /// The variable that turns "skipped" into "failed", for machines on which every peer must be there.
 const NO_SKIP_VARIABLE: &str = "CROSSLOAD_NO_SKIP";
 
+/// What the variable `RES_OPTIONS` says to programs that look names up without need: a lost packet costs a second.
+pub const RESOLVER_OPTIONS: &str = "timeout:1 attempts:2";
+
 /// The path of the program `name`.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Error, HostCertificate, Process, Result, free_port, is_root, require};
+use crate::{Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, free_port, is_root, require};
 
 /// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and `nogroup`.
 const NOBODY: u32 = 65_534;
@@ -93,6 +93,7 @@ impl Xrootd {
             // With addresses of IPv4 in the form of IPv6, a source does not find the name of the destination.
             .args(["-I", "v4"])
             .current_dir(&options.directory)
+            .env("RES_OPTIONS", RESOLVER_OPTIONS)
             .env("X509_CERT_DIR", &options.trust_directory);
         let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
