@@ -1,9 +1,13 @@
 //! Why may this be done, or not? Answered on the command line as the server decides.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use conformance::{Endpoint, Lab, Run, Twins, json_lines, run};
-use testkit::available;
+use conformance::{Endpoint, Lab, Run, Twins, json_lines, requests, run, until};
+use testkit::{Crossload, available};
+
+/// How soon the log must have a line.
+const SOON: Duration = Duration::from_secs(15);
 
 /// The configuration of a server, which the launcher wrote.
 fn configuration(server: &Endpoint) -> PathBuf {
@@ -117,4 +121,77 @@ fn a_file_that_is_written_is_explained_twice_and_a_bad_token_is_looked_into() {
     }
     assert!(!told.said().contains("c2VjcmV0"), "{}", told.said());
     explain(&lab, &twins.open, &["--op", "read", "--path", "/else"]).failed_with(2);
+}
+
+/// The value of the first line of the log that tells of a refusal by `method`.
+fn refused_request(server: &Crossload, method: &str) -> String {
+    let mut found = None;
+    until("the log tells of the refusal", SOON, || {
+        let lines = requests(server.log());
+        let refused = lines
+            .iter()
+            .find(|line| line["method"] == method && !line["error"].is_null());
+        found = refused.and_then(|line| line["request_id"].as_str()).map(str::to_owned);
+        found.is_some()
+    });
+    found.expect("it was found")
+}
+
+#[test]
+fn a_refusal_of_either_door_is_explained_afterwards_by_its_name() {
+    let test = "a_refusal_of_either_door_is_explained_afterwards_by_its_name";
+    let Some(lab) = available(test, Lab::new("explain")) else {
+        return;
+    };
+    let Some(twins) = available(test, Twins::start(&lab, "twins")) else {
+        return;
+    };
+    let Endpoint::Crossload(server) = &twins.guarded else {
+        unreachable!("it is ours")
+    };
+    let admin = server.admin_url("").expect("an admin address");
+    let token = twins.macaroon(&lab, "f", "LIST");
+    let header = format!("Authorization: Bearer {token}");
+    let refused = lab.curl(&["-H", &header, &twins.guarded.url("f")]).expect(403);
+    // The last word of the answer is the name of the request.
+    let told = refused.text();
+    let by_http = told.split_whitespace().last().expect("a name");
+    let by_root = run(&lab.client(["stat", &twins.guarded.root("f")]).expect("the client"));
+    assert_ne!(by_root.code, Some(0), "{}", by_root.said());
+    let by_root_id = refused_request(server, "stat");
+    assert!(
+        by_root.said().contains(&by_root_id),
+        "the client is told: {}",
+        by_root.said()
+    );
+
+    let ask = |id: &str, more: &[&str]| {
+        let arguments = [&["explain", id, "--admin", &admin][..], more].concat();
+        run(&lab.client(&arguments).expect("the client"))
+    };
+    let text = ask(by_http, &[]).succeeded();
+    for words in [
+        "asked     read /data/f",
+        "the token grants LIST on /data/f",
+        "it takes DOWNLOAD",
+        "to pass   send a token",
+    ] {
+        assert!(text.text().contains(words), "{words}: {}", text.said());
+    }
+    let by_curl = lab.curl(&[&format!("{admin}/explain/{by_http}")]).expect(200);
+    assert_eq!(by_curl.text(), text.text(), "the same words");
+    let root = ask(&by_root_id, &["--json"]).succeeded();
+    let list: serde_json::Value = serde_json::from_slice(&root.stdout).expect("JSON");
+    assert_eq!(
+        (&list[0]["code"], &list[0]["allowed"]),
+        (&"unauthenticated".into(), &false.into()),
+        "{list}"
+    );
+    ask("00000000", &[]).failed_with(2);
+    ask("../metrics", &[]).failed_with(22);
+    let log = server.log().stderr();
+    for said in [text.said(), root.said(), by_curl.text().to_owned(), log] {
+        let piece = &token[token.len() / 2..token.len() / 2 + 40];
+        assert!(!said.contains(piece), "the token is shown");
+    }
 }

@@ -1,5 +1,5 @@
 //! `crossload explain`: may this be done, and why? Decided here against a configuration file, by the
-//! same rules and with the same words as on the server.
+//! same rules and with the same words as on the server; or asked of the server that refused.
 
 use credentials::{Credential, MacaroonKey, inspect, read_bearer};
 use policy::{Explanation, ExportRules, Operation, Request};
@@ -9,7 +9,7 @@ use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::server::secret;
-use crate::{output, token};
+use crate::{client, output, token};
 
 /// Explains. The exit code is 0 when it is allowed (of a file that is written, as a new one), else that
 /// of the refusal.
@@ -17,6 +17,9 @@ use crate::{output, token};
 /// # Errors
 /// When the configuration, the token or the key of macaroons cannot be read.
 pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
+    if let (Some(id), Some(admin)) = (&options.id, &options.admin) {
+        return client::why::run(id, admin, options.json);
+    }
     let configuration = Configuration::load(&options.config)?;
     let rules = rules(&configuration);
     let shown = options
@@ -89,7 +92,10 @@ fn keys(configuration: &Configuration) -> Result<Vec<MacaroonKey>, Failure> {
 
 /// What is asked, as policy knows it.
 fn operations(options: &ExplainOptions) -> Vec<Operation> {
-    let one = match options.op {
+    let Some(op) = options.op else {
+        return Vec::new();
+    };
+    let one = match op {
         AskedOperation::Write => return vec![Operation::Create, Operation::Overwrite],
         AskedOperation::Stat => Operation::Stat,
         AskedOperation::Read => Operation::Read,

@@ -1,25 +1,29 @@
-//! The listener and its three pages.
+//! The listener and its pages.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
 use tokio::net::TcpListener;
+use transfer::Refusals;
 
 use crate::metrics::Metrics;
 use crate::ready::{Check, Export, check_certificate, check_export};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
+const FORGOTTEN: &str = "no refusal of a request of this name is known; only the last ones are kept";
 
 /// What the admin door looks at when it is asked.
 pub struct Admin {
     /// The counters.
     pub metrics: Arc<Metrics>,
+    /// Why requests were refused.
+    pub refusals: Refusals,
     /// The exports as they are now.
     pub exports: Box<dyn Fn() -> Vec<Export> + Send + Sync>,
     /// Seconds until the certificate in use expires; `None` without one.
@@ -47,6 +51,8 @@ fn pages(admin: Arc<Admin>) -> Router {
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .route("/explain/{id}", get(explain))
+        .route("/explain/{id}/json", get(explain_json))
         .with_state(admin)
 }
 
@@ -62,6 +68,29 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
 /// Alive: this task is being run.
 async fn health() -> Response {
     ([(header::CONTENT_TYPE, JSON)], json!({"alive": true}).to_string()).into_response()
+}
+
+/// Why a request was refused, in words.
+async fn explain(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -> Response {
+    let found = admin.refusals.find(&id);
+    if found.is_empty() {
+        return (StatusCode::NOT_FOUND, format!("{FORGOTTEN}\n")).into_response();
+    }
+    let texts: Vec<String> = found.iter().map(|explanation| format!("{explanation}\n")).collect();
+    texts.join("\n").into_response()
+}
+
+/// The same for programs: a list, one object for each thing that was refused in the request.
+async fn explain_json(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -> Response {
+    let found = admin.refusals.find(&id);
+    let (status, body) = match found.is_empty() {
+        true => (StatusCode::NOT_FOUND, json!({"error": FORGOTTEN})),
+        false => {
+            let list: Vec<_> = found.iter().map(AsRef::as_ref).collect();
+            (StatusCode::OK, json!(list))
+        }
+    };
+    (status, [(header::CONTENT_TYPE, JSON)], format!("{body}\n")).into_response()
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {

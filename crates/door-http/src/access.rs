@@ -1,7 +1,7 @@
 //! May this be done? Every verb asks here, with the final path, and policy decides.
 
 use http_wire::{RequestHead, Validators, Verdict};
-use policy::{Operation, Request, decide};
+use policy::{Explanation, Operation, Request, decide};
 use storage::Stat;
 use types::{ErrorCode, LogicalPath, Result};
 
@@ -10,7 +10,8 @@ use transfer::chance::{now_s, unix_s};
 use transfer::{Place, Spot, refusal};
 
 impl Exchange<'_> {
-    /// Asks policy. Gives the limit on the size of an upload.
+    /// Asks policy. Gives the limit on the size of an upload; why something is refused is kept under the
+    /// name of the request.
     pub(crate) fn authorize(
         &mut self,
         operation: Operation,
@@ -26,6 +27,10 @@ impl Exchange<'_> {
         };
         let decision = decide(self.exports.rules(), self.credential.as_ref(), &request);
         self.note_credential();
+        if !decision.is_allowed() {
+            let explanation = Explanation::new(&request, &decision);
+            self.door.settings.refusals.keep(&self.record.request_id, explanation);
+        }
         let max_upload_bytes = decision.max_upload_bytes;
         decision.into_result().map_err(|error| error.with_subject(path))?;
         Ok(max_upload_bytes)

@@ -7,7 +7,7 @@ use credentials::{Lifetimes, MacaroonKey};
 use http_wire::HeadLimits;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::{Slots, Verification};
+use transfer::{Refusals, Slots, Verification};
 use types::limits::{
     ATTEMPTS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT, STREAMS_MAX,
     TLS_HANDSHAKE_TIMEOUT,
@@ -44,6 +44,8 @@ pub struct Settings {
     /// Every `host:port` under which clients know this server, beside the one that they ask for: a
     /// copy or move between two of them stays within this server.
     pub authorities: Vec<String>,
+    /// Where refusals are explained afterwards; doors share it.
+    pub refusals: Refusals,
     /// Who is told what happens.
     pub events: Arc<dyn Events>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
-use policy::{Operation, decide};
+use policy::{Explanation, Operation, decide};
 use transfer::chance::{fresh_id, now_s};
 use transfer::{ErrorFacts, Exports, Place, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath};
@@ -157,7 +157,8 @@ impl<'c> Exchange<'c> {
         Named { path, cgi }
     }
 
-    /// Asks policy. Gives the limit on the size of an upload.
+    /// Asks policy. Gives the limit on the size of an upload; why something is refused is kept under the
+    /// name of the request.
     pub(crate) fn authorize(
         &mut self,
         operation: Operation,
@@ -174,6 +175,11 @@ impl<'c> Exchange<'c> {
         let credential = self.credential.as_ref().map(Arc::as_ref);
         let decision = decide(self.exports.rules(), credential, &request);
         self.record.authorized_us = Some(self.elapsed_us());
+        if !decision.is_allowed() {
+            let explanation = Explanation::new(&request, &decision);
+            let refusals = self.connection.door.settings.refusals.clone();
+            refusals.keep(self.name_request(), explanation);
+        }
         let max_upload_bytes = decision.max_upload_bytes;
         decision.into_result().map_err(|error| error.with_subject(path))?;
         Ok(max_upload_bytes)
@@ -279,7 +285,8 @@ impl<'c> Exchange<'c> {
         if is_torn(&failure.error) {
             return Next::Close;
         }
-        let (stream, number, words) = (self.stream, failure.number, error_words(&failure.error));
+        let (stream, number) = (self.stream, failure.number);
+        let words = format!("{} {}", error_words(&failure.error), self.name_request());
         self.record.status = Some(number.0);
         self.connection.queue(|out| match late {
             true => respond::later(out, stream, Status::Error, &respond::error_body(number, &words)),

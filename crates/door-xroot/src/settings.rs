@@ -6,7 +6,7 @@ use std::time::Duration;
 use credentials::MacaroonKey;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::{SharedExports, Slots, Verification};
+use transfer::{Refusals, SharedExports, Slots, Verification};
 use types::limits::{
     ATTEMPTS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT, TPC_KEY_LIFETIME,
     TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
@@ -54,6 +54,8 @@ pub struct Settings {
     /// The host name that clients are sent to when they ask where a file is. Without one, the
     /// address that they came to.
     pub host: Option<String>,
+    /// Where refusals are explained afterwards; doors share it.
+    pub refusals: Refusals,
     /// Who is told what happens.
     pub events: Arc<dyn Events>,
 }

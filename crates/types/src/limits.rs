@@ -153,6 +153,10 @@ pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
 /// not kept with them.
 pub const CHECKSUM_READERS_MAX: usize = 2;
+/// Refusals whose explanations a server keeps, for whoever asks afterwards.
+pub const EXPLANATIONS_MAX: usize = 1024;
+/// Memory that these explanations take together, in bytes.
+pub const EXPLANATIONS_BYTES_MAX: usize = 1024 * 1024;
 /// How long log lines are gathered before they are written together.
 pub const LOG_GATHER_TIME: Duration = Duration::from_millis(2);
 /// How often a server looks whether its configuration, certificates and authorities have changed.

@@ -9,6 +9,7 @@ mod remove;
 mod report;
 mod session;
 mod show;
+pub(crate) mod why;
 
 use std::time::Duration;
 

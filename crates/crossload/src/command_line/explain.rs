@@ -38,9 +38,15 @@ pub(crate) enum AskedOperation {
 /// Options of `explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainOptions {
+    /// The request that a server refused, by the name that it told the client: asks it why
+    #[arg(value_name = "ID", requires = "admin", conflicts_with_all = ["op", "path", "to", "token", "size"])]
+    pub(crate) id: Option<String>,
+    /// The server's admin address, for ID
+    #[arg(long, value_name = "URL", requires = "id", conflicts_with = "op")]
+    pub(crate) admin: Option<String>,
     /// What is asked
-    #[arg(long, value_enum, requires = "path")]
-    pub(crate) op: AskedOperation,
+    #[arg(long, value_enum, requires = "path", required_unless_present = "id")]
+    pub(crate) op: Option<AskedOperation>,
     /// For which path
     #[arg(long, value_name = "/PATH", value_parser = logical_path)]
     pub(crate) path: Option<LogicalPath>,

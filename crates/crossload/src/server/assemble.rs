@@ -16,7 +16,7 @@ use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions};
-use transfer::{Exports, SharedExports, Slots, Store};
+use transfer::{Exports, Refusals, SharedExports, Slots, Store};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
@@ -44,6 +44,8 @@ pub(crate) struct Assembly {
     expiry_s: Arc<Mutex<Option<i64>>>,
     trust: ClientTls,
     macaroons: Option<MacaroonSettings>,
+    /// Why requests were refused, of all doors.
+    pub(crate) refusals: Refusals,
     /// The places for third-party copies, which all doors share.
     transfers: Slots,
     /// The keys of third-party copies, which outlive the doors.
@@ -73,6 +75,7 @@ impl Assembly {
             )),
             trust,
             macaroons: macaroons(configuration)?,
+            refusals: Refusals::default(),
             transfers: Slots::new(configuration.limits.transfers as usize),
             keys: Keys::default(),
         };
@@ -209,6 +212,7 @@ impl Assembly {
             keep: configuration.server.checksums.clone(),
             server_name: PRODUCT.to_owned(),
             authorities: authorities(configuration, addresses),
+            refusals: self.refusals.clone(),
             events,
         }
     }
@@ -257,6 +261,7 @@ impl Assembly {
             },
             server_name: PRODUCT.to_owned(),
             host: named_place(configuration).map(|place| place.host().to_owned()),
+            refusals: self.refusals.clone(),
             events,
         })
     }

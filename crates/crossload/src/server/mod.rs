@@ -253,6 +253,7 @@ impl Server {
         let stopping = self.stopping.clone();
         let admin = Arc::new(Admin {
             metrics: self.metrics.clone(),
+            refusals: self.assembly.refusals.clone(),
             exports: Box::new(exports),
             certificate_seconds_left: Box::new(expiry),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),

@@ -14,7 +14,7 @@ use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Export, Exports, SharedExports, Store, TransferEvents, TransferRecord};
+use transfer::{Export, Exports, Refusals, SharedExports, Store, TransferEvents, TransferRecord};
 use types::{ChecksumAlgorithm, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};
@@ -139,6 +139,7 @@ impl Server {
             third_party: ThirdPartySettings::new(client(AddressPolicy::ANY)),
             server_name: "crossload/test".into(),
             host: None,
+            refusals: Refusals::default(),
             events: log.clone(),
         };
         change(&mut settings);
