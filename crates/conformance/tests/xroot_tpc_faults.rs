@@ -18,15 +18,16 @@ const UPLOAD: u16 = open_option::DELETE | open_option::UPDATE | open_option::MAK
 const LIMITS: &str = "attempts = 2\nstall_timeout = \"2s\"\nfirst_byte_timeout = \"2s\"\nconnect_timeout = \"2s\"\n";
 /// How this client is called between two servers: the user and the process of its login, and its host.
 const CLIENT: &str = "tester.1234@localhost";
-const SIZE: usize = 24 << 20;
+const SIZE: usize = 16 << 20;
 
 /// A source with a file of [`SIZE`] bytes behind a relay, and a destination.
 struct Parties {
-    lab: Lab,
+    // The first is dropped first: a server that is told to stop waits for what it is sending.
+    relay: Relay,
     source: Crossload,
     destination: Crossload,
-    relay: Relay,
     content: Vec<u8>,
+    lab: Lab,
 }
 
 fn parties(test: &str, change: impl FnOnce(&mut CrossloadOptions)) -> Option<Parties> {
