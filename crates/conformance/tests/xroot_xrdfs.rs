@@ -250,6 +250,9 @@ fn directories_are_made_moved_and_removed() {
         let path = |name: &str| server.data().join("tree").join(name);
         fs(&["mkdir", "/data/tree/made"]).succeeded();
         fs(&["mkdir", "/data/tree/made"]).succeeded();
+        fs(&["mkdir", "-mrwxr-x---", "/data/tree/guarded"]).succeeded();
+        let guarded = fs(&["stat", "/data/tree/guarded"]).succeeded();
+        assert_eq!(field(&guarded, "Mode"), "0750");
         assert_refused(&fs(&["mkdir", "/data/tree/x/y/z"]), "[3011]");
         fs(&["mkdir", "-p", "/data/tree/x/y/z"]).succeeded();
         assert!(path("x/y/z").is_dir());

@@ -16,10 +16,29 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
     exchange.authorize(Operation::MakeDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
     match spot.store.make_directory(&spot.path, request.makes_path()).await {
-        Err(error) if error.code() != ErrorCode::DirectoryExists => return Err(error.with_subject(path).into()),
-        _ => exchange.ok(&[]),
+        Err(error) if error.code() == ErrorCode::DirectoryExists => {}
+        made => {
+            made.map_err(|error| error.with_subject(path))?;
+            protect(&spot, request.mode)
+                .await
+                .map_err(|error| error.with_subject(path))?;
+        }
     }
+    exchange.ok(&[]);
     Ok(())
+}
+
+/// Gives a new directory the permission bits that were asked for, if any were. As reference servers do, its owner can
+/// use it in any case.
+async fn protect(spot: &Spot, mode: u16) -> types::Result<()> {
+    let wanted = u32::from(mode) & 0o777;
+    if wanted == 0 {
+        return Ok(());
+    }
+    match spot.store.set_mode(&spot.path, wanted | 0o700).await {
+        Err(error) if error.code() == ErrorCode::NotImplemented => Ok(()),
+        done => done,
+    }
 }
 
 /// Removes a directory, and nothing else.
