@@ -22,7 +22,7 @@ const RESIDENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Ranges up to this length are copied through us even where the kernel could send them: one read and one
 /// send with the head in front cost less than looking whether the file is in memory, and two sends.
-const COPIED_BYTES_MAX: u64 = 32 * 1024;
+pub(crate) const COPIED_BYTES_MAX: u64 = 32 * 1024;
 
 /// Payload that comes in, in order.
 pub trait Payload: Send {

@@ -1,5 +1,5 @@
-//! Sending many ranges of files with something in front of each: all of it goes out in few calls,
-//! however small the ranges are.
+//! Sending many ranges of files with something in front of each: small ones go out together in few calls,
+//! longer ones, in clear text, straight from the file.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -9,7 +9,7 @@ use net::Outgoing;
 use storage::{FileReader, Patience};
 use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
-use crate::mover::Drain;
+use crate::mover::{COPIED_BYTES_MAX, Drain, serve};
 use crate::progress::Progress;
 use crate::store::Store;
 
@@ -59,6 +59,11 @@ impl Piece {
     fn len(&self) -> u64 {
         self.head.len() as u64 + self.range.len()
     }
+
+    /// Whether the kernel had better send it itself.
+    fn bypasses(&self, copied_max: u64) -> bool {
+        self.range.len() > copied_max && self.reader.as_file().is_some()
+    }
 }
 
 /// Sends all pieces. What the drain has queued goes out in front of them.
@@ -70,12 +75,23 @@ pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Pr
     let list = &pieces.0;
     let Some(store) = &list.store else { return Ok(()) };
     let mut place = Place::default();
-    while place.piece < list.pieces.len() {
+    let is_clear = drain.clear_stream().is_some();
+    let copied_max = if is_clear { COPIED_BYTES_MAX } else { u64::MAX };
+    while let Some(piece) = list.pieces.get(place.piece) {
+        if place.done == 0
+            && piece.bypasses(copied_max)
+            && let Some(stream) = drain.clear_stream()
+        {
+            stream.queue(&list.heads[piece.head.clone()]);
+            serve(store, &piece.reader, piece.range, drain, None, progress).await?;
+            place.piece += 1;
+            continue;
+        }
         let room = drain.outgoing().await?;
         let fill = |mut room: Outgoing, patience| {
             let list = list.clone();
             move || {
-                let filled = list.fill(&mut room.slots(room.capacity()), place, patience);
+                let filled = list.fill(&mut room.slots(room.capacity()), (place, copied_max), patience);
                 Ok((room, filled))
             }
         };
@@ -100,17 +116,18 @@ fn failed(cause: io::Error) -> Error {
 }
 
 impl List {
-    /// Fills the slots from `place` on. Gives how many bytes that is, how many of them are payload, and
-    /// the place behind them.
+    /// Fills the slots from a place on, up to a piece whose range is longer than what is copied at all. Gives how many
+    /// bytes that is, how many of them are payload, and the place behind them.
     fn fill(
         &self,
         mut rest: &mut [IoSliceMut<'_>],
-        mut place: Place,
+        (mut place, copied_max): (Place, u64),
         patience: Patience,
     ) -> io::Result<(usize, u64, Place)> {
         let (mut bytes, mut payload_bytes) = (0, 0);
         while !rest.is_empty()
             && let Some(piece) = self.pieces.get(place.piece)
+            && !(place.done == 0 && piece.bypasses(copied_max))
         {
             let head = &self.heads[piece.head.clone()];
             let step = match usize::try_from(place.done).ok().and_then(|done| head.get(done..)) {
@@ -199,7 +216,7 @@ mod tests {
         while place.piece < pieces.0.pieces.len() {
             let mut room = [0; 6];
             let mut slots: Vec<_> = room.chunks_mut(2).map(IoSliceMut::new).collect();
-            let (bytes, _, reached) = pieces.0.fill(&mut slots, place, Patience::Wait)?;
+            let (bytes, _, reached) = pieces.0.fill(&mut slots, (place, u64::MAX), Patience::Wait)?;
             all.extend_from_slice(&room[..bytes]);
             place = reached;
         }

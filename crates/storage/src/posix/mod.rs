@@ -144,7 +144,7 @@ impl Posix {
         if stat.is_directory() {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
         }
-        Ok(PosixReader { file, stat })
+        Ok(PosixReader::new(file, stat))
     }
 
     /// Opens a file or directory to look at or change what is kept beside its content.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -13,6 +14,18 @@ use crate::api::{FileReader, Patience, Stat};
 pub(crate) struct PosixReader {
     pub(crate) file: File,
     pub(crate) stat: Stat,
+    /// The file system or kernel has said that it cannot tell what is in memory; it is not asked again.
+    cannot_tell: AtomicBool,
+}
+
+impl PosixReader {
+    pub(crate) fn new(file: File, stat: Stat) -> Self {
+        Self {
+            file,
+            stat,
+            cannot_tell: AtomicBool::new(false),
+        }
+    }
 }
 
 impl FileReader for PosixReader {
@@ -21,10 +34,11 @@ impl FileReader for PosixReader {
     }
 
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
-        if patience == Patience::CachedOnly {
+        if patience == Patience::CachedOnly && !self.cannot_tell.load(Ordering::Relaxed) {
             match rustix::io::preadv2(&self.file, slices, offset, ReadWriteFlags::NOWAIT) {
                 // The file system (tmpfs) or kernel cannot tell: it is memory, or it has to do.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.cannot_tell.store(true, Ordering::Relaxed),
+                Err(Errno::INVAL) => {}
                 done => return Ok(done?),
             }
         }

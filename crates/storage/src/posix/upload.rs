@@ -259,7 +259,7 @@ pub(super) fn reader_of(file: &File, path: &LogicalPath) -> Result<Arc<dyn FileR
     let failed = |errno| from_errno(errno, Phase::Checksum).with_subject(path);
     let file = file.try_clone().map_err(|error| from_io(&error, Phase::Checksum))?;
     let stat = plain_stat(&fs::fstat(&file).map_err(failed)?, Kind::File);
-    Ok(Arc::new(PosixReader { file, stat }))
+    Ok(Arc::new(PosixReader::new(file, stat)))
 }
 
 pub(super) fn write_fully(file: &File, slices: &[IoSlice<'_>], mut offset: u64) -> Result<(), Errno> {
