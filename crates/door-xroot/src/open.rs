@@ -6,7 +6,7 @@ use std::time::Instant;
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use transfer::{Found, Spot, refusal};
-use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
+use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::request::{Access, Creation, Open};
 use xroot_wire::response::OpenReply;
 use xroot_wire::{OpenOptions, StatFlags};
@@ -95,9 +95,19 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
 pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
     exchange.authorize(Operation::Read, path, None)?;
     let reader = spot.store.open(&spot.path).await;
-    let reader = reader.map_err(|error| error.with_subject(path))?;
+    let reader = reader.map_err(|error| blame_asker(error).with_subject(path))?;
     let stat = reader.stat().clone();
     Ok((Content::Reading(reader), stat))
+}
+
+/// That a name is not that of a file is nobody's fault but the client's, as a stat says too.
+fn blame_asker(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::NotFound | ErrorCode::ParentMissing | ErrorCode::IsDirectory | ErrorCode::NotDirectory => {
+            error.at_side(Side::Client)
+        }
+        _ => error,
+    }
 }
 
 /// The turn to write a file, unless the client does not care who else does.
