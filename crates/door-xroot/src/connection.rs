@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
@@ -54,9 +54,8 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
     let _ = tcp.set_nodelay(true);
     let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.waits()));
     let wait = door.settings.limits.head_timeout;
-    let hello = tokio::time::timeout(wait, frames.head::<HELLO_BYTES>(wait)).await;
-    let hello = hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))??;
-    if hello.is_none_or(|hello| hello != HELLO) {
+    let hello = tokio::time::timeout(wait, says_hello(&mut frames, wait)).await;
+    if !hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))?? {
         // Whatever it speaks, it would not understand our answer.
         return Ok(());
     }
@@ -89,6 +88,18 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
     // The client may be gone already; then there is nobody to say good-bye to.
     let _ = connection.frames.stream.close().await;
     Ok(())
+}
+
+/// Whether the first words are those of the protocol. The first few tell most strangers, which are not
+/// kept waiting for the rest.
+async fn says_hello(frames: &mut Frames, wait: Duration) -> Result<bool> {
+    const FEW: usize = 4;
+    let few = frames.head::<FEW>(wait).await?;
+    if few.is_none_or(|few| few[..] != HELLO[..FEW]) {
+        return Ok(false);
+    }
+    let rest = frames.head::<{ HELLO_BYTES - FEW }>(wait).await?;
+    Ok(rest.is_some_and(|rest| rest[..] == HELLO[FEW..]))
 }
 
 impl Connection {
