@@ -102,8 +102,6 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         session: session.registration.id(),
         protocols,
     };
-    exchange.record.user = Some(session.user.clone());
-    exchange.record.user_agent.clone_from(&session.agent);
     connection.session = Some(session);
     exchange.ok(&reply.encode());
     Ok(if upgrade { Next::Tls } else { Next::Request })
@@ -132,7 +130,6 @@ pub(crate) fn authenticate(exchange: &mut Exchange<'_>, request: &Authenticate<'
             Identity::Host => session.user = address.to_string(),
         }
         let identity = session.credential.identity();
-        exchange.record.user = Some(session.user.clone());
         exchange.record.credential = identity.kind.name();
         exchange.record.subject = identity.subject;
         exchange.record.token_id = identity.token_id;
