@@ -61,6 +61,18 @@ pub(crate) struct Session {
     token: Option<Secret>,
 }
 
+/// The client of every command: it may go wherever its user sends it.
+pub(super) fn new_client(tls: ClientTls) -> Client {
+    Client::new(ClientOptions {
+        tls,
+        addresses: AddressPolicy::ANY,
+        connect: CONNECT_TIMEOUT,
+        first_byte: FIRST_BYTE_TIMEOUT,
+        stall: STALL_TIMEOUT,
+        user_agent: concat!("crossload/", env!("CARGO_PKG_VERSION")).to_owned(),
+    })
+}
+
 impl Session {
     /// Loads trust and looks for a token.
     ///
@@ -87,14 +99,7 @@ impl Session {
         if let Some(found) = token.as_ref().filter(|_| common.verbose > 0) {
             output::complain(&format!("using the token found in {}", found.place));
         }
-        let client = Client::new(ClientOptions {
-            tls,
-            addresses: AddressPolicy::ANY,
-            connect: CONNECT_TIMEOUT,
-            first_byte: FIRST_BYTE_TIMEOUT,
-            stall: STALL_TIMEOUT,
-            user_agent: concat!("crossload/", env!("CARGO_PKG_VERSION")).to_owned(),
-        });
+        let client = new_client(tls);
         Ok(Self {
             client,
             files: Store::new(Arc::new(LocalFiles)),

@@ -1,11 +1,11 @@
 //! `crossload explain ID`: asks a server's admin address why it refused a request.
 
-use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
-use remote::{Access, Client, ClientOptions, GetOptions, Resource};
-use types::limits::{CONNECT_TIMEOUT, CONTROL_BODY_BYTES_MAX, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
+use remote::{Access, GetOptions, Resource};
+use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
+use crate::client::session::new_client;
 use crate::failure::Failure;
 use crate::output;
 
@@ -49,14 +49,7 @@ async fn fetch(location: Location) -> types::Result<Vec<u8>> {
         system: true,
         insecure: false,
     })?;
-    let client = Client::new(ClientOptions {
-        tls,
-        addresses: AddressPolicy::ANY,
-        connect: CONNECT_TIMEOUT,
-        first_byte: FIRST_BYTE_TIMEOUT,
-        stall: STALL_TIMEOUT,
-        user_agent: concat!("crossload/", env!("CARGO_PKG_VERSION")).to_owned(),
-    });
+    let client = new_client(tls);
     let page = Resource {
         location,
         access: Access::default(),
