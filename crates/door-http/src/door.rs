@@ -10,7 +10,7 @@ use net::listen::welcome;
 use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
 use transfer::{Gate, chance};
-use types::limits::{LAST_WORDS_WAIT, REFUSED_BODY_BYTES_MAX};
+use types::limits::REFUSED_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::connection::converse;
@@ -68,28 +68,16 @@ impl Door {
         peer: SocketAddr,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let shared = self.0.clone();
-        let visit = shared.gate.enter();
-        async move {
-            let served = async {
-                let limits = &shared.settings.limits;
-                let hello = welcome(tcp, shared.settings.tls.as_ref(), limits.idle, shared.waits());
-                let stream = tokio::select! {
-                    () = shared.gate.draining() => return Ok(()),
-                    stream = hello => stream?,
-                };
-                converse(&shared, stream, peer).await
+        let gate = shared.gate.clone();
+        gate.host(async move {
+            let limits = &shared.settings.limits;
+            let hello = welcome(tcp, shared.settings.tls.as_ref(), limits.idle, shared.waits());
+            let stream = tokio::select! {
+                () = shared.gate.draining() => return Ok(()),
+                stream = hello => stream?,
             };
-            let too_late = async {
-                shared.gate.aborting().await;
-                tokio::time::sleep(LAST_WORDS_WAIT).await;
-            };
-            let result = tokio::select! {
-                result = served => result,
-                () = too_late => Ok(()),
-            };
-            drop(visit);
-            result
-        }
+            converse(&shared, stream, peer).await
+        })
     }
 
     /// Tells a client, which speaks in clear text, that there are more than `connections_max`.

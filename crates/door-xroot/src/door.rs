@@ -8,7 +8,6 @@ use std::time::Duration;
 use net::Waits;
 use tokio::net::TcpStream;
 use transfer::Gate;
-use types::limits::LAST_WORDS_WAIT;
 use types::{ChecksumAlgorithm, Result};
 
 use crate::connection::converse;
@@ -70,20 +69,9 @@ impl Door {
         peer: SocketAddr,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let shared = self.0.clone();
-        let visit = shared.gate.enter();
-        async move {
-            let too_late = async {
-                shared.gate.aborting().await;
-                tokio::time::sleep(LAST_WORDS_WAIT).await;
-            };
-            // On the heap, so that a connection that is still silent stays small.
-            let result = tokio::select! {
-                result = Box::pin(converse(&shared, tcp, peer)) => result,
-                () = too_late => Ok(()),
-            };
-            drop(visit);
-            result
-        }
+        let gate = shared.gate.clone();
+        // On the heap, so that a connection that is still silent stays small.
+        gate.host(async move { Box::pin(converse(&shared, tcp, peer)).await })
     }
 
     /// Closes the door: connections without open files end at once, the others when their files are

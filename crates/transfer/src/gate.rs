@@ -1,10 +1,13 @@
 //! How far a door is closed, and how many are inside: every door ends its connections in the same
 //! order, whatever protocol they speak.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use types::Result;
+use types::limits::LAST_WORDS_WAIT;
 
 /// How far a door is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +57,30 @@ impl Gate {
     #[must_use]
     pub fn visitors(&self) -> usize {
         *self.inside.borrow()
+    }
+
+    /// Serves one connection; it counts as inside from the call on. Some time after the word to abort it
+    /// ends in the middle of whatever it still says.
+    ///
+    /// # Errors
+    /// Those of `serving`.
+    pub fn host<F: Future<Output = Result<()>> + Send>(
+        &self,
+        serving: F,
+    ) -> impl Future<Output = Result<()>> + Send + use<F> {
+        let (gate, visit) = (self.clone(), self.enter());
+        async move {
+            let too_late = async {
+                gate.aborting().await;
+                tokio::time::sleep(LAST_WORDS_WAIT).await;
+            };
+            let result = tokio::select! {
+                result = serving => result,
+                () = too_late => Ok(()),
+            };
+            drop(visit);
+            result
+        }
     }
 
     async fn reached(&self, stage: Closing) {
