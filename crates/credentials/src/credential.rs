@@ -1,15 +1,15 @@
 //! What a request presents to say who it comes from.
 //!
-//! Now anonymous requests and macaroons; the place for bearer tokens of other issuers (WLCG,
-//! SciTokens) and for client certificates is one more variant of [`Credential`] each, and one more
-//! branch of [`read_bearer`] for the tokens. Whatever is added yields a [`Grant`] or an identity
-//! for the rules of `policy`, and an [`Identity`] for the log.
+//! Each kind of credential is one variant of [`Credential`]. It yields a [`Grant`] (what it allows by
+//! itself), a [`Principal`] (who it is, for the rules of `policy`), or both, and an [`Identity`] for
+//! the log.
 
 use types::Error;
 
 use crate::grant::Grant;
 use crate::invalid_token;
 use crate::macaroon::{Macaroon, MacaroonKey};
+use crate::principal::Principal;
 
 /// A credential that was checked. A time limit or an address in it is not checked yet: that takes
 /// the request, and is done by `policy`.
@@ -19,6 +19,44 @@ pub enum Credential {
     Anonymous,
     /// A macaroon with our signature.
     Macaroon(Box<VerifiedMacaroon>),
+    /// A token of an issuer that the site trusts, with a good signature.
+    Token(Box<VerifiedToken>),
+    /// A client certificate or proxy that leads to an authority that the site trusts.
+    Certificate(Box<VerifiedCertificate>),
+    /// A client certificate that is not believed, and why. Its holder is nobody in particular: programs
+    /// send certificates unasked, so it stands in the way of nothing that anybody may do.
+    RefusedCertificate(Box<Error>),
+}
+
+/// A JSON Web Token whose signature, audience and profile are good.
+#[derive(Clone, Debug)]
+pub struct VerifiedToken {
+    /// What its scopes grant; `None` when it has none that count, and only rules about its issuer,
+    /// subject and groups can give rights. Its time of validity is in here when it grants.
+    pub grant: Option<Grant>,
+    /// Its issuer, subject, groups, and what the site's mappings make of them.
+    pub principal: Principal,
+    /// Its own name (`jti`), when it has one.
+    pub token_id: Option<String>,
+    /// Valid before this time, in seconds since 1970.
+    pub expires_s: i64,
+    /// Not valid before this time, in seconds since 1970, the tolerated skew of clocks already taken off.
+    pub not_before_s: Option<i64>,
+}
+
+/// A chain of certificates that was verified.
+#[derive(Clone, Debug)]
+pub struct VerifiedCertificate {
+    /// Its name and what VOMS says of it.
+    pub principal: Principal,
+    /// The end of the first of its certificates (and attribute certificates) that ends, in seconds since 1970.
+    pub expires_s: i64,
+    /// How many proxies stand in front of the end-entity certificate.
+    pub proxies: usize,
+    /// Whether a limited proxy is among them. Storage treats it like a full one.
+    pub is_limited: bool,
+    /// Why attributes of VOMS in it were left out, if some were.
+    pub attribute_faults: Vec<String>,
 }
 
 /// A macaroon whose signature is ours and whose caveats are all understood.
@@ -65,6 +103,10 @@ pub enum CredentialKind {
     Anonymous,
     /// A macaroon of ours.
     Macaroon,
+    /// A token of another issuer.
+    Token,
+    /// A client certificate.
+    Certificate,
 }
 
 impl CredentialKind {
@@ -74,6 +116,8 @@ impl CredentialKind {
         match self {
             Self::Anonymous => "anonymous",
             Self::Macaroon => "macaroon",
+            Self::Token => "token",
+            Self::Certificate => "certificate",
         }
     }
 }
@@ -96,8 +140,20 @@ impl Credential {
     #[must_use]
     pub fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Anonymous => None,
             Self::Macaroon(verified) => Some(verified.grant()),
+            Self::Token(token) => token.grant.as_ref(),
+            Self::Anonymous | Self::Certificate(_) | Self::RefusedCertificate(_) => None,
+        }
+    }
+
+    /// Before which time it is valid, in seconds since 1970; `None`: it does not expire.
+    #[must_use]
+    pub fn expires_s(&self) -> Option<i64> {
+        match self {
+            Self::Macaroon(verified) => verified.grant.expires_s,
+            Self::Token(token) => Some(token.expires_s),
+            Self::Certificate(certificate) => Some(certificate.expires_s),
+            Self::Anonymous | Self::RefusedCertificate(_) => None,
         }
     }
 
@@ -105,8 +161,20 @@ impl Credential {
     #[must_use]
     pub fn kind(&self) -> CredentialKind {
         match self {
-            Self::Anonymous => CredentialKind::Anonymous,
+            Self::Anonymous | Self::RefusedCertificate(_) => CredentialKind::Anonymous,
             Self::Macaroon(_) => CredentialKind::Macaroon,
+            Self::Token(_) => CredentialKind::Token,
+            Self::Certificate(_) => CredentialKind::Certificate,
+        }
+    }
+
+    /// Who it is, as far as that was verified; `None` when it is nobody in particular.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        match self {
+            Self::Token(token) => Some(&token.principal),
+            Self::Certificate(certificate) => Some(&certificate.principal),
+            Self::Anonymous | Self::Macaroon(_) | Self::RefusedCertificate(_) => None,
         }
     }
 
@@ -114,12 +182,17 @@ impl Credential {
     #[must_use]
     pub fn identity(&self) -> Identity {
         let (subject, issuer, token_id) = match self {
-            Self::Anonymous => (None, None, None),
+            Self::Anonymous | Self::RefusedCertificate(_) => (None, None, None),
             Self::Macaroon(verified) => (
                 verified.grant.subject.clone(),
                 Some(verified.macaroon.location()),
                 Some(verified.macaroon.identifier()),
             ),
+            Self::Token(token) => {
+                let Principal { subject, issuer, .. } = &token.principal;
+                (subject.clone(), issuer.clone(), token.token_id.clone())
+            }
+            Self::Certificate(certificate) => (certificate.principal.dn.clone(), None, None),
         };
         Identity {
             kind: self.kind(),

@@ -75,8 +75,8 @@ pub fn issue(
     let activities = request.activities.unwrap_or(Activities::READ).intersection(rights);
     if activities.is_empty() {
         let code = match requester {
-            Credential::Anonymous => ErrorCode::Unauthenticated,
-            Credential::Macaroon(_) => ErrorCode::Forbidden,
+            Credential::Anonymous | Credential::RefusedCertificate(_) => ErrorCode::Unauthenticated,
+            Credential::Macaroon(_) | Credential::Token(_) | Credential::Certificate(_) => ErrorCode::Forbidden,
         };
         return Err(Error::new(code, Side::Client, Phase::Authorize)
             .with_detail("none of the activities asked for is allowed to the requester")
@@ -117,15 +117,19 @@ fn expiry_s(request: &MacaroonRequest, requester: &Credential, issuer: &Issuer<'
         Caveat::Before(time_s) => Some(*time_s),
         _ => None,
     });
-    let own = requester.grant().and_then(|grant| grant.expires_s);
+    let own = requester.expires_s();
     before.chain(own).fold(asked_s, i64::min)
 }
 
 fn build(requester: &Credential, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Result<Macaroon, Error> {
-    let texts: Vec<String> = caveats.iter().map(ToString::to_string).collect();
+    let mut texts: Vec<String> = caveats.iter().map(ToString::to_string).collect();
     match requester {
-        Credential::Anonymous => {
+        Credential::Anonymous
+        | Credential::RefusedCertificate(_)
+        | Credential::Token(_)
+        | Credential::Certificate(_) => {
             let identifier = uuid_text(issuer.random);
+            texts.splice(0..0, name_of(requester).map(|name| Caveat::Name(name).to_string()));
             Macaroon::mint(
                 issuer.key,
                 issuer.location,
@@ -141,6 +145,13 @@ fn build(requester: &Credential, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Res
             Ok(macaroon)
         }
     }
+}
+
+/// For whom a macaroon is made: the local user, else the name by which the requester is known elsewhere.
+fn name_of(requester: &Credential) -> Option<String> {
+    let principal = requester.principal()?;
+    let names = [&principal.user, &principal.dn, &principal.subject];
+    names.into_iter().flatten().next().cloned()
 }
 
 /// A random UUID (RFC 9562 §5.4), the form of identifier that XRootD's macaroons have.

@@ -17,18 +17,22 @@ mod grant;
 mod inspect;
 mod issue;
 mod macaroon;
+mod principal;
 mod request;
 
 pub use activity::{Activities, Activity};
 pub use address::AddressRange;
 pub use attenuate::attenuate;
 pub use caveat::{Caveat, format_time};
-pub use credential::{Credential, CredentialKind, Identity, VerifiedMacaroon, read_bearer};
+pub use credential::{
+    Credential, CredentialKind, Identity, VerifiedCertificate, VerifiedMacaroon, VerifiedToken, read_bearer,
+};
 pub use duration::{duration_in_words, parse_duration_s};
 pub use grant::{Grant, Scope};
 pub use inspect::{Fact, Inspection, Meaning, TokenKind, inspect};
 pub use issue::{Issued, Issuer, Lifetimes, issue};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
+pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
 
 use types::{Error, ErrorCode, Phase, Side};

@@ -25,7 +25,7 @@ impl Exchange<'_> {
             now_s: now_s(),
             size_bytes,
         };
-        let decision = decide(self.exports.rules(), self.credential.as_ref(), &request);
+        let decision = decide(self.exports.rules(), self.credential.as_deref(), &request);
         self.note_credential();
         if !decision.is_allowed() {
             let explanation = Explanation::new(&request, &decision);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use credentials::Credential;
 use http_wire::{Method, RequestHead};
 use net::Stream;
 use net::http::Connection;
@@ -11,15 +12,16 @@ use types::limits::LINGER_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::door::Shared;
-use crate::exchange::{Exchange, Fate};
+use crate::exchange::{Exchange, Fate, credential_of};
 use crate::{copy, delete, get, mkcol, options, post, propfind, put, rename};
 
 /// Serves requests until the connection ends. The error is one that belongs to no request.
 pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAddr) -> Result<()> {
+    let visitor = door.settings.authenticator.certificates(stream.peer_certificates());
     let mut connection = Connection::new(stream);
     while is_wanted(door, &mut connection).await {
         // On the heap, so that a connection without a request stays small.
-        match Box::pin(one(door, &mut connection, peer)).await {
+        match Box::pin(one(door, &mut connection, peer, &visitor)).await {
             Fate::KeepOpen => {}
             Fate::Close => break,
             // What the client still sends would turn into a reset that overtakes our answer.
@@ -50,7 +52,7 @@ async fn is_wanted(door: &Shared, connection: &mut Connection) -> bool {
 }
 
 /// One request and its answer.
-async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr) -> Fate {
+async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, visitor: &Arc<Credential>) -> Fate {
     let began = Instant::now();
     let limits = &door.settings.limits;
     let head = match connection.request(&limits.head, limits.idle, limits.head_timeout).await {
@@ -58,7 +60,11 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr) 
         Ok(None) => return Fate::Close,
         Err(error) => Err(error),
     };
-    let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head);
+    let credential = match &head {
+        Ok(head) => credential_of(door, head, visitor).await,
+        Err(_) => Ok(visitor.clone()),
+    };
+    let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head, credential);
     let result = match ready {
         Ok(head) => dispatch(&mut exchange, &head).await,
         Err(error) => Err(error),

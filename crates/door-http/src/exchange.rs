@@ -49,7 +49,7 @@ pub(crate) struct Exchange<'c> {
     pub(crate) exports: Arc<Exports>,
     /// The path of the request.
     pub(crate) path: LogicalPath,
-    pub(crate) credential: Result<Credential>,
+    pub(crate) credential: Result<Arc<Credential>>,
     pub(crate) record: RequestRecord,
     /// Size of the file, when the asked-for range lies outside of it.
     pub(crate) unsatisfied_size: Option<u64>,
@@ -75,6 +75,7 @@ impl<'c> Exchange<'c> {
         peer: SocketAddr,
         began: Instant,
         head: Result<RequestHead>,
+        credential: Result<Arc<Credential>>,
     ) -> (Self, Result<RequestHead>) {
         let facts = head.as_ref().ok();
         let framing = facts.map_or(Ok(Framing::Empty), RequestHead::framing);
@@ -85,7 +86,7 @@ impl<'c> Exchange<'c> {
             peer,
             exports: door.settings.exports.current(),
             path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
-            credential: facts.map_or(Ok(Credential::Anonymous), |head| credential_of(door, head)),
+            credential,
             record: record_of(facts, path.as_ref().ok(), connection, peer, began),
             unsatisfied_size: None,
             began,
@@ -329,15 +330,15 @@ fn path_of(head: &RequestHead) -> Result<LogicalPath> {
     head.target.path()
 }
 
-fn credential_of(door: &Shared, head: &RequestHead) -> Result<Credential> {
-    let keys = door
-        .settings
-        .macaroons
-        .as_ref()
-        .map_or(&[][..], |macaroons| &macaroons.keys);
+/// Whose request it is: a token decides; without one `visitor`, whom the connection belongs to, is asked for.
+pub(crate) async fn credential_of(
+    door: &Shared,
+    head: &RequestHead,
+    visitor: &Arc<Credential>,
+) -> Result<Arc<Credential>> {
     match head.authorization() {
-        Authorization::Absent => Ok(Credential::Anonymous),
-        Authorization::Bearer(token) => credentials::read_bearer(token.expose(), keys),
+        Authorization::Absent => Ok(visitor.clone()),
+        Authorization::Bearer(token) => door.settings.authenticator.bearer(token.expose()).await,
         Authorization::Unsupported => Err(Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate)),
     }
 }

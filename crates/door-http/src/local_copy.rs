@@ -1,6 +1,8 @@
 //! A copy within this server: the store does it, sharing blocks where the file system can.
 
-use credentials::{Credential, read_bearer};
+use std::sync::Arc;
+
+use credentials::Credential;
 use http_wire::{CopyRequest, RequestHead};
 use policy::Operation;
 use storage::Overwrite;
@@ -33,7 +35,7 @@ impl LocalCopy {
     pub(crate) async fn run(&self, exchange: &mut Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<()> {
         let (from, to) = (stored(exchange, &self.from)?, stored(exchange, &self.to)?);
         let (source, target) = (Found::at(&from).await, Found::at(&to).await);
-        let others = others_credential(exchange, copy);
+        let others = others_credential(exchange, copy).await;
         let read = (&self.from, Operation::Read);
         let write = (&self.to, target.upload());
         let (here, there) = match self.other {
@@ -97,9 +99,7 @@ fn stored(exchange: &Exchange<'_>, path: &LogicalPath) -> Result<Spot> {
 
 /// The credential for the other side, when one was handed over: it would have been shown there, had
 /// the other side been another server.
-fn others_credential(exchange: &Exchange<'_>, copy: &CopyRequest) -> Option<Result<Credential>> {
+async fn others_credential(exchange: &Exchange<'_>, copy: &CopyRequest) -> Option<Result<Arc<Credential>>> {
     let token = copy.forwarded.bearer()?;
-    let macaroons = exchange.door.settings.macaroons.as_ref();
-    let keys = macaroons.map_or(&[][..], |macaroons| &macaroons.keys);
-    Some(read_bearer(token.expose(), keys))
+    Some(exchange.door.settings.authenticator.bearer(token.expose()).await)
 }

@@ -88,13 +88,11 @@ async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Res
     let credential = exchange.credential.clone()?;
     let rights = rights_of(exchange.exports.rules(), &credential, &path);
     let issued = {
-        let settings = exchange.door.settings.macaroons.as_ref();
-        let Some((settings, key)) = settings.and_then(|settings| settings.keys.first().map(|key| (settings, key)))
-        else {
+        let Some(settings) = &exchange.door.settings.macaroons else {
             return Err(Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Authorize));
         };
         let issuer = Issuer {
-            key,
+            key: &settings.key,
             location: &settings.location,
             lifetimes: settings.lifetimes,
             random: random(),

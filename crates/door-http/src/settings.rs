@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use credentials::{Lifetimes, MacaroonKey};
 use http_wire::HeadLimits;
+use identity::Authenticator;
 use net::tls::ServerTls;
 use remote::Client;
 use transfer::{Refusals, Slots, Verification};
@@ -31,7 +32,9 @@ pub struct Settings {
     pub transfers: Slots,
     /// The server that makes third-party copies in our stead; `None`: we make them.
     pub forward_to: Option<Location>,
-    /// Macaroons; without them no token is accepted or issued.
+    /// Who checks what clients show.
+    pub authenticator: Authenticator,
+    /// Macaroons as they are issued; without them none are.
     pub macaroons: Option<MacaroonSettings>,
     /// Limits on clients and transfers.
     pub limits: Limits,
@@ -50,11 +53,11 @@ pub struct Settings {
     pub events: Arc<dyn Events>,
 }
 
-/// Macaroons as this server makes and takes them.
+/// Macaroons as this server makes them.
 #[derive(Clone, Debug)]
 pub struct MacaroonSettings {
-    /// The keys, newest first: all of them verify, the first one signs. Not empty.
-    pub keys: Vec<MacaroonKey>,
+    /// The key that signs.
+    pub key: MacaroonKey,
     /// The server's name in a macaroon.
     pub location: String,
     /// How long macaroons live.

@@ -14,7 +14,7 @@ use crate::failure::Result;
 /// Answers a request about attributes. What fails for one of them is told beside the others.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes<'_>) -> Result<()> {
     let path = match &request.path {
-        Some(argument) => exchange.path(argument)?.path,
+        Some(argument) => exchange.path(argument).await?.path,
         None => exchange.file(request.handle)?.path.clone(),
     };
     let operation = match request.action {

@@ -3,6 +3,8 @@
 //! A way of several steps (`gsi`) keeps its state in the session, and its answers ask for more; its place
 //! is one more variant of [`AuthenticationMethod`] and of [`Identity`].
 
+use std::sync::Arc;
+
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::credential::{self, Credential};
 use xroot_wire::request::Authenticate;
@@ -14,7 +16,7 @@ use crate::settings::{AuthenticationMethod, Settings};
 /// Who a client turned out to be.
 pub(crate) enum Identity {
     /// The bearer of a token that is ours.
-    Bearer(credentials::Credential),
+    Bearer(Arc<credentials::Credential>),
     /// A name that nobody verified.
     User(String),
     /// Whoever comes from that address.
@@ -33,12 +35,12 @@ pub(crate) fn offered(settings: &Settings, is_secure: bool) -> Vec<SecurityEntry
 }
 
 /// Checks what a client sent.
-pub(crate) fn verify(settings: &Settings, request: &Authenticate<'_>, is_secure: bool) -> Result<Identity> {
+pub(crate) async fn verify(settings: &Settings, request: &Authenticate<'_>, is_secure: bool) -> Result<Identity> {
     let sent = Credential::parse(request)?;
     let (method, identity) = match sent {
         Credential::Token(_) if !is_secure => return Err(refused("a token is only taken over TLS")),
         Credential::Token(token) => {
-            let read = credentials::read_bearer(token.expose(), &settings.keys);
+            let read = settings.authenticator.bearer(token.expose()).await;
             let read = read.map_err(|error| refused(&error.public()))?;
             (AuthenticationMethod::Token, Identity::Bearer(read))
         }

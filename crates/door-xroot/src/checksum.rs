@@ -26,7 +26,7 @@ pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<Che
 
 /// Answers a question for a checksum. Gives whether it is answered already.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
-    let named = exchange.path(&query.argument)?;
+    let named = exchange.path(&query.argument).await?;
     let path = &named.path;
     let algorithm = algorithm_of(exchange, &named.cgi)?;
     // The client compares the name with the one that it asked for.
@@ -57,8 +57,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
 }
 
 /// Gives up the checksums of a file that this session waits for.
-pub(crate) fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
-    let named = exchange.path(&query.argument)?;
+pub(crate) async fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
+    let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
     let given_up = exchange.connection.late.cancel(&named.path);
     exchange.connection.answer_all(given_up);

@@ -99,7 +99,7 @@ impl<'c> Exchange<'c> {
         match request {
             Request::Protocol(request) => return setup::protocol(self, &request),
             Request::Login(request) => return setup::login(self, &request),
-            Request::Authenticate(request) => return setup::authenticate(self, &request),
+            Request::Authenticate(request) => return setup::authenticate(self, &request).await,
             Request::Bind(request) => return setup::bind(self, &request),
             Request::EndSession(request) => return setup::end_session(self, &request),
             Request::Ping | Request::Set(_) => self.ok(&[]),
@@ -142,16 +142,15 @@ impl<'c> Exchange<'c> {
     }
 
     /// The path of the request. A token behind it takes the place of the session's credential.
-    pub(crate) fn path<'a>(&mut self, argument: &Argument<'a>) -> Result<Named<'a>> {
+    pub(crate) async fn path<'a>(&mut self, argument: &Argument<'a>) -> Result<Named<'a>> {
         let named = argument.path()?;
-        Ok(self.name(named.path, named.cgi))
+        Ok(self.name(named.path, named.cgi).await)
     }
 
-    pub(crate) fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
+    pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
         path.as_str().clone_into(&mut self.record.path);
         if let Some(token) = cgi.token() {
-            let keys = &self.connection.door.settings.keys;
-            self.credential = credentials::read_bearer(token.expose(), keys).map(Arc::new);
+            self.credential = self.connection.door.settings.authenticator.bearer(token.expose()).await;
             self.note_credential();
         }
         Named { path, cgi }

@@ -15,7 +15,7 @@ use crate::stat::{directory_above, stat_text};
 
 /// Answers a listing.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<'_>) -> Result<()> {
-    let named = exchange.path(&request.path)?;
+    let named = exchange.path(&request.path).await?;
     let algorithm = match request.wants_checksums() {
         true => Some(algorithm_of(exchange, &named.cgi)?),
         false => None,

@@ -15,7 +15,7 @@ use crate::stat;
 /// Answers with this server's own address.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) -> Result<()> {
     let argument = request.path.locate_path()?;
-    let named = exchange.name(argument.path, argument.cgi);
+    let named = exchange.name(argument.path, argument.cgi).await;
     if request.asks_for_any_server() {
         stat::may_look(exchange, &named.path)?;
     } else {

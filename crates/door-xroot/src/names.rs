@@ -11,7 +11,7 @@ use crate::failure::Result;
 
 /// Makes a directory; one that is there already is as good.
 pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDirectory<'_>) -> Result<()> {
-    let named = exchange.path(&request.path)?;
+    let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.authorize(Operation::MakeDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
@@ -43,7 +43,7 @@ async fn protect(spot: &Spot, mode: u16) -> types::Result<()> {
 
 /// Removes a directory, and nothing else.
 pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &RemoveDirectory<'_>) -> Result<()> {
-    let named = exchange.path(&request.path)?;
+    let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.authorize(Operation::RemoveDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
@@ -56,7 +56,7 @@ pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &Remo
 
 /// Removes a file, or an empty directory.
 pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) -> Result<()> {
-    let named = exchange.path(&request.path)?;
+    let named = exchange.path(&request.path).await?;
     let path = &named.path;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
     let operation = match Found::at(&spot).await.is_directory() {
@@ -79,8 +79,8 @@ async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath)
 
 /// Gives a file or directory another name. A file that has that name is replaced.
 pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) -> Result<()> {
-    let to = exchange.path(&request.destination)?;
-    let from = exchange.path(&request.source)?;
+    let to = exchange.path(&request.destination).await?;
+    let from = exchange.path(&request.source).await?;
     let source = exchange.spot(&from.path, ErrorCode::Forbidden)?;
     let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
     let replaces = Found::at(&target).await.exists();
@@ -108,7 +108,7 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
 
 /// Changes permission bits, which takes the right to replace the file.
 pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMode<'_>) -> Result<()> {
-    let named = exchange.path(&request.path)?;
+    let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.authorize(Operation::Overwrite, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;

@@ -29,7 +29,7 @@ const COMPRESSION_BYTES: usize = 8;
 
 /// Answers an open.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
-    let named = exchange.path(&request.path)?;
+    let named = exchange.path(&request.path).await?;
     let copy = named.cgi.third_party();
     let forward_to = exchange.connection.door.settings.third_party.forward_to.clone();
     if let (Some(_), Some(server)) = (&copy, forward_to) {

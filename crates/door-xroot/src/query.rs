@@ -22,7 +22,7 @@ const SPACE_NAME: &str = "public";
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
     match query.kind {
         QueryKind::Checksum => return checksum::answer(exchange, query).await,
-        QueryKind::CancelChecksum => checksum::cancel(exchange, query)?,
+        QueryKind::CancelChecksum => checksum::cancel(exchange, query).await?,
         QueryKind::Config => config(exchange, query),
         QueryKind::OpaqueHandle if query.cancels_third_party() => destination::cancel(exchange, query.handle)?,
         QueryKind::Space => space(exchange, query).await?,
@@ -87,7 +87,7 @@ fn checksums(keep: &[ChecksumAlgorithm]) -> String {
 }
 
 async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
-    let named = exchange.path(&query.argument)?;
+    let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
     let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
     let space = spot.store.space().await?;
@@ -104,7 +104,7 @@ async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
 }
 
 async fn fixed(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
-    let named = exchange.path(&query.argument)?;
+    let named = exchange.path(&query.argument).await?;
     let stat = stat::look(exchange, &named.path).await?;
     let text = fixed_attributes(SPACE_NAME, &stat::stat_text(&stat));
     exchange.ok_text(&text);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use credentials::MacaroonKey;
+use identity::Authenticator;
 use net::tls::ServerTls;
 use remote::Client;
 use transfer::{Refusals, SharedExports, Slots, Verification};
@@ -40,8 +40,8 @@ pub struct Settings {
     /// How sessions are authenticated, in the order in which clients are to try. Empty: they are not,
     /// and each request may bring a token of its own, as it may in any case.
     pub authentication: Vec<AuthenticationMethod>,
-    /// Keys that verify macaroons, the newest first. None: no token is accepted.
-    pub keys: Vec<MacaroonKey>,
+    /// Who checks what clients show.
+    pub authenticator: Authenticator,
     /// Limits on clients.
     pub limits: Limits,
     /// Checksums that are computed for every file that is stored, the first of them told to clients

@@ -94,7 +94,11 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         caller: format!("{}.{}", request.user.to_text(), request.process),
         agent,
         takes_late_answers: request.takes_late_answers(),
-        credential: Arc::new(Credential::Anonymous),
+        credential: connection
+            .door
+            .settings
+            .authenticator
+            .certificates(connection.frames.stream.peer_certificates()),
         files: Files::new(settings.limits.handles),
     };
     let upgrade = connection.gate.on_login(!protocols.is_empty(), &tls);
@@ -108,13 +112,13 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
 }
 
 /// Answers one step of an authentication; all that are offered have one step only.
-pub(crate) fn authenticate(exchange: &mut Exchange<'_>, request: &Authenticate<'_>) -> Result<Next> {
+pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenticate<'_>) -> Result<Next> {
     let connection = &mut exchange.connection;
     if connection.gate.is_ready() {
         exchange.ok(&[]);
         return Ok(Next::Request);
     }
-    let identity = verify(&connection.door.settings, request, connection.gate.is_secure());
+    let identity = verify(&connection.door.settings, request, connection.gate.is_secure()).await;
     let identity = match identity {
         Ok(identity) => identity,
         Err(failure) if connection.gate.on_authentication_failed() => return Err(failure),
@@ -125,7 +129,7 @@ pub(crate) fn authenticate(exchange: &mut Exchange<'_>, request: &Authenticate<'
     let address = connection.peer.ip().to_canonical();
     if let Some(session) = &mut connection.session {
         match identity {
-            Identity::Bearer(credential) => session.credential = Arc::new(credential),
+            Identity::Bearer(credential) => session.credential = credential,
             Identity::User(name) => session.user = name,
             Identity::Host => session.user = address.to_string(),
         }

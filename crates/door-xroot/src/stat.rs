@@ -31,7 +31,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<
         }
         StatTarget::Path(argument) => argument,
     };
-    let named = exchange.path(argument)?;
+    let named = exchange.path(argument).await?;
     if request.asks_for_space() {
         return space(exchange, &named.path).await;
     }
@@ -129,7 +129,7 @@ async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
 pub(crate) async fn many(exchange: &mut Exchange<'_>, request: &StatMany<'_>) -> Result<()> {
     let mut kinds = Vec::new();
     for argument in request.paths.iter() {
-        let named = exchange.path(&argument)?;
+        let named = exchange.path(&argument).await?;
         let stat = look(exchange, &named.path).await?;
         let kind = if stat.is_directory() {
             StatFlags::DIRECTORY

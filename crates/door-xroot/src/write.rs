@@ -206,7 +206,7 @@ pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>
 
 /// Changes a file where it lies, like opening it for update.
 async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, size_bytes: u64) -> Result<()> {
-    let named = exchange.path(argument)?;
+    let named = exchange.path(argument).await?;
     let path = &named.path;
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
     let found = Found::at(&spot).await;

@@ -269,6 +269,8 @@ pub(crate) struct Session {
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
     pub(crate) version: ProtocolVersion,
+    /// What the other end showed of itself.
+    pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
 }
 
 /// What the handshake wants next.
@@ -342,6 +344,11 @@ impl Handshake {
 
     /// Takes the secrets over once the handshake is done.
     pub(crate) fn finish(self, role: Role) -> Result<Session, Error> {
+        let peer_certificates = match &self {
+            // Whoever we connect to was checked in the handshake, and is asked nothing more.
+            Self::Client(_) => None,
+            Self::Server(connection) => connection.peer_certificates().map(<[_]>::to_vec),
+        };
         let (secrets, version, keeper) = match self {
             Self::Client(connection) => {
                 let (secrets, kernel) = connection
@@ -364,6 +371,7 @@ impl Handshake {
                 sealer,
                 opener,
                 version,
+                peer_certificates,
             }),
             _ => Err(role.tls("the negotiated suite is not offered here")),
         }

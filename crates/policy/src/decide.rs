@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use credentials::{Activities, Credential, CredentialKind, Grant};
+use credentials::{Activities, Credential, Grant};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 
 use crate::hint::{Hint, hints};
@@ -276,9 +276,10 @@ fn check_access(
         access,
         path: path.clone(),
     });
-    Err(match credential.kind() {
-        CredentialKind::Anonymous => ErrorCode::Unauthenticated,
-        CredentialKind::Macaroon => ErrorCode::Forbidden,
+    Err(match credential {
+        Credential::Anonymous => ErrorCode::Unauthenticated,
+        Credential::RefusedCertificate(error) => error.code(),
+        Credential::Macaroon(_) | Credential::Token(_) | Credential::Certificate(_) => ErrorCode::Forbidden,
     })
 }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use credentials::Lifetimes;
+use credentials::{Lifetimes, MacaroonKey};
 use door_http::{MacaroonSettings, Settings};
 use door_xroot::{Keys, ThirdPartySettings};
 use http_wire::HeadLimits;
+use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
 use policy::{AnonymousAccess, ExportRules};
@@ -44,6 +45,8 @@ pub(crate) struct Assembly {
     expiry_s: Arc<Mutex<Option<i64>>>,
     trust: ClientTls,
     macaroons: Option<MacaroonSettings>,
+    /// Who checks what clients show; it outlives the doors.
+    authenticator: Authenticator,
     /// Why requests were refused, of all doors.
     pub(crate) refusals: Refusals,
     /// The places for third-party copies, which all doors share.
@@ -65,6 +68,7 @@ impl Assembly {
         };
         let (trust, authorities) = ClientTls::load(&trust(configuration))?;
         log.write("trust", &json!({"authorities": authorities}));
+        let (macaroons, macaroon_keys) = macaroons(configuration)?;
         let assembly = Self {
             stores: HashMap::new(),
             exports: SharedExports::default(),
@@ -74,7 +78,8 @@ impl Assembly {
                 server.certificate.as_deref().and_then(certificate::expiry_s),
             )),
             trust,
-            macaroons: macaroons(configuration)?,
+            macaroons,
+            authenticator: Authenticator::new(Sources { macaroon_keys }),
             refusals: Refusals::default(),
             transfers: Slots::new(configuration.limits.transfers as usize),
             keys: Keys::default(),
@@ -131,7 +136,7 @@ impl Assembly {
     /// What cannot be opened or read; the old parts stay in use.
     pub(crate) fn renew(&mut self, configuration: &Configuration, log: &Log) -> Result<(), Failure> {
         let (stores, exports) = self.open_exports(configuration, log)?;
-        let macaroons = macaroons(configuration)?;
+        let (macaroons, macaroon_keys) = macaroons(configuration)?;
         let server = &configuration.server;
         let fresh = match (&server.certificate, &server.key) {
             (Some(certificate), Some(key)) => Some((certificate, ServerTls::load(certificate, key)?, key)),
@@ -156,6 +161,7 @@ impl Assembly {
         }
         drop(expiry);
         self.macaroons = macaroons;
+        self.authenticator.replace(Sources { macaroon_keys });
         if self.transfers.count() != configuration.limits.transfers as usize {
             self.transfers = Slots::new(configuration.limits.transfers as usize);
         }
@@ -193,6 +199,7 @@ impl Assembly {
             client: self.client(configuration),
             transfers: self.transfers.clone(),
             forward_to: forward_http(&tpc.forward_to),
+            authenticator: self.authenticator.clone(),
             macaroons: self.macaroons.clone(),
             limits: door_http::Limits {
                 head: HeadLimits {
@@ -236,10 +243,7 @@ impl Assembly {
                 ..TlsPolicy::default()
             },
             authentication: xroot.authentication.clone(),
-            keys: self
-                .macaroons
-                .as_ref()
-                .map_or_else(Vec::new, |macaroons| macaroons.keys.clone()),
+            authenticator: self.authenticator.clone(),
             limits: door_xroot::Limits {
                 head_timeout: limits.head_timeout,
                 idle: limits.idle_timeout,
@@ -326,24 +330,26 @@ fn trust(configuration: &Configuration) -> Trust {
     }
 }
 
-fn macaroons(configuration: &Configuration) -> Result<Option<MacaroonSettings>, Failure> {
+/// How macaroons are issued, and the keys of those that are accepted.
+fn macaroons(configuration: &Configuration) -> Result<(Option<MacaroonSettings>, Vec<MacaroonKey>), Failure> {
     let wanted = &configuration.macaroons;
     let Some(file) = &wanted.secret_file else {
-        return Ok(None);
+        return Ok((None, Vec::new()));
     };
     let mut keys = vec![secret::load(file, true)?];
     for old in &wanted.old_secret_files {
         keys.push(secret::load(Path::new(old), false)?);
     }
     let name = configuration.server.name.clone();
-    Ok(Some(MacaroonSettings {
-        keys,
+    let settings = MacaroonSettings {
+        key: keys[0].clone(),
         location: name.unwrap_or_else(|| "crossload".to_owned()),
         lifetimes: Lifetimes {
             default_s: wanted.default_lifetime.as_secs(),
             max_s: wanted.maximum_lifetime.as_secs(),
         },
-    }))
+    };
+    Ok((Some(settings), keys))
 }
 
 /// Every `host:port` by which this server is surely meant.

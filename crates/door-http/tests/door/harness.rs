@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use credentials::{Lifetimes, Macaroon, MacaroonKey};
 use door_http::{Door, Events, Limits, MacaroonSettings, RequestRecord, Settings};
+use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use policy::{AnonymousAccess, ExportRules};
@@ -146,8 +147,11 @@ impl Server {
             client: client(),
             transfers: Slots::new(64),
             forward_to: None,
+            authenticator: Authenticator::new(Sources {
+                macaroon_keys: vec![MacaroonKey::new(SECRET)],
+            }),
             macaroons: Some(MacaroonSettings {
-                keys: vec![MacaroonKey::new(SECRET)],
+                key: MacaroonKey::new(SECRET),
                 location: "test".into(),
                 lifetimes: Lifetimes::default(),
             }),

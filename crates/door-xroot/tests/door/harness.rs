@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use credentials::MacaroonKey;
 use door_xroot::{Door, Events, Limits, RequestRecord, Settings, ThirdPartySettings};
+use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
 use policy::{AnonymousAccess, ExportRules};
@@ -133,7 +134,9 @@ impl Server {
                 ..TlsPolicy::default()
             },
             authentication: Vec::new(),
-            keys: vec![MacaroonKey::new(SECRET)],
+            authenticator: Authenticator::new(Sources {
+                macaroon_keys: vec![MacaroonKey::new(SECRET)],
+            }),
             limits: Limits::default(),
             keep: vec![ChecksumAlgorithm::Adler32],
             third_party: ThirdPartySettings::new(client(AddressPolicy::ANY)),

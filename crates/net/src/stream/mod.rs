@@ -8,6 +8,7 @@ mod session;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
@@ -110,6 +111,13 @@ impl Stream {
     #[must_use]
     pub fn security(&self) -> &'static str {
         self.tls.as_ref().map_or("clear", |tls| tls.version_name())
+    }
+
+    /// The certificates that the other end showed in its handshake, its own first, whose key it has proved to
+    /// hold. On a resumed session those of the first one.
+    #[must_use]
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.tls.as_ref()?.session.peer_certificates.as_deref()
     }
 
     /// Changes how long the connection may keep us waiting.
