@@ -16,6 +16,17 @@ pub struct Scope {
     pub activities: Activities,
     /// Where: this path and everything below it.
     pub path: LogicalPath,
+    /// Only what is below the path and not the path itself: the scope of a token ended in a slash
+    /// (WLCG Common JWT Profiles §2.2.1).
+    pub inside_only: bool,
+}
+
+impl Scope {
+    /// Whether its activities may be done on that very path.
+    #[must_use]
+    pub fn covers(&self, path: &LogicalPath) -> bool {
+        path.is_within(&self.path) && !(self.inside_only && *path == self.path)
+    }
 }
 
 /// What a credential grants. Scopes add up, everything else restricts all of them.
@@ -76,7 +87,11 @@ impl Grant {
         }
         grant.subject = subject_of(&caveats[..leading]);
         if let Some(path) = path.filter(|_| !activities.is_empty()) {
-            grant.scopes.push(Scope { activities, path });
+            grant.scopes.push(Scope {
+                activities,
+                path,
+                inside_only: false,
+            });
         }
         Ok(grant)
     }
@@ -86,7 +101,7 @@ impl Grant {
     pub fn activities_on(&self, path: &LogicalPath) -> Activities {
         self.scopes
             .iter()
-            .filter(|scope| path.is_within(&scope.path))
+            .filter(|scope| scope.covers(path))
             .fold(Activities::NONE, |all, scope| all.union(scope.activities))
     }
 
