@@ -94,6 +94,19 @@ codes! {
 
     Unauthenticated       "unauthenticated"        401 3010 13  No  "Permission denied: a credential is needed" => "Send a bearer token, or ask the administrator for anonymous access.";
     InvalidToken          "invalid_token"          401 3010 13  No  "Permission denied: the token is not valid here" => "Get a fresh token from this server; the detail says what was wrong with this one.";
+    TokenMalformed        "token_malformed"        401 3010 13  No  "Permission denied: the token cannot be read" => "Send the token whole, as the issuer gave it; the detail names the part that cannot be read.";
+    TokenTooLarge         "token_too_large"        401 3010 13  No  "Permission denied: the token is too large" => "Ask the issuer for fewer scopes and groups; the detail names the limit.";
+    TokenAlgorithm        "token_algorithm"        401 3010 13  No  "Permission denied: the token is not signed in a way that is accepted here" => "Get a token that is signed with RS256 or ES256.";
+    TokenIssuerUnknown    "token_issuer_unknown"   401 3010 13  No  "Permission denied: the token's issuer is not accepted here" => "Get a token of an issuer that this server accepts, or ask the administrator to add this one.";
+    TokenIssuerUnreachable "token_issuer_unreachable" 401 3010 13 Yes "Permission denied: the keys of the token's issuer cannot be had" => "Try again later; the detail says what is wrong with the issuer.";
+    TokenKeyUnknown       "token_key_unknown"      401 3010 13  No  "Permission denied: the token's issuer does not have the key that the token names" => "Get a fresh token; ask the issuer's administrator if that does not help.";
+    TokenSignature        "token_signature"        401 3010 13  No  "Permission denied: the token's signature is wrong" => "Send the token unchanged, as the issuer gave it.";
+    TokenExpired          "token_expired"          401 3010 13  No  "Permission denied: the token has expired" => "Get a fresh token.";
+    TokenNotYetValid      "token_not_yet_valid"    401 3010 13  No  "Permission denied: the token is not valid yet" => "Wait, or compare the clocks of the issuer and of this server.";
+    TokenAudience         "token_audience"         401 3010 13  No  "Permission denied: the token is for another server" => "Get a token whose audience is this server; the detail names its audiences.";
+    TokenProfile          "token_profile"          401 3010 13  No  "Permission denied: the token is of a kind that is not accepted here" => "Get a token of the WLCG profile 1 or a SciToken.";
+    TokenClaims           "token_claims"           401 3010 13  No  "Permission denied: the token lacks what its profile demands" => "Get a token from an issuer that keeps to the profile; the detail names the claim.";
+    TokenScope            "token_scope"            401 3010 13  No  "Permission denied: a scope of the token is not sound" => "Get a token whose storage scopes have plain absolute paths.";
     Forbidden             "forbidden"              403 3010 1   No  "Permission denied" => "Ask for a token that covers this operation and path.";
     AuthenticationFailed  "authentication_failed"  401 3030 13  No  "Authentication failed" => "Offer another credential; the detail says what was wrong with this one.";
     TlsRequired           "tls_required"           403 3028 91  No  "A secure connection is needed" => "Use roots:// or https://, or a client that can switch to TLS.";
