@@ -1,6 +1,6 @@
-//! What tests and benchmarks need around the servers they exercise: a throw-away certificate authority, child processes
-//! that always end, launchers for Crossload and for real peers (XRootD, nginx), a relay that breaks connections on
-//! purpose, and small file systems that fill up.
+//! What tests and benchmarks need around the servers they exercise: a throw-away certificate authority and issuer of
+//! tokens, child processes that always end, launchers for Crossload and for real peers (XRootD, nginx), a relay that
+//! breaks connections on purpose, and small file systems that fill up.
 //!
 //! Everything here is synchronous and speaks loopback only, and nothing outlives its guard: dropping a launcher ends its
 //! process, dropping a [`Scratch`] removes its files. A program or right that the machine lacks is reported as
@@ -10,6 +10,7 @@
 mod authority;
 mod crossload;
 mod error;
+mod issuer;
 mod nginx;
 mod ports;
 mod process;
@@ -23,6 +24,7 @@ mod xrootd;
 pub use authority::{Authority, HostCertificate, KeyKind};
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use error::{Error, Result};
+pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};
 pub use nginx::{Nginx, NginxOptions};
 pub use ports::free_port;
 pub use process::Process;

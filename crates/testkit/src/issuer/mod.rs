@@ -1,0 +1,185 @@
+//! A throw-away issuer of tokens: an HTTPS server on loopback with discovery and a key set, which mints any token, sound
+//! or not, and which can be made to hang, lie and die.
+
+mod keys;
+mod server;
+mod token;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rustls::ServerConfig;
+
+use crate::{Authority, KeyKind, Result};
+use keys::SigningKeys;
+pub use token::{TokenAlgorithm, TokenDraft};
+
+/// How the issuer's server behaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum IssuerMode {
+    /// As it should.
+    #[default]
+    Well,
+    /// Takes connections and says nothing on them, not even TLS' first word.
+    Hang,
+    /// Answers with a head that announces a body, and stops in the middle of the body.
+    Stall,
+    /// Answers every request with a redirect to this URL.
+    Redirect(String),
+    /// Answers with 10 MB of a JSON document.
+    Large,
+    /// Answers with bytes that are no JSON.
+    Garbage,
+    /// Answers with status 500.
+    Failing,
+    /// Serves a discovery document that names another issuer.
+    OtherIssuer,
+    /// Its port is closed.
+    Dead,
+}
+
+/// What the threads of a server share.
+#[derive(Debug)]
+struct Shared {
+    address: SocketAddr,
+    state: Mutex<State>,
+    changed: Condvar,
+    tls: Arc<ServerConfig>,
+    keys: Mutex<SigningKeys>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    mode: IssuerMode,
+    stopping: bool,
+    /// The paths that were asked for, in their order.
+    requests: Vec<String>,
+    connections: usize,
+    /// What is appended to the server's URL to make the issuer's name.
+    suffix: String,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keys(&self) -> MutexGuard<'_, SigningKeys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}{}", self.address.port(), self.state().suffix)
+    }
+}
+
+/// An issuer of tokens. Dropping it ends its server.
+#[derive(Debug)]
+pub struct TokenIssuer {
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl TokenIssuer {
+    /// Starts one with a host certificate of `authority`, one RSA and one P-256 key.
+    ///
+    /// # Errors
+    /// [`crate::Error::Failed`] when no port can be had or a key cannot be made.
+    pub fn start(authority: &Authority) -> Result<Self> {
+        Self::start_at(authority, "")
+    }
+
+    /// As [`TokenIssuer::start`]; the issuer's name is the server's URL with this behind it (such as `/` or `/realms/vo`).
+    ///
+    /// # Errors
+    /// As [`TokenIssuer::start`].
+    pub fn start_at(authority: &Authority, suffix: &str) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let label = format!("issuer-{}", address.port());
+        let host = authority.issue_host(&label, &["localhost", "127.0.0.1"], KeyKind::EcdsaP256)?;
+        let shared = Arc::new(Shared {
+            address,
+            state: Mutex::new(State {
+                suffix: suffix.to_owned(),
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            tls: Arc::new(server::tls(&host)?),
+            keys: Mutex::new(SigningKeys::new(1)?),
+        });
+        let for_acceptor = Arc::clone(&shared);
+        let acceptor = thread::spawn(move || server::accept(listener, &for_acceptor));
+        Ok(Self {
+            shared,
+            acceptor: Some(acceptor),
+        })
+    }
+
+    /// The issuer's name, as `iss` in its tokens has it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.shared.url()
+    }
+
+    /// From now on the server behaves so. Connections that hang under the old way are closed.
+    pub fn set_mode(&self, mode: IssuerMode) {
+        self.shared.state().mode = mode;
+        self.shared.changed.notify_all();
+        self.wake();
+    }
+
+    /// New keys under new names take the place of the old ones.
+    ///
+    /// # Errors
+    /// [`crate::Error::Failed`] when a key cannot be made.
+    pub fn rotate_keys(&self) -> Result<()> {
+        let mut keys = self.shared.keys();
+        *keys = SigningKeys::new(keys.generation() + 1)?;
+        Ok(())
+    }
+
+    /// The key set (RFC 7517), as the server serves it.
+    #[must_use]
+    pub fn jwks(&self) -> String {
+        self.shared.keys().jwks()
+    }
+
+    /// A sound token of the WLCG profile, good for an hour for any audience, without scopes, signed with RS256; to be
+    /// changed as the test wants.
+    #[must_use]
+    pub fn token(&self) -> TokenDraft<'_> {
+        TokenDraft::new(self)
+    }
+
+    /// The paths that were asked for so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.state().requests.clone()
+    }
+
+    /// How many connections were accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.state().connections
+    }
+
+    fn wake(&self) {
+        let _ = TcpStream::connect(self.shared.address);
+    }
+}
+
+impl Drop for TokenIssuer {
+    fn drop(&mut self) {
+        self.shared.state().stopping = true;
+        self.shared.changed.notify_all();
+        self.wake();
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

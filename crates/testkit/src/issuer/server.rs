@@ -1,0 +1,182 @@
+//! The issuer's HTTPS server: one thread for each connection, one request on each.
+
+use std::io::{Read as _, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+
+use super::{IssuerMode, Shared};
+use crate::{Error, HostCertificate, Result};
+
+/// No client of a test is slower.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+const LARGE_BYTES: usize = 10_000_000;
+const JWKS_PATH: &str = "/jwks";
+
+/// TLS with this certificate.
+pub(super) fn tls(host: &HostCertificate) -> Result<ServerConfig> {
+    let fault = |what: String| Error::Failed(what);
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&host.certificate)
+        .and_then(Iterator::collect)
+        .map_err(|cause| fault(cause.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&host.key).map_err(|cause| fault(cause.to_string()))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(|cause| fault(cause.to_string()))
+}
+
+/// Accepts connections until the issuer is dropped. While it is dead there is no listener.
+pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
+    let mut listener = Some(listener);
+    let mut threads = Vec::new();
+    loop {
+        let mut state = shared.state();
+        if state.mode == IssuerMode::Dead {
+            drop(listener.take());
+            while state.mode == IssuerMode::Dead && !state.stopping {
+                state = shared
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+            }
+        }
+        if state.stopping {
+            break;
+        }
+        drop(state);
+        let Some(open) = listener.take().or_else(|| TcpListener::bind(shared.address).ok()) else {
+            // Somebody else has the port for the moment.
+            thread::yield_now();
+            continue;
+        };
+        if let Ok((stream, _)) = open.accept() {
+            let shared = Arc::clone(shared);
+            threads.push(thread::spawn(move || serve(stream, &shared)));
+        }
+        listener = Some(open);
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+fn serve(stream: TcpStream, shared: &Shared) {
+    let mode = {
+        let mut state = shared.state();
+        if state.stopping {
+            return;
+        }
+        state.connections += 1;
+        state.mode.clone()
+    };
+    let _ = stream.set_read_timeout(Some(SOCKET_TIMEOUT));
+    let _ = stream.set_write_timeout(Some(SOCKET_TIMEOUT));
+    if mode == IssuerMode::Hang {
+        return linger(shared, &mode);
+    }
+    let Ok(connection) = ServerConnection::new(Arc::clone(&shared.tls)) else {
+        return;
+    };
+    let mut stream = StreamOwned::new(connection, stream);
+    let Some(path) = asked_path(&mut stream) else {
+        return;
+    };
+    shared.state().requests.push(path.clone());
+    let _ = answer(&mut stream, &path, &mode, shared);
+    let _ = stream.flush();
+    if mode == IssuerMode::Stall {
+        return linger(shared, &mode);
+    }
+    stream.conn.send_close_notify();
+    let _ = stream.flush();
+}
+
+/// Keeps the connection open and silent for as long as the server behaves so.
+fn linger(shared: &Shared, mode: &IssuerMode) {
+    let mut state = shared.state();
+    while state.mode == *mode && !state.stopping {
+        state = shared
+            .changed
+            .wait(state)
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+    }
+}
+
+fn asked_path(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<String> {
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let count = stream.read(&mut piece).ok().filter(|count| *count > 0)?;
+        head.extend_from_slice(&piece[..count]);
+        if head.len() > HEAD_BYTES_MAX {
+            return None;
+        }
+    }
+    let text = String::from_utf8_lossy(&head);
+    text.split_whitespace().nth(1).map(str::to_owned)
+}
+
+fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Shared) -> std::io::Result<()> {
+    match mode {
+        IssuerMode::Redirect(to) => {
+            return write!(
+                stream,
+                "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+        }
+        IssuerMode::Failing => return send(stream, "500 Internal Server Error", b"{}"),
+        IssuerMode::Garbage => return send(stream, "200 OK", b"\x00\xff<html>not a key in sight</html>"),
+        IssuerMode::Large => {
+            let mut body = b"{\"keys\":[],\"padding\":\"".to_vec();
+            body.resize(LARGE_BYTES, b'x');
+            body.extend_from_slice(b"\"}");
+            return send(stream, "200 OK", &body);
+        }
+        IssuerMode::Stall => {
+            return write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{{\"issuer\":"
+            );
+        }
+        IssuerMode::Well | IssuerMode::OtherIssuer | IssuerMode::Hang | IssuerMode::Dead => {}
+    }
+    let suffix = shared.state().suffix.clone();
+    let openid = format!("{}/.well-known/openid-configuration", suffix.trim_end_matches('/'));
+    let oauth = format!(
+        "/.well-known/oauth-authorization-server{}",
+        suffix.trim_end_matches('/')
+    );
+    if path == openid || path == oauth {
+        let name = if *mode == IssuerMode::OtherIssuer {
+            "https://other.example.org".to_owned()
+        } else {
+            shared.url()
+        };
+        let keys = format!("https://localhost:{}{JWKS_PATH}", shared.address.port());
+        let document = json!({"issuer": name, "jwks_uri": keys});
+        return send(stream, "200 OK", document.to_string().as_bytes());
+    }
+    if path == JWKS_PATH {
+        let keys = shared.keys().jwks();
+        return send(stream, "200 OK", keys.as_bytes());
+    }
+    send(stream, "404 Not Found", b"{}")
+}
+
+fn send(stream: &mut impl Write, status: &str, body: &[u8]) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    )?;
+    stream.write_all(body)
+}
