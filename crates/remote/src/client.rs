@@ -1,6 +1,7 @@
 //! The one front of all protocols: a client for any number of peers. What a file's URL says decides
 //! who is asked; whoever uses a [`Client`] need not know.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,21 @@ pub struct Client {
     root: root::Client,
 }
 
+/// The one address at which a host is reached.
+#[derive(Clone)]
+pub(crate) struct Pin {
+    host: String,
+    address: String,
+}
+
+impl Pin {
+    /// What is dialled for a host.
+    pub(crate) fn dialled<'a>(pin: Option<&'a Self>, host: &'a str) -> &'a str {
+        pin.filter(|pin| pin.host.eq_ignore_ascii_case(host))
+            .map_or(host, |pin| &pin.address)
+    }
+}
+
 /// Who speaks with a peer.
 enum Speaker<'a> {
     Http(&'a http::Client),
@@ -59,6 +75,21 @@ impl Client {
             http: http::Client::new(Arc::clone(&options)),
             root: root::Client::new(Arc::clone(&options)),
             options,
+        }
+    }
+
+    /// A client that reaches `host` at this one address, whatever the name service says, and shares no
+    /// connection with the others: certificates are still compared with the name.
+    #[must_use]
+    pub fn pinned(&self, host: &str, address: IpAddr) -> Self {
+        let pin = Pin {
+            host: host.to_owned(),
+            address: address.to_string(),
+        };
+        Self {
+            http: http::Client::pinned(Arc::clone(&self.options), pin.clone()),
+            root: root::Client::pinned(Arc::clone(&self.options), pin),
+            options: Arc::clone(&self.options),
         }
     }
 
@@ -261,5 +292,21 @@ fn unsupported(file: &Resource) -> Error {
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Client({})", self.options.user_agent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_is_for_one_host_only() {
+        let pin = Pin {
+            host: "se.example.org".to_owned(),
+            address: "192.0.2.1".to_owned(),
+        };
+        assert_eq!(Pin::dialled(Some(&pin), "SE.example.org"), "192.0.2.1");
+        assert_eq!(Pin::dialled(Some(&pin), "disk.example.org"), "disk.example.org");
+        assert_eq!(Pin::dialled(None, "se.example.org"), "se.example.org");
     }
 }

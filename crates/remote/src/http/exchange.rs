@@ -15,6 +15,7 @@ use types::{Error, ErrorCode, Phase, Result, Scheme};
 use super::answer::Answer;
 use super::client::Client;
 use super::pool::{Origin, Pool, is_good};
+use crate::client::Pin;
 use crate::resource::Resource;
 
 /// A connection in use.
@@ -168,7 +169,8 @@ impl Client {
     async fn connect(&self, file: &Resource) -> Result<Connection> {
         let options = &self.options;
         let (host, port) = (file.location.host(), file.location.port());
-        let tcp = dial(host, port, options.addresses, options.connect, file.side).await?;
+        let dialled = Pin::dialled(self.pin.as_ref(), host);
+        let tcp = dial(dialled, port, options.addresses, options.connect, file.side).await?;
         let waits = Waits {
             handshake: options.connect,
             stall: options.stall,

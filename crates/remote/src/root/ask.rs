@@ -12,7 +12,7 @@ use super::pool::{Origin, Pool};
 use super::route::Route;
 use super::session::{Event, Reply, Session};
 use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
-use crate::client::ClientOptions;
+use crate::client::{ClientOptions, Pin};
 use crate::resource::Resource;
 
 /// A client for any number of XRootD peers. Clones share their idle sessions.
@@ -20,6 +20,7 @@ use crate::resource::Resource;
 pub(crate) struct Client {
     pub(super) options: Arc<ClientOptions>,
     pool: Arc<Pool>,
+    pin: Option<Pin>,
 }
 
 /// What a request is made for, at one station of its way.
@@ -104,6 +105,15 @@ impl Client {
         Self {
             options,
             pool: Arc::new(Pool::default()),
+            pin: None,
+        }
+    }
+
+    /// A client that reaches a host at one address.
+    pub(crate) fn pinned(options: Arc<ClientOptions>, pin: Pin) -> Self {
+        Self {
+            pin: Some(pin),
+            ..Self::new(options)
         }
     }
 
@@ -221,7 +231,7 @@ impl Client {
             session.is_reused = true;
             return Ok(session);
         }
-        open(&self.options, &route.at, route.ticket.as_ref()).await
+        open(&self.options, self.pin.as_ref(), &route.at, route.ticket.as_ref()).await
     }
 
     /// Keeps a session for others, if it can be used again.

@@ -12,21 +12,26 @@ use xroot_wire::response::SecurityEntry;
 use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, Step, TlsUse};
 
 use super::session::Session;
-use crate::client::ClientOptions;
+use crate::client::{ClientOptions, Pin};
 use crate::resource::Resource;
 
 /// Who we are where nobody said so.
 const NOBODY: &str = "nobody";
 
-/// Opens a session with the server of a file. `ticket` is what a redirection gave for the login.
+/// Opens a session with the server of a file, at the address that `pin` names for it. `ticket` is what a redirection gave for the login.
 ///
 /// # Errors
 /// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_denied` when none of
 /// our credentials is accepted.
-pub(super) async fn open(options: &ClientOptions, file: &Resource, ticket: Option<&Secret>) -> Result<Session> {
+pub(super) async fn open(
+    options: &ClientOptions,
+    pin: Option<&Pin>,
+    file: &Resource,
+    ticket: Option<&Secret>,
+) -> Result<Session> {
     let place = &file.location;
     let tcp = dial(
-        place.host(),
+        Pin::dialled(pin, place.host()),
         place.port(),
         options.addresses,
         options.connect,
