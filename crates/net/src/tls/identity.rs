@@ -1,0 +1,321 @@
+//! What we show of ourselves to others: a certificate chain and its private key, as TLS client.
+//!
+//! The chain may be that of a proxy (RFC 3820). rustls sends a chain as it is; only its own check that
+//! chain and key belong together cannot read proxies, so that check is made here.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::crypto::aws_lc_rs as provider;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use types::limits::{CERTIFICATE_CHAIN_MAX, CREDENTIAL_FILE_BYTES_MAX};
+use types::{Error, ErrorCode, Phase, Side};
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// Permissions for others than the owner.
+const OTHERS: u32 = 0o077;
+
+/// A certificate chain and its private key. Cheap to clone; two are equal when their chains are.
+///
+/// Connections of different identities are never exchanged for one another, nor are their TLS
+/// sessions. The key is wiped when the last clone is gone, and never printed.
+#[derive(Clone)]
+pub struct ClientIdentity(Arc<Inner>);
+
+struct Inner {
+    certified: Arc<CertifiedKey>,
+    key: KeptKey,
+    /// SHA-256 of the chain.
+    mark: [u8; 32],
+    /// The configuration made last: that of the trust it was made from, and ours. Its tickets are of
+    /// use only as long as it is kept.
+    configured: Mutex<Option<(Arc<ClientConfig>, Arc<ClientConfig>)>>,
+}
+
+struct KeptKey(PrivateKeyDer<'static>);
+
+impl Drop for KeptKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ClientIdentity {
+    /// Reads the chain from `certificate` and the key from `key`, both PEM; a proxy has both in one
+    /// file, which is then named twice.
+    ///
+    /// # Errors
+    /// `certificate_unusable`; the detail says which file, and why: unreadable, too long, a key that
+    /// others may read or somebody else owns, an encrypted key, or two that do not belong together.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let secret = read(key, true).map_err(|why| unusable(&format!("{}: {why}", key.display())))?;
+        let public = if certificate == key {
+            secret.clone()
+        } else {
+            read(certificate, false).map_err(|why| unusable(&format!("{}: {why}", certificate.display())))?
+        };
+        Self::from_pem(&public, &secret).map_err(|error| error.with_subject(certificate.display()))
+    }
+
+    /// Takes chain and key from PEM texts, which may be the same.
+    ///
+    /// # Errors
+    /// `certificate_unusable` with the reason.
+    pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, Error> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
+        let chain = chain.map_err(|cause| unusable(&format!("the certificates cannot be read: {cause}")))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| unusable(no_key(key)))?;
+        Self::new(chain, key)
+    }
+
+    /// Takes a chain, leaf first, and the leaf's private key.
+    ///
+    /// # Errors
+    /// `certificate_unusable` with the reason.
+    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, Error> {
+        let key = KeptKey(key);
+        let leaf = chain.first().ok_or_else(|| unusable("there is no certificate"))?;
+        if chain.len() > CERTIFICATE_CHAIN_MAX {
+            let why = format!("there are more than {CERTIFICATE_CHAIN_MAX} certificates");
+            return Err(unusable(&why));
+        }
+        let signing = provider::sign::any_supported_type(&key.0)
+            .map_err(|cause| unusable(&format!("the private key cannot be used: {cause}")))?;
+        let certified = public_key(leaf).ok_or_else(|| unusable("the first certificate cannot be read"))?;
+        if signing.public_key().is_some_and(|ours| ours.as_ref() != certified) {
+            return Err(unusable("the private key is not that of the first certificate"));
+        }
+        let mut hash = Context::new(&SHA256);
+        chain.iter().for_each(|certificate| hash.update(certificate));
+        let mut mark = [0; 32];
+        mark.copy_from_slice(hash.finish().as_ref());
+        Ok(Self(Arc::new(Inner {
+            certified: Arc::new(CertifiedKey::new(chain, signing)),
+            key,
+            mark,
+            configured: Mutex::new(None),
+        })))
+    }
+
+    /// The certificates, leaf first.
+    #[must_use]
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.0.certified.cert
+    }
+
+    /// The private key of the leaf, for protocols that sign with it outside of TLS.
+    #[must_use]
+    pub fn private_key(&self) -> &PrivateKeyDer<'static> {
+        &self.0.key.0
+    }
+
+    /// The configuration that shows this identity and trusts whom `base` trusts. Its sessions are its
+    /// own: what one identity opened, no other resumes.
+    pub(crate) fn configure(&self, base: Arc<ClientConfig>) -> Arc<ClientConfig> {
+        let mut kept = self.0.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, config)) = kept.as_ref()
+            && Arc::ptr_eq(of, &base)
+        {
+            return Arc::clone(config);
+        }
+        let mut config = ClientConfig::clone(&base);
+        config.client_auth_cert_resolver = Arc::new(Shown(Arc::clone(&self.0.certified)));
+        config.resumption = Resumption::default();
+        let config = Arc::new(config);
+        *kept = Some((base, Arc::clone(&config)));
+        config
+    }
+}
+
+impl PartialEq for ClientIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.mark == other.0.mark
+    }
+}
+
+impl Eq for ClientIdentity {}
+
+impl std::fmt::Debug for ClientIdentity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "ClientIdentity({} certificates)", self.chain().len())
+    }
+}
+
+/// The chain is shown to whoever asks for one: the names of authorities that a server sends along say
+/// nothing about proxies, and are left out by many servers.
+#[derive(Debug)]
+struct Shown(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// Reads a file of limited size; one with a key must be its owner's alone.
+fn read(path: &Path, has_key: bool) -> Result<Zeroizing<Vec<u8>>, String> {
+    let file = File::open(path).map_err(|cause| cause.to_string())?;
+    let facts = file.metadata().map_err(|cause| cause.to_string())?;
+    if has_key && facts.mode() & OTHERS != 0 {
+        let mode = facts.mode() & 0o777;
+        return Err(format!(
+            "others may read or write the key (mode {mode:o}); run chmod 600 on it, and replace it if it has been seen"
+        ));
+    }
+    let us = rustix::process::geteuid().as_raw();
+    if has_key && ![us, 0].contains(&facts.uid()) && us != 0 {
+        return Err(format!("the key belongs to user {}, not to user {us}", facts.uid()));
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(CREDENTIAL_FILE_BYTES_MAX + 1));
+    let limit = CREDENTIAL_FILE_BYTES_MAX as u64 + 1;
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|cause| cause.to_string())?;
+    if bytes.len() > CREDENTIAL_FILE_BYTES_MAX {
+        return Err(format!("the file has more than {CREDENTIAL_FILE_BYTES_MAX} bytes"));
+    }
+    Ok(bytes)
+}
+
+/// Why a text holds no usable key.
+fn no_key(text: &[u8]) -> &'static str {
+    let has = |words: &[u8]| text.windows(words.len()).any(|part| part == words);
+    if has(b"ENCRYPTED") {
+        "the private key is protected by a passphrase; make a proxy, or decrypt it into a file of your own"
+    } else {
+        "there is no private key"
+    }
+}
+
+fn unusable(why: &str) -> Error {
+    Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Tls).with_detail(why)
+}
+
+/// The public key of a certificate with its header (RFC 5280 §4.1, `subjectPublicKeyInfo`).
+fn public_key(certificate: &[u8]) -> Option<&[u8]> {
+    const SEQUENCE: u8 = 0x30;
+    const VERSION: u8 = 0xa0;
+    let whole = Element::read(certificate).filter(|element| element.tag == SEQUENCE)?;
+    let signed = Element::read(whole.content).filter(|element| element.tag == SEQUENCE)?;
+    let mut at = Element::read(signed.content)?;
+    if at.tag == VERSION {
+        at = Element::read(at.rest)?;
+    }
+    // From the serial number over signature, issuer, validity and subject to the key.
+    for _ in 0..5 {
+        at = Element::read(at.rest)?;
+    }
+    (at.tag == SEQUENCE).then_some(at.whole)
+}
+
+/// One element of DER (X.690 §8.1, definite lengths) and what follows it.
+struct Element<'a> {
+    tag: u8,
+    content: &'a [u8],
+    whole: &'a [u8],
+    rest: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (tag, length) = (*bytes.first()?, usize::from(*bytes.get(1)?));
+        let (head, length) = match length {
+            0..=0x7f => (2, length),
+            0x81..=0x83 => {
+                let count = length - 0x80;
+                let digits = bytes.get(2..2 + count)?;
+                let length = digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit));
+                (2 + count, length)
+            }
+            _ => return None,
+        };
+        let (whole, rest) = bytes.split_at_checked(head + length)?;
+        Some(Self {
+            tag,
+            content: &whole[head..],
+            whole,
+            rest,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn made(name: &str) -> (String, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn words(result: Result<ClientIdentity, Error>) -> String {
+        let error = result.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::CertificateUnusable);
+        error.public()
+    }
+
+    #[test]
+    fn chain_and_key_must_belong_together() {
+        let ((ours, our_key), (theirs, _)) = (made("ours"), made("theirs"));
+        let identity = ClientIdentity::from_pem(ours.as_bytes(), our_key.as_bytes()).unwrap();
+        assert!(!format!("{identity:?}").contains("KEY"));
+        assert_eq!(
+            identity,
+            ClientIdentity::from_pem(ours.as_bytes(), our_key.as_bytes()).unwrap()
+        );
+        let other = words(ClientIdentity::from_pem(theirs.as_bytes(), our_key.as_bytes()));
+        assert!(other.contains("not that of the first certificate"), "{other}");
+        let encrypted = b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        assert!(words(ClientIdentity::from_pem(ours.as_bytes(), encrypted)).contains("passphrase"));
+        assert!(words(ClientIdentity::from_pem(ours.as_bytes(), b"")).contains("no private key"));
+        assert!(words(ClientIdentity::from_pem(b"", our_key.as_bytes())).contains("no certificate"));
+        let many = ours.repeat(CERTIFICATE_CHAIN_MAX + 1);
+        assert!(words(ClientIdentity::from_pem(many.as_bytes(), our_key.as_bytes())).contains("more than"));
+    }
+
+    #[test]
+    fn a_key_is_its_owners_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = made("ours");
+        let file = directory.path().join("proxy.pem");
+        std::fs::write(&file, certificate + &key).unwrap();
+        for (mode, usable) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let loaded = ClientIdentity::load(&file, &file);
+            assert_eq!(loaded.is_ok(), usable, "{mode:o}");
+            if !usable {
+                let said = words(loaded);
+                assert!(said.contains("chmod 600") && said.contains("proxy.pem"), "{said}");
+            }
+        }
+        std::fs::write(&file, vec![b'x'; CREDENTIAL_FILE_BYTES_MAX + 1]).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(words(ClientIdentity::load(&file, &file)).contains("bytes"));
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_no_key() {
+        let (pem, _) = made("ours");
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        assert!(public_key(&certificate).is_some());
+        for cut in 0..certificate.len() {
+            assert_eq!(public_key(&certificate[..cut]), None);
+        }
+        assert_eq!(public_key(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
+    }
+}
