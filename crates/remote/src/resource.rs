@@ -1,6 +1,7 @@
 //! A file at a peer, what is sent to reach it, and what the peer says of it.
 
 use http_wire::{ForwardedHeaders, RequestBuilder, ResponseHead};
+use net::tls::ClientIdentity;
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, Side};
 
 /// What is sent to a peer beside the request itself.
@@ -8,6 +9,10 @@ use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Scheme, Secret,
 pub struct Access {
     /// The token for this peer.
     pub bearer: Option<Secret>,
+    /// The certificate that is shown when the peer asks for one. Unlike a token it goes along with
+    /// redirects: a server to which it is shown cannot use it, and data servers are expected to ask for
+    /// it again.
+    pub identity: Option<ClientIdentity>,
     /// Who we say we are where nobody asks for proof (the XRootD protocol's login and its `unix`
     /// authentication).
     pub user_name: Option<String>,

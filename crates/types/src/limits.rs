@@ -18,6 +18,10 @@ pub const RANGE_COUNT_MAX: usize = 1024;
 pub const PROPFIND_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Largest control body (macaroon request, error text of a peer, token answer), in bytes.
 pub const CONTROL_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Most certificates in a chain, proxies included.
+pub const CERTIFICATE_CHAIN_MAX: usize = 16;
+/// Largest file with a certificate chain and its key, in bytes.
+pub const CREDENTIAL_FILE_BYTES_MAX: usize = 256 * 1024;
 /// Largest macaroon request, in bytes.
 pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
 /// Largest serialised macaroon, in bytes.

@@ -176,7 +176,8 @@ impl Client {
             stall: options.stall,
         };
         let stream = if file.location.scheme() == Scheme::Https {
-            Stream::connect_tls(tcp, &options.tls, host, file.side, waits).await?
+            let tls = options.tls.showing(file.access.identity.as_ref());
+            Stream::connect_tls(tcp, &tls, host, file.side, waits).await?
         } else {
             Stream::clear(tcp, net::Role::Peer(file.side), waits)
         };

@@ -2,6 +2,7 @@
 
 use http_wire::HeadLimits;
 use net::http::Connection;
+use net::tls::ClientIdentity;
 use types::{Scheme, Side};
 
 use crate::resource::Resource;
@@ -17,16 +18,20 @@ pub(crate) struct Origin {
     host: String,
     port: u16,
     side: Side,
+    /// What was shown of us in the handshake.
+    identity: Option<ClientIdentity>,
 }
 
 impl Origin {
     /// The origin of a file.
     pub(crate) fn of(file: &Resource) -> Self {
+        let scheme = file.location.scheme();
         Self {
-            scheme: file.location.scheme(),
+            scheme,
             host: file.location.host().to_ascii_lowercase(),
             port: file.location.port(),
             side: file.side,
+            identity: file.access.identity.clone().filter(|_| scheme == Scheme::Https),
         }
     }
 }

@@ -68,7 +68,8 @@ async fn set_up(
             }
             Step::Read => listen(&mut frames, &mut handshake, options.first_byte).await?,
             Step::StartTls => {
-                frames = frames.upgrade_client(&options.tls, file.location.host()).await?;
+                let tls = options.tls.showing(file.access.identity.as_ref());
+                frames = frames.upgrade_client(&tls, file.location.host()).await?;
                 handshake.on_tls()?
             }
             Step::Authenticate(offered) => {

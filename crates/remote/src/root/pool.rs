@@ -1,5 +1,6 @@
 //! What a session may be used again for.
 
+use net::tls::ClientIdentity;
 use types::{Scheme, Secret, Side};
 
 use super::session::Session;
@@ -18,6 +19,7 @@ pub(super) struct Origin {
     side: Side,
     user: Option<String>,
     bearer: Option<Secret>,
+    identity: Option<ClientIdentity>,
     /// What a redirection gave us for the login.
     ticket: Option<Secret>,
 }
@@ -32,6 +34,7 @@ impl Origin {
             side: file.side,
             user: file.access.user_name.clone(),
             bearer: file.access.bearer.clone(),
+            identity: file.access.identity.clone(),
             ticket: ticket.cloned(),
         }
     }
@@ -45,6 +48,7 @@ impl PartialEq for Origin {
         (self.scheme, self.port, self.side) == (other.scheme, other.port, other.side)
             && self.host == other.host
             && self.user == other.user
+            && self.identity == other.identity
             && same(&self.bearer, &other.bearer)
             && same(&self.ticket, &other.ticket)
     }

@@ -111,6 +111,10 @@ codes! {
     AuthenticationFailed  "authentication_failed"  401 3030 13  No  "Authentication failed" => "Offer another credential; the detail says what was wrong with this one.";
     TlsRequired           "tls_required"           403 3028 91  No  "A secure connection is needed" => "Use roots:// or https://, or a client that can switch to TLS.";
     SignatureRefused      "signature_refused"      403 3022 84  No  "The signature of the request is missing or wrong" => "Sign each request that the server wants signed, in order.";
+    CertificateUnusable   "certificate_unusable"   500 3010 13  No  "The own certificate and key cannot be used" => "Correct the file or make a new proxy; the detail says what is wrong.";
+    UserUnknown           "user_unknown"           403 3010 13  No  "Permission denied: there is no such local user" => "Ask the administrator to create the local user, or to map this identity to another; the detail names it.";
+    UserRefused           "user_refused"           403 3010 13  No  "Permission denied: the server does not act as this local user" => "Ask the administrator to map this identity to another local user; users.minimum_uid says which are refused.";
+    UsersUnavailable      "users_unavailable"      503 3024 11  Yes "The database of local users does not answer" => "Try again later; ask the administrator to look at the name service.";
     PeerAddressRefused    "peer_address_refused"   403 3010 1   No  "The peer's address is not allowed for transfers" => "Use a public address, or allow it with tpc.allow_local_peers or tpc.allow_private_peers.";
 
     NotFound              "not_found"              404 3011 2   No  "No such file or directory" => "Check the path.";
