@@ -2,3 +2,5 @@
 //! certificates of VOMS (RFC 5755), requests and answers of delegation, and the messages of the XRootD
 //! protocol's `gsi` authentication. Nothing is verified here: that is the work of `credentials`.
 #![forbid(unsafe_code)]
+
+pub mod gsi;
