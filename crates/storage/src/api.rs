@@ -10,6 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+use crate::owner::Owner;
+
 /// Whether a name is a file or a directory. Nothing else is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -158,6 +160,12 @@ pub struct Space {
 
 /// Files behind one export.
 pub trait Storage: Send + Sync + 'static {
+    /// The same files as that owner may use them: opened, listed, changed and removed with the rights of
+    /// its user, to whom what is made belongs. `None` for a store that knows no users and no VOs.
+    fn acting_for(&self, _owner: &Owner) -> Option<Arc<dyn Storage>> {
+        None
+    }
+
     /// What is under a name. Symbolic links are followed as long as they stay within the export.
     ///
     /// # Errors

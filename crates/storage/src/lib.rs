@@ -11,6 +11,7 @@ mod faulty;
 mod hash;
 mod lane;
 mod memory;
+mod owner;
 mod posix;
 
 pub use api::{
@@ -20,4 +21,5 @@ pub use faulty::{Effect, Fault, Faulty, Operation};
 pub use hash::{Hasher, RangeSums, compute};
 pub use lane::Lane;
 pub use memory::Memory;
-pub use posix::{Cleaned, Posix, PosixOptions};
+pub use owner::{LocalUser, Owner};
+pub use posix::{Cleaned, Posix, PosixOptions, can_act_as};

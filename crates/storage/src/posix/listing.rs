@@ -6,18 +6,24 @@ use rustix::fs::{self, AtFlags, Dir, FileType};
 use types::limits::LISTING_BATCH_ENTRIES;
 use types::{LogicalPath, Phase, Result};
 
+use super::identity::Acting;
 use super::resolve::{HIDDEN_DIRECTORY, Root, is_part_beside, stat_of};
 use crate::api::{Entry, Listing};
 use crate::fault::about;
+use crate::owner::LocalUser;
 
 pub(crate) struct PosixListing {
     pub(crate) root: Arc<Root>,
     pub(crate) path: LogicalPath,
     pub(crate) directory: Dir,
+    /// Who looks.
+    pub(crate) user: Option<Arc<LocalUser>>,
 }
 
 impl Listing for PosixListing {
     fn next_batch(&mut self) -> Result<Vec<Entry>> {
+        let user = self.user.clone();
+        let _acting = Acting::begin(user.as_ref())?;
         let mut batch = Vec::new();
         while batch.len() < LISTING_BATCH_ENTRIES {
             let Some(read) = self.directory.read() else { break };

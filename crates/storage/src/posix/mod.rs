@@ -1,6 +1,8 @@
 //! Files in a directory of this machine (or of a mounted cluster file system).
 
 mod attributes;
+mod begin;
+mod identity;
 mod late_close;
 mod listing;
 mod marks;
@@ -19,22 +21,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use types::limits::{PREALLOCATE_BYTES_MIN, SPACE_RESERVE_BYTES};
+use types::limits::SPACE_RESERVE_BYTES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions};
 use crate::fault::{about, fault, from_errno};
+use crate::owner::Owner;
+use identity::Acting;
+pub use identity::can_act_as;
 use late_close::LateClose;
 use listing::PosixListing;
 pub use parts::Cleaned;
-use parts::{Instance, Part};
+use parts::Instance;
 use reader::PosixReader;
 use resolve::{Root, check_readable, check_writable, stat_of};
-use space::{Reservation, SpaceBook};
+use space::SpaceBook;
 use update::PosixUpdate;
-use upload::PosixUpload;
 
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
@@ -67,7 +71,8 @@ struct Shared {
     in_memory: bool,
 }
 
-/// A store over a directory. Several servers may use the same one.
+/// A store over a directory. Several servers may use the same one. Clones are the same store.
+#[derive(Clone)]
 pub struct Posix {
     root: Arc<Root>,
     shared: Arc<Shared>,
@@ -75,6 +80,7 @@ pub struct Posix {
     cleaned: Cleaned,
     /// File system and mount of the hidden directory.
     home: (u64, u64),
+    owner: Owner,
 }
 
 impl Posix {
@@ -115,6 +121,7 @@ impl Posix {
             instance,
             cleaned,
             home,
+            owner: Owner::default(),
         })
     }
 
@@ -128,6 +135,11 @@ impl Posix {
     #[must_use]
     pub fn usage_is_known(&self) -> bool {
         self.shared.space.is_scanned()
+    }
+
+    /// To be held while names are resolved and changed.
+    fn acting(&self) -> Result<Acting<'_>> {
+        Acting::begin(self.owner.user.as_ref())
     }
 
     fn instance(&self, path: &LogicalPath) -> Result<&Arc<Instance>> {
@@ -158,86 +170,6 @@ impl Posix {
         let opened = self.open_any(path)?;
         self.instance(path).map(|_| opened)
     }
-
-    /// The directory for a new name; makes it when asked to.
-    fn parent_for<'a>(&self, path: &'a LogicalPath, make: bool) -> Result<(OwnedFd, &'a str)> {
-        match self.root.open_parent(path) {
-            Err(error) if make && error.code() == ErrorCode::ParentMissing => {
-                self.make_ancestors(path)?;
-                self.root.open_parent(path)
-            }
-            done => done,
-        }
-    }
-
-    fn make_ancestors(&self, path: &LogicalPath) -> Result<()> {
-        let mut ancestors: Vec<LogicalPath> = std::iter::successors(path.parent(), LogicalPath::parent).collect();
-        ancestors.retain(|ancestor| !ancestor.is_root());
-        for ancestor in ancestors.iter().rev() {
-            let (parent, name) = self.root.open_parent(ancestor)?;
-            match make_durable_directory(&parent, name) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(about(errno, Phase::Open, ancestor)),
-            }
-        }
-        Ok(())
-    }
-
-    fn check_target(&self, path: &LogicalPath, overwrite: Overwrite) -> Result<()> {
-        match self.root.stat(path) {
-            Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
-            Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The directory nearest above a new name that is there already. What is made below it lies on
-    /// the same file system and mount.
-    fn nearest_directory(&self, path: &LogicalPath) -> Result<(OwnedFd, LogicalPath)> {
-        let mut above = path.parent().unwrap_or_else(LogicalPath::root);
-        loop {
-            match self.root.open_beneath(&above, OFlags::RDONLY | OFlags::DIRECTORY) {
-                Err(error) if error.code() == ErrorCode::NotFound && !above.is_root() => {
-                    above = above.parent().unwrap_or_else(LogicalPath::root);
-                }
-                opened => return Ok((opened.map_err(|error| error.with_subject(path))?, above)),
-            }
-        }
-    }
-
-    /// Makes the hidden part where a rename to `path` will work, and sets its room aside.
-    fn make_part(&self, path: &LogicalPath, announced: Option<u64>, reservation: &Reservation) -> Result<Part> {
-        let failed = |errno| about(errno, Phase::Open, path);
-        let instance = self.instance(path)?;
-        let (directory, place) = self.nearest_directory(path)?;
-        let part = if place_of(directory.as_fd()).map_err(failed)? == self.home {
-            Part::make_at_home(instance).map_err(failed)?
-        } else {
-            space::check_room(
-                directory.as_fd(),
-                announced.unwrap_or(0),
-                self.shared.space.reserve_bytes(),
-            )
-            .map_err(|error| error.with_subject(path))?;
-            Part::make_elsewhere(instance, directory, &place).map_err(failed)?
-        };
-        if let Some(size_bytes) = announced
-            && size_bytes >= PREALLOCATE_BYTES_MIN
-            && (part.is_elsewhere() || !self.shared.in_memory)
-        {
-            match preallocate(&part.file, size_bytes) {
-                Ok(true) => reservation.redeem(size_bytes),
-                Ok(false) => {}
-                Err(errno) => {
-                    part.remove();
-                    return Err(failed(errno));
-                }
-            }
-        }
-        Ok(part)
-    }
 }
 
 fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
@@ -266,59 +198,38 @@ fn place_of(directory: impl AsFd) -> Result<(u64, u64), Errno> {
     }
 }
 
-/// Sets blocks aside, so that a full disk shows now. Only some file systems can.
-fn preallocate(file: &File, size_bytes: u64) -> Result<bool, Errno> {
-    match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size_bytes) {
-        Ok(()) => Ok(true),
-        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(errno),
-        Err(_) => Ok(false),
-    }
-}
-
 impl Storage for Posix {
+    fn acting_for(&self, owner: &Owner) -> Option<Arc<dyn Storage>> {
+        let owner = owner.clone();
+        Some(Arc::new(Self { owner, ..self.clone() }))
+    }
+
     fn stat(&self, path: &LogicalPath) -> Result<Stat> {
         check_readable(path)?;
+        let _acting = self.acting()?;
         self.root.stat(path)
     }
 
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
         check_readable(path)?;
+        let _acting = self.acting()?;
         let fd = self.root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let directory = Dir::new(fd).map_err(|errno| about(errno, Phase::Open, path))?;
         Ok(Box::new(PosixListing {
             root: Arc::clone(&self.root),
             path: path.clone(),
             directory,
+            user: self.owner.user.clone(),
         }))
     }
 
     fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
+        let _acting = self.acting()?;
         Ok(Arc::new(self.open_file(path)?))
     }
 
     fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
-        check_writable(path)?;
-        self.instance(path)?;
-        self.check_target(path, options.overwrite)?;
-        if !options.create_parents {
-            self.root.open_parent(path)?;
-        }
-        let announced = options.size_bytes;
-        let reservation =
-            Reservation::ask(&self.shared.space, announced.unwrap_or(0)).map_err(|error| error.with_subject(path))?;
-        // Directories come last: an upload that finds no room leaves none behind.
-        let part = self.make_part(path, announced, &reservation)?;
-        let (parent, _) = self
-            .parent_for(path, options.create_parents)
-            .inspect_err(|_| part.remove())?;
-        Ok(Arc::new(PosixUpload::new(
-            Arc::clone(&self.shared),
-            part,
-            parent,
-            path.clone(),
-            options,
-            reservation,
-        )))
+        self.begin_upload(path, options)
     }
 
     fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
@@ -327,6 +238,7 @@ impl Storage for Posix {
         if path.is_root() {
             return Err(fault(ErrorCode::DirectoryExists, Phase::Open).with_subject(path));
         }
+        let _acting = self.acting()?;
         let (parent, name) = self.parent_for(path, parents)?;
         match make_durable_directory(&parent, name) {
             Ok(()) => Ok(()),
@@ -341,6 +253,7 @@ impl Storage for Posix {
         check_readable(path)?;
         self.instance(path)?;
         let failed = |errno| about(errno, Phase::Open, path);
+        let _acting = self.acting()?;
         let (parent, name) = self.root.open_parent(path).map_err(missing_is_not_found)?;
         let _alone = self.shared.space.change_names();
         let old = open_name(parent.as_fd(), name).map_err(failed)?;
@@ -364,6 +277,7 @@ impl Storage for Posix {
         check_readable(from)?;
         check_writable(to)?;
         self.instance(from)?;
+        let acting = self.acting()?;
         let (old_parent, old_name) = self.root.open_parent(from).map_err(missing_is_not_found)?;
         let (new_parent, new_name) = self.root.open_parent(to)?;
         if to.is_within(from) {
@@ -371,7 +285,7 @@ impl Storage for Posix {
         }
         let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| about(errno, Phase::Open, from))?;
-        self.check_target(to, overwrite)?;
+        self.check_target(to, overwrite, &acting)?;
         let alone = self.shared.space.change_names();
         // Looked at again: the name may have been taken, or freed, since it was checked.
         let replaced = open_name(new_parent.as_fd(), new_name).ok();
@@ -389,24 +303,32 @@ impl Storage for Posix {
             self.shared.space.forget(old.as_fd());
             self.shared.late_close.close(old);
         }
-        drop(alone);
+        drop((alone, acting));
         sync_names(&new_parent, to)?;
         Ok(was_there)
     }
 
     fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
+        let _acting = self.acting()?;
         let reader = self.open_file(path)?;
         Ok(marks::kept(reader.file.as_fd(), &reader.stat))
     }
 
     fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()> {
+        let mut acting = self.acting()?;
         let reader = self.open_file(path)?;
         if !reader.stat.same_content(seen) {
             return Err(fault(ErrorCode::SourceChanged, Phase::Checksum).with_subject(path));
         }
         // An export that is only read is not changed, not even for this.
         if self.instance.is_some() {
-            marks::keep(reader.file.as_fd(), seen, std::slice::from_ref(checksum));
+            let keep = || marks::keep(reader.file.as_fd(), seen, std::slice::from_ref(checksum));
+            // It is the server's word, not the user's, who may have the right to read only. A server
+            // without the superuser's rights may in turn keep nothing with files of others.
+            keep();
+            if acting.user().is_some() {
+                acting.suspended(keep)?;
+            }
         }
         Ok(())
     }
@@ -418,6 +340,7 @@ impl Storage for Posix {
     fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
         check_writable(path)?;
         self.instance(path)?;
+        let _acting = self.acting()?;
         let stat = self.root.stat(path)?;
         if stat.is_directory() {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
@@ -425,29 +348,40 @@ impl Storage for Posix {
         let file = File::from(self.root.open_beneath(path, OFlags::RDWR | OFlags::NOCTTY)?);
         let raw = fs::fstat(&file).map_err(|errno| about(errno, Phase::Open, path))?;
         let stat = stat_of(&raw, path)?;
-        Ok(Arc::new(PosixUpdate::new(&self.shared.space, file, &stat, path)?))
+        Ok(Arc::new(PosixUpdate::new(
+            &self.shared.space,
+            file,
+            &stat,
+            path,
+            self.owner.user.clone(),
+        )?))
     }
 
     fn set_mode(&self, path: &LogicalPath, mode: u32) -> Result<()> {
+        let _acting = self.acting()?;
         let file = self.open_any_to_change(path)?;
         let mode = Mode::from_raw_mode((mode & 0o777) as fs::RawMode);
         fs::fchmod(&file, mode).map_err(|errno| about(errno, Phase::Open, path))
     }
 
     fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
+        let _acting = self.acting()?;
         attributes::names(self.open_any(path)?.as_fd(), path)
     }
 
     fn attribute(&self, path: &LogicalPath, name: &str) -> Result<Option<Vec<u8>>> {
+        let _acting = self.acting()?;
         attributes::value(self.open_any(path)?.as_fd(), path, name)
     }
 
     fn set_attribute(&self, path: &LogicalPath, name: &str, value: &[u8], overwrite: Overwrite) -> Result<()> {
+        let _acting = self.acting()?;
         let file = self.open_any_to_change(path)?;
         attributes::set(file.as_fd(), path, name, value, overwrite)
     }
 
     fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {
+        let _acting = self.acting()?;
         attributes::remove(self.open_any_to_change(path)?.as_fd(), path, name)
     }
 }

@@ -2,25 +2,29 @@
 //!
 //! Each running server has a directory `.crossload/uploads/<instance>` whose file `lock` it holds
 //! locked while it lives. A directory whose lock can be taken belongs to nobody, and everything in
-//! it is removed. A part that has to lie elsewhere (another file system below the same export) is
+//! it is removed. Parts of local users belong to them, in a directory of their own within that one.
+//! A part that has to lie elsewhere (another file system below the same export) is
 //! named in a journal entry here before it is made, so that it is found too.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use types::limits::PATH_BYTES_MAX;
 use types::{LogicalPath, Phase, Result};
 
+use super::identity::Acting;
 use super::resolve::{HIDDEN_DIRECTORY, Root, beside_name, is_part_beside};
 use crate::fault::from_errno;
 
 const LOCK: &str = "lock";
+/// Directory for the parts of local users, within that of the server.
+const USERS: &str = "users";
 const JOURNAL_SUFFIX: &str = ".elsewhere";
 
 /// What start-up found and removed.
@@ -41,22 +45,33 @@ pub(crate) struct Part {
     instance: Arc<Instance>,
     id: String,
     name: String,
-    /// The directory it lies in when that is not the instance's own.
-    elsewhere: Option<OwnedFd>,
+    home: Home,
+}
+
+/// The directory that a part lies in.
+enum Home {
+    /// The instance's own.
+    Instance,
+    /// The one in it for parts of local users.
+    Users,
+    /// One on another file system or mount.
+    Elsewhere(OwnedFd),
 }
 
 impl Part {
-    /// Makes a part on the file system of the instance.
-    pub(crate) fn make_at_home(instance: &Arc<Instance>) -> Result<Self, Errno> {
+    /// Makes a part on the file system of the instance; `by_user`: this thread acts for a local user,
+    /// for whom [`Instance::make_users_directory`] has been called.
+    pub(crate) fn make_at_home(instance: &Arc<Instance>, by_user: bool) -> Result<Self, Errno> {
         let id = fresh_id();
         let name = format!("{id}.part");
-        let file = open_new(instance.directory(), &name)?;
+        let home = if by_user { Home::Users } else { Home::Instance };
+        let file = open_new(instance.directory_of(&home), &name)?;
         Ok(Self {
             file,
             instance: Arc::clone(instance),
             id,
             name,
-            elsewhere: None,
+            home,
         })
     }
 
@@ -66,35 +81,42 @@ impl Part {
         instance: &Arc<Instance>,
         directory: OwnedFd,
         place: &LogicalPath,
-    ) -> Result<Self, Errno> {
+        acting: &mut Acting<'_>,
+    ) -> Result<Result<Self, Errno>> {
         let id = fresh_id();
         let name = beside_name(&id);
-        instance.note_elsewhere(&id, place, &name)?;
-        let file = open_new(directory.as_fd(), &name).inspect_err(|_| instance.forget_elsewhere(&id))?;
-        Ok(Self {
+        // The journal is the server's, the part the user's.
+        if let Err(errno) = acting.suspended(|| instance.note_elsewhere(&id, place, &name))? {
+            return Ok(Err(errno));
+        }
+        let file = match open_new(directory.as_fd(), &name) {
+            Ok(file) => file,
+            Err(errno) => {
+                acting.suspended(|| instance.forget_elsewhere(&id))?;
+                return Ok(Err(errno));
+            }
+        };
+        Ok(Ok(Self {
             file,
             instance: Arc::clone(instance),
             id,
             name,
-            elsewhere: Some(directory),
-        })
+            home: Home::Elsewhere(directory),
+        }))
     }
 
     /// Where it lies: directory and name there.
     pub(crate) fn place(&self) -> (BorrowedFd<'_>, &str) {
-        match &self.elsewhere {
-            Some(directory) => (directory.as_fd(), &self.name),
-            None => (self.instance.directory(), &self.name),
-        }
+        (self.instance.directory_of(&self.home), &self.name)
     }
 
     /// Whether it lies on another file system or mount than the instance.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.elsewhere.is_some()
+        matches!(self.home, Home::Elsewhere(_))
     }
 
     /// Removes the part if its name still means the file that was opened.
-    pub(crate) fn remove(&self) {
+    pub(crate) fn unlink(&self) {
         let (directory, name) = self.place();
         let ours = fs::fstat(&self.file);
         let there = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -104,10 +126,10 @@ impl Part {
             // If this fails the next start-up removes it.
             let _ = fs::unlinkat(directory, name, AtFlags::empty());
         }
-        self.forget();
     }
 
-    /// The part has its final name, or is no more: the journal need not know it any longer.
+    /// The part has its final name, or is no more: the journal, which is the server's, need not know it
+    /// any longer.
     pub(crate) fn forget(&self) {
         if self.is_elsewhere() {
             self.instance.forget_elsewhere(&self.id);
@@ -124,6 +146,8 @@ fn open_new(directory: BorrowedFd<'_>, name: &str) -> Result<File, Errno> {
 pub(crate) struct Instance {
     uploads: OwnedFd,
     directory: OwnedFd,
+    /// Where parts of local users lie, once there was one.
+    users: OnceLock<OwnedFd>,
     name: String,
     _lock: OwnedFd,
 }
@@ -175,6 +199,7 @@ impl Instance {
             Self {
                 uploads,
                 directory,
+                users: OnceLock::new(),
                 name,
                 _lock: lock,
             },
@@ -184,6 +209,29 @@ impl Instance {
 
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
+    }
+
+    fn directory_of<'a>(&'a self, home: &'a Home) -> BorrowedFd<'a> {
+        match home {
+            Home::Instance => self.directory(),
+            Home::Users => self.users.get().map_or(self.directory(), |users| users.as_fd()),
+            Home::Elsewhere(directory) => directory.as_fd(),
+        }
+    }
+
+    /// Makes the directory for parts of local users, to be called as the server. Each may make files there
+    /// and rename its own away; nobody gets there but through the descriptor, because the directory above
+    /// is the server's alone.
+    pub(crate) fn make_users_directory(&self) -> Result<(), Errno> {
+        if self.users.get().is_some() {
+            return Ok(());
+        }
+        let users = make_and_open(self.directory(), USERS)?;
+        // What the mask took away is given back; files of others stay theirs (sticky).
+        fs::fchmod(&users, Mode::from_raw_mode(0o1777))?;
+        // Two at once have opened the same one.
+        let _ = self.users.set(users);
+        Ok(())
     }
 
     /// Notes that the part `part_name` is about to be made in `directory`.
@@ -212,6 +260,9 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // Fails while parts are left, which then wait for the next start-up as after a crash.
+        if self.users.get().is_some() {
+            let _ = fs::unlinkat(&self.directory, USERS, AtFlags::REMOVEDIR);
+        }
         let _ = fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
         let _ = fs::unlinkat(&self.uploads, self.name.as_str(), AtFlags::REMOVEDIR);
     }
@@ -250,6 +301,10 @@ fn clean_instance(root: &Root, uploads: BorrowedFd<'_>, name: &str, cleaned: &mu
         locked => locked?,
     }
     for entry in names_in(directory.as_fd())? {
+        if entry == USERS {
+            cleaned.parts += clean_users(directory.as_fd())?;
+            continue;
+        }
         if entry.ends_with(JOURNAL_SUFFIX) {
             cleaned.parts += u64::from(remove_elsewhere(root, directory.as_fd(), &entry)?);
         } else if entry != LOCK {
@@ -260,6 +315,18 @@ fn clean_instance(root: &Root, uploads: BorrowedFd<'_>, name: &str, cleaned: &mu
     gone_is_fine(fs::unlinkat(uploads, name, AtFlags::REMOVEDIR))?;
     cleaned.instances += 1;
     Ok(())
+}
+
+/// Removes the parts of local users and their directory; how many there were.
+fn clean_users(instance: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let users = open_directory(instance, USERS)?;
+    let mut parts = 0;
+    for entry in names_in(users.as_fd())? {
+        gone_is_fine(fs::unlinkat(&users, entry.as_str(), AtFlags::empty()))?;
+        parts += 1;
+    }
+    gone_is_fine(fs::unlinkat(instance, USERS, AtFlags::REMOVEDIR))?;
+    Ok(parts)
 }
 
 fn gone_is_fine(removed: Result<(), Errno>) -> Result<(), Errno> {

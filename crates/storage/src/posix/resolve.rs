@@ -7,8 +7,8 @@
 //! With it, relative links that stay within the export are followed. Absolute ones are refused even
 //! when they lead back into the export: what they mean depends on where this machine has it mounted.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
@@ -109,9 +109,23 @@ impl Root {
         })
     }
 
+    /// Links are rare, so the walk is tried without any first. Where one was followed, what was reached
+    /// may lie in the hidden directory, which no name may lead to.
     fn walk_by_kernel(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self.walk(path, flags, ResolveFlags::NO_SYMLINKS) {
+            Err(Errno::LOOP) => {}
+            done => return done,
+        }
+        let reached = self.walk(path, flags, ResolveFlags::empty())?;
+        match self.leads_to_hidden(&reached) {
+            false => Ok(reached),
+            true => Err(Errno::NOENT),
+        }
+    }
+
+    fn walk(&self, path: &LogicalPath, flags: OFlags, links: ResolveFlags) -> Result<OwnedFd, Errno> {
         let relative = relative(path);
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | links;
         for _ in 0..WALK_ATTEMPTS {
             match fs::openat2(&self.fd, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -119,6 +133,20 @@ impl Root {
             }
         }
         Err(Errno::BUSY)
+    }
+
+    /// Whether something that was opened is a part, or in the directory of parts. What cannot be told is
+    /// taken for it.
+    fn leads_to_hidden(&self, reached: &OwnedFd) -> bool {
+        let (Ok(root), Ok(reached)) = (name_of(self.fd.as_fd()), name_of(reached.as_fd())) else {
+            return true;
+        };
+        let Ok(below) = reached.strip_prefix(root) else {
+            return true;
+        };
+        let mut names = below.components().map(|name| name.as_os_str());
+        names.clone().next().is_some_and(|first| first == HIDDEN_DIRECTORY)
+            || names.any(|name| name.to_str().is_some_and(is_part_beside))
     }
 
     fn walk_by_hand(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -162,6 +190,11 @@ impl Root {
         let raw = fs::fstat(&fd).map_err(|errno| about(errno, Phase::Open, path))?;
         stat_of(&raw, path)
     }
+}
+
+/// The name by which the system knows what is open.
+fn name_of(opened: BorrowedFd<'_>) -> std::io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
 fn is_link(directory: BorrowedFd<'_>, name: &str) -> bool {

@@ -12,17 +12,21 @@ use rustix::io::Errno;
 use types::limits::SPACE_STEP_BYTES;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
+use super::identity::Acting;
 use super::marks;
 use super::resolve::plain_stat;
 use super::space::{Reservation, SpaceBook};
 use super::upload::{reader_of, write_fully};
 use crate::api::{CommitFacts, FileReader, Kind, Stat, Upload};
 use crate::fault::{about, fault};
+use crate::owner::LocalUser;
 
 pub(super) struct PosixUpdate {
     space: Arc<SpaceBook>,
     file: File,
     path: LogicalPath,
+    /// Who changes it.
+    user: Option<Arc<LocalUser>>,
     /// Room for what the file grows by.
     reservation: Reservation,
     /// Its size when it was opened.
@@ -34,11 +38,18 @@ pub(super) struct PosixUpdate {
 }
 
 impl PosixUpdate {
-    pub(super) fn new(space: &Arc<SpaceBook>, file: File, stat: &Stat, path: &LogicalPath) -> Result<Self> {
+    pub(super) fn new(
+        space: &Arc<SpaceBook>,
+        file: File,
+        stat: &Stat,
+        path: &LogicalPath,
+        user: Option<Arc<LocalUser>>,
+    ) -> Result<Self> {
         Ok(Self {
             space: Arc::clone(space),
             file,
             path: path.clone(),
+            user,
             reservation: Reservation::ask(space, 0)?,
             first_bytes: stat.size_bytes,
             reached_bytes: AtomicU64::new(stat.size_bytes),
@@ -59,6 +70,7 @@ impl PosixUpdate {
         self.reservation
             .cover(end.saturating_sub(self.first_bytes), SPACE_STEP_BYTES)?;
         if !self.changed.swap(true, Ordering::Relaxed) {
+            let _acting = Acting::begin(self.user.as_ref())?;
             marks::forget(self.file.as_fd());
         }
         Ok(())

@@ -11,6 +11,8 @@ use rustix::io::Errno;
 use types::limits::{SPACE_STEP_BYTES, WRITEBACK_STEP_BYTES};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+use super::begin::check_writable_by_user;
+use super::identity::Acting;
 use super::parts::Part;
 use super::reader::PosixReader;
 use super::resolve::plain_stat;
@@ -20,6 +22,7 @@ use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
 use crate::fault::{about, fault, from_errno, from_io};
+use crate::owner::LocalUser;
 
 /// Most slices in one system call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -40,6 +43,8 @@ pub(super) struct PosixUpload {
     announced: Option<u64>,
     overwrite: Overwrite,
     reservation: Reservation,
+    /// Whose file it is, and with whose rights it takes its name.
+    user: Option<Arc<LocalUser>>,
     /// Held for reading by each write, so that none is under way when the file takes its name.
     state: RwLock<State>,
     /// Written and not yet sent on to the disk.
@@ -54,6 +59,7 @@ impl PosixUpload {
         path: LogicalPath,
         options: &UploadOptions,
         reservation: Reservation,
+        user: Option<Arc<LocalUser>>,
     ) -> Self {
         Self {
             shared,
@@ -63,6 +69,7 @@ impl PosixUpload {
             announced: options.size_bytes,
             overwrite: options.overwrite,
             reservation,
+            user,
             state: RwLock::new(State::Open),
             unsent_bytes: AtomicU64::new(0),
         }
@@ -73,7 +80,11 @@ impl PosixUpload {
     }
 
     fn remove_part(&self) {
-        self.part.remove();
+        // What cannot be done as the user is done as the server.
+        let acting = Acting::begin(self.user.as_ref());
+        self.part.unlink();
+        drop(acting);
+        self.part.forget();
         self.reservation.release();
     }
 
@@ -130,9 +141,13 @@ impl PosixUpload {
     }
 
     /// Puts the part under its name, and counts what came and went.
-    fn place(&self, size_bytes: u64) -> Result<(), Errno> {
+    fn place(&self, size_bytes: u64, acting: &Acting<'_>) -> Result<(), Errno> {
         let _alone = self.shared.space.change_names();
         let old = open_name(self.parent.as_fd(), self.name()).ok();
+        if old.is_some() && self.overwrite == Overwrite::Allow {
+            // It may have come since the upload began.
+            check_writable_by_user(self.parent.as_fd(), self.name(), acting)?;
+        }
         let (from, part) = self.part.place();
         match self.overwrite {
             Overwrite::Allow => fs::renameat(from, part, &self.parent, self.name())?,
@@ -147,12 +162,14 @@ impl PosixUpload {
     }
 
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
+        let acting = Acting::begin(self.user.as_ref())?;
         let stat = self.seal(facts)?;
-        self.place(facts.size_bytes).map_err(|errno| match errno {
+        self.place(facts.size_bytes, &acting).map_err(|errno| match errno {
             Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
             Errno::NOENT => fault(ErrorCode::ParentMissing, Phase::Commit).with_subject(&self.path),
             errno => self.failed(errno, Phase::Commit),
         })?;
+        drop(acting);
         self.reservation.release();
         self.part.forget();
         Ok(stat)

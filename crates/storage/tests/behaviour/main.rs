@@ -10,6 +10,7 @@ mod listing;
 mod names;
 mod space;
 mod support;
+mod users;
 mod xrootd;
 
 use std::io::{IoSlice, IoSliceMut};

@@ -1,0 +1,211 @@
+//! Beginning an upload: what is asked before the first byte, and where the hidden part is made.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{self, Access, AtFlags, FallocateFlags, OFlags};
+use rustix::io::Errno;
+use types::limits::PREALLOCATE_BYTES_MIN;
+use types::{ErrorCode, LogicalPath, Phase, Result};
+
+use super::identity::Acting;
+use super::parts::Part;
+use super::resolve::check_writable;
+use super::space::{self, Reservation};
+use super::upload::PosixUpload;
+use super::{Posix, make_durable_directory, place_of};
+use crate::api::{Overwrite, Upload, UploadOptions};
+use crate::fault::{about, fault};
+
+impl Posix {
+    pub(super) fn begin_upload(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
+        check_writable(path)?;
+        let instance = self.instance(path)?;
+        if self.owner.user.is_some() {
+            instance
+                .make_users_directory()
+                .map_err(|errno| about(errno, Phase::Open, path))?;
+        }
+        let mut acting = self.acting()?;
+        self.check_target(path, options.overwrite, &acting)?;
+        if !options.create_parents {
+            self.root.open_parent(path)?;
+        }
+        let announced = options.size_bytes;
+        let reservation =
+            Reservation::ask(&self.shared.space, announced.unwrap_or(0)).map_err(|error| error.with_subject(path))?;
+        // Directories come last: an upload that finds no room leaves none behind.
+        let part = self.make_part(path, announced, &reservation, &mut acting)?;
+        let parent = match self.parent_for_part(path, &part, options.create_parents, &mut acting) {
+            Ok(parent) => parent,
+            Err(error) => {
+                part.unlink();
+                acting.suspended(|| part.forget())?;
+                return Err(error);
+            }
+        };
+        drop(acting);
+        Ok(Arc::new(PosixUpload::new(
+            Arc::clone(&self.shared),
+            part,
+            parent,
+            path.clone(),
+            options,
+            reservation,
+            self.owner.user.clone(),
+        )))
+    }
+
+    /// The directory in which the part is to take its name, where the user may give names, and whose group
+    /// files there get.
+    fn parent_for_part(&self, path: &LogicalPath, part: &Part, make: bool, acting: &mut Acting<'_>) -> Result<OwnedFd> {
+        let failed = |errno| about(errno, Phase::Open, path);
+        let (parent, _) = self.parent_for(path, make)?;
+        if acting.user().is_some() {
+            // Asked now, and not only by the rename behind the last byte.
+            may(parent.as_fd(), ".", Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
+            inherit_group(&parent, &part.file, acting)?.map_err(failed)?;
+        }
+        Ok(parent)
+    }
+
+    /// The directory for a new name; makes it when asked to.
+    pub(super) fn parent_for<'a>(&self, path: &'a LogicalPath, make: bool) -> Result<(OwnedFd, &'a str)> {
+        match self.root.open_parent(path) {
+            Err(error) if make && error.code() == ErrorCode::ParentMissing => {
+                self.make_ancestors(path)?;
+                self.root.open_parent(path)
+            }
+            done => done,
+        }
+    }
+
+    fn make_ancestors(&self, path: &LogicalPath) -> Result<()> {
+        let mut ancestors: Vec<LogicalPath> = std::iter::successors(path.parent(), LogicalPath::parent).collect();
+        ancestors.retain(|ancestor| !ancestor.is_root());
+        for ancestor in ancestors.iter().rev() {
+            let (parent, name) = self.root.open_parent(ancestor)?;
+            match make_durable_directory(&parent, name) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(about(errno, Phase::Open, ancestor)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the name may be taken. A mapped user takes nothing that it could not write to: on a disk
+    /// of its own the kernel would ask for that, too, where here the new file is another one.
+    pub(super) fn check_target(&self, path: &LogicalPath, overwrite: Overwrite, acting: &Acting<'_>) -> Result<()> {
+        match self.root.stat(path) {
+            Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
+            Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
+            Ok(_) if acting.user().is_some() => {
+                let (parent, name) = self.root.open_parent(path)?;
+                check_writable_by_user(parent.as_fd(), name, acting).map_err(|errno| about(errno, Phase::Open, path))
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The directory nearest above a new name that is there already. What is made below it lies on
+    /// the same file system and mount.
+    fn nearest_directory(&self, path: &LogicalPath) -> Result<(OwnedFd, LogicalPath)> {
+        let mut above = path.parent().unwrap_or_else(LogicalPath::root);
+        loop {
+            match self.root.open_beneath(&above, OFlags::RDONLY | OFlags::DIRECTORY) {
+                Err(error) if error.code() == ErrorCode::NotFound && !above.is_root() => {
+                    above = above.parent().unwrap_or_else(LogicalPath::root);
+                }
+                opened => return Ok((opened.map_err(|error| error.with_subject(path))?, above)),
+            }
+        }
+    }
+
+    /// Makes the hidden part where a rename to `path` will work, and sets its room aside.
+    fn make_part(
+        &self,
+        path: &LogicalPath,
+        announced: Option<u64>,
+        reservation: &Reservation,
+        acting: &mut Acting<'_>,
+    ) -> Result<Part> {
+        let failed = |errno| about(errno, Phase::Open, path);
+        let instance = self.instance(path)?;
+        let (directory, place) = self.nearest_directory(path)?;
+        let part = if place_of(directory.as_fd()).map_err(failed)? == self.home {
+            Part::make_at_home(instance, acting.user().is_some()).map_err(failed)?
+        } else {
+            space::check_room(
+                directory.as_fd(),
+                announced.unwrap_or(0),
+                self.shared.space.reserve_bytes(),
+            )
+            .map_err(|error| error.with_subject(path))?;
+            Part::make_elsewhere(instance, directory, &place, acting)?.map_err(failed)?
+        };
+        if let Some(size_bytes) = announced
+            && size_bytes >= PREALLOCATE_BYTES_MIN
+            && (part.is_elsewhere() || !self.shared.in_memory)
+        {
+            match preallocate(&part.file, size_bytes) {
+                Ok(true) => reservation.redeem(size_bytes),
+                Ok(false) => {}
+                Err(errno) => {
+                    part.unlink();
+                    acting.suspended(|| part.forget())?;
+                    return Err(failed(errno));
+                }
+            }
+        }
+        Ok(part)
+    }
+}
+
+/// Gives a part the group of its directory, where that is handed on to all files in it (set-group-ID).
+/// A file that is made there gets it by itself, whoever makes it; one that is renamed does not.
+fn inherit_group(parent: &OwnedFd, part: &File, acting: &mut Acting<'_>) -> Result<Result<(), Errno>> {
+    let group = || -> Result<Option<fs::Gid>, Errno> {
+        let parent = fs::fstat(parent)?;
+        let hands_on = fs::Mode::from_raw_mode(parent.st_mode).contains(fs::Mode::SGID);
+        let differs = hands_on && fs::fstat(part)?.st_gid != parent.st_gid;
+        Ok(differs.then(|| fs::Gid::from_raw(parent.st_gid)))
+    };
+    let group = match group() {
+        Ok(Some(group)) => group,
+        nothing => return Ok(nothing.map(drop)),
+    };
+    match fs::fchown(part, None, Some(group)) {
+        // Not a group of the user's: the server can give it, when it runs with the right to.
+        Err(Errno::PERM) => acting.suspended(|| fs::fchown(part, None, Some(group))),
+        done => Ok(done),
+    }
+}
+
+/// Whether the user may replace what has this name. A symbolic link is replaced itself.
+pub(super) fn check_writable_by_user(directory: BorrowedFd<'_>, name: &str, acting: &Acting<'_>) -> Result<(), Errno> {
+    match acting.user() {
+        Some(_) => may(directory, name, Access::WRITE_OK),
+        None => Ok(()),
+    }
+}
+
+/// Asks the kernel for the rights of whom this thread acts for. A kernel that cannot be asked is left to
+/// say so when the thing is done.
+fn may(directory: BorrowedFd<'_>, name: &str, access: Access) -> Result<(), Errno> {
+    match fs::accessat(directory, name, access, AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOSYS | Errno::INVAL) => Ok(()),
+        done => done,
+    }
+}
+
+/// Sets blocks aside, so that a full disk shows now. Only some file systems can.
+fn preallocate(file: &File, size_bytes: u64) -> Result<bool, Errno> {
+    match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size_bytes) {
+        Ok(()) => Ok(true),
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(errno),
+        Err(_) => Ok(false),
+    }
+}
