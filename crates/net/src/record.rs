@@ -6,12 +6,16 @@
 
 use std::ops::Range;
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 use types::limits::TLS_RECORD_BYTES;
 
 /// Length of a record header.
 pub(crate) const HEADER_BYTES: usize = 5;
+/// Length of the nonce of every suite in use.
+pub(crate) const NONCE_BYTES: usize = NONCE_LEN;
 /// Length of the tag of every suite in use.
 const TAG_BYTES: usize = 16;
 /// Records after which keys must be changed: the AES-GCM confidentiality limit, taken for all
@@ -90,9 +94,9 @@ enum Layout {
 }
 
 /// Key, nonce base and sequence number of one direction.
-struct Keys {
+pub(crate) struct Keys {
     key: LessSafeKey,
-    iv: [u8; 12],
+    iv: [u8; NONCE_BYTES],
     sequence: u64,
     layout: Layout,
 }
@@ -120,8 +124,18 @@ impl Keys {
         })
     }
 
+    /// Fresh keys of a TLS 1.3 connection. `None` when the key does not fit the algorithm.
+    pub(crate) fn tls13(algorithm: &'static Algorithm, key: &[u8], iv: [u8; NONCE_BYTES]) -> Option<Self> {
+        Some(Self {
+            key: LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?),
+            iv,
+            sequence: 0,
+            layout: Layout::Tls13,
+        })
+    }
+
     /// The nonce of the current record: the base with the sequence number mixed in.
-    fn nonce(&self) -> [u8; 12] {
+    fn nonce(&self) -> [u8; NONCE_BYTES] {
         let mut nonce = self.iv;
         for (byte, part) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
             *byte ^= part;
@@ -155,7 +169,7 @@ impl Keys {
 }
 
 /// Seals outgoing records.
-pub(crate) struct Sealer(Keys);
+pub(crate) struct Sealer(pub(crate) Keys);
 
 impl Sealer {
     /// `None` when the suite or version is not one of those offered.
@@ -241,7 +255,7 @@ impl Sealer {
 }
 
 /// Opens incoming records.
-pub(crate) struct Opener(Keys);
+pub(crate) struct Opener(pub(crate) Keys);
 
 impl Opener {
     /// `None` when the suite or version is not one of those offered.

@@ -20,6 +20,14 @@ pub const PROPFIND_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const CONTROL_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Most certificates in a chain, proxies included.
 pub const CERTIFICATE_CHAIN_MAX: usize = 16;
+/// Longest chain of certificates that a client may show in a TLS handshake, in bytes. The attributes of VOMS
+/// in a proxy take some kilobytes; a message of the handshake can have 64 KiB.
+pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;
+/// Memory for TLS sessions that clients may go on with, in bytes: a session takes some 300, and as much more
+/// as the certificates of its client.
+pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long a client may go on with a TLS session.
+pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
 /// Largest file with a certificate chain and its key, in bytes.
 pub const CREDENTIAL_FILE_BYTES_MAX: usize = 256 * 1024;
 /// Largest macaroon request, in bytes.
@@ -28,6 +36,55 @@ pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
 pub const MACAROON_BYTES_MAX: usize = 16 * 1024;
 /// Most caveats in one macaroon.
 pub const MACAROON_CAVEATS_MAX: usize = 64;
+/// Largest JSON Web Token, in bytes. Tokens of real issuers stay below 8 KiB.
+pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// Deepest nesting of objects and lists in a token or a key set.
+pub const TOKEN_JSON_DEPTH_MAX: usize = 8;
+/// Most values (members and entries, all levels together) in one part of a token.
+pub const TOKEN_VALUES_MAX: usize = 1024;
+/// Most scopes that a token may have.
+pub const TOKEN_SCOPES_MAX: usize = 256;
+/// Most groups that a token may have.
+pub const TOKEN_GROUPS_MAX: usize = 256;
+/// Most audiences that a token may have.
+pub const TOKEN_AUDIENCES_MAX: usize = 64;
+/// Longest name of a key, in bytes.
+pub const TOKEN_KEY_NAME_BYTES_MAX: usize = 256;
+/// Most pairs of activities and place that a token's scopes make with its issuer's base paths.
+pub const GRANT_SCOPES_MAX: usize = 1024;
+/// Passes of percent-decoding that a scope's path is given before what is left is refused.
+pub const SCOPE_DECODE_PASSES_MAX: usize = 4;
+/// Largest document (discovery, key set) that is taken from a token issuer, in bytes.
+pub const ISSUER_DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+/// Most keys of one issuer that are looked at.
+pub const ISSUER_KEYS_MAX: usize = 64;
+/// Most issuers that a configuration can name.
+pub const ISSUERS_MAX: usize = 256;
+/// Most base paths, and most restricted paths, of one issuer.
+pub const ISSUER_PATHS_MAX: usize = 64;
+/// Most rules in one file that maps names to users.
+pub const NAME_MAP_RULES_MAX: usize = 100_000;
+/// Largest file that maps names to users, and largest `scitokens.cfg`, in bytes.
+pub const TOKEN_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Default: difference of clocks that is put up with in the times of a token.
+pub const TOKEN_CLOCK_SKEW: Duration = Duration::from_secs(60);
+/// Default: how long a request waits for an issuer's keys, when there are none at hand that could be used.
+pub const ISSUER_WAIT: Duration = Duration::from_secs(2);
+/// Default: how long fetching an issuer's keys may take, all of it.
+pub const ISSUER_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Default: how often an issuer's keys are fetched again.
+pub const ISSUER_REFRESH: Duration = Duration::from_secs(6 * 3600);
+/// Shortest time between two fetches of the keys of an issuer that answers (WLCG Common JWT Profiles).
+pub const ISSUER_REFRESH_MIN: Duration = Duration::from_secs(3600);
+/// Default: how long the keys of an issuer that cannot be reached any more are used.
+pub const ISSUER_EXPIRY: Duration = Duration::from_secs(4 * 24 * 3600);
+/// How long it is remembered that an issuer could not be reached, and at what distance a key that is not known makes its
+/// keys be fetched again.
+pub const ISSUER_RETRY: Duration = Duration::from_secs(60);
+/// Default: how long a token or macaroon that was verified is remembered, at the most.
+pub const VERIFIED_TOKEN_LIFETIME: Duration = Duration::from_secs(600);
+/// Default: how many verified tokens are remembered.
+pub const VERIFIED_TOKENS_MAX: usize = 16 * 1024;
 /// How much of a peer's error text is kept, in bytes.
 pub const PEER_WORDS_BYTES_MAX: usize = 1024;
 /// Longest line in a performance-marker stream; davix reads lines into 1024 bytes.

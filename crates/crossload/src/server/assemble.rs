@@ -147,7 +147,7 @@ impl Assembly {
         let mut expiry = self.expiry_s.lock().unwrap_or_else(PoisonError::into_inner);
         match (&self.tls, fresh) {
             (Some(tls), Some((certificate, _, key))) => {
-                tls.reload(certificate, key)?;
+                tls.reload(certificate, key, net::tls::ClientCertificates::Off)?;
                 *expiry = certificate::expiry_s(certificate);
             }
             (None, Some((certificate, tls, _))) => {

@@ -120,6 +120,12 @@ impl Stream {
         self.tls.as_ref()?.session.peer_certificates.as_deref()
     }
 
+    /// As [`Stream::peer_certificates`], and keeps them no longer: an idle connection would otherwise hold
+    /// several times as many bytes as it needs.
+    pub fn take_peer_certificates(&mut self) -> Option<Vec<CertificateDer<'static>>> {
+        self.tls.as_mut()?.session.peer_certificates.take()
+    }
+
     /// Changes how long the connection may keep us waiting.
     pub fn set_stall(&mut self, stall: Duration) {
         self.waits.stall = stall;

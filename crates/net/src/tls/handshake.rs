@@ -3,46 +3,59 @@
 use std::sync::Arc;
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::crypto::tls13::OkmBlock;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
-use rustls::{ClientConfig, ProtocolVersion, ServerConfig};
+use rustls::{ClientConfig, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 use rustls_pki_types::{CertificateDer, ServerName};
 use types::Error;
 
+use super::secrets::{self, TrafficSecret};
 use crate::failure::Role;
 use crate::record::{Opener, RecordFault, Sealer, record_length};
 
 /// The keys' keeper after the handshake: it changes traffic secrets and keeps session tickets.
 pub(crate) enum Keeper {
     Client(Box<KernelConnection<ClientConnectionData>>),
-    Server(Box<KernelConnection<ServerConnectionData>>),
+    /// Of TLS 1.3: the secret of our direction and of the other end's.
+    Server(Box<(TrafficSecret, TrafficSecret)>),
+    /// Keys cannot be changed, as in TLS 1.2.
+    None,
 }
 
 impl Keeper {
     /// Fresh keys for what we send (RFC 8446 §7.2).
     pub(crate) fn next_sealer(&mut self) -> Result<Sealer, rustls::Error> {
-        let (sequence, secrets) = match self {
-            Self::Client(kernel) => kernel.update_tx_secret()?,
-            Self::Server(kernel) => kernel.update_tx_secret()?,
+        let sealer = match self {
+            Self::Client(kernel) => {
+                let (sequence, secrets) = kernel.update_tx_secret()?;
+                Sealer::new(ProtocolVersion::TLSv1_3, sequence, &secrets)
+            }
+            Self::Server(secrets) => secrets.0.next_keys().map(Sealer),
+            Self::None => None,
         };
-        Sealer::new(ProtocolVersion::TLSv1_3, sequence, &secrets).ok_or(rustls::Error::General("unknown suite".into()))
+        sealer.ok_or(rustls::Error::General("the keys cannot be changed".into()))
     }
 
     /// Fresh keys for what the other end sends.
     pub(crate) fn next_opener(&mut self) -> Result<Opener, rustls::Error> {
-        let (sequence, secrets) = match self {
-            Self::Client(kernel) => kernel.update_rx_secret()?,
-            Self::Server(kernel) => kernel.update_rx_secret()?,
+        let opener = match self {
+            Self::Client(kernel) => {
+                let (sequence, secrets) = kernel.update_rx_secret()?;
+                Opener::new(ProtocolVersion::TLSv1_3, sequence, &secrets)
+            }
+            Self::Server(secrets) => secrets.1.next_keys().map(Opener),
+            Self::None => None,
         };
-        Opener::new(ProtocolVersion::TLSv1_3, sequence, &secrets).ok_or(rustls::Error::General("unknown suite".into()))
+        opener.ok_or(rustls::Error::General("the keys cannot be changed".into()))
     }
 
     /// Keeps a ticket for the next connection; a server gets none.
     pub(crate) fn keep_ticket(&mut self, payload: &[u8]) -> Result<(), rustls::Error> {
         match self {
             Self::Client(kernel) => kernel.handle_new_session_ticket(payload),
-            Self::Server(_) => Err(rustls::Error::General("a client sent a session ticket".into())),
+            Self::Server(_) | Self::None => Err(rustls::Error::General("a client sent a session ticket".into())),
         }
     }
 }
@@ -70,12 +83,13 @@ pub(crate) enum Step {
 /// A handshake in progress, without a socket.
 pub(crate) enum Handshake {
     Client(Box<UnbufferedClientConnection>),
-    Server(Box<UnbufferedServerConnection>),
+    /// With the secrets of the client's direction and ours, once they are known.
+    Server(Box<UnbufferedServerConnection>, Option<(OkmBlock, OkmBlock)>),
 }
 
 impl Handshake {
     pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        Ok(Self::Server(Box::new(UnbufferedServerConnection::new(config)?)))
+        Ok(Self::Server(Box::new(UnbufferedServerConnection::new(config)?), None))
     }
 
     pub(crate) fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
@@ -106,13 +120,17 @@ impl Handshake {
                 output,
                 UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records,
             ),
-            Self::Server(connection) => advance(
-                connection,
-                input,
-                (&mut used, shown),
-                output,
-                UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records,
-            ),
+            Self::Server(connection, secrets) => {
+                let step = advance(
+                    connection,
+                    input,
+                    (&mut used, shown),
+                    output,
+                    UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records,
+                );
+                *secrets = secrets::heard().or(secrets.take());
+                step
+            }
         };
         *shown -= used;
         (used, step)
@@ -122,29 +140,33 @@ impl Handshake {
     pub(crate) fn alert(&mut self) -> Vec<u8> {
         match self {
             Self::Client(connection) => alert(connection.process_tls_records(&mut [])),
-            Self::Server(connection) => alert(connection.process_tls_records(&mut [])),
+            Self::Server(connection, _) => alert(connection.process_tls_records(&mut [])),
         }
     }
 
     /// Takes the secrets over once the handshake is done.
     pub(crate) fn finish(self, role: Role) -> Result<Session, Error> {
-        let peer_certificates = match &self {
-            // Whoever we connect to was checked in the handshake, and is asked nothing more.
-            Self::Client(_) => None,
-            Self::Server(connection) => connection.peer_certificates().map(<[_]>::to_vec),
-        };
-        let (secrets, version, keeper) = match self {
+        let fault = |cause| role.tls(cause);
+        let (secrets, version, keeper, peer_certificates) = match self {
             Self::Client(connection) => {
-                let (secrets, kernel) = connection
-                    .dangerous_into_kernel_connection()
-                    .map_err(|cause| role.tls(cause))?;
-                (secrets, kernel.protocol_version(), Keeper::Client(Box::new(kernel)))
+                let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(fault)?;
+                let version = kernel.protocol_version();
+                // Whoever we connect to was checked in the handshake, and is asked nothing more.
+                (secrets, version, Keeper::Client(Box::new(kernel)), None)
             }
-            Self::Server(connection) => {
-                let (secrets, kernel) = connection
-                    .dangerous_into_kernel_connection()
-                    .map_err(|cause| role.tls(cause))?;
-                (secrets, kernel.protocol_version(), Keeper::Server(Box::new(kernel)))
+            Self::Server(connection, heard) => {
+                let chain = connection.peer_certificates().map(<[_]>::to_vec);
+                let version = connection.protocol_version().unwrap_or(ProtocolVersion::TLSv1_2);
+                let keeper = match (connection.negotiated_cipher_suite(), heard) {
+                    (Some(SupportedCipherSuite::Tls13(suite)), Some((client, server))) => {
+                        let secret = |secret| TrafficSecret::new(suite, secret);
+                        Keeper::Server(Box::new((secret(server), secret(client))))
+                    }
+                    _ => Keeper::None,
+                };
+                // What is left of rustls is dropped: it would go on holding the certificates.
+                let (secrets, _) = connection.dangerous_into_kernel_connection().map_err(fault)?;
+                (secrets, version, keeper, chain)
             }
         };
         let sealer = Sealer::new(version, secrets.tx.0, &secrets.tx.1);

@@ -4,7 +4,10 @@
 mod client;
 mod handshake;
 mod identity;
+mod secrets;
 mod server;
+mod sessions;
+mod shown;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +22,7 @@ pub use client::{ClientTls, Trust};
 pub(crate) use handshake::{Handshake, Session, Step};
 pub use identity::ClientIdentity;
 pub use server::ServerTls;
+pub use shown::ClientCertificates;
 
 /// The key exchange, suites and versions on offer. AES-128-GCM comes first: it is as safe as
 /// AES-256 against everything known and costs a tenth less per byte.

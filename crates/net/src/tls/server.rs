@@ -1,60 +1,99 @@
 //! The server's side: its certificate, what it asks of clients, and sessions that go on.
 
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use types::Error;
 
+use super::secrets::Listener;
+use super::sessions::Sessions;
+use super::shown::{ClientCertificates, Possession};
 use super::{ALPN, config_error, crypto, read_certificates};
 
 /// The server's certificate and key, replaceable while it runs; connections in progress keep theirs.
 #[derive(Clone)]
-pub struct ServerTls(Arc<RwLock<Arc<ServerConfig>>>);
+pub struct ServerTls(Arc<RwLock<Current>>);
+
+struct Current {
+    config: Arc<ServerConfig>,
+    asks: ClientCertificates,
+    sessions: Arc<Sessions>,
+}
 
 impl ServerTls {
-    /// Reads certificate chain and key from PEM files.
+    /// Reads certificate chain and key from PEM files. Clients are not asked for certificates.
     ///
     /// # Errors
     /// `storage_failed` when a file cannot be read, `bad_request` when it holds no usable
     /// certificate or key, or the two do not belong together; the detail names the file.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
-        Ok(Self(Arc::new(RwLock::new(Arc::new(server_config(certificate, key)?)))))
+        Self::asking(certificate, key, ClientCertificates::Off)
     }
 
-    /// Reads the files again. When that fails the old certificate stays in use.
+    /// As [`ServerTls::load`]; `asks` says whether clients are asked for certificates.
     ///
     /// # Errors
     /// As [`ServerTls::load`].
-    pub fn reload(&self, certificate: &Path, key: &Path) -> Result<(), Error> {
-        let fresh = Arc::new(server_config(certificate, key)?);
-        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = fresh;
+    pub fn asking(certificate: &Path, key: &Path, asks: ClientCertificates) -> Result<Self, Error> {
+        let sessions = Arc::default();
+        let config = Arc::new(server_config(certificate, key, asks, &sessions)?);
+        let current = Current { config, asks, sessions };
+        Ok(Self(Arc::new(RwLock::new(current))))
+    }
+
+    /// Reads the files again. When that fails the old certificate stays in use. Clients go on with
+    /// their sessions, unless they were not asked for certificates before and are now, or the other
+    /// way round.
+    ///
+    /// # Errors
+    /// As [`ServerTls::load`].
+    pub fn reload(&self, certificate: &Path, key: &Path, asks: ClientCertificates) -> Result<(), Error> {
+        let kept = {
+            let old = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            (old.asks == asks).then(|| old.sessions.clone())
+        };
+        let sessions = kept.unwrap_or_default();
+        let config = Arc::new(server_config(certificate, key, asks, &sessions)?);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Current { config, asks, sessions };
         Ok(())
     }
 
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
-        self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).config.clone()
     }
 }
 
-fn server_config(certificate: &Path, key: &Path) -> Result<ServerConfig, Error> {
+fn server_config(
+    certificate: &Path,
+    key: &Path,
+    asks: ClientCertificates,
+    sessions: &Arc<Sessions>,
+) -> Result<ServerConfig, Error> {
     let chain = read_certificates(certificate)?;
     if chain.is_empty() {
         return Err(config_error(certificate, "no certificate in the file"));
     }
     let key_der = PrivateKeyDer::from_pem_file(key)
         .map_err(|cause| config_error(key, &format!("no usable private key: {cause}")))?;
-    let mut config = ServerConfig::builder_with_provider(crypto())
+    let provider = crypto();
+    let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|cause| config_error(certificate, &cause.to_string()))?
-        .with_no_client_auth()
+        .map_err(|cause| config_error(certificate, &cause.to_string()))?;
+    let builder = match asks {
+        ClientCertificates::Off => builder.with_no_client_auth(),
+        ClientCertificates::Optional => builder.with_client_cert_verifier(Possession::new(&provider)),
+    };
+    let mut config = builder
         .with_single_cert(chain, key_der)
         .map_err(|cause| config_error(certificate, &cause.to_string()))?;
     config.enable_secret_extraction = true;
     config.ignore_client_order = true;
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.send_tls13_tickets = 1;
+    config.session_storage = sessions.clone();
+    config.key_log = Arc::new(Listener);
     Ok(config)
 }

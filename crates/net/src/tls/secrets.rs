@@ -1,0 +1,119 @@
+//! Traffic secrets of TLS 1.3 connections of clients to us, from which changed keys are made.
+//!
+//! rustls can change keys too, but for that it keeps the client's certificates with each connection, which
+//! is more than all else that an idle connection takes. It tells the secrets to whoever keeps a log of keys;
+//! here that is the connection itself, and nobody else.
+
+use std::cell::RefCell;
+
+use aws_lc_rs::aead;
+use rustls::crypto::tls13::OkmBlock;
+use rustls::{CipherSuite, KeyLog, Tls13CipherSuite};
+use zeroize::Zeroizing;
+
+use crate::record::{Keys, NONCE_BYTES};
+
+/// Longest key of the suites on offer.
+const KEY_BYTES_MAX: usize = 32;
+
+/// The secrets of both directions, as the handshake on this thread tells them.
+#[derive(Default)]
+struct Heard {
+    client: Option<OkmBlock>,
+    server: Option<OkmBlock>,
+}
+
+thread_local! {
+    static HEARD: RefCell<Heard> = RefCell::default();
+}
+
+/// Listens while rustls works on a handshake.
+#[derive(Debug)]
+pub(super) struct Listener;
+
+impl KeyLog for Listener {
+    fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
+        HEARD.with_borrow_mut(|heard| match label {
+            CLIENT => heard.client = Some(OkmBlock::new(secret)),
+            SERVER => heard.server = Some(OkmBlock::new(secret)),
+            _ => {}
+        });
+    }
+
+    fn will_log(&self, label: &str) -> bool {
+        matches!(label, CLIENT | SERVER)
+    }
+}
+
+const CLIENT: &str = "CLIENT_TRAFFIC_SECRET_0";
+const SERVER: &str = "SERVER_TRAFFIC_SECRET_0";
+
+/// What was heard since the last call on this thread: the secret of the client's direction and of ours.
+pub(super) fn heard() -> Option<(OkmBlock, OkmBlock)> {
+    let Heard { client, server } = HEARD.take();
+    client.zip(server)
+}
+
+/// The secret of one direction.
+pub(crate) struct TrafficSecret {
+    suite: &'static Tls13CipherSuite,
+    secret: OkmBlock,
+}
+
+impl TrafficSecret {
+    pub(super) fn new(suite: &'static Tls13CipherSuite, secret: OkmBlock) -> Self {
+        Self { suite, secret }
+    }
+
+    /// Goes on to the next secret (RFC 8446 §7.2) and gives its keys (§7.3).
+    pub(crate) fn next_keys(&mut self) -> Option<Keys> {
+        let hash_bytes = self.secret.as_ref().len() as u16;
+        let hkdf = self.suite.hkdf_provider;
+        let expander = hkdf.expander_for_okm(&self.secret);
+        let info = Label::new(hash_bytes, "traffic upd");
+        self.secret = expander.expand_block(&info.parts());
+        let expander = hkdf.expander_for_okm(&self.secret);
+        let algorithm = algorithm(self.suite.common.suite)?;
+        let mut key = Zeroizing::new([0; KEY_BYTES_MAX]);
+        let key = &mut key[..algorithm.key_len()];
+        let info = Label::new(key.len() as u16, "key");
+        expander.expand_slice(&info.parts(), key).ok()?;
+        let mut iv = [0; NONCE_BYTES];
+        let info = Label::new(NONCE_BYTES as u16, "iv");
+        expander.expand_slice(&info.parts(), &mut iv).ok()?;
+        Keys::tls13(algorithm, key, iv)
+    }
+}
+
+fn algorithm(suite: CipherSuite) -> Option<&'static aead::Algorithm> {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(&aead::AES_128_GCM),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some(&aead::AES_256_GCM),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(&aead::CHACHA20_POLY1305),
+        _ => None,
+    }
+}
+
+/// `HkdfLabel` of RFC 8446 §7.1 without a context.
+struct Label {
+    length: [u8; 2],
+    label_bytes: [u8; 1],
+    label: &'static str,
+}
+
+impl Label {
+    const PREFIX: &'static str = "tls13 ";
+
+    fn new(length: u16, label: &'static str) -> Self {
+        Self {
+            length: length.to_be_bytes(),
+            label_bytes: [(Self::PREFIX.len() + label.len()) as u8],
+            label,
+        }
+    }
+
+    fn parts(&self) -> [&[u8]; 5] {
+        let (prefix, label) = (Self::PREFIX.as_bytes(), self.label.as_bytes());
+        [&self.length, &self.label_bytes, prefix, label, &[0]]
+    }
+}

@@ -1,0 +1,174 @@
+//! TLS sessions that clients may go on with, kept in memory.
+//!
+//! A session holds what rustls needs to resume it, the client's certificates included, so that a resumed
+//! connection has the identity of the first one; they are judged anew each time. What a client keeps is a
+//! random name only. The memory is bounded in bytes, because chains of certificates are long: the oldest
+//! sessions go first, and their clients make a full handshake.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustls::server::StoresServerSessions;
+use types::limits::{TLS_SESSION_LIFETIME, TLS_SESSIONS_BYTES_MAX};
+use zeroize::Zeroizing;
+
+/// Length of the names that rustls gives to sessions.
+const NAME_BYTES: usize = 32;
+/// What an entry takes beside the session itself: its name twice, its time, and the tables.
+const ENTRY_BYTES: usize = 160;
+/// Parts with a lock each, so that handshakes do not wait for each other.
+const PARTS: usize = 16;
+
+type Name = [u8; NAME_BYTES];
+
+struct Kept {
+    session: Zeroizing<Vec<u8>>,
+    since: Instant,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.session.len() + ENTRY_BYTES
+    }
+}
+
+#[derive(Default)]
+struct Part {
+    kept: HashMap<Name, Kept>,
+    /// The oldest first. A name whose entry is gone already is passed over.
+    order: VecDeque<Name>,
+    bytes: usize,
+}
+
+impl Part {
+    fn remove(&mut self, name: &Name) {
+        if let Some(kept) = self.kept.remove(name) {
+            self.bytes -= kept.bytes();
+        }
+    }
+
+    fn put(&mut self, name: Name, session: Vec<u8>, bytes_max: usize) {
+        let kept = Kept {
+            session: Zeroizing::new(session),
+            since: Instant::now(),
+        };
+        self.remove(&name);
+        self.bytes += kept.bytes();
+        self.kept.insert(name, kept);
+        self.order.push_back(name);
+        while self.bytes > bytes_max {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.remove(&oldest);
+        }
+    }
+}
+
+/// The sessions of one server.
+pub(super) struct Sessions {
+    parts: [Mutex<Part>; PARTS],
+    part_bytes_max: usize,
+    lifetime: Duration,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self::new(TLS_SESSIONS_BYTES_MAX, TLS_SESSION_LIFETIME)
+    }
+}
+
+impl Sessions {
+    fn new(bytes_max: usize, lifetime: Duration) -> Self {
+        Self {
+            parts: Default::default(),
+            part_bytes_max: bytes_max / PARTS,
+            lifetime,
+        }
+    }
+
+    fn part(&self, name: &Name) -> MutexGuard<'_, Part> {
+        let part = &self.parts[usize::from(name[0]) % PARTS];
+        part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Sessions")
+    }
+}
+
+impl StoresServerSessions for Sessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        let Ok(name) = Name::try_from(key) else { return false };
+        if value.len() + ENTRY_BYTES > self.part_bytes_max {
+            return false;
+        }
+        self.part(&name).put(name, value, self.part_bytes_max);
+        true
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let name = Name::try_from(key).ok()?;
+        let mut part = self.part(&name);
+        let kept = part.kept.get(&name)?;
+        if kept.since.elapsed() > self.lifetime {
+            part.remove(&name);
+            return None;
+        }
+        Some(kept.session.to_vec())
+    }
+
+    /// rustls asks for each session of TLS 1.3 to be used once only. That protects early data, of which none
+    /// is taken here; clients that open several connections at once show the same one on each.
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.get(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_sessions_make_room() {
+        // All names fall into one part.
+        let name = |number: u8| {
+            let mut name = vec![0; NAME_BYTES];
+            name[1] = number;
+            name
+        };
+        let three = 3 * (1000 + ENTRY_BYTES);
+        let sessions = Sessions::new(three * PARTS, Duration::from_secs(60));
+        for number in 0..5 {
+            assert!(sessions.put(name(number), vec![number; 1000]));
+        }
+        assert_eq!((sessions.get(&name(0)), sessions.get(&name(1))), (None, None));
+        for number in 2..5 {
+            assert_eq!(sessions.take(&name(number)), Some(vec![number; 1000]));
+            assert_eq!(
+                sessions.take(&name(number)),
+                Some(vec![number; 1000]),
+                "it was shown twice"
+            );
+        }
+        // The same name again does not count twice.
+        for _ in 0..10 {
+            assert!(sessions.put(name(4), vec![9; 1000]));
+        }
+        assert_eq!(sessions.get(&name(2)), Some(vec![2; 1000]));
+        assert!(!sessions.put(name(9), vec![0; three]), "larger than all room");
+        assert!(!sessions.put(vec![0; 5], vec![0; 5]), "a name of another length");
+    }
+
+    #[test]
+    fn a_session_ends_with_its_lifetime() {
+        let sessions = Sessions::new(1 << 20, Duration::ZERO);
+        assert!(sessions.put(vec![7; NAME_BYTES], vec![1]));
+        assert_eq!(sessions.get(&[7; NAME_BYTES]), None);
+    }
+}
