@@ -111,6 +111,7 @@ codes! {
     AuthenticationFailed  "authentication_failed"  401 3030 13  No  "Authentication failed" => "Offer another credential; the detail says what was wrong with this one.";
     TlsRequired           "tls_required"           403 3028 91  No  "A secure connection is needed" => "Use roots:// or https://, or a client that can switch to TLS.";
     SignatureRefused      "signature_refused"      403 3022 84  No  "The signature of the request is missing or wrong" => "Sign each request that the server wants signed, in order.";
+    CertificateExpired    "certificate_expired"    401 3010 13  No  "Permission denied: the certificate has expired" => "Make a new proxy, or get a new certificate.";
     CertificateUnusable   "certificate_unusable"   500 3010 13  No  "The own certificate and key cannot be used" => "Correct the file or make a new proxy; the detail says what is wrong.";
     UserUnknown           "user_unknown"           403 3010 13  No  "Permission denied: there is no such local user" => "Ask the administrator to create the local user, or to map this identity to another; the detail names it.";
     UserRefused           "user_refused"           403 3010 13  No  "Permission denied: the server does not act as this local user" => "Ask the administrator to map this identity to another local user; users.minimum_uid says which are refused.";
@@ -166,6 +167,15 @@ codes! {
     Internal              "internal"               500 3012 5   No  "Internal error" => "Report this with the request id from the answer.";
 }
 
+impl ErrorCode {
+    /// Whether a bearer token was refused for what it is, so that its sender has to get another one (RFC 6750
+    /// §3.1, `invalid_token`).
+    #[must_use]
+    pub fn refuses_token(self) -> bool {
+        self == Self::InvalidToken || self.name().starts_with("token_")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +189,13 @@ mod tests {
             name.bytes()
                 .all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit())
         }));
+    }
+
+    #[test]
+    fn a_refused_token_is_401() {
+        for code in ErrorCode::ALL.iter().filter(|code| code.refuses_token()) {
+            assert_eq!((code.http_status(), code.xroot_error()), (401, 3010), "{code:?}");
+        }
     }
 
     #[test]
