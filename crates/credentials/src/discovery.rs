@@ -59,6 +59,50 @@ pub fn bearer_token(
     from_file(&Path::new(&directory).join(format!("bt_u{uid}")), false)
 }
 
+/// The files of a certificate chain and its key, the same for a proxy, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCertificate {
+    /// The PEM file with the chain.
+    pub certificate: PathBuf,
+    /// The PEM file with the key.
+    pub key: PathBuf,
+    /// The variable that names them; `None` for the customary place, which nobody has named: what lies
+    /// there and cannot be used is no error.
+    pub variable: Option<&'static str>,
+}
+
+/// Looks for the certificate of a user: the proxy that `X509_USER_PROXY` names (whether it exists or
+/// not: what is named is meant); `X509_USER_CERT` with `X509_USER_KEY`, both set; the customary
+/// `/tmp/x509up_u<uid>` where it exists. `None` when there is none.
+#[must_use]
+pub fn user_certificate(
+    variable: impl Fn(&str) -> Option<String>,
+    is_file: impl Fn(&Path) -> bool,
+    uid: u32,
+) -> Option<FoundCertificate> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(proxy) = set("X509_USER_PROXY") {
+        return Some(FoundCertificate {
+            certificate: proxy.clone(),
+            key: proxy,
+            variable: Some("X509_USER_PROXY"),
+        });
+    }
+    if let (Some(certificate), Some(key)) = (set("X509_USER_CERT"), set("X509_USER_KEY")) {
+        return Some(FoundCertificate {
+            certificate,
+            key,
+            variable: Some("X509_USER_CERT"),
+        });
+    }
+    let customary = PathBuf::from(format!("/tmp/x509up_u{uid}"));
+    is_file(&customary).then(|| FoundCertificate {
+        certificate: customary.clone(),
+        key: customary,
+        variable: None,
+    })
+}
+
 /// The directory of trusted authorities: `X509_CERT_DIR` when set (whether it exists or not: what
 /// is named is meant), else `.globus/certificates` in `HOME`, else `/etc/grid-security/certificates`,
 /// the first that exists.
@@ -170,6 +214,34 @@ mod tests {
             Err(ErrorCode::Unauthenticated)
         );
         assert_eq!(find(&[], &[("/tmp/bt_u7", "locked")]), Err(ErrorCode::Unauthenticated));
+    }
+
+    #[test]
+    fn user_certificates_in_their_order() {
+        let variables = [
+            ("X509_USER_PROXY", "/p"),
+            ("X509_USER_CERT", "/c"),
+            ("X509_USER_KEY", "/k"),
+        ];
+        let found = |variables: &[(&str, &str)], exists: bool| {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            user_certificate(variable, |_| exists, 7).map(|found| {
+                let files = format!("{} {}", found.certificate.display(), found.key.display());
+                (files, found.variable)
+            })
+        };
+        let files = |files: &str, variable| Some((files.to_owned(), variable));
+        assert_eq!(found(&variables, true), files("/p /p", Some("X509_USER_PROXY")));
+        assert_eq!(found(&variables[1..], true), files("/c /k", Some("X509_USER_CERT")));
+        assert_eq!(
+            found(&variables[2..], true),
+            files("/tmp/x509up_u7 /tmp/x509up_u7", None),
+            "a key alone is of no use"
+        );
+        assert_eq!(found(&[("X509_USER_PROXY", "")], false), None);
     }
 
     #[test]

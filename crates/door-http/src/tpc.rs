@@ -114,6 +114,7 @@ fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direct
         access: Access {
             // Not every protocol has headers to forward; each has a way to show a token.
             bearer: copy.forwarded.bearer(),
+            identity: None,
             user_name: None,
             forwarded: copy.forwarded,
             client_info: copy.client_info,

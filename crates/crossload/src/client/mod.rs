@@ -1,6 +1,7 @@
 //! The client: copies, and what is done to names, on servers and on this machine.
 
 mod copy;
+mod credentials;
 mod local;
 mod macaroon;
 mod names;
@@ -37,7 +38,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let result = runtime.block_on(async {
         let session = Session::open(&common)?;
         tokio::select! {
-            result = perform(&session, command) => result,
+            result = perform(&session, command) => result.inspect_err(|failure| session.explain_denial(failure.exit_code)),
             _ = tokio::signal::ctrl_c() => Err(Failure {
                 words: "4 (Interrupted system call) - canceled; an interrupted download continues when it is \
                         started again".to_owned(),

@@ -1,22 +1,25 @@
 //! What all commands of the client work with: the connection to servers, credentials, local files.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use credentials::discovery::{bearer_token, trust_directory};
+use credentials::discovery::trust_directory;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::Stat;
 use transfer::Store;
-use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, MACAROON_BYTES_MAX, STALL_TIMEOUT};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
+use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
+use super::credentials::Credentials;
 use super::local::LocalFiles;
 use super::place::Place;
 use crate::command_line::Common;
 use crate::output;
+
+/// The exit codes of whoever may not do something (EPERM, EACCES).
+const DENIED: [u8; 2] = [1, 13];
 
 /// What is known of a file or directory, wherever it is.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +61,7 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) files: Store,
     pub(crate) common: Common,
-    token: Option<Secret>,
+    credentials: Credentials,
 }
 
 /// The client of every command: it may go wherever its user sends it.
@@ -92,19 +95,19 @@ impl Session {
             insecure: access.insecure,
         };
         let (tls, _) = ClientTls::load(&trust)?;
-        let token = match &access.token_file {
-            Some(file) => bearer_token(|name| named_only(name, file), read_token, uid())?,
-            None => bearer_token(variable, read_token, uid())?,
-        };
-        if let Some(found) = token.as_ref().filter(|_| common.verbose > 0) {
-            output::complain(&format!("using the token found in {}", found.place));
+        let credentials = Credentials::find(access)?;
+        if let Some(words) = &credentials.passed_over {
+            output::complain(words);
+        }
+        if common.verbose > 0 {
+            output::complain(&format!("shown to servers: {}", credentials.describe()));
         }
         let client = new_client(tls);
         Ok(Self {
             client,
             files: Store::new(Arc::new(LocalFiles)),
             common: common.clone(),
-            token: token.map(|found| found.token),
+            credentials,
         })
     }
 
@@ -112,7 +115,8 @@ impl Session {
     pub(crate) fn access(&self, scitag: Option<u16>) -> Access {
         let info = &self.common.client_info;
         Access {
-            bearer: self.token.clone(),
+            bearer: self.credentials.token.as_ref().map(|found| found.token.clone()),
+            identity: self.credentials.identity.clone(),
             user_name: ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()),
             client_info: (!info.is_empty()).then(|| info.join(";")),
             scitag,
@@ -131,7 +135,14 @@ impl Session {
 
     /// Whether there is a token to hand on.
     pub(crate) fn has_token(&self) -> bool {
-        self.token.is_some()
+        self.credentials.token.is_some()
+    }
+
+    /// Tells whoever was refused, which the exit code says, what was shown: it is often not what was meant.
+    pub(crate) fn explain_denial(&self, exit_code: u8) {
+        if DENIED.contains(&exit_code) {
+            output::complain(&format!("shown to servers: {}", self.credentials.describe()));
+        }
     }
 
     /// What a place is.
@@ -274,27 +285,6 @@ fn is_taken(error: &Error) -> bool {
         error.code(),
         ErrorCode::Exists | ErrorCode::PeerExists | ErrorCode::DirectoryExists
     )
-}
-
-fn uid() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// The environment in which only the named token file exists.
-fn named_only(name: &str, file: &Path) -> Option<String> {
-    (name == "BEARER_TOKEN_FILE").then(|| file.to_string_lossy().into_owned())
-}
-
-/// Reads a token file; more than a token can be is not read.
-fn read_token(path: &Path) -> std::io::Result<Option<String>> {
-    use std::io::Read as _;
-    let file = match std::fs::File::open(path) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    let mut text = String::new();
-    file.take(MACAROON_BYTES_MAX as u64 + 2).read_to_string(&mut text)?;
-    Ok(Some(text))
 }
 
 /// The part of a download that failed verification is worth nothing.

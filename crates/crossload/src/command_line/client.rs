@@ -42,6 +42,15 @@ pub(crate) struct Access {
     /// Send the bearer token in this file [default: found by the WLCG discovery rules]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Show this certificate; with its key in the same file, or in that of --key
+    #[arg(long, value_name = "PEM", conflicts_with = "proxy")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Show this proxy [default: X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u<uid>]
+    #[arg(long, value_name = "PEM")]
+    pub(crate) proxy: Option<PathBuf>,
 }
 
 /// How the bytes travel between two servers.

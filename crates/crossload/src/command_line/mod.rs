@@ -9,7 +9,7 @@ mod token;
 use clap::{Parser, Subcommand};
 
 pub(crate) use client::{
-    CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
+    Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
     RenameOptions, StatOptions, SumOptions,
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};

@@ -113,7 +113,10 @@ impl<'a> Copier<'a> {
         self.report.summary(self.files, self.failed, self.bytes, elapsed);
         match self.last_error {
             None => Ok(0),
-            Some(error) if self.files + self.failed == 1 => Ok(error.code().exit_code()),
+            Some(error) if self.files + self.failed == 1 => {
+                self.session.explain_denial(error.code().exit_code());
+                Ok(error.code().exit_code())
+            }
             Some(_) => {
                 output::complain(&format!("{} of {} files failed", self.failed, self.files + self.failed));
                 Ok(1)

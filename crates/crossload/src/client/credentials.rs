@@ -1,0 +1,187 @@
+//! What the client shows of its user to servers: which token, which certificate, and why those.
+//!
+//! Both may be shown. Servers let a token decide where there is one, and so its place is told first.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use credentials::discovery::{FoundCertificate, FoundToken, bearer_token, user_certificate};
+use net::tls::ClientIdentity;
+use types::limits::MACAROON_BYTES_MAX;
+use types::{Error, Result};
+
+use crate::command_line::Access;
+
+/// A user's credentials, and where they come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Credentials {
+    pub(crate) token: Option<FoundToken>,
+    pub(crate) identity: Option<ClientIdentity>,
+    /// Which certificate it is, and who named it.
+    identity_words: String,
+    /// What was found and is not used.
+    pub(crate) passed_over: Option<String>,
+}
+
+impl Credentials {
+    /// Looks for a token and a certificate, as the options say or in the customary places.
+    ///
+    /// # Errors
+    /// When something that was named cannot be used. What merely lies in the customary place is then
+    /// passed over, and this is said.
+    pub(crate) fn find(access: &Access) -> Result<Self> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let mut found = Self {
+            token: match &access.token_file {
+                Some(file) => bearer_token(|name| named_only(name, file), read_token, uid())?,
+                None => bearer_token(variable, read_token, uid())?,
+            },
+            ..Self::default()
+        };
+        let (files, why) = match named(access) {
+            Some((files, option)) => (Some(files), option),
+            None => {
+                let files = user_certificate(variable, Path::is_file, uid());
+                let why = files.as_ref().and_then(|files| files.variable);
+                (files, why.unwrap_or("the customary place"))
+            }
+        };
+        if let Some(files) = files {
+            found.take(&files, why)?;
+        }
+        Ok(found)
+    }
+
+    fn take(&mut self, files: &FoundCertificate, why: &str) -> Result<()> {
+        let place = files.certificate.display();
+        let is_named = files.variable.is_some();
+        let identity = match ClientIdentity::load(&files.certificate, &files.key) {
+            Ok(identity) => identity,
+            Err(error) if is_named => return Err(error),
+            Err(error) => {
+                self.passed_over = Some(format!("{place} is not used: {}", error.public()));
+                return Ok(());
+            }
+        };
+        let facts = Facts::of(&identity);
+        if facts.ended() {
+            let words = format!("the certificate in {place} ({why}) expired at {}", facts.until());
+            self.passed_over = Some(format!("{words}: it is not used"));
+            // A token may do; without one the user is to know at once.
+            return match &self.token {
+                None if is_named => Err(expired(&words)),
+                _ => Ok(()),
+            };
+        }
+        self.identity_words = format!(
+            "the certificate of {}, valid until {}, in {place} ({why})",
+            facts.subject,
+            facts.until()
+        );
+        self.identity = Some(identity);
+        Ok(())
+    }
+
+    /// What is shown to servers, in words.
+    pub(crate) fn describe(&self) -> String {
+        let token = self.token.as_ref();
+        let token = token.map(|token| format!("the token found in {}", token.place));
+        match (token, &self.identity) {
+            (Some(token), Some(_)) => format!(
+                "{token}, and {} to servers that ask for one; where both are taken the token decides",
+                self.identity_words
+            ),
+            (Some(token), None) => token,
+            (None, Some(_)) => format!("{} to servers that ask for one", self.identity_words),
+            (None, None) => {
+                "nothing: there is no token (BEARER_TOKEN, BEARER_TOKEN_FILE, bt_u<uid> in XDG_RUNTIME_DIR \
+                             or /tmp) and no certificate (X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_u<uid>)"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// The files that options name, and the option.
+fn named(access: &Access) -> Option<(FoundCertificate, &'static str)> {
+    let (certificate, key, option) = match (&access.proxy, &access.cert) {
+        (Some(proxy), _) => (proxy, proxy, "--proxy"),
+        (None, Some(certificate)) => (certificate, access.key.as_ref().unwrap_or(certificate), "--cert"),
+        (None, None) => return None,
+    };
+    let files = FoundCertificate {
+        certificate: certificate.clone(),
+        key: PathBuf::clone(key),
+        variable: Some(option),
+    };
+    Some((files, option))
+}
+
+fn expired(words: &str) -> Error {
+    let error = Error::new(
+        types::ErrorCode::CertificateUnusable,
+        types::Side::Client,
+        types::Phase::Authenticate,
+    );
+    error.with_detail(words)
+}
+
+/// What a chain says of itself.
+struct Facts {
+    subject: String,
+    /// Seconds since 1970 at which the first of its certificates ends.
+    end_s: i64,
+}
+
+impl Facts {
+    fn of(identity: &ClientIdentity) -> Self {
+        let parsed = identity.chain().iter().filter_map(|certificate| {
+            let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+            Some((parsed.subject().to_string(), parsed.validity().not_after.timestamp()))
+        });
+        let mut facts = Self {
+            subject: "?".to_owned(),
+            end_s: i64::MAX,
+        };
+        for (place, (subject, end_s)) in parsed.enumerate() {
+            facts.end_s = facts.end_s.min(end_s);
+            if place == 0 {
+                facts.subject = subject;
+            }
+        }
+        facts
+    }
+
+    fn ended(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.is_ok_and(|now| i64::try_from(now.as_secs()).is_ok_and(|now| self.end_s <= now))
+    }
+
+    fn until(&self) -> String {
+        let time = time::OffsetDateTime::from_unix_timestamp(self.end_s).ok();
+        let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
+        text.unwrap_or_else(|| "no time".to_owned())
+    }
+}
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The environment in which only the named token file exists.
+fn named_only(name: &str, file: &Path) -> Option<String> {
+    (name == "BEARER_TOKEN_FILE").then(|| file.to_string_lossy().into_owned())
+}
+
+/// Reads a token file; more than a token can be is not read.
+fn read_token(path: &Path) -> std::io::Result<Option<String>> {
+    use std::io::Read as _;
+    let file = match std::fs::File::open(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut text = String::new();
+    file.take(MACAROON_BYTES_MAX as u64 + 2).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
