@@ -4,12 +4,14 @@
 //! itself), a [`Principal`] (who it is, for the rules of `policy`), or both, and an [`Identity`] for
 //! the log.
 
-use types::Error;
+use types::{Error, ErrorCode, Phase, Side};
 
+use crate::caveat::Caveat;
 use crate::grant::Grant;
 use crate::invalid_token;
 use crate::macaroon::{Macaroon, MacaroonKey};
 use crate::principal::Principal;
+use crate::token::{TokenRules, UnverifiedToken};
 
 /// A credential that was checked. A time limit or an address in it is not checked yet: that takes
 /// the request, and is done by `policy`.
@@ -64,6 +66,8 @@ pub struct VerifiedCertificate {
 pub struct VerifiedMacaroon {
     macaroon: Macaroon,
     grant: Grant,
+    /// The local user in whose name it was issued.
+    user: Option<String>,
 }
 
 impl VerifiedMacaroon {
@@ -75,8 +79,9 @@ impl VerifiedMacaroon {
     pub fn new(macaroon: Macaroon, keys: &[MacaroonKey]) -> Result<Self, Error> {
         let mut refusal = invalid_token("this server accepts no macaroons");
         for key in keys {
-            match macaroon.verify(key).and_then(|caveats| Grant::from_caveats(&caveats)) {
-                Ok(grant) => return Ok(Self { macaroon, grant }),
+            let verified = macaroon.verify(key);
+            match verified.and_then(|caveats| Ok((Grant::from_caveats(&caveats)?, user_of(&caveats)))) {
+                Ok((grant, user)) => return Ok(Self { macaroon, grant, user }),
                 Err(error) => refusal = error,
             }
         }
@@ -89,11 +94,35 @@ impl VerifiedMacaroon {
         &self.grant
     }
 
+    /// The local user in whose name its issuer gave it out; `None` when it names none.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
     /// The macaroon itself, to narrow it further.
     #[must_use]
     pub fn macaroon(&self) -> &Macaroon {
         &self.macaroon
     }
+}
+
+/// The local user that a macaroon's issuer named in front of all restrictions, as XRootD does. For those who
+/// have none the issuer writes another name there, which cannot be one of a user.
+fn user_of(caveats: &[Caveat]) -> Option<String> {
+    let mut leading = caveats.iter().take_while(|caveat| caveat.is_identity());
+    leading.find_map(|caveat| match caveat {
+        Caveat::Name(name) if is_user_name(name) => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// Whether a name can be one of a local user: letters, digits, `.`, `_`, `-` and `@`, and neither an option nor
+/// a directory of its own.
+#[must_use]
+pub fn is_user_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
+    !name.is_empty() && name.bytes().all(plain) && !name.starts_with(['-', '.'])
 }
 
 /// The kinds of credential, for logs, metrics and explanations.
@@ -178,6 +207,22 @@ impl Credential {
         }
     }
 
+    /// The local user that goes with it: that of the site's mapping, or of a macaroon's issuer.
+    #[must_use]
+    pub fn local_user(&self) -> Option<&str> {
+        match self {
+            Self::Macaroon(verified) => verified.user(),
+            Self::Token(_) | Self::Certificate(_) => self.principal()?.user.as_deref(),
+            Self::Anonymous | Self::RefusedCertificate(_) => None,
+        }
+    }
+
+    /// The virtual organisation that it counts for: the first that vouches for the holder.
+    #[must_use]
+    pub fn vo(&self) -> Option<&str> {
+        self.principal()?.vos.first().map(String::as_str)
+    }
+
     /// The record for the log.
     #[must_use]
     pub fn identity(&self) -> Identity {
@@ -203,52 +248,82 @@ impl Credential {
     }
 }
 
-/// Reads the token of an `Authorization: Bearer` header or an `authz` query parameter (the value
-/// without the scheme) and verifies it.
-///
-/// A JSON Web Token has exactly two dots (RFC 7515 §3.1), a macaroon in base64 has none.
-///
-/// # Errors
-/// `invalid_token`, with the reason. A request with such a token must not be treated as anonymous:
-/// its sender means to be somebody, and has to learn that the token is of no use.
-pub fn read_bearer(token: &str, keys: &[MacaroonKey]) -> Result<Credential, Error> {
-    let token = token.trim();
-    if token.is_empty() {
-        return Err(invalid_token("the token is empty"));
-    }
-    if !token.starts_with('{') {
+/// The token of an `Authorization: Bearer` header or an `authz` query parameter (the value without the scheme), taken
+/// apart. Nothing of it is verified.
+#[derive(Clone, Debug)]
+pub enum Bearer {
+    /// A macaroon.
+    Macaroon(Macaroon),
+    /// A JSON Web Token.
+    Token(Box<UnverifiedToken>),
+}
+
+impl Bearer {
+    /// Tells the kinds apart: a JSON Web Token has exactly two dots (RFC 7515 §3.1), a macaroon in base64 has none.
+    ///
+    /// # Errors
+    /// `invalid_token` for a macaroon and `token_*` for a JSON Web Token whose form is not sound, and `token_malformed` for
+    /// what is neither.
+    pub fn parse(token: &str) -> Result<Self, Error> {
+        let token = token.trim();
+        if token.is_empty() {
+            return Err(malformed("the token is empty"));
+        }
+        if token.starts_with('{') {
+            return Macaroon::parse(token).map(Self::Macaroon);
+        }
         match token.bytes().filter(|byte| *byte == b'.').count() {
-            0 => {}
-            2 => {
-                return Err(invalid_token(
-                    "tokens of this kind (JWT) are not accepted yet; use a macaroon",
-                ));
-            }
-            _ => return Err(invalid_token("the token is neither a macaroon nor a JSON Web Token")),
+            0 => Macaroon::parse(token).map(Self::Macaroon),
+            2 => UnverifiedToken::parse(token).map(|token| Self::Token(Box::new(token))),
+            4 => Err(malformed("it is an encrypted JSON Web Token, which is not taken here")),
+            _ => Err(malformed("the token is neither a macaroon nor a JSON Web Token")),
         }
     }
-    let verified = VerifiedMacaroon::new(Macaroon::parse(token)?, keys)?;
-    Ok(Credential::Macaroon(Box::new(verified)))
+}
+
+/// Reads and verifies a token on a server that has keys of macaroons and accepts the tokens of no issuer; where there are
+/// some, see [`Bearer::parse`] and [`verify_token`](crate::verify_token).
+///
+/// # Errors
+/// `invalid_token` or one of the codes `token_*`, with the reason. A request with such a token must not be treated as
+/// anonymous: its sender means to be somebody, and has to learn that the token is of no use.
+pub fn read_bearer(token: &str, keys: &[MacaroonKey]) -> Result<Credential, Error> {
+    match Bearer::parse(token)? {
+        Bearer::Macaroon(macaroon) => {
+            let verified = VerifiedMacaroon::new(macaroon, keys)?;
+            Ok(Credential::Macaroon(Box::new(verified)))
+        }
+        Bearer::Token(token) => match TokenRules::default().issuer(token.issuer()) {
+            Ok(_) => Err(malformed("it was accepted by no issuer")),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn malformed(why: &str) -> Error {
+    Error::new(ErrorCode::TokenMalformed, Side::Client, Phase::Authenticate).with_detail(why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::ErrorCode;
 
     #[test]
     fn kinds_of_token_are_told_apart() {
         let keys = [MacaroonKey::new(b"k")];
-        for (token, words) in [
-            ("", "empty"),
-            ("aaa.bbb.ccc", "not accepted yet"),
-            ("aaa.bbb", "neither"),
-            ("a.b.c.d.e", "neither"),
-            ("!!!", "base64"),
-            ("AAAA", "length"),
+        // A header that names RS256, and a body that names an issuer.
+        let unknown = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJpIn0.YQ";
+        for (token, code, words) in [
+            ("", ErrorCode::TokenMalformed, "empty"),
+            ("aaa.bbb.ccc", ErrorCode::TokenMalformed, "not JSON"),
+            (unknown, ErrorCode::TokenIssuerUnknown, "no issuer"),
+            ("aaa.bbb", ErrorCode::TokenMalformed, "neither"),
+            ("a.b.c.d.e", ErrorCode::TokenMalformed, "encrypted"),
+            ("!!!", ErrorCode::InvalidToken, "base64"),
+            ("AAAA", ErrorCode::InvalidToken, "length"),
         ] {
             let error = read_bearer(token, &keys).unwrap_err();
-            assert_eq!(error.code(), ErrorCode::InvalidToken, "{token}");
+            assert_eq!(error.code(), code, "{token}");
             assert!(error.public().contains(words), "{token}: {error}");
         }
     }

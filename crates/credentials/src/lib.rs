@@ -19,13 +19,15 @@ mod issue;
 mod macaroon;
 mod principal;
 mod request;
+mod token;
 
 pub use activity::{Activities, Activity};
 pub use address::AddressRange;
 pub use attenuate::attenuate;
 pub use caveat::{Caveat, format_time};
 pub use credential::{
-    Credential, CredentialKind, Identity, VerifiedCertificate, VerifiedMacaroon, VerifiedToken, read_bearer,
+    Bearer, Credential, CredentialKind, Identity, VerifiedCertificate, VerifiedMacaroon, VerifiedToken, is_user_name,
+    read_bearer,
 };
 pub use duration::{duration_in_words, parse_duration_s};
 pub use grant::{Grant, Scope};
@@ -34,6 +36,7 @@ pub use issue::{Issued, Issuer, Lifetimes, issue};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
+pub use token::{IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, verify_token};
 
 use types::{Error, ErrorCode, Phase, Side};
 

@@ -2,17 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use super::scope::{Profile, is_capability, meaning_of};
+use super::scope::{is_capability, meaning_of};
 use super::{Inspection, TokenKind, time_in_words};
 use crate::duration::duration_in_words;
 use crate::macaroon::decode_base64;
+use crate::token::{ANY_AUDIENCE, Profile, SCITOKENS_ANY_AUDIENCE, is_access_token};
 
 /// Difference of clocks that servers put up with, in seconds (WLCG Common JWT Profiles).
 const SKEW_S: i64 = 60;
 /// Longest lifetime that the WLCG profile recommends for an access token, in seconds.
 const LIFETIME_S_MAX: i64 = 6 * 3600;
 /// Audiences that mean every server.
-const ANYBODY: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
+const ANYBODY: [&str; 2] = [ANY_AUDIENCE, SCITOKENS_ANY_AUDIENCE];
 /// Claims that have a line of their own.
 const SHOWN_APART: [&str; 12] = [
     "iss",
@@ -37,7 +38,8 @@ pub(super) fn inspect(token: &str, now_s: i64) -> Inspection {
         return Inspection::unknown(words, now_s);
     };
     let mut inspection = Inspection::new(TokenKind::Jwt, now_s);
-    let profile = profile_of(&header, &claims);
+    let typed = header.get("typ").and_then(Value::as_str).is_some_and(is_access_token);
+    let profile = Profile::of(&claims, typed);
     inspection.fact("read as", profile.name());
     tell_header(&mut inspection, &header);
     tell_identity(&mut inspection, &claims, profile);
@@ -58,24 +60,6 @@ fn read_object(json: &[u8]) -> Option<Map<String, Value>> {
         Ok(Value::Object(object)) => Some(object),
         _ => None,
     }
-}
-
-/// By which claims a server tells the profiles apart.
-fn profile_of(header: &Map<String, Value>, claims: &Map<String, Value>) -> Profile {
-    if claims.contains_key("wlcg.ver") {
-        Profile::Wlcg
-    } else if claims.contains_key("ver") {
-        Profile::SciTokens2
-    } else if header.get("typ").and_then(Value::as_str).is_some_and(is_access_token) {
-        Profile::AccessToken
-    } else {
-        Profile::SciTokens1
-    }
-}
-
-fn is_access_token(kind: &str) -> bool {
-    let kind = kind.to_ascii_lowercase();
-    kind == "at+jwt" || kind == "application/at+jwt"
 }
 
 fn tell_header(inspection: &mut Inspection, header: &Map<String, Value>) {

@@ -224,7 +224,7 @@ fn without_scheme(text: &str) -> &str {
 }
 
 /// A text from outside as it may be put on a terminal: short, and without characters that steer one.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let steers = |character: char| {
         character.is_control()
             || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

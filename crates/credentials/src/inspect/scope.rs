@@ -3,30 +3,7 @@
 
 use types::{LogicalPath, decode_percent};
 
-/// By which profile a server reads a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Profile {
-    Wlcg,
-    SciTokens1,
-    SciTokens2,
-    /// RFC 9068.
-    AccessToken,
-}
-
-impl Profile {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Wlcg => "WLCG",
-            Self::SciTokens1 => "SciTokens 1",
-            Self::SciTokens2 => "SciTokens 2",
-            Self::AccessToken => "OAuth access token (RFC 9068)",
-        }
-    }
-
-    fn is_scitokens(self) -> bool {
-        matches!(self, Self::SciTokens1 | Self::SciTokens2)
-    }
-}
+use crate::token::{Profile, is_wlcg_capability};
 
 /// The meaning of a scope, and whether it is known here.
 pub(super) fn meaning_of(scope: &str, profile: Profile) -> (String, bool) {
@@ -89,7 +66,7 @@ pub(super) fn meaning_of(scope: &str, profile: Profile) -> (String, bool) {
 
 /// Whether a scope gives a right, so that the groups of the token do not count.
 pub(super) fn is_capability(scope: &str) -> bool {
-    scope.starts_with("storage.") || scope.starts_with("compute.")
+    is_wlcg_capability(scope)
 }
 
 fn wlcg_verbs(name: &str) -> Option<&'static str> {
