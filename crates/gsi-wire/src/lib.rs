@@ -3,4 +3,31 @@
 //! protocol's `gsi` authentication. Nothing is verified here: that is the work of `credentials`.
 #![forbid(unsafe_code)]
 
+mod certificate;
+mod der;
+pub mod dn;
 pub mod gsi;
+mod pem;
+pub mod proxy;
+
+pub use certificate::{Certificate, Extension, KeyUsage, Name, PublicKeyKind};
+pub use pem::{PemBlock, certificates_in_pem, pem_blocks, to_pem};
+pub use proxy::{ProxyInfo, ProxyKind, ProxyPolicy};
+
+use std::borrow::Cow;
+
+/// Why something cannot be read, in words that may be shown to whoever sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub Cow<'static, str>);
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+fn malformed(why: impl Into<Cow<'static, str>>) -> Malformed {
+    Malformed(why.into())
+}

@@ -28,8 +28,24 @@ pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;
 pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How long a client may go on with a TLS session.
 pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
+/// Largest file of a trust directory that is read, in bytes. Lists of revoked certificates reach some MiB.
+pub const TRUST_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most files of a trust directory that are looked at; those of all grid authorities are about a thousand.
+pub const TRUST_FILES_MAX: usize = 8192;
 /// Largest file with a certificate chain and its key, in bytes.
 pub const CREDENTIAL_FILE_BYTES_MAX: usize = 256 * 1024;
+/// Largest certificate, in bytes. A proxy with the attributes of several VOs has some 20 KiB.
+pub const CERTIFICATE_BYTES_MAX: usize = 64 * 1024;
+/// Most extensions in one certificate.
+pub const CERTIFICATE_EXTENSIONS_MAX: usize = 64;
+/// Most parts (`/CN=…`) of one X.501 name.
+pub const NAME_PARTS_MAX: usize = 64;
+/// Longest X.501 name in one line, in bytes.
+pub const ONE_LINE_NAME_BYTES_MAX: usize = 4096;
+/// Largest file of certificates in PEM, in bytes: bundles of authorities have some 250 KB.
+pub const PEM_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most blocks in one PEM file.
+pub const PEM_BLOCKS_MAX: usize = 4096;
 /// Largest macaroon request, in bytes.
 pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
 /// Largest serialised macaroon, in bytes.
@@ -292,3 +308,19 @@ pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
 pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes that one vector read of a client may gather in memory.
 pub const VECTOR_READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Local users that are remembered at the same time.
+pub const LOCAL_USERS_MAX: usize = 16 * 1024;
+/// How long what is known of a local user is used before the database is asked again, in the background.
+pub const LOCAL_USER_REFRESH: Duration = Duration::from_secs(600);
+/// How long it is believed that there is no such user, and after what time a database that failed is asked
+/// again about one that is known.
+pub const LOCAL_USER_RETRY: Duration = Duration::from_secs(30);
+/// How long a request waits for the database of local users, which may be behind a network.
+pub const LOCAL_USER_LOOKUP_WAIT: Duration = Duration::from_secs(5);
+/// Local users that are looked up at the same time.
+pub const LOCAL_USER_LOOKUPS_MAX: usize = 8;
+/// Default: the lowest number of a local user that the server acts as.
+pub const LOCAL_USER_MINIMUM_UID: u32 = 100;
+/// Longest name of a virtual organisation that is kept with a file, in bytes.
+pub const VO_NAME_BYTES_MAX: usize = 256;
