@@ -158,6 +158,19 @@ pub struct Space {
     pub quota_bytes: Option<u64>,
 }
 
+/// What the files of a virtual organisation take of its quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoUsage {
+    /// The VO.
+    pub vo: Arc<str>,
+    /// Below which path, as clients know it.
+    pub path: LogicalPath,
+    /// Bytes of its files; until the first scan is through, of those that it has met so far.
+    pub used_bytes: u64,
+    /// Bytes that it may take.
+    pub limit_bytes: u64,
+}
+
 /// Files behind one export.
 pub trait Storage: Send + Sync + 'static {
     /// The same files as that owner may use them: opened, listed, changed and removed with the rights of
@@ -254,6 +267,19 @@ pub trait Storage: Send + Sync + 'static {
     /// # Errors
     /// `storage_failed`.
     fn space(&self) -> Result<Space>;
+
+    /// How much room there is at a place for whom the store acts for: where its VO has a quota, of that.
+    ///
+    /// # Errors
+    /// `storage_failed`.
+    fn space_at(&self, _path: &LogicalPath) -> Result<Space> {
+        self.space()
+    }
+
+    /// What each VO takes that has a quota.
+    fn usage(&self) -> Vec<VoUsage> {
+        Vec::new()
+    }
 
     /// Opens a file to be changed where it lies, which is what a client of the XRootD protocol asks
     /// for that opens an existing file for update. It is the exception to every promise about uploads:

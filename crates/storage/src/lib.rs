@@ -16,10 +16,11 @@ mod posix;
 
 pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
+    VoUsage,
 };
 pub use faulty::{Effect, Fault, Faulty, Operation};
 pub use hash::{Hasher, RangeSums, compute};
 pub use lane::Lane;
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
-pub use posix::{Cleaned, Posix, PosixOptions, can_act_as};
+pub use posix::{Cleaned, Posix, PosixOptions, VoQuota, can_act_as};

@@ -14,7 +14,7 @@ use super::parts::Part;
 use super::resolve::check_writable;
 use super::space::{self, Reservation};
 use super::upload::PosixUpload;
-use super::{Posix, make_durable_directory, place_of};
+use super::{Posix, make_durable_directory, open_name, place_of};
 use crate::api::{Overwrite, Upload, UploadOptions};
 use crate::fault::{about, fault};
 
@@ -33,8 +33,10 @@ impl Posix {
             self.root.open_parent(path)?;
         }
         let announced = options.size_bytes;
-        let reservation =
-            Reservation::ask(&self.shared.space, announced.unwrap_or(0)).map_err(|error| error.with_subject(path))?;
+        let book = &self.shared.space;
+        let charges = book.accounts().of(path, self.owner.vo.as_deref());
+        let reservation = Reservation::ask(book, announced.unwrap_or(0), charges);
+        let reservation = reservation.map_err(|error| error.with_subject(path))?;
         // Directories come last: an upload that finds no room leaves none behind.
         let part = self.make_part(path, announced, &reservation, &mut acting)?;
         let parent = match self.parent_for_part(path, &part, options.create_parents, &mut acting) {
@@ -53,7 +55,7 @@ impl Posix {
             path.clone(),
             options,
             reservation,
-            self.owner.user.clone(),
+            self.owner.clone(),
         )))
     }
 
@@ -68,6 +70,38 @@ impl Posix {
             inherit_group(&parent, &part.file, acting)?.map_err(failed)?;
         }
         Ok(parent)
+    }
+
+    /// Whether a name may go to another place as far as quotas of VOs are concerned; gives what counts it
+    /// there. A directory does not move between quotas, as with the project quotas of file systems: its
+    /// files would have to be counted first.
+    pub(super) fn check_quotas(
+        &self,
+        old_parent: &OwnedFd,
+        from: &LogicalPath,
+        to: &LogicalPath,
+        is_directory: bool,
+        acting: &mut Acting<'_>,
+    ) -> Result<impl FnOnce() + use<>> {
+        let book = &self.shared.space;
+        let mut count = None;
+        if is_directory && book.accounts().divide(from, to) {
+            let why = "a directory does not move from one quota to another";
+            return Err(fault(ErrorCode::CrossExport, Phase::Open)
+                .with_detail(why)
+                .with_subject(to));
+        }
+        if !is_directory && !book.accounts().is_empty() {
+            let name = from.name().unwrap_or_default();
+            let file = open_name(old_parent.as_fd(), name).map_err(|errno| about(errno, Phase::Open, from))?;
+            let moving = acting.suspended(|| book.moving(file.as_fd(), from, to))?;
+            count = Some(moving.map_err(|error| error.with_subject(to))?);
+        }
+        Ok(move || {
+            if let Some(count) = count {
+                count();
+            }
+        })
     }
 
     /// The directory for a new name; makes it when asked to.

@@ -1,5 +1,6 @@
 //! Files in a directory of this machine (or of a mounted cluster file system).
 
+mod accounts;
 mod attributes;
 mod begin;
 mod identity;
@@ -26,9 +27,11 @@ use rustix::io::Errno;
 use types::limits::SPACE_RESERVE_BYTES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
-use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions};
+use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, VoUsage};
 use crate::fault::{about, fault, from_errno};
 use crate::owner::Owner;
+use accounts::Accounts;
+pub use accounts::VoQuota;
 use identity::Acting;
 pub use identity::can_act_as;
 use late_close::LateClose;
@@ -52,6 +55,8 @@ pub struct PosixOptions {
     pub reserve_bytes: u64,
     /// Most bytes that all files of the export together may take.
     pub quota_bytes: Option<u64>,
+    /// Most bytes that the files of single VOs may take.
+    pub vo_quotas: Vec<VoQuota>,
 }
 
 impl Default for PosixOptions {
@@ -60,6 +65,7 @@ impl Default for PosixOptions {
             writable: true,
             reserve_bytes: SPACE_RESERVE_BYTES,
             quota_bytes: None,
+            vo_quotas: Vec::new(),
         }
     }
 }
@@ -107,7 +113,12 @@ impl Posix {
             Some(instance) => place_of(instance.directory()).map_err(failed)?,
             None => (0, 0),
         };
-        let space = Arc::new(SpaceBook::new(top, options.reserve_bytes, options.quota_bytes));
+        let space = Arc::new(SpaceBook::new(
+            top,
+            options.reserve_bytes,
+            options.quota_bytes,
+            Accounts::new(&options.vo_quotas),
+        ));
         space.start_scan();
         let in_memory = matches!(magic, TMPFS | RAMFS);
         let shared = Arc::new(Shared {
@@ -253,7 +264,7 @@ impl Storage for Posix {
         check_readable(path)?;
         self.instance(path)?;
         let failed = |errno| about(errno, Phase::Open, path);
-        let _acting = self.acting()?;
+        let acting = self.acting()?;
         let (parent, name) = self.root.open_parent(path).map_err(missing_is_not_found)?;
         let _alone = self.shared.space.change_names();
         let old = open_name(parent.as_fd(), name).map_err(failed)?;
@@ -268,7 +279,9 @@ impl Storage for Posix {
             Errno::EXIST => failed(Errno::NOTEMPTY),
             errno => failed(errno),
         })?;
-        self.shared.space.forget(old.as_fd());
+        // Marks that the user may not read count as well.
+        drop(acting);
+        self.shared.space.forget(old.as_fd(), path);
         self.shared.late_close.close(old);
         Ok(())
     }
@@ -277,7 +290,7 @@ impl Storage for Posix {
         check_readable(from)?;
         check_writable(to)?;
         self.instance(from)?;
-        let acting = self.acting()?;
+        let mut acting = self.acting()?;
         let (old_parent, old_name) = self.root.open_parent(from).map_err(missing_is_not_found)?;
         let (new_parent, new_name) = self.root.open_parent(to)?;
         if to.is_within(from) {
@@ -289,6 +302,7 @@ impl Storage for Posix {
         let alone = self.shared.space.change_names();
         // Looked at again: the name may have been taken, or freed, since it was checked.
         let replaced = open_name(new_parent.as_fd(), new_name).ok();
+        let moved_on = self.check_quotas(&old_parent, from, to, is_directory(&raw), &mut acting)?;
         let (source, target) = ((old_parent.as_fd(), old_name), (new_parent.as_fd(), new_name));
         let moved = match overwrite {
             Overwrite::Allow => fs::renameat(source.0, source.1, target.0, target.1),
@@ -298,12 +312,14 @@ impl Storage for Posix {
             Overwrite::Refuse => upload::rename_new(source, target),
         };
         moved.map_err(|errno| not_moved(errno, is_directory(&raw), to))?;
+        drop(acting);
+        moved_on();
         let was_there = replaced.is_some();
         if let Some(old) = replaced {
-            self.shared.space.forget(old.as_fd());
+            self.shared.space.forget(old.as_fd(), to);
             self.shared.late_close.close(old);
         }
-        drop((alone, acting));
+        drop(alone);
         sync_names(&new_parent, to)?;
         Ok(was_there)
     }
@@ -337,10 +353,23 @@ impl Storage for Posix {
         self.shared.space.space()
     }
 
+    fn space_at(&self, path: &LogicalPath) -> Result<Space> {
+        let book = &self.shared.space;
+        let mut space = book.space()?;
+        for account in book.accounts().of(path, self.owner.vo.as_deref()) {
+            account.narrow(&mut space);
+        }
+        Ok(space)
+    }
+
+    fn usage(&self) -> Vec<VoUsage> {
+        self.shared.space.accounts().usage()
+    }
+
     fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
         check_writable(path)?;
         self.instance(path)?;
-        let _acting = self.acting()?;
+        let acting = self.acting()?;
         let stat = self.root.stat(path)?;
         if stat.is_directory() {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
@@ -348,6 +377,7 @@ impl Storage for Posix {
         let file = File::from(self.root.open_beneath(path, OFlags::RDWR | OFlags::NOCTTY)?);
         let raw = fs::fstat(&file).map_err(|errno| about(errno, Phase::Open, path))?;
         let stat = stat_of(&raw, path)?;
+        drop(acting);
         Ok(Arc::new(PosixUpdate::new(
             &self.shared.space,
             file,

@@ -3,7 +3,7 @@
 //! Room is granted before the first byte: what the file system has, less the reserve, less what is
 //! promised to running uploads and not yet written. The quota counts the bytes of the files in the
 //! export; its counter starts with a scan in the background and follows every commit and removal
-//! here.
+//! here. Quotas of VOs ([`super::accounts`]) are counted in the same way.
 //!
 //! How accurate that is: files that others write or remove count from the next start-up on. Until
 //! the first scan is through, files that it has not met yet do not count, so that uploads are let
@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use types::limits::SCAN_DEPTH_MAX;
-use types::{Error, ErrorCode, Phase, Result};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
+use super::accounts::{Account, Accounts, Charges};
 use super::resolve::HIDDEN_DIRECTORY;
 use crate::api::Space;
 use crate::fault::{fault, from_errno};
@@ -34,6 +35,8 @@ pub(crate) struct SpaceBook {
     root: OwnedFd,
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
+    /// What each VO takes.
+    accounts: Accounts,
     /// Promised and not yet on the disk.
     promised_bytes: AtomicU64,
     /// Promised against the quota by uploads not yet committed.
@@ -49,7 +52,7 @@ pub(crate) struct SpaceBook {
 }
 
 impl SpaceBook {
-    pub(crate) fn new(root: OwnedFd, reserve_bytes: u64, quota_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(root: OwnedFd, reserve_bytes: u64, quota_bytes: Option<u64>, accounts: Accounts) -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Self {
             root,
@@ -58,21 +61,32 @@ impl SpaceBook {
             promised_bytes: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             used_bytes: AtomicI64::new(0),
-            scanned: AtomicBool::new(quota_bytes.is_none()),
+            scanned: AtomicBool::new(quota_bytes.is_none() && accounts.is_empty()),
+            accounts,
             started: (now.tv_sec, now.tv_nsec),
             names: Mutex::new(()),
             admission: Mutex::new(()),
         }
     }
 
+    /// Whether anybody has a quota, so that files are counted.
+    fn counts(&self) -> bool {
+        self.quota_bytes.is_some() || !self.accounts.is_empty()
+    }
+
+    /// The accounts of VOs.
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
     /// Counts the files once, in the background; only a quota needs it.
     pub(crate) fn start_scan(self: &Arc<Self>) {
-        if self.quota_bytes.is_none() {
+        if !self.counts() {
             return;
         }
         let book = Arc::clone(self);
         let scan = move || {
-            book.count(&book.root, 0);
+            book.count(&book.root, &LogicalPath::root(), 0);
             book.scanned.store(true, Ordering::Release);
         };
         // Without the thread the quota counts only what is written from now on.
@@ -81,7 +95,7 @@ impl SpaceBook {
 
     /// Adds the bytes of all files that were there when counting began, directory by directory.
     /// What cannot be read counts nothing.
-    fn count(&self, directory: impl AsFd, depth: usize) {
+    fn count(&self, directory: impl AsFd, path: &LogicalPath, depth: usize) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(mut entries) = fs::openat(&directory, ".", flags, Mode::empty()).and_then(Dir::new) else {
             return;
@@ -96,16 +110,29 @@ impl SpaceBook {
             match facts(directory.as_fd(), name) {
                 Some(found) if found.kind == FileType::RegularFile && found.born < self.started => {
                     bytes += found.size_bytes;
+                    self.count_for_vo(directory.as_fd(), name, path, &found);
                 }
                 Some(found) if found.kind == FileType::Directory && depth < SCAN_DEPTH_MAX => {
+                    // A name that no path can hold is in no quota of its own.
+                    let inner = name.to_str().ok().and_then(|name| path.join(name).ok());
                     if let Ok(below) = fs::openat(&directory, name, flags, Mode::empty()) {
-                        self.count(below, depth + 1);
+                        self.count(below, inner.as_ref().unwrap_or(path), depth + 1);
                     }
                 }
                 _ => {}
             }
         }
         self.add(bytes);
+    }
+
+    fn count_for_vo(&self, directory: BorrowedFd<'_>, name: &CStr, path: &LogicalPath, found: &Facts) {
+        if self.accounts.is_empty() {
+            return;
+        }
+        let vo = self.accounts.vo_in(directory, name, found.uid);
+        for account in self.accounts.of(path, vo.as_deref()) {
+            account.add(found.size_bytes as i64);
+        }
     }
 
     pub(crate) fn is_scanned(&self) -> bool {
@@ -120,24 +147,34 @@ impl SpaceBook {
     /// To be held while a name is given to another file, or to none, until that is counted. Only a
     /// quota needs it; without one nobody waits.
     pub(crate) fn change_names(&self) -> Option<MutexGuard<'_, ()>> {
-        self.quota_bytes?;
-        Some(self.names.lock().unwrap_or_else(PoisonError::into_inner))
+        let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counts().then(lock)
     }
 
     /// These bytes of files are in the export from now on.
-    pub(crate) fn add(&self, bytes: u64) {
+    fn add(&self, bytes: u64) {
         self.used_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
     }
 
-    /// A file that counts already has another size now.
-    pub(crate) fn resized(&self, before_bytes: u64, after_bytes: u64) {
-        self.used_bytes
-            .fetch_add(after_bytes as i64 - before_bytes as i64, Ordering::Relaxed);
+    /// A file that counts already, for these accounts too, has another size now.
+    pub(crate) fn resized(&self, before_bytes: u64, after_bytes: u64, charges: &Charges) {
+        let more = after_bytes as i64 - before_bytes as i64;
+        self.used_bytes.fetch_add(more, Ordering::Relaxed);
+        charges.iter().for_each(|account| account.add(more));
     }
 
-    /// A file has lost a name. It counts no more when that was its last one.
-    pub(crate) fn forget(&self, file: BorrowedFd<'_>) {
-        if self.quota_bytes.is_none() {
+    /// What an open file counts for under that name. To be asked as the server, who may read every mark.
+    pub(crate) fn charges(&self, file: BorrowedFd<'_>, path: &LogicalPath) -> Charges {
+        if self.accounts.is_empty() {
+            return Charges::new();
+        }
+        let uid = fs::fstat(file).map_or(u32::MAX, |raw| raw.st_uid);
+        self.accounts.of(path, self.accounts.vo_of(file, uid).as_deref())
+    }
+
+    /// A file has lost that name. It counts no more when that was its last one.
+    pub(crate) fn forget(&self, file: BorrowedFd<'_>, path: &LogicalPath) {
+        if !self.counts() {
             return;
         }
         if let Some(gone) = facts(file, c"")
@@ -146,7 +183,37 @@ impl SpaceBook {
             && (gone.born >= self.started || self.is_scanned())
         {
             self.used_bytes.fetch_sub(gone.size_bytes as i64, Ordering::Relaxed);
+            for account in self.charges(file, path) {
+                account.add(-(gone.size_bytes as i64));
+            }
         }
+    }
+
+    /// A file is about to get another name, and counts for other accounts then: those that are new to it
+    /// must have room. Gives what to do when it has the name.
+    pub(crate) fn moving(
+        &self,
+        file: BorrowedFd<'_>,
+        from: &LogicalPath,
+        to: &LogicalPath,
+    ) -> Result<impl FnOnce() + use<>> {
+        let (before, after) = match self.accounts.is_empty() {
+            true => (Charges::new(), Charges::new()),
+            false => (self.charges(file, from), self.charges(file, to)),
+        };
+        let size_bytes = match (before.is_empty(), after.is_empty()) {
+            (true, true) => 0,
+            _ => facts(file, c"").map_or(0, |found| found.size_bytes),
+        };
+        let new = |account: &&Arc<Account>| before.iter().all(|old| !Arc::ptr_eq(old, account));
+        after
+            .iter()
+            .filter(new)
+            .try_for_each(|account| account.check(size_bytes))?;
+        Ok(move || {
+            before.iter().for_each(|account| account.add(-(size_bytes as i64)));
+            after.iter().for_each(|account| account.add(size_bytes as i64));
+        })
     }
 
     fn used(&self) -> u64 {
@@ -174,7 +241,7 @@ impl SpaceBook {
         Ok(space)
     }
 
-    fn admit(&self, bytes: u64) -> Result<()> {
+    fn admit(&self, bytes: u64, charges: &Charges) -> Result<()> {
         let _held = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
         let space = self.space()?;
         if bytes > space.free_bytes {
@@ -189,8 +256,10 @@ impl SpaceBook {
             };
             return Err(no_room(code, bytes, space.free_bytes));
         }
+        charges.iter().try_for_each(|account| account.check(bytes))?;
         self.promised_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        charges.iter().for_each(|account| account.promise(bytes));
         Ok(())
     }
 }
@@ -198,16 +267,19 @@ impl SpaceBook {
 /// Room promised to one upload; given back when this is dropped.
 pub(crate) struct Reservation {
     book: Arc<SpaceBook>,
+    /// For what the file will count.
+    charges: Charges,
     granted_bytes: Mutex<u64>,
     promised_bytes: AtomicU64,
     pending_bytes: AtomicU64,
 }
 
 impl Reservation {
-    pub(crate) fn ask(book: &Arc<SpaceBook>, bytes: u64) -> Result<Self> {
-        book.admit(bytes)?;
+    pub(crate) fn ask(book: &Arc<SpaceBook>, bytes: u64, charges: Charges) -> Result<Self> {
+        book.admit(bytes, &charges)?;
         Ok(Self {
             book: Arc::clone(book),
+            charges,
             granted_bytes: Mutex::new(bytes),
             promised_bytes: AtomicU64::new(bytes),
             pending_bytes: AtomicU64::new(bytes),
@@ -223,11 +295,11 @@ impl Reservation {
         }
         let needed = end - *granted;
         let generous = needed.saturating_add(step_bytes);
-        let more = match self.book.admit(generous) {
+        let more = match self.book.admit(generous, &self.charges) {
             Ok(()) => generous,
             Err(_) => {
                 self.book
-                    .admit(needed)
+                    .admit(needed, &self.charges)
                     .map_err(|error| error.in_phase(Phase::Transfer))?;
                 needed
             }
@@ -249,11 +321,23 @@ impl Reservation {
         self.book.promised_bytes.fetch_sub(redeemed, Ordering::Relaxed);
     }
 
+    /// The file has its name, and counts from now on.
+    pub(crate) fn count(&self, size_bytes: u64) {
+        self.book.add(size_bytes);
+        self.charges.iter().for_each(|account| account.add(size_bytes as i64));
+    }
+
+    /// For what the file counts.
+    pub(crate) fn charges(&self) -> &Charges {
+        &self.charges
+    }
+
     /// Ends the promise: the file counts from now on, or was given up.
     pub(crate) fn release(&self) {
         self.redeem(u64::MAX);
         let pending = self.pending_bytes.swap(0, Ordering::Relaxed);
         self.book.pending_bytes.fetch_sub(pending, Ordering::Relaxed);
+        self.charges.iter().for_each(|account| account.release(pending));
     }
 }
 
@@ -295,6 +379,7 @@ struct Facts {
     kind: FileType,
     size_bytes: u64,
     names: u32,
+    uid: u32,
     /// When it was made; where the file system does not know, when it was last changed.
     born: Moment,
 }
@@ -309,6 +394,7 @@ fn facts(at: BorrowedFd<'_>, name: &CStr) -> Option<Facts> {
         kind: FileType::from_raw_mode(raw.stx_mode.into()),
         size_bytes: raw.stx_size,
         names: raw.stx_nlink,
+        uid: raw.stx_uid,
         born: (born.tv_sec, born.tv_nsec.into()),
     })
 }

@@ -45,12 +45,13 @@ impl PosixUpdate {
         path: &LogicalPath,
         user: Option<Arc<LocalUser>>,
     ) -> Result<Self> {
+        let charges = space.charges(file.as_fd(), path);
         Ok(Self {
             space: Arc::clone(space),
             file,
             path: path.clone(),
             user,
-            reservation: Reservation::ask(space, 0)?,
+            reservation: Reservation::ask(space, 0, charges)?,
             first_bytes: stat.size_bytes,
             reached_bytes: AtomicU64::new(stat.size_bytes),
             changed: AtomicBool::new(false),
@@ -83,7 +84,8 @@ impl PosixUpdate {
             return false;
         }
         if let Ok(now) = fs::fstat(&self.file) {
-            self.space.resized(self.first_bytes, now.st_size as u64);
+            self.space
+                .resized(self.first_bytes, now.st_size as u64, self.reservation.charges());
         }
         self.reservation.release();
         true

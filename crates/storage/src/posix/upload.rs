@@ -17,12 +17,12 @@ use super::parts::Part;
 use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
-use super::{Shared, marks, open_name, sync_names, writeback};
+use super::{Shared, accounts, marks, open_name, sync_names, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
 use crate::fault::{about, fault, from_errno, from_io};
-use crate::owner::LocalUser;
+use crate::owner::Owner;
 
 /// Most slices in one system call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -44,7 +44,7 @@ pub(super) struct PosixUpload {
     overwrite: Overwrite,
     reservation: Reservation,
     /// Whose file it is, and with whose rights it takes its name.
-    user: Option<Arc<LocalUser>>,
+    owner: Owner,
     /// Held for reading by each write, so that none is under way when the file takes its name.
     state: RwLock<State>,
     /// Written and not yet sent on to the disk.
@@ -59,7 +59,7 @@ impl PosixUpload {
         path: LogicalPath,
         options: &UploadOptions,
         reservation: Reservation,
-        user: Option<Arc<LocalUser>>,
+        owner: Owner,
     ) -> Self {
         Self {
             shared,
@@ -69,7 +69,7 @@ impl PosixUpload {
             announced: options.size_bytes,
             overwrite: options.overwrite,
             reservation,
-            user,
+            owner,
             state: RwLock::new(State::Open),
             unsent_bytes: AtomicU64::new(0),
         }
@@ -81,7 +81,7 @@ impl PosixUpload {
 
     fn remove_part(&self) {
         // What cannot be done as the user is done as the server.
-        let acting = Acting::begin(self.user.as_ref());
+        let acting = Acting::begin(self.owner.user.as_ref());
         self.part.unlink();
         drop(acting);
         self.part.forget();
@@ -136,13 +136,15 @@ impl PosixUpload {
         let raw = fs::fstat(&self.part.file).map_err(failed)?;
         let stat = plain_stat(&raw, Kind::File);
         marks::keep(self.part.file.as_fd(), &stat, &facts.checksums);
+        if let Some(vo) = &self.owner.vo {
+            accounts::mark(self.part.file.as_fd(), vo);
+        }
         fs::fsync(&self.part.file).map_err(failed)?;
         Ok(stat)
     }
 
-    /// Puts the part under its name, and counts what came and went.
-    fn place(&self, size_bytes: u64, acting: &Acting<'_>) -> Result<(), Errno> {
-        let _alone = self.shared.space.change_names();
+    /// Puts the part under its name; gives the file that had it.
+    fn place(&self, acting: &Acting<'_>) -> Result<Option<OwnedFd>, Errno> {
         let old = open_name(self.parent.as_fd(), self.name()).ok();
         if old.is_some() && self.overwrite == Overwrite::Allow {
             // It may have come since the upload began.
@@ -153,23 +155,26 @@ impl PosixUpload {
             Overwrite::Allow => fs::renameat(from, part, &self.parent, self.name())?,
             Overwrite::Refuse => rename_new((from, part), (self.parent.as_fd(), self.name()))?,
         }
-        self.shared.space.add(size_bytes);
-        if let Some(old) = old {
-            self.shared.space.forget(old.as_fd());
-            self.shared.late_close.close(old);
-        }
-        Ok(())
+        Ok(old)
     }
 
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
-        let acting = Acting::begin(self.user.as_ref())?;
+        let acting = Acting::begin(self.owner.user.as_ref())?;
         let stat = self.seal(facts)?;
-        self.place(facts.size_bytes, &acting).map_err(|errno| match errno {
+        let alone = self.shared.space.change_names();
+        let old = self.place(&acting).map_err(|errno| match errno {
             Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
             Errno::NOENT => fault(ErrorCode::ParentMissing, Phase::Commit).with_subject(&self.path),
             errno => self.failed(errno, Phase::Commit),
         })?;
+        // The rest is the server's own affair.
         drop(acting);
+        self.reservation.count(facts.size_bytes);
+        if let Some(old) = old {
+            self.shared.space.forget(old.as_fd(), &self.path);
+            self.shared.late_close.close(old);
+        }
+        drop(alone);
         self.reservation.release();
         self.part.forget();
         Ok(stat)

@@ -8,6 +8,7 @@ mod data;
 mod lane;
 mod listing;
 mod names;
+mod quotas;
 mod space;
 mod support;
 mod users;
