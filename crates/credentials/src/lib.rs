@@ -9,6 +9,7 @@
 mod activity;
 mod address;
 mod attenuate;
+pub mod capability;
 mod caveat;
 mod credential;
 pub mod discovery;
@@ -20,6 +21,7 @@ mod macaroon;
 mod principal;
 mod request;
 mod token;
+mod sealed;
 
 pub use activity::{Activities, Activity};
 pub use address::AddressRange;
@@ -37,6 +39,7 @@ pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
 pub use token::{IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, verify_token};
+pub use sealed::{SEAL_SALT_BYTES, SealingKey};
 
 use types::{Error, ErrorCode, Phase, Side};
 

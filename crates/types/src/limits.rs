@@ -50,6 +50,16 @@ pub const PEM_BLOCKS_MAX: usize = 4096;
 pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
 /// Largest serialised macaroon, in bytes.
 pub const MACAROON_BYTES_MAX: usize = 16 * 1024;
+/// Longest capability in a URL, in bytes.
+pub const CAPABILITY_BYTES_MAX: usize = 4096;
+/// How long a capability holds.
+pub const CAPABILITY_LIFETIME: Duration = Duration::from_secs(60);
+/// The longest that it may be made to hold.
+pub const CAPABILITY_LIFETIME_MAX: Duration = Duration::from_secs(600);
+/// By how much the clocks of servers that honour each other's capabilities may differ, in seconds.
+pub const CAPABILITY_CLOCK_SKEW_S: i64 = 10;
+/// Most used capabilities for writing that are remembered until they expire.
+pub const CAPABILITIES_USED_MAX: usize = 64 * 1024;
 /// Most caveats in one macaroon.
 pub const MACAROON_CAVEATS_MAX: usize = 64;
 /// Largest JSON Web Token, in bytes. Tokens of real issuers stay below 8 KiB.

@@ -1,7 +1,11 @@
 //! Targets for what arrives in credentials and in requests for them.
 
-use credentials::{Caveat, Macaroon, MacaroonKey, MacaroonRequest, parse_duration_s};
+use std::net::{IpAddr, Ipv4Addr};
+
+use credentials::capability::{Audience, Capability, CapabilityUse, Holder, Presented};
+use credentials::{Caveat, Macaroon, MacaroonKey, MacaroonRequest, SealingKey, parse_duration_s};
 use types::limits::{MACAROON_BYTES_MAX, MACAROON_CAVEATS_MAX};
+use types::{ErrorCode, LogicalPath};
 
 /// Pieces of macaroons.
 pub(crate) const MACAROON_WORDS: &[&str] = &[
@@ -138,5 +142,50 @@ pub(crate) fn macaroon_request(data: &[u8]) {
     if let Ok(request) = MacaroonRequest::from_form(data) {
         assert!(request.lifetime_s != Some(0) && request.path.is_some());
         assert!(request.activities.is_some_and(|activities| !activities.is_empty()));
+    }
+}
+
+/// A capability holds when it comes back as it was issued, and in no other form: the input is first taken for one,
+/// and then changes a genuine one.
+pub(crate) fn capability(data: &[u8]) {
+    let (key, path) = (SealingKey::new(b"fuzz"), LogicalPath::root());
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let issued = Capability {
+        usage: CapabilityUse::Write,
+        address: Some(address),
+        audience: Audience::life([1; 16]),
+        issued_s: 0,
+        expires_s: 60,
+        max_bytes: 1,
+        may_replace: false,
+        holder: Holder::default(),
+    };
+    let presented = Presented {
+        usage: CapabilityUse::Write,
+        path: &path,
+        address,
+        now_s: 1,
+        life: issued.audience,
+        endpoint: None,
+        started_s: 0,
+    };
+    let genuine = issued.seal(&key, [2; 16], &path).map(|text| text.expose().to_owned());
+    let genuine = genuine.unwrap_or_default();
+    let mut changed = genuine.clone().into_bytes();
+    for (old, new) in changed.iter_mut().zip(data) {
+        *old ^= new & 0x7f;
+    }
+    let texts = [
+        String::from_utf8_lossy(data).into_owned(),
+        String::from_utf8_lossy(&changed).into_owned(),
+    ];
+    for text in texts {
+        match Capability::redeem(&text, &key, &presented) {
+            Ok(redeemed) => {
+                assert_eq!(text, genuine);
+                assert_eq!(redeemed.capability, issued);
+            }
+            Err(error) => assert_eq!(error.code(), ErrorCode::CapabilityInvalid),
+        }
     }
 }

@@ -33,6 +33,11 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
+        name: "capability",
+        run: credentials::capability,
+        words: &["AQ", "A", "-", "_", "="],
+    },
+    Target {
         name: "caveat",
         run: credentials::caveat,
         words: credentials::CAVEAT_WORDS,

@@ -127,6 +127,10 @@ codes! {
     ProxyWidened          "proxy_widened"          401 3030 13  No  "Permission denied: a full proxy was made from a limited one" => "Make a limited proxy from the limited one, or a full one from the certificate.";
     ProxyPolicyRefused    "proxy_policy_refused"   401 3030 13  No  "Permission denied: the proxy has a policy that is not understood here" => "Make a proxy that is full (the usual) or limited.";
     CertificateExpired    "certificate_expired"    401 3010 13  No  "Permission denied: the certificate has expired" => "Make a new proxy, or get a new certificate.";
+    CapabilityInvalid     "capability_invalid"     403 3010 13  No  "Permission denied: the capability in the URL does not hold for this request" => "Ask at the first URL again; a capability cannot be used for anything else than it was issued for.";
+    CapabilityExpired     "capability_expired"     403 3010 13  Yes "Permission denied: the capability in the URL has expired" => "Ask at the first URL again, and follow its redirect at once.";
+    CapabilityUsed        "capability_used"        403 3010 13  Yes "Permission denied: the capability in the URL has been used" => "Ask at the first URL again: a capability to write counts once.";
+    CapabilityAddress     "capability_address"     403 3010 13  No  "Permission denied: the capability in the URL was issued to another address" => "Follow the redirect from the address that asked, or let the administrator set hand_over.bind_address to false.";
     CertificateUnusable   "certificate_unusable"   500 3010 13  No  "The own certificate and key cannot be used" => "Correct the file or make a new proxy; the detail says what is wrong.";
     UserUnknown           "user_unknown"           403 3010 13  No  "Permission denied: there is no such local user" => "Ask the administrator to create the local user, or to map this identity to another; the detail names it.";
     UserRefused           "user_refused"           403 3010 13  No  "Permission denied: the server does not act as this local user" => "Ask the administrator to map this identity to another local user; users.minimum_uid says which are refused.";

@@ -1,0 +1,201 @@
+use types::limits::CAPABILITIES_USED_MAX;
+
+use super::*;
+
+fn path(text: &str) -> LogicalPath {
+    LogicalPath::parse(text).unwrap()
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn capability(usage: CapabilityUse) -> Capability {
+    Capability {
+        usage,
+        address: Some(address("192.0.2.7")),
+        audience: Audience::life([3; 16]),
+        issued_s: 1000,
+        expires_s: 1060,
+        max_bytes: 500,
+        may_replace: true,
+        holder: Holder {
+            kind: "certificate".into(),
+            subject: Some("/DC=test/CN=Jane Doe".into()),
+            token_id: None,
+            user: Some("jdoe".into()),
+            vo: None,
+        },
+    }
+}
+
+fn presented(path: &LogicalPath, usage: CapabilityUse) -> Presented<'_> {
+    Presented {
+        usage,
+        path,
+        address: address("::ffff:192.0.2.7"),
+        now_s: 1010,
+        life: Audience::life([3; 16]),
+        endpoint: None,
+        started_s: 0,
+    }
+}
+
+fn code(result: Result<Redeemed, Error>) -> Option<ErrorCode> {
+    result.err().map(|error| error.code())
+}
+
+#[test]
+fn what_was_issued_comes_back_and_says_nothing_on_the_way() {
+    let (key, file) = (SealingKey::new(b"key"), path("/data/f"));
+    for usage in [CapabilityUse::Read, CapabilityUse::Write] {
+        for bound in [Some(address("2001:db8::1")), None, Some(address("192.0.2.7"))] {
+            let issued = Capability {
+                address: bound,
+                ..capability(usage)
+            };
+            let text = issued.seal(&key, [9; 16], &file).unwrap();
+            assert!(
+                text.expose()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+            );
+            let from = Presented {
+                address: bound.unwrap_or(address("203.0.113.1")),
+                ..presented(&file, usage)
+            };
+            let redeemed = Capability::redeem(text.expose(), &key, &from).unwrap();
+            assert_eq!((redeemed.capability, redeemed.id), (issued, [9; 16]));
+        }
+    }
+}
+
+#[test]
+fn each_mismatch_has_its_own_code() {
+    let (key, file) = (SealingKey::new(b"key"), path("/data/f"));
+    let text = capability(CapabilityUse::Write).seal(&key, [9; 16], &file).unwrap();
+    let good = presented(&file, CapabilityUse::Write);
+    let redeem = |presented: Presented<'_>| code(Capability::redeem(text.expose(), &key, &presented));
+    assert_eq!(redeem(good), None);
+    let invalid = Some(ErrorCode::CapabilityInvalid);
+    let other = path("/data/f2");
+    assert_eq!(redeem(Presented { path: &other, ..good }), invalid);
+    assert_eq!(redeem(presented(&file, CapabilityUse::Read)), invalid);
+    let life = Audience::life([4; 16]);
+    assert_eq!(redeem(Presented { life, ..good }), invalid, "started again");
+    let from = address("192.0.2.8");
+    assert_eq!(
+        redeem(Presented { address: from, ..good }),
+        Some(ErrorCode::CapabilityAddress)
+    );
+    assert_eq!(redeem(Presented { now_s: 1059, ..good }), None);
+    assert_eq!(
+        redeem(Presented { now_s: 1060, ..good }),
+        Some(ErrorCode::CapabilityExpired)
+    );
+    assert_eq!(redeem(Presented { now_s: 900, ..good }), invalid, "from the future");
+    assert_eq!(
+        code(Capability::redeem(text.expose(), &SealingKey::new(b"k2"), &good)),
+        invalid
+    );
+    for text in ["", "A", "!!", "AQ", &"A".repeat(CAPABILITY_BYTES_MAX + 1)] {
+        assert_eq!(code(Capability::redeem(text, &key, &good)), invalid, "{text:.10}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_was_started_again_honours_no_older_one_for_writing() {
+    let (key, file) = (SealingKey::new(b"key"), path("/data/f"));
+    let here = Audience::endpoint("http://Disk1.example.org:1080/");
+    assert_eq!(here, Audience::endpoint("http://disk1.example.org:1080"));
+    let at = |usage, started_s, endpoint| {
+        let issued = Capability {
+            audience: here,
+            ..capability(usage)
+        };
+        let text = issued.seal(&key, [9; 16], &file).unwrap();
+        let there = Presented {
+            life: Audience::life([8; 16]),
+            endpoint,
+            started_s,
+            ..presented(&file, usage)
+        };
+        code(Capability::redeem(text.expose(), &key, &there))
+    };
+    assert_eq!(at(CapabilityUse::Write, 0, Some(here)), None);
+    assert_eq!(
+        at(CapabilityUse::Write, 1005, Some(here)),
+        Some(ErrorCode::CapabilityExpired)
+    );
+    let just_before = 1000 - CAPABILITY_CLOCK_SKEW_S;
+    assert_eq!(
+        at(CapabilityUse::Write, just_before, Some(here)),
+        Some(ErrorCode::CapabilityExpired),
+        "clocks differ"
+    );
+    assert_eq!(at(CapabilityUse::Write, just_before - 1, Some(here)), None);
+    assert_eq!(
+        at(CapabilityUse::Read, 1005, Some(here)),
+        None,
+        "reading again does no harm"
+    );
+    let elsewhere = Audience::endpoint("http://disk2.example.org:1080");
+    assert_eq!(
+        at(CapabilityUse::Read, 0, Some(elsewhere)),
+        Some(ErrorCode::CapabilityInvalid)
+    );
+    assert_eq!(at(CapabilityUse::Read, 0, None), Some(ErrorCode::CapabilityInvalid));
+}
+
+#[test]
+fn writing_counts_once_and_reading_does_not() {
+    let redeemed = |id: u8, usage| Redeemed {
+        capability: capability(usage),
+        id: [id; 16],
+    };
+    let mut used = UsedCapabilities::default();
+    let write = redeemed(1, CapabilityUse::Write);
+    assert!(used.note(&write, 1010).is_ok());
+    assert_eq!(used.note(&write, 1020).unwrap_err().code(), ErrorCode::CapabilityUsed);
+    let read = redeemed(2, CapabilityUse::Read);
+    assert!(used.note(&read, 1010).is_ok() && used.note(&read, 1010).is_ok());
+    assert_eq!(used.len(), 1);
+    assert!(used.note(&redeemed(3, CapabilityUse::Write), 1060).is_ok());
+    assert_eq!(used.len(), 1, "what has expired need not be remembered");
+}
+
+#[test]
+fn while_the_memory_is_full_nothing_is_honoured() {
+    let mut used = UsedCapabilities::default();
+    let one = |number: usize, expires_s| {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        Redeemed {
+            capability: Capability {
+                expires_s,
+                ..capability(CapabilityUse::Write)
+            },
+            id,
+        }
+    };
+    for number in 0..CAPABILITIES_USED_MAX {
+        used.note(&one(number, 1060), 1010).unwrap();
+    }
+    let late = one(CAPABILITIES_USED_MAX, 1100);
+    assert_eq!(used.note(&late, 1010).unwrap_err().code(), ErrorCode::Overloaded);
+    assert_eq!(
+        used.note(&one(0, 1060), 1010).unwrap_err().code(),
+        ErrorCode::CapabilityUsed
+    );
+    assert!(used.note(&late, 1061).is_ok());
+    assert_eq!(used.len(), 1);
+}
+
+#[test]
+fn any_bytes_may_be_decoded() {
+    let bytes = capability(CapabilityUse::Write).encode();
+    assert_eq!(Capability::decode(&bytes), Some(capability(CapabilityUse::Write)));
+    for cut in 0..bytes.len() {
+        assert_eq!(Capability::decode(&bytes[..cut]), None);
+    }
+}
