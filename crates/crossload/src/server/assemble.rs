@@ -66,8 +66,12 @@ impl Assembly {
             (Some(certificate), Some(key)) => Some(ServerTls::load(certificate, key)?),
             _ => None,
         };
-        let (trust, authorities) = ClientTls::load(&trust(configuration))?;
-        log.write("trust", &json!({"authorities": authorities}));
+        let (trust, trusted) = ClientTls::load(&trust(configuration))?;
+        log.write(
+            "trust",
+            &json!({"authorities": trusted.authorities, "revocation_lists": trusted.revocation_lists,
+                "faults": trusted.faults}),
+        );
         let (macaroons, macaroon_keys) = macaroons(configuration)?;
         let assembly = Self {
             stores: HashMap::new(),
@@ -108,6 +112,7 @@ impl Assembly {
                 path: export.path.clone(),
                 anonymous: export.anonymous,
                 read_only: export.read_only,
+                ..ExportRules::default()
             };
             exports.push((transfer::Export { rules, store }, writable));
         }

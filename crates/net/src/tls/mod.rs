@@ -8,6 +8,7 @@ mod secrets;
 mod server;
 mod sessions;
 mod shown;
+mod trust;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use types::{Error, ErrorCode, Phase, Side};
 
-pub use client::{ClientTls, Trust};
+pub use client::ClientTls;
 pub(crate) use handshake::{Handshake, Session, Step};
 pub use identity::ClientIdentity;
 pub use server::ServerTls;
 pub use shown::ClientCertificates;
+pub use trust::{Trust, Trusted};
 
 /// The key exchange, suites and versions on offer. AES-128-GCM comes first: it is as safe as
 /// AES-256 against everything known and costs a tenth less per byte.
