@@ -7,8 +7,12 @@ mod certificate;
 mod der;
 pub mod dn;
 pub mod gsi;
+pub mod lsc;
+pub mod namespaces;
 mod pem;
 pub mod proxy;
+pub mod signing_policy;
+pub mod voms;
 
 pub use certificate::{Certificate, Extension, KeyUsage, Name, PublicKeyKind};
 pub use pem::{PemBlock, certificates_in_pem, pem_blocks, to_pem};

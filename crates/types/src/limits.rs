@@ -46,6 +46,22 @@ pub const ONE_LINE_NAME_BYTES_MAX: usize = 4096;
 pub const PEM_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most blocks in one PEM file.
 pub const PEM_BLOCKS_MAX: usize = 4096;
+/// Most attribute certificates of VOMS in one proxy, one for each VO.
+pub const VOMS_ATTRIBUTES_MAX: usize = 16;
+/// Most certificates that a VOMS server sends along with its attributes.
+pub const VOMS_CERTIFICATES_MAX: usize = 8;
+/// Most attributes (FQANs) of one VO in a proxy.
+pub const VOMS_FQANS_MAX: usize = 256;
+/// Longest attribute (FQAN) of a VO, in bytes.
+pub const VOMS_FQAN_BYTES_MAX: usize = 1024;
+/// Difference of clocks that is put up with in the times of VOMS attributes.
+pub const VOMS_CLOCK_SKEW: Duration = Duration::from_secs(300);
+/// Most patterns of names in one file of an authority (`signing_policy`, `namespaces`).
+pub const NAME_RULES_MAX: usize = 1024;
+/// Longest pattern of names, in bytes.
+pub const NAME_PATTERN_BYTES_MAX: usize = 1024;
+/// Most alternative chains in one `.lsc` file.
+pub const LSC_CHAINS_MAX: usize = 32;
 /// Largest macaroon request, in bytes.
 pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
 /// Largest serialised macaroon, in bytes.
