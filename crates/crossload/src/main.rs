@@ -39,6 +39,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
         Command::Explain(options) => explain::run(&options),
+        Command::Smoke(options) => client::smoke::run(&options),
         other => client::run(other),
     }
 }

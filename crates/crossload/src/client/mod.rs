@@ -10,6 +10,7 @@ mod remove;
 mod report;
 mod session;
 mod show;
+pub(crate) mod smoke;
 pub(crate) mod why;
 
 use std::time::Duration;
@@ -74,7 +75,12 @@ fn common_of(command: &Command) -> Option<&Common> {
         Command::Mv(options) => &options.common,
         Command::Cat(options) => &options.common,
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
-        Command::Token(_) | Command::Explain(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => {
+        Command::Token(_)
+        | Command::Explain(_)
+        | Command::Serve(_)
+        | Command::Smoke(_)
+        | Command::Config(_)
+        | Command::Demo(_) => {
             return None;
         }
     })
@@ -91,6 +97,11 @@ async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Mv(options) => names::rename(session, &options).await,
         Command::Cat(options) => names::cat(session, &options).await,
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
-        Command::Token(_) | Command::Explain(_) | Command::Serve(_) | Command::Config(_) | Command::Demo(_) => Ok(0),
+        Command::Token(_)
+        | Command::Explain(_)
+        | Command::Serve(_)
+        | Command::Smoke(_)
+        | Command::Config(_)
+        | Command::Demo(_) => Ok(0),
     }
 }

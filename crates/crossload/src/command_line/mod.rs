@@ -4,6 +4,7 @@
 mod client;
 mod explain;
 mod server;
+mod smoke;
 mod token;
 
 use clap::{Parser, Subcommand};
@@ -14,6 +15,7 @@ pub(crate) use client::{
 };
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use server::{ConfigAction, DemoOptions, ServeOptions};
+pub(crate) use smoke::SmokeOptions;
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
 
 /// Moves files straight from one storage site to another.
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Token(TokenAction),
     /// Say whether something may be done on a server, why, and what would make it pass
     Explain(ExplainOptions),
+    /// Probe an endpoint: uploads, downloads, checksums, macaroons, third-party copies
+    Smoke(SmokeOptions),
     /// Describe or check the configuration file
     #[command(subcommand)]
     Config(ConfigAction),
@@ -75,6 +79,7 @@ impl Command {
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
             Self::Token(TokenAction::Attenuate(_)) => "token attenuate",
             Self::Explain(_) => "explain",
+            Self::Smoke(_) => "smoke",
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",
         }

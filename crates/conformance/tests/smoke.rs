@@ -1,0 +1,382 @@
+//! `crossload smoke`: the grid's smoke test as our own, against ourselves and against Debian's XRootD.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use conformance::{Endpoint, Lab, Run, background, bytes, json_lines, run, run_with_input, until, visible};
+use serde_json::Value;
+use testkit::{Access, Direction, Fault, Relay, Result, Xrootd, XrootdAccess, available};
+
+/// Probes, with the files in `arguments`; what the test says of each probe, and the sum at the end.
+fn smoke(lab: &Lab, arguments: &[&str]) -> (Run, Vec<Value>, Value) {
+    let mut all = vec!["--json", "--size", "300KiB"];
+    all.extend(arguments);
+    let run = lab.run_client("smoke", &all);
+    let mut lines = json_lines(&run);
+    let sum = lines.pop().unwrap_or_else(|| panic!("{}", run.said()));
+    (run, lines, sum)
+}
+
+fn outcomes<'a>(probes: &'a [Value], outcome: &str) -> Vec<&'a Value> {
+    probes.iter().filter(|probe| probe["outcome"] == outcome).collect()
+}
+
+/// The names of the probes of one protocol and credential that passed.
+fn passed(probes: &[Value], protocol: &str, credential: &str) -> Vec<String> {
+    let fits = |probe: &&Value| {
+        probe["protocol"] == protocol && probe["credential"] == credential && probe["outcome"] == "passed"
+    };
+    let names = probes.iter().filter(fits);
+    names
+        .map(|probe| probe["probe"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Two endpoints of the given kinds, open to all, with a file to be pulled at the second.
+struct Pair {
+    lab: Lab,
+    first: Endpoint,
+    second: Endpoint,
+}
+
+impl Pair {
+    fn start(name: &str, of_ours: [bool; 2]) -> Result<Self> {
+        let lab = Lab::new(name)?;
+        let start = |name: &str, ours: bool| -> Result<Endpoint> {
+            Ok(match ours {
+                true => Endpoint::Crossload(Box::new(lab.crossload(lab.options(name))?)),
+                false => Endpoint::Xrootd(Box::new(lab.xrootd(name, XrootdAccess::OpenWithMacaroons)?)),
+            })
+        };
+        let (first, second) = (start("first", of_ours[0])?, start("second", of_ours[1])?);
+        for server in [&first, &second] {
+            server.make_directory("probes");
+            server.put("public", &bytes(200_000, 5));
+        }
+        Ok(Self { lab, first, second })
+    }
+
+    /// Everything in both protocols.
+    fn probe(&self) -> (Run, Vec<Value>, Value) {
+        // Where the name stands for an address of IPv6 too, nobody would answer there.
+        let here = |url: String| url.replace("localhost", "127.0.0.1");
+        smoke(
+            &self.lab,
+            &[
+                &here(self.first.url("probes")),
+                &here(self.first.root("probes")),
+                "--pull",
+                &self.second.url("public"),
+                "--pull",
+                &self.second.root("public"),
+                "--push",
+                &self.second.url("probes"),
+                "--push",
+                &self.second.root("probes"),
+            ],
+        )
+    }
+
+    /// Nothing may be left of a test.
+    #[track_caller]
+    fn is_clean(&self) {
+        for server in [&self.first, &self.second] {
+            let left = visible(&server.data().join("probes"));
+            assert!(left.is_empty(), "{left:?} is left");
+        }
+    }
+}
+
+/// The probes over HTTP with a credential that may do everything.
+const SERIES: [&str; 7] = [
+    "upload",
+    "download",
+    "adler32 by HEAD",
+    "adler32 or md5 by HEAD",
+    "adler32 by GET",
+    "adler32 or md5 by GET",
+    "delete",
+];
+/// The third-party copies.
+const COPIES: [&str; 3] = [
+    "pull from a public source",
+    "pull with a credential for the source",
+    "push",
+];
+
+#[track_caller]
+fn has_all(probes: &[Value], protocol: &str, credential: &str, names: &[&str]) {
+    let have = passed(probes, protocol, credential);
+    for name in names {
+        assert!(
+            have.iter().any(|have| have == name),
+            "{protocol} {credential} \"{name}\" did not pass\n{probes:#?}"
+        );
+    }
+}
+
+fn all_is_well(name: &str, of_ours: [bool; 2]) {
+    let Some(pair) = available(name, Pair::start(name, of_ours)) else {
+        return;
+    };
+    let (run, probes, sum) = pair.probe();
+    let failed = outcomes(&probes, "failed");
+    assert!(failed.is_empty(), "{failed:#?}\n{}", run.stderr);
+    has_all(&probes, "https", "anonymous", &SERIES);
+    has_all(&probes, "https", "macaroon", &SERIES);
+    has_all(&probes, "https", "anonymous", &COPIES);
+    has_all(&probes, "https", "macaroon", &COPIES);
+    has_all(
+        &probes,
+        "root",
+        "anonymous",
+        &["upload", "download", "adler32", "delete"],
+    );
+    has_all(&probes, "root", "anonymous", &COPIES);
+    // Neither a token nor a proxy is at hand, which is said.
+    let skipped = outcomes(&probes, "skipped");
+    for kind in ["token", "x509"] {
+        assert!(skipped.iter().any(|probe| probe["credential"] == kind), "{skipped:#?}");
+    }
+    assert_eq!(run.code, Some(2), "{sum}");
+    assert_eq!(sum["passed"].as_u64(), Some(outcomes(&probes, "passed").len() as u64));
+    pair.is_clean();
+}
+
+#[test]
+fn ours_passes_with_ours_as_the_third_party() {
+    all_is_well("smoke-ours-ours", [true, true]);
+}
+
+#[test]
+fn ours_passes_with_xrootd_as_the_third_party() {
+    all_is_well("smoke-ours-xrootd", [true, false]);
+}
+
+#[test]
+fn xrootd_passes_with_ours_as_the_third_party() {
+    all_is_well("smoke-xrootd-ours", [false, true]);
+}
+
+/// Makes a macaroon in the form of XRootD, with the secret of the launcher's XRootD.
+const MINT: &str = r#"
+import base64, hashlib, hmac, sys, time
+secret = base64.b64decode(sys.argv[1])
+sign = lambda key, text: hmac.new(key, text, hashlib.sha256).digest()
+before = time.strftime("before:%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1800))
+caveats = ["name:probe", "activity:READ_METADATA,DOWNLOAD,UPLOAD,DELETE,LIST,MANAGE", "path:/data", before]
+packet = lambda key, value: b"%04x%s %s\n" % (len(key) + len(value) + 6, key, value)
+signature = sign(sign(b"macaroons-key-generator".ljust(32, b"\0"), secret), b"probe")
+text = packet(b"location", sys.argv[2].encode()) + packet(b"identifier", b"probe")
+for caveat in caveats:
+    text += packet(b"cid", caveat.encode())
+    signature = sign(signature, caveat.encode())
+print(base64.urlsafe_b64encode(text + packet(b"signature", signature)).decode().rstrip("="))
+"#;
+
+/// An XRootD that nobody may do anything with who has no macaroon, and a macaroon for it in a file.
+struct Guarded {
+    server: Xrootd,
+    secret: String,
+    token: PathBuf,
+}
+
+impl Guarded {
+    fn start(lab: &Lab) -> Result<Self> {
+        let rules = lab.file(b"u nobody-at-all /data a\n");
+        let more = format!("acc.authdb {}\n", rules.display());
+        let server = lab.xrootd_with("guarded", XrootdAccess::ReadOnlyWithMacaroons, &more)?;
+        let beside = server
+            .data()
+            .parent()
+            .and_then(|files| files.parent())
+            .expect("its directory");
+        let secret = fs::read_to_string(beside.join("macaroon-secret"))?;
+        let mut python = Command::new("python3");
+        python.args(["-c", MINT, secret.trim(), "guarded"]);
+        let token = lab.file(run(&python).succeeded().text().trim().as_bytes());
+        Ok(Self { server, secret, token })
+    }
+}
+
+/// Runs the lines that reproduce a failure, as a person would.
+fn reproduce(lab: &Lab, failure: &Value, token: &str) -> Run {
+    let lines = failure["reproduce"].as_array().expect("lines").iter();
+    let script: Vec<&str> = lines.filter_map(Value::as_str).collect();
+    assert!(
+        !script.is_empty() && !script.iter().any(|line| line.contains(token)),
+        "{script:?}"
+    );
+    let mut shell = lab.command("sh").expect("a shell");
+    shell.args(["-c", &script.join("\n")]).env("TOKEN", token);
+    run(&shell)
+}
+
+#[test]
+fn a_server_that_minds_the_case_of_bearer_is_named_as_the_one_at_fault() {
+    let test = "a_server_that_minds_the_case_of_bearer_is_named_as_the_one_at_fault";
+    let Some(lab) = available(test, Lab::new("smoke-case")) else {
+        return;
+    };
+    let Some(guarded) = available(test, Guarded::start(&lab)) else {
+        return;
+    };
+    let theirs = Endpoint::Xrootd(Box::new(guarded.server));
+    theirs.make_directory("probes");
+    let token_file = guarded.token.to_str().expect("plain").to_owned();
+    let token = fs::read_to_string(&guarded.token).expect("the macaroon");
+    let here = theirs.url("probes").replace("localhost", "127.0.0.1");
+    let (_, probes, sum) = smoke(
+        &lab,
+        &[&here, "--token-file", &token_file, "--credential-kinds", "token"],
+    );
+    let failed = outcomes(&probes, "failed");
+    assert_eq!(failed.len(), 1, "{failed:#?}\n{sum}");
+    assert_eq!(failed[0]["probe"], "\"bearer\" in lower case");
+    let failure = &failed[0]["failure"];
+    assert_eq!(
+        (&failure["at"], &failure["server_status"]),
+        (&"endpoint".into(), &403.into())
+    );
+    has_all(&probes, "https", "token", &SERIES);
+    // curl says 22 of a refusal, whatever its status.
+    reproduce(&lab, failure, &token).failed_with(22);
+    let corrected = failure["reproduce"].to_string().replace("bearer $", "Bearer $");
+    assert_ne!(corrected, failure["reproduce"].to_string());
+
+    // The same server as the third party of ours, which shares its secret: ours is not to blame.
+    let mut options = lab.options("ours");
+    fs::create_dir_all(&options.directory).expect("directory");
+    let secret = options.directory.join("macaroon.secret");
+    fs::write(&secret, &guarded.secret).expect("the secret");
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner's");
+    options.exports[0].anonymous = Access::None;
+    let Some(ours) = available(test, lab.crossload(options)) else {
+        return;
+    };
+    let ours = Endpoint::Crossload(Box::new(ours));
+    ours.make_directory("probes");
+    let here = ours.url("probes").replace("localhost", "127.0.0.1");
+    let push = theirs.url("probes");
+    let (_, probes, sum) = smoke(
+        &lab,
+        &[
+            &here,
+            "--token-file",
+            &token_file,
+            "--credential-kinds",
+            "token",
+            "--push",
+            &push,
+        ],
+    );
+    let failed = outcomes(&probes, "failed");
+    let names: Vec<_> = failed
+        .iter()
+        .map(|probe| probe["probe"].as_str().unwrap_or_default())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "pull with \"bearer\" in lower case",
+            "push with \"bearer\" in lower case"
+        ],
+        "{failed:#?}"
+    );
+    for probe in &failed {
+        assert_eq!(probe["failure"]["at"], "third party", "{probe:#?}");
+        assert!(
+            probe["failure"]["says"]
+                .as_str()
+                .is_some_and(|says| says.contains("RFC 9110")),
+            "{probe:#?}"
+        );
+    }
+    assert_eq!(sum["failed_at_third_party"], 2);
+    has_all(&probes, "https", "token", &COPIES[1..]);
+    for server in [&ours, &theirs] {
+        assert_eq!(visible(&server.data().join("probes")), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_refusal_is_told_with_the_servers_words_and_the_command_that_shows_it_again() {
+    let test = "a_refusal_is_told_with_the_servers_words_and_the_command_that_shows_it_again";
+    let started = Lab::new("smoke-refused").and_then(|lab| {
+        let mut options = lab.options("server");
+        options.exports[0].anonymous = Access::Read;
+        let server = lab.crossload(options)?;
+        Ok((lab, Endpoint::Crossload(Box::new(server))))
+    });
+    let Some((lab, server)) = available(test, started) else {
+        return;
+    };
+    let here = server.url("").replace("localhost", "127.0.0.1");
+    // Nobody said that everybody may write: that is no fault.
+    let (run, probes, _) = smoke(&lab, &[&here]);
+    assert_eq!(run.code, Some(2), "{probes:#?}");
+    assert_eq!(outcomes(&probes, "failed"), Vec::<&Value>::new());
+    // Whoever asks for it has expected it.
+    let (run, probes, _) = smoke(&lab, &[&here, "--credential-kinds", "anonymous"]);
+    assert_eq!(run.code, Some(1), "{probes:#?}");
+    let failed = outcomes(&probes, "failed");
+    assert_eq!(
+        (failed.len(), &failed[0]["probe"]),
+        (1, &"upload".into()),
+        "{failed:#?}"
+    );
+    let failure = &failed[0]["failure"];
+    assert_eq!(failure["code"], "peer_denied");
+    assert!(
+        failure["server_words"]
+            .as_str()
+            .is_some_and(|words| words.contains("Permission denied"))
+    );
+    reproduce(&lab, failure, "no-token-is-needed").failed_with(22);
+    // A person is shown the same.
+    let told = lab
+        .run_client("smoke", &[&here, "--credential-kinds", "anonymous"])
+        .failed_with(1);
+    for words in ["FAILED", "the server said 401", "$ curl --fail-with-body"] {
+        assert!(told.text().contains(words), "{words} is not in\n{}", told.text());
+    }
+}
+
+#[test]
+fn an_interrupted_test_leaves_nothing_behind() {
+    let test = "an_interrupted_test_leaves_nothing_behind";
+    let Some(pair) = available(test, Pair::start("smoke-interrupted", [true, true])) else {
+        return;
+    };
+    let relay = Relay::start(std::net::SocketAddr::from(([127, 0, 0, 1], pair.first.port()))).expect("a relay");
+    relay.set_fault(Fault::Delay(Direction::ToClient, Duration::from_millis(50)), usize::MAX);
+    let url = format!("http://127.0.0.1:{}/data/probes", relay.port());
+    let mut client = lab_client(&pair.lab, &["--size", "24MB", &url]);
+    let files = pair.first.data().join("probes");
+    until("a file is made", Duration::from_secs(60), || {
+        !visible(&files).is_empty()
+    });
+    let interrupt = format!("kill -INT {}", client.id());
+    assert_eq!(
+        run_with_input(Command::new("sh").args(["-c", &interrupt]), &[]).code,
+        Some(0)
+    );
+    client
+        .wait_for("over", Duration::from_secs(60), |_| None::<()>)
+        .expect_err("it ends");
+    let (said, stopped) = (client.stdout(), client.stderr());
+    assert!(
+        stopped.contains("interrupted; what had been made was removed"),
+        "{said}\n{stopped}"
+    );
+    assert_eq!(visible(&files), Vec::<String>::new());
+}
+
+fn lab_client(lab: &Lab, arguments: &[&str]) -> testkit::Process {
+    let mut command = lab
+        .client(lab.client_arguments("smoke", arguments))
+        .expect("the client");
+    background(&mut command, lab.scratch()).expect("it starts")
+}

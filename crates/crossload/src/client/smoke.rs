@@ -1,0 +1,179 @@
+//! `crossload smoke`: asks an endpoint everything that a transfer will ask of it, and tells what fails.
+
+use std::path::Path;
+use std::time::Duration;
+
+use credentials::discovery::trust_directory;
+use probe::{Credential, Failure as Fault, Kind, Options, Outcome, Probe, Smoke, Tally, Trust};
+use remote::Access;
+use types::{Error, ErrorCode, Location, Phase, Side};
+
+use super::INTERRUPTED;
+use super::session::Session;
+use crate::command_line::{Common, SmokeOptions};
+use crate::failure::Failure;
+use crate::output;
+
+/// How long the clean-up after an interruption may take.
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Probes. The exit code is 0 when all went well, 1 when something failed, 2 when something was skipped.
+///
+/// # Errors
+/// When a URL cannot be used or a credential not be read; when it is interrupted, after cleaning up.
+pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::system("no threads", &cause))?;
+    runtime.block_on(probe(options))
+}
+
+async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
+    let session = Session::open(&options.common)?;
+    let (at_hand, missing) = credentials(&session);
+    let kinds = Some(options.credential_kinds.clone()).filter(|kinds| !kinds.is_empty());
+    let wanted = Options {
+        places: options
+            .places
+            .iter()
+            .map(|text| place(text))
+            .collect::<Result<_, _>>()?,
+        pull: options.pull.iter().map(|text| place(text)).collect::<Result<_, _>>()?,
+        push: options.push.iter().map(|text| place(text)).collect::<Result<_, _>>()?,
+        kinds,
+        size_bytes: options.size,
+        trust: trust(&options.common),
+    };
+    let as_json = options.common.json;
+    let smoke = Smoke::new(wanted, at_hand, missing, &mark(), |probe| show(probe, as_json));
+    let interrupted = tokio::select! {
+        () = smoke.run() => None,
+        _ = tokio::signal::ctrl_c() => Some("interrupted"),
+        () = super::wait(options.common.timeout) => Some("stopped by --timeout"),
+    };
+    // A second interruption is heard by nobody: what was made on a server must not stay there.
+    if tokio::time::timeout(CLEAN_UP_TIMEOUT, smoke.clean_up()).await.is_err() {
+        output::complain("the clean-up was given up: files of the name smoke-test-… may be left");
+    }
+    let tally = Tally::of(&smoke.probes());
+    match as_json {
+        true => output::json(&tally.to_json()),
+        false => output::line(&format!("\n{tally}")),
+    }
+    match interrupted {
+        Some(why) => Err(Failure {
+            words: format!("{INTERRUPTED} (Interrupted system call) - {why}; what had been made was removed"),
+            exit_code: INTERRUPTED,
+        }),
+        None => Ok(tally.exit_code()),
+    }
+}
+
+fn place(text: &str) -> Result<Location, Failure> {
+    let location = Location::parse(text)?;
+    match location.is_http() || location.is_root() {
+        true => Ok(location),
+        false => {
+            let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
+            Err(error
+                .with_detail("only http, https, dav, davs, root and roots can be probed")
+                .into())
+        }
+    }
+}
+
+/// What is at hand, each alone, and what is not.
+fn credentials(session: &Session) -> (Vec<Credential>, Vec<(Kind, String)>) {
+    let mut access = session.access(None);
+    let (token, identity) = (access.bearer.take(), access.identity.take());
+    let with = |kind: Kind, access: Access| Credential {
+        kind,
+        client: session.client.clone(),
+        access,
+    };
+    let mut found = vec![with(Kind::Anonymous, access.clone())];
+    let mut missing = Vec::new();
+    match token {
+        Some(token) => {
+            let bearer = Some(token);
+            let access = access.clone();
+            found.push(with(Kind::Token, Access { bearer, ..access }));
+        }
+        None => missing.push((
+            Kind::Token,
+            "no token at hand: give --token-file, or BEARER_TOKEN in the environment".to_owned(),
+        )),
+    }
+    match identity {
+        Some(identity) => {
+            let identity = Some(identity);
+            found.push(with(Kind::Proxy, Access { identity, ..access }));
+        }
+        None => missing.push((
+            Kind::Proxy,
+            "no proxy certificate at hand: give --proxy, or X509_USER_PROXY in the environment".to_owned(),
+        )),
+    }
+    (found, missing)
+}
+
+/// Whom the commands that reproduce a failure are to trust.
+fn trust(common: &Common) -> Trust {
+    let access = &common.access;
+    let variable = |name: &str| std::env::var(name).ok();
+    let directory = access
+        .capath
+        .clone()
+        .or_else(|| trust_directory(variable, Path::is_dir));
+    let text = |path: &Path| path.display().to_string();
+    Trust {
+        file: access.cacert.first().map(|file| text(file)),
+        directory: directory.as_deref().map(text),
+        insecure: access.insecure,
+    }
+}
+
+/// A part of names that no other test has.
+fn mark() -> String {
+    format!("{:x}-{}", crate::token::now_s(), std::process::id())
+}
+
+fn show(probe: &Probe, as_json: bool) {
+    if as_json {
+        return output::json(&probe.to_json());
+    }
+    let address = probe
+        .address
+        .map_or_else(|| "-".to_owned(), |address| address.to_string());
+    let word = match &probe.outcome {
+        Outcome::Passed => "ok",
+        Outcome::Failed(_) => "FAILED",
+        Outcome::Skipped(_) => "skipped",
+    };
+    output::line(&format!(
+        "{word:8} {:6} {address:16} {:10} {:40} {:>7} ms",
+        probe.protocol.name(),
+        probe.kind.name(),
+        probe.name,
+        probe.took.as_millis()
+    ));
+    match &probe.outcome {
+        Outcome::Passed => {}
+        Outcome::Skipped(why) => output::line(&format!("         {why}")),
+        Outcome::Failed(failure) => explain(failure),
+    }
+}
+
+fn explain(failure: &Fault) {
+    output::line(&format!("         {}: {}", failure.blame.name(), failure.says));
+    match (failure.server_status, &failure.server_words) {
+        (Some(status), Some(words)) => output::line(&format!("         the server said {status}: \"{words}\"")),
+        (Some(status), None) => output::line(&format!("         the server said {status}")),
+        (None, Some(words)) => output::line(&format!("         the server said: \"{words}\"")),
+        (None, None) => {}
+    }
+    for line in &failure.reproduce {
+        output::line(&format!("         $ {line}"));
+    }
+}
