@@ -30,8 +30,6 @@ pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
 /// Largest file of a trust directory that is read, in bytes. Lists of revoked certificates reach some MiB.
 pub const TRUST_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Most files of a trust directory that are looked at; those of all grid authorities are about a thousand.
-pub const TRUST_FILES_MAX: usize = 8192;
 /// Largest file with a certificate chain and its key, in bytes.
 pub const CREDENTIAL_FILE_BYTES_MAX: usize = 256 * 1024;
 /// Largest certificate, in bytes. A proxy with the attributes of several VOs has some 20 KiB.
@@ -56,6 +54,14 @@ pub const VOMS_FQANS_MAX: usize = 256;
 pub const VOMS_FQAN_BYTES_MAX: usize = 1024;
 /// Difference of clocks that is put up with in the times of VOMS attributes.
 pub const VOMS_CLOCK_SKEW: Duration = Duration::from_secs(300);
+/// Largest revocation list, in bytes.
+pub const REVOCATION_LIST_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most certificates in one revocation list.
+pub const REVOKED_CERTIFICATES_MAX: usize = 512 * 1024;
+/// Most files of a trust directory that are looked at. IGTF's has some 1500.
+pub const TRUST_FILES_MAX: usize = 16 * 1024;
+/// Most lines of a grid map or of a map of VOMS attributes.
+pub const MAP_LINES_MAX: usize = 256 * 1024;
 /// Most patterns of names in one file of an authority (`signing_policy`, `namespaces`).
 pub const NAME_RULES_MAX: usize = 1024;
 /// Longest pattern of names, in bytes.
