@@ -60,6 +60,8 @@ pub(crate) enum Part {
     Stat,
     /// Third-party copies of the XRootD protocol, and memory at 40
     RootTpc,
+    /// TLS handshakes, and memory of idle connections
+    Tls,
 }
 
 impl Arguments {

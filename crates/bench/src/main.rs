@@ -5,6 +5,7 @@
 mod arguments;
 mod client;
 mod document;
+mod handshake;
 mod interrupt;
 mod machine;
 mod report;
@@ -25,6 +26,7 @@ use testkit::{Error, Result};
 
 use crate::arguments::Arguments;
 use crate::client::Client;
+use crate::handshake::{HANDSHAKE_CLIENTS, IDLE_CONNECTIONS};
 use crate::machine::Machine;
 use crate::report::{Row, Section};
 use crate::server::{Kind, Lab};
@@ -129,6 +131,15 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
             workload::copy_bytes(mib, 10),
             workload::copy_bytes(mib, 100),
             mib / 32,
+        ),
+        Section::Identity => format!(
+            "{HANDSHAKE_CLIENTS} clients at once connect for {} s, ask one thing and leave; {IDLE_CONNECTIONS} connections \
+             idle.",
+            if arguments.quick {
+                LOAD_SECONDS.1
+            } else {
+                LOAD_SECONDS.0
+            },
         ),
         Section::Root => format!(
             "xrdcp moves {mib} MiB files one after the other. A single third-party copy is of {mib} MiB; 10 and 40 are of \

@@ -14,16 +14,19 @@ pub(crate) enum Section {
     Http,
     /// The XRootD protocol, and what of HTTP is to be compared with it.
     Root,
+    /// TLS connections, and what it takes to know who is there.
+    Identity,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 2] = [Self::Http, Self::Root];
+    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Root, Self::Identity];
 
     /// What its markers are called.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Root => "root",
+            Self::Identity => "identity",
         }
     }
 }
@@ -39,16 +42,29 @@ pub(crate) enum Metric {
     Memory,
     /// Requests per second, and server processor microseconds per request.
     Requests,
+    /// Connections per second, and server processor microseconds per connection.
+    Connections,
+    /// KiB of an idle connection, and resident MiB with all of them.
+    Idle,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 4] = [Self::Data, Self::Pieces, Self::Requests, Self::Memory];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Data,
+        Self::Pieces,
+        Self::Requests,
+        Self::Memory,
+        Self::Connections,
+        Self::Idle,
+    ];
 
     fn title(self) -> &'static str {
         match self {
             Self::Data => "Data: server CPU seconds per GB, median (min to max); less is better",
             Self::Pieces => "Pieces of 4 to 64 KiB: MB/s, median (min to max); more is better",
             Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
+            Self::Connections => "TLS connections per second, median (min to max); more is better",
+            Self::Idle => "Memory: KiB of an idle TLS connection, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
         }
     }
@@ -59,6 +75,8 @@ impl Metric {
             Self::Pieces => "CPU s/GB",
             Self::Memory => "passive MiB",
             Self::Requests => "CPU µs per request",
+            Self::Connections => "CPU µs per connection",
+            Self::Idle => "MiB in all",
         }
     }
 
@@ -68,11 +86,13 @@ impl Metric {
             Self::Pieces => ("mb_per_second", "cpu_seconds_per_gb"),
             Self::Memory => ("active_peak_mib", "passive_peak_mib"),
             Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
+            Self::Connections => ("connections_per_second", "cpu_microseconds_per_connection"),
+            Self::Idle => ("kib_per_connection", "resident_mib"),
         }
     }
 
     fn more_is_better(self) -> bool {
-        matches!(self, Self::Requests | Self::Pieces)
+        matches!(self, Self::Requests | Self::Pieces | Self::Connections)
     }
 
     fn digits(self) -> (usize, usize) {
@@ -81,6 +101,8 @@ impl Metric {
             Self::Pieces => (0, 3),
             Self::Memory => (0, 0),
             Self::Requests => (0, 1),
+            Self::Connections => (0, 0),
+            Self::Idle => (1, 0),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use testkit::Result;
 
 use crate::arguments::{Arguments, Part};
+use crate::handshake::{Beginning, IDLE_CONNECTIONS};
 use crate::report::{Cell, Goal, Metric, Row, Section};
 use crate::root::{MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
 use crate::server::{Kind, Scheme};
@@ -28,6 +29,8 @@ pub(crate) enum Task {
     MetadataOfMany(&'static str),
     RootCopies(u64),
     RootMemory,
+    Handshakes(Beginning),
+    IdleMemory,
 }
 
 /// The rows in the order of the table.
@@ -47,6 +50,8 @@ pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     }
     tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
     tasks.extend(root_plan());
+    tasks.extend(Beginning::BOTH.map(Task::Handshakes));
+    tasks.push(Task::IdleMemory);
     tasks.retain(|task| arguments.wants(task.part()));
     tasks
 }
@@ -86,12 +91,14 @@ impl Task {
             Self::Pieces(..) => Part::Readv,
             Self::Stat | Self::MetadataOfMany(_) => Part::Stat,
             Self::RootCopies(_) | Self::RootMemory => Part::RootTpc,
+            Self::Handshakes(_) | Self::IdleMemory => Part::Tls,
         }
     }
 
     fn section(self) -> Section {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
+            Part::Tls => Section::Identity,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat | Part::RootTpc => Section::Root,
         }
     }
@@ -101,6 +108,8 @@ impl Task {
             Self::Memory(_) | Self::RootMemory => Metric::Memory,
             Self::Metadata(..) | Self::Stat | Self::MetadataOfMany(_) => Metric::Requests,
             Self::Pieces(..) => Metric::Pieces,
+            Self::Handshakes(_) => Metric::Connections,
+            Self::IdleMemory => Metric::Idle,
             _ => Metric::Data,
         }
     }
@@ -122,6 +131,8 @@ impl Task {
             Self::Stat => format!("stat root, {STAT_FILES} files, 16 connections, pipelined"),
             Self::MetadataOfMany(method) => format!("{method} http, {STAT_FILES} files, 16 connections"),
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
+            Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
+            Self::IdleMemory => format!("{IDLE_CONNECTIONS} idle connections"),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -139,6 +150,7 @@ impl Task {
             Self::RootGet(Security::Clear, _) => ratio(0.50),
             Self::RootGet(Security::Tls, _) | Self::RootPut(Security::Tls, _) => ratio(0.60),
             Self::RootPut(Security::Clear, _) => ratio(0.80),
+            Self::Handshakes(Beginning::Full) => ratio(1.50),
             Self::Pieces(..) | Self::Stat => ratio(1.00),
             Self::RootCopies(_) => Goal {
                 first: Some(0.50),
@@ -154,7 +166,11 @@ impl Task {
             | Self::Put(..)
             | Self::Metadata(_, "HEAD")
             | Self::MetadataOfMany("HEAD")
-            | Self::Pieces(Way::Ranges, _) => true,
+            | Self::Pieces(Way::Ranges, _)
+            | Self::Handshakes(Beginning::Full)
+            | Self::IdleMemory => true,
+            // XRootD does not resume sessions unless it is told to, for lack of the identity in them.
+            Self::Handshakes(Beginning::Resumed) => kind != Kind::Xrootd,
             _ => kind.is_storage(),
         }
     }
@@ -174,6 +190,8 @@ impl Task {
             Self::MetadataOfMany(method) => bench.metadata_of_many(pair, method),
             Self::RootCopies(count) => bench.root_copies(pair, count),
             Self::RootMemory => bench.root_memory(kind),
+            Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
+            Self::IdleMemory => bench.idle_memory(kind),
         }
     }
 
@@ -230,7 +248,7 @@ mod tests {
     #[test]
     fn the_plan_has_every_row_once_and_parts_select() {
         let all = plan(&Arguments::parse_from(["bench"]));
-        assert_eq!(all.len(), 6 + 6 + 6 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1);
+        assert_eq!(all.len(), 6 + 6 + 6 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1 + 3);
         let mut names: Vec<String> = all
             .iter()
             .map(|task| format!("{:?} {}", task.metric(), task.name()))

@@ -116,7 +116,7 @@ fn configuration(options: &NginxOptions, root: &Path, https_port: u16, http_port
     let key = options.certificate.key.display();
     format!(
         "daemon off;\n{user}worker_processes 2;\npid {own}/nginx.pid;\nerror_log {own}/error.log;\n\
-         events {{ worker_connections 1024; }}\n\
+         events {{ worker_connections 4096; }}\n\
          http {{\n\
          access_log off;\n\
          sendfile on;\n\

@@ -1,0 +1,225 @@
+//! TLS connections: how many a server takes in a second, and what one that idles costs it.
+//!
+//! The client is rustls for every server. Each connection asks one thing (HEAD of an empty file), so that a handshake
+//! counts only where the server is there behind it.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs as provider;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
+use testkit::{Error, Result};
+
+use crate::server::{Kind, Scheme, Server};
+use crate::workload::{Bench, Pair, Sample};
+
+/// Clients at the same time.
+pub(crate) const HANDSHAKE_CLIENTS: usize = 8;
+/// Idle connections whose memory is measured.
+pub(crate) const IDLE_CONNECTIONS: usize = 1000;
+/// Part of the connections that must go on with a session for the figure to be one of resumption.
+const RESUMED_PART_MIN: f64 = 0.95;
+/// A server that says nothing for so long has failed.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How a TLS connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// With certificate and signature.
+    Full,
+    /// With what both sides remember of an earlier one.
+    Resumed,
+}
+
+impl Beginning {
+    pub(crate) const BOTH: [Self; 2] = [Self::Full, Self::Resumed];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Resumed => "resumed",
+        }
+    }
+}
+
+/// Where a client connects to, and what it asks for there.
+#[derive(Clone)]
+struct Target {
+    port: u16,
+    request: Arc<str>,
+    config: Arc<ClientConfig>,
+}
+
+impl Target {
+    fn new(server: &Server, ca_file: &Path, file: &str, beginning: Beginning) -> Result<Self> {
+        let url = server.url(Scheme::Https, file);
+        let place = url
+            .strip_prefix("https://localhost:")
+            .and_then(|rest| rest.split_once('/'));
+        let bad = || Error::Failed(format!("{url} is not on localhost"));
+        let (port, path) = place.ok_or_else(bad)?;
+        Ok(Self {
+            port: port.parse().map_err(|_| bad())?,
+            request: format!("HEAD /{path} HTTP/1.1\r\nHost: localhost\r\n").into(),
+            config: config(ca_file, beginning)?,
+        })
+    }
+
+    fn connect(&self) -> Result<StreamOwned<ClientConnection, TcpStream>> {
+        let tcp = TcpStream::connect(("127.0.0.1", self.port))?;
+        tcp.set_nodelay(true)?;
+        tcp.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+        let name = ServerName::try_from("localhost").map_err(|e| Error::Failed(e.to_string()))?;
+        let session = ClientConnection::new(self.config.clone(), name).map_err(|e| Error::Failed(e.to_string()))?;
+        Ok(StreamOwned::new(session, tcp))
+    }
+
+    /// One connection from its beginning to its end. Returns whether it was resumed.
+    fn visit(&self) -> Result<bool> {
+        let mut stream = self.connect()?;
+        stream.write_all(format!("{}Connection: close\r\n\r\n", self.request).as_bytes())?;
+        let mut answer = Vec::new();
+        // Some servers end without TLS' farewell; the answer tells whether it is whole.
+        let _ = stream.read_to_end(&mut answer);
+        expect_success(&answer)?;
+        Ok(stream.conn.handshake_kind() == Some(HandshakeKind::Resumed))
+    }
+
+    /// A connection that has had its answer and stays open.
+    fn stay(&self) -> Result<StreamOwned<ClientConnection, TcpStream>> {
+        let mut stream = self.connect()?;
+        stream.write_all(format!("{}\r\n", self.request).as_bytes())?;
+        let mut answer = Vec::new();
+        let mut piece = [0; 4096];
+        while !answer.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            match stream.read(&mut piece)? {
+                0 => break,
+                count => answer.extend_from_slice(&piece[..count]),
+            }
+        }
+        expect_success(&answer)?;
+        Ok(stream)
+    }
+}
+
+fn expect_success(answer: &[u8]) -> Result<()> {
+    match answer.starts_with(b"HTTP/1.1 200") {
+        true => Ok(()),
+        false => {
+            let words = String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned();
+            Err(Error::Failed(format!("the answer was {words:?}")))
+        }
+    }
+}
+
+fn config(ca_file: &Path, beginning: Beginning) -> Result<Arc<ClientConfig>> {
+    let failed = |cause: &dyn std::fmt::Display| Error::Failed(cause.to_string());
+    let mut roots = RootCertStore::empty();
+    let pem = fs::read(ca_file)?;
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|e| failed(&e))?;
+        roots.add(certificate).map_err(|e| failed(&e))?;
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| failed(&e))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    if beginning == Beginning::Full {
+        config.resumption = Resumption::disabled();
+    }
+    Ok(Arc::new(config))
+}
+
+/// What one client did.
+#[derive(Default)]
+struct Tally {
+    visits: u64,
+    resumed: u64,
+}
+
+fn visit_until(target: &Target, end: Instant) -> Result<Tally> {
+    let mut tally = Tally::default();
+    while Instant::now() < end {
+        tally.resumed += u64::from(target.visit()?);
+        tally.visits += 1;
+    }
+    Ok(tally)
+}
+
+impl Bench {
+    /// Connections as often as the server can take them, from several clients at once.
+    pub(crate) fn handshakes(&mut self, pair: &mut Pair, beginning: Beginning) -> Result<Sample> {
+        let server = &mut pair.first;
+        self.lab.plant(server, "handshake", 0)?;
+        // Each client remembers sessions of its own.
+        let targets: Vec<Target> = (0..HANDSHAKE_CLIENTS)
+            .map(|_| Target::new(server, &self.lab.ca_file(), "handshake", beginning))
+            .collect::<Result<_>>()?;
+        for target in &targets {
+            target.visit()?;
+        }
+        let before = server.process().cpu_seconds()?;
+        let began = Instant::now();
+        let end = began + Duration::from_secs(self.load_seconds.into());
+        let tallies: Vec<Result<Tally>> = std::thread::scope(|scope| {
+            let clients: Vec<_> = targets
+                .iter()
+                .map(|target| scope.spawn(move || visit_until(target, end)))
+                .collect();
+            let gone = || Err(Error::Failed("a client panicked".to_owned()));
+            clients
+                .into_iter()
+                .map(|client| client.join().unwrap_or_else(|_| gone()))
+                .collect()
+        });
+        let seconds = began.elapsed().as_secs_f64();
+        let used = server.process().cpu_seconds()? - before;
+        let mut sum = Tally::default();
+        for tally in tallies {
+            let tally = tally?;
+            sum.visits += tally.visits;
+            sum.resumed += tally.resumed;
+        }
+        let visits = sum.visits as f64;
+        let resumed = sum.resumed as f64 / visits;
+        if beginning == Beginning::Resumed && resumed < RESUMED_PART_MIN {
+            return Err(Error::Failed(format!(
+                "only {:.0} % of the sessions were resumed",
+                resumed * 100.0
+            )));
+        }
+        Ok(Sample {
+            first: visits / seconds,
+            second: used * 1e6 / visits,
+        })
+    }
+
+    /// What each of many idle connections adds to the memory of a fresh server, in KiB, and that memory in MiB.
+    pub(crate) fn idle_memory(&mut self, kind: Kind) -> Result<Sample> {
+        let mut server = self.lab.start(kind)?;
+        self.lab.plant(&server, "idle", 0)?;
+        let target = Target::new(&server, &self.lab.ca_file(), "idle", Beginning::Full)?;
+        // What a server makes ready once is no cost of a connection.
+        let mut open = Vec::new();
+        for _ in 0..IDLE_CONNECTIONS / 10 {
+            open.push(target.stay()?);
+        }
+        let before = server.process().memory()?.resident_bytes;
+        for _ in 0..IDLE_CONNECTIONS {
+            open.push(target.stay()?);
+        }
+        let after = server.process().memory()?.resident_bytes;
+        Ok(Sample {
+            first: after.saturating_sub(before) as f64 / 1024.0 / IDLE_CONNECTIONS as f64,
+            second: after as f64 / (1 << 20) as f64,
+        })
+    }
+}
