@@ -17,10 +17,17 @@ pub enum Activity {
     Manage,
     Delete,
     Stage,
+    /// Make new names. No credential can name it: it is part of MANAGE and UPLOAD, for rules that a site
+    /// takes over from an XRootD `authdb`.
+    Insert,
+    /// Write into files, likewise.
+    Replace,
+    /// Take names away, likewise.
+    Rename,
 }
 
 impl Activity {
-    /// All activities, in the order in which they are written.
+    /// All activities that a macaroon can name, in the order in which they are written.
     pub const ALL: [Self; 8] = [
         Self::ReadMetadata,
         Self::UpdateMetadata,
@@ -31,6 +38,9 @@ impl Activity {
         Self::Delete,
         Self::Stage,
     ];
+
+    /// Those that only the rules of a site can name.
+    pub const OF_RULES: [Self; 3] = [Self::Insert, Self::Replace, Self::Rename];
 
     /// The word used in caveats and scopes.
     #[must_use]
@@ -44,6 +54,9 @@ impl Activity {
             Self::Manage => "MANAGE",
             Self::Delete => "DELETE",
             Self::Stage => "STAGE",
+            Self::Insert => "INSERT",
+            Self::Replace => "REPLACE",
+            Self::Rename => "RENAME",
         }
     }
 
@@ -56,13 +69,13 @@ impl Activity {
 
 /// A set of activities.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Activities(u8);
+pub struct Activities(u16);
 
 impl Activities {
     /// No activity.
     pub const NONE: Self = Self(0);
     /// Every activity.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self((1 << 11) - 1);
     /// What reading takes: metadata, listing, download.
     pub const READ: Self = Self::of(&[Activity::ReadMetadata, Activity::List, Activity::Download]);
 
@@ -72,7 +85,7 @@ impl Activities {
         let mut bits = 0;
         let mut index = 0;
         while index < list.len() {
-            bits |= 1 << list[index] as u8;
+            bits |= 1 << list[index] as u16;
             index += 1;
         }
         Self(bits)
@@ -111,14 +124,24 @@ impl Activities {
 
     /// What is in either.
     #[must_use]
-    pub fn union(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The activities of the set, in the order of [`Activity::ALL`].
+    /// What is in this set and not in the other.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The activities of the set, in the order of [`Activity::ALL`], and behind them those of rules, where
+    /// MANAGE does not include them.
     pub fn iter(self) -> impl Iterator<Item = Activity> {
+        let manages = self.contains(Self::of(&[Activity::Manage]));
+        let of_rules = Activity::OF_RULES.into_iter().filter(move |_| !manages);
         Activity::ALL
             .into_iter()
+            .chain(of_rules)
             .filter(move |activity| self.contains(Self::of(&[*activity])))
     }
 }
@@ -151,12 +174,23 @@ mod tests {
         let set = Activities::parse("DOWNLOAD, LIST ,READ_METADATA").unwrap();
         assert_eq!(set, Activities::READ);
         assert_eq!(set.to_string(), "READ_METADATA,LIST,DOWNLOAD");
-        assert_eq!(Activities::parse(&Activities::ALL.to_string()), Some(Activities::ALL));
+        let nameable = Activities::of(&Activity::ALL);
+        assert_eq!(Activities::parse(&Activities::ALL.to_string()), Some(nameable));
+        assert_eq!(Activities::ALL.without(nameable), Activities::of(&Activity::OF_RULES));
     }
 
     #[test]
     fn what_is_not_known_is_not_a_right() {
-        for bad in ["", ",", "LIST,", "list", "LIST DOWNLOAD", "LIST;DOWNLOAD", "ALL"] {
+        for bad in [
+            "",
+            ",",
+            "LIST,",
+            "list",
+            "LIST DOWNLOAD",
+            "LIST;DOWNLOAD",
+            "ALL",
+            "INSERT",
+        ] {
             assert_eq!(Activities::parse(bad), None, "{bad}");
         }
     }

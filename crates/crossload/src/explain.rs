@@ -2,8 +2,8 @@
 //! same rules and with the same words as on the server; or asked of the server that refused.
 
 use credentials::{Credential, MacaroonKey, inspect, read_bearer};
-use policy::{Explanation, ExportRules, Operation, Request};
-use types::{Error, ErrorCode, LogicalPath, Secret};
+use policy::{Explanation, ExportRules, Operation, Policy, Request};
+use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::configuration::Configuration;
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
 /// What a token says that the server would not take; it helps to see why.
 fn unverified(credential: &Result<Credential, Error>, shown: Option<&Secret>, now_s: i64) -> Vec<String> {
     match (credential, shown) {
-        (Err(error), Some(token)) if error.code() == ErrorCode::InvalidToken => {
+        (Err(error), Some(token)) if error.code().refuses_token() => {
             let inspection = inspect(token.expose(), now_s).to_string();
             let lines = inspection.lines().map(|line| format!("  {line}"));
             std::iter::once("what it says of itself:".to_owned())
@@ -71,13 +71,14 @@ fn unverified(credential: &Result<Credential, Error>, shown: Option<&Secret>, no
     }
 }
 
-fn rules(configuration: &Configuration) -> Vec<ExportRules> {
+fn rules(configuration: &Configuration) -> Policy {
     let rules = |export: &crate::configuration::Export| ExportRules {
         path: export.path.clone(),
         anonymous: export.anonymous,
         read_only: export.read_only,
+        ..ExportRules::default()
     };
-    configuration.exports.iter().map(rules).collect()
+    Policy::new(configuration.exports.iter().map(rules).collect(), Vec::new())
 }
 
 /// The keys of the server's macaroons. None is made here: a new one would fit no macaroon.

@@ -1,39 +1,34 @@
 //! May this be done? Every verb asks here, with the final path, and policy decides.
 
 use http_wire::{RequestHead, Validators, Verdict};
-use policy::{Explanation, Operation, Request, decide};
+use policy::Operation;
 use storage::Stat;
 use types::{ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
-use transfer::chance::{now_s, unix_s};
-use transfer::{Place, Spot, refusal};
+use transfer::chance::unix_s;
+use transfer::{Asker, Granted, Holder, Place, Spot, refusal};
 
 impl Exchange<'_> {
-    /// Asks policy. Gives the limit on the size of an upload; why something is refused is kept under the
-    /// name of the request.
+    /// Asks policy. Why something is refused is kept under the name of the request.
     pub(crate) fn authorize(
         &mut self,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
-    ) -> Result<Option<u64>> {
-        let request = Request {
-            operation,
-            path: path.clone(),
-            client_address: self.peer.ip().to_canonical(),
-            now_s: now_s(),
-            size_bytes,
-        };
-        let decision = decide(self.exports.rules(), self.credential.as_deref(), &request);
+    ) -> Result<Granted> {
         self.note_credential();
-        if !decision.is_allowed() {
-            let explanation = Explanation::new(&request, &decision);
-            self.door.settings.refusals.keep(&self.record.request_id, explanation);
+        let (refusals, request_id) = (&self.door.settings.refusals, &self.record.request_id);
+        let name = || request_id.as_str();
+        self.exports
+            .authorize(self.asker(), operation, path, size_bytes, refusals, name)
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker {
+            credential: &self.credential,
+            address: self.peer.ip(),
         }
-        let max_upload_bytes = decision.max_upload_bytes;
-        decision.into_result().map_err(|error| error.with_subject(path))?;
-        Ok(max_upload_bytes)
     }
 
     /// As [`Exchange::authorize`], for the path of the request.
@@ -44,22 +39,20 @@ impl Exchange<'_> {
 
     /// Whether an upload may replace what stands under its name when it ends. Where nothing stood when
     /// it began only the right to create was asked for, which is none to somebody else's file.
-    pub(crate) fn may_replace(&mut self, exists: bool, size_bytes: Option<u64>) -> bool {
-        let path = self.path.clone();
-        exists || self.authorize(Operation::Overwrite, &path, size_bytes).is_ok()
+    pub(crate) fn may_replace(&self, exists: bool, size_bytes: Option<u64>) -> bool {
+        let would_allow = |operation| {
+            self.exports
+                .would_allow(self.asker(), operation, &self.path, size_bytes)
+        };
+        exists || would_allow(Operation::Overwrite)
     }
 
     fn note_credential(&mut self) {
         self.record.authorized_us = Some(self.elapsed_us());
-        match &self.credential {
-            Ok(credential) => {
-                let identity = credential.identity();
-                self.record.credential = identity.kind.name();
-                self.record.subject = identity.subject;
-                self.record.token_id = identity.token_id;
-            }
-            Err(_) => self.record.credential = "invalid",
-        }
+        let holder = Holder::of(&self.credential);
+        self.record.credential = holder.credential;
+        self.record.subject = holder.subject;
+        self.record.token_id = holder.token_id;
     }
 
     /// The export that the request is about. Above all exports nothing can be changed, and what is

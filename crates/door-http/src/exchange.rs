@@ -233,7 +233,7 @@ impl<'c> Exchange<'c> {
         let code = error.code();
         let challenge = match code {
             ErrorCode::Unauthenticated => Some(BearerChallenge::Missing),
-            ErrorCode::InvalidToken => Some(BearerChallenge::InvalidToken),
+            code if code.refuses_token() => Some(BearerChallenge::InvalidToken),
             ErrorCode::Forbidden if self.bears_token() && error.phase() == Phase::Authorize => {
                 Some(BearerChallenge::InsufficientScope)
             }

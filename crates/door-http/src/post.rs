@@ -86,7 +86,8 @@ async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Res
     // Whoever asks must be able to do something there, with a token that is valid from where he is.
     exchange.authorize(Operation::Stat, &path, None)?;
     let credential = exchange.credential.clone()?;
-    let rights = rights_of(exchange.exports.rules(), &credential, &path);
+    let address = exchange.peer.ip().to_canonical();
+    let rights = rights_of(exchange.exports.policy(), &credential, address, &path);
     let issued = {
         let Some(settings) = &exchange.door.settings.macaroons else {
             return Err(Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Authorize));

@@ -32,7 +32,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
     let found = Found::at(&spot).await;
     let path = exchange.path.clone();
-    let max_bytes = exchange.authorize(found.upload(), &path, size_bytes)?;
+    let max_bytes = exchange.authorize(found.upload(), &path, size_bytes)?.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
     let algorithms = algorithms(exchange, head, &declared);

@@ -71,7 +71,7 @@ async fn check(
         Direction::Pull => found.upload(),
         Direction::Push => Operation::Read,
     };
-    let max_bytes = exchange.authorize(operation, &path, None)?;
+    let max_bytes = exchange.authorize(operation, &path, None)?.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
     match (direction, present) {

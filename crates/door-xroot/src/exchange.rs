@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
-use policy::{Explanation, Operation, decide};
-use transfer::chance::{fresh_id, now_s};
-use transfer::{ErrorFacts, Exports, Place, Spot, refusal};
+use policy::Operation;
+use transfer::chance::fresh_id;
+use transfer::{Asker, ErrorFacts, Exports, Granted, Holder, Place, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
@@ -156,44 +156,40 @@ impl<'c> Exchange<'c> {
         Named { path, cgi }
     }
 
-    /// Asks policy. Gives the limit on the size of an upload; why something is refused is kept under the
-    /// name of the request.
+    /// Asks policy. Why something is refused is kept under the name of the request.
     pub(crate) fn authorize(
         &mut self,
         operation: Operation,
         path: &LogicalPath,
         size_bytes: Option<u64>,
-    ) -> Result<Option<u64>> {
-        let request = policy::Request {
-            operation,
-            path: path.clone(),
-            client_address: self.connection.peer.ip().to_canonical(),
-            now_s: now_s(),
-            size_bytes,
+    ) -> Result<Granted> {
+        let refusals = &self.connection.door.settings.refusals;
+        let name = &mut self.record.request_id;
+        let asker = Asker {
+            credential: &self.credential,
+            address: self.connection.peer.ip(),
         };
-        let credential = self.credential.as_ref().map(Arc::as_ref);
-        let decision = decide(self.exports.rules(), credential, &request);
+        let granted = self
+            .exports
+            .authorize(asker, operation, path, size_bytes, refusals, || name_of(name));
         self.record.authorized_us = Some(self.elapsed_us());
-        if !decision.is_allowed() {
-            let explanation = Explanation::new(&request, &decision);
-            let refusals = self.connection.door.settings.refusals.clone();
-            refusals.keep(self.name_request(), explanation);
-        }
-        let max_upload_bytes = decision.max_upload_bytes;
-        decision.into_result().map_err(|error| error.with_subject(path))?;
-        Ok(max_upload_bytes)
+        Ok(granted?)
+    }
+
+    /// Whether what stands there when a new file is ready may be replaced.
+    pub(crate) fn may_replace(&self, path: &LogicalPath, size_bytes: Option<u64>) -> bool {
+        let asker = Asker {
+            credential: &self.credential,
+            address: self.connection.peer.ip(),
+        };
+        self.exports.would_allow(asker, Operation::Overwrite, path, size_bytes)
     }
 
     fn note_credential(&mut self) {
-        match &self.credential {
-            Ok(credential) => {
-                let identity = credential.identity();
-                self.record.credential = identity.kind.name();
-                self.record.subject = identity.subject;
-                self.record.token_id = identity.token_id;
-            }
-            Err(_) => self.record.credential = "invalid",
-        }
+        let holder = Holder::of(&self.credential);
+        self.record.credential = holder.credential;
+        self.record.subject = holder.subject;
+        self.record.token_id = holder.token_id;
     }
 
     /// The export that a path is in. Above all exports nothing can be changed, and what is asked there is
@@ -296,10 +292,7 @@ impl<'c> Exchange<'c> {
 
     /// The request's name, which it gets when somebody asks for it first.
     pub(crate) fn name_request(&mut self) -> &str {
-        if self.record.request_id.is_empty() {
-            self.record.request_id = fresh_id();
-        }
-        &self.record.request_id
+        name_of(&mut self.record.request_id)
     }
 
     fn tell(&mut self) {
@@ -355,6 +348,14 @@ impl<'c> Exchange<'c> {
         (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
         self.record.open_us = Some(u64::try_from(file.opened.elapsed().as_micros()).unwrap_or(u64::MAX));
     }
+}
+
+/// The name of a request, made when it is asked for first.
+fn name_of(name: &mut String) -> &str {
+    if name.is_empty() {
+        *name = fresh_id();
+    }
+    name
 }
 
 /// The credential of whoever has none.

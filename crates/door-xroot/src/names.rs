@@ -106,11 +106,11 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     Ok(())
 }
 
-/// Changes permission bits, which takes the right to replace the file.
+/// Changes permission bits.
 pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMode<'_>) -> Result<()> {
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
-    exchange.authorize(Operation::Overwrite, path, None)?;
+    exchange.authorize(Operation::ChangeMode, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
     let changed = spot.store.set_mode(&spot.path, u32::from(request.mode)).await;
     changed.map_err(|error| error.with_subject(path))?;

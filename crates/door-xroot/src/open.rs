@@ -129,7 +129,7 @@ async fn update(
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
     let found = Found::at(spot).await;
-    let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?;
+    let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
     let turn = turn(exchange, path, request)?;
     let present = found.into_file(path)?;
     let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
@@ -162,7 +162,7 @@ pub(crate) async fn admit(
         Creation::MustExist => Operation::Overwrite,
         Creation::CreateOrTruncate => found.upload(),
     };
-    let max_bytes = exchange.authorize(operation, path, size_bytes)?;
+    let max_bytes = exchange.authorize(operation, path, size_bytes)?.max_upload_bytes;
     let turn = turn(exchange, path, request)?;
     let exists = found.into_file(path)?.is_some();
     match creation {
@@ -171,8 +171,7 @@ pub(crate) async fn admit(
         _ => {}
     }
     // Where nothing stood only the right to create was asked for, which is none to somebody else's file.
-    let may_replace = creation != Creation::MustNotExist
-        && (exists || exchange.authorize(Operation::Overwrite, path, size_bytes).is_ok());
+    let may_replace = creation != Creation::MustNotExist && (exists || exchange.may_replace(path, size_bytes));
     Ok(Admitted {
         max_bytes,
         may_replace,

@@ -1,17 +1,19 @@
 //! The decision.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use credentials::{Activities, Credential, Grant};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 
 use crate::hint::{Hint, hints};
 use crate::operation::{Access, Operation};
-use crate::rules::{ExportRules, export_of};
+use crate::policy::{Policy, Said};
+use crate::rights::Rights;
+use crate::rules::ExportRules;
+use crate::tell;
 use crate::trail::Step;
-
-/// Exports that a trail names although they do not hold the path.
-const PASSED_OVER_MAX: usize = 16;
+use crate::who::Person;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ pub struct Request {
 /// Why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// `unauthenticated`, `invalid_token`, `forbidden` or `not_found`.
+    /// `unauthenticated`, `forbidden` or `not_found`, or that of the credential that is of no use.
     pub code: ErrorCode,
     /// More, for whoever asked.
     pub detail: String,
@@ -45,6 +47,12 @@ pub struct Decision {
     /// When allowed: an upload above this many bytes must be broken off. Binds uploads whose size
     /// is not announced.
     pub max_upload_bytes: Option<u64>,
+    /// When allowed: the local user in whose name it is done, that of the first rule that names one, else
+    /// that of the credential.
+    pub user: Option<Arc<str>>,
+    /// When allowed: the virtual organisation whose quota it counts against, that of the first rule that
+    /// names one, else the first of the credential.
+    pub vo: Option<Arc<str>>,
     /// What was received, how it was read and each rule tried, of a refusal the last. [`decide`] leaves
     /// it out when the request is allowed.
     pub trail: Vec<Step>,
@@ -62,140 +70,172 @@ impl Decision {
     /// The same as a result.
     ///
     /// # Errors
-    /// The refusal, at the client's side: of an invalid token in phase authenticate, else in phase
-    /// authorize.
+    /// The refusal, at the client's side: of a credential that is of no use in phase authenticate, else in
+    /// phase authorize.
     pub fn into_result(self) -> Result<(), Error> {
         let Some(refusal) = self.refusal else {
             return Ok(());
         };
         let phase = match refusal.code {
-            ErrorCode::InvalidToken => Phase::Authenticate,
-            _ => Phase::Authorize,
+            ErrorCode::Unauthenticated | ErrorCode::Forbidden | ErrorCode::NotFound => Phase::Authorize,
+            _ => Phase::Authenticate,
         };
-        Err(Error::new(refusal.code, Side::Client, phase).with_detail(refusal.detail))
+        let error = Error::new(refusal.code, Side::Client, phase);
+        Err(match refusal.detail.as_str() {
+            "" => error,
+            detail => error.with_detail(detail),
+        })
     }
 }
 
 /// The steps so far, when anybody wants to know them.
-struct Trail(Option<Vec<Step>>);
+pub(crate) struct Trail(Option<Vec<Step>>);
 
 impl Trail {
-    fn note(&mut self, step: impl FnOnce() -> Step) {
+    pub(crate) fn note(&mut self, step: impl FnOnce() -> Step) {
         if let Some(steps) = &mut self.0 {
             steps.push(step());
         }
     }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
-/// Decides. `credential` is what [`credentials::read_bearer`] made of the request's token, its
-/// error included, or [`Credential::Anonymous`] when there was none.
+/// What is granted.
+#[derive(Clone, Debug, Default)]
+struct Allowed {
+    max_upload_bytes: Option<u64>,
+    user: Option<Arc<str>>,
+    vo: Option<Arc<str>>,
+}
+
+/// Decides. `credential` is what was made of what the client showed, the error included, or
+/// [`Credential::Anonymous`] when it showed nothing.
 ///
 /// What is allowed, which is nearly everything, costs no trail; of a refusal the way is gone once more.
 #[must_use]
-pub fn decide(exports: &[ExportRules], credential: Result<&Credential, &Error>, request: &Request) -> Decision {
-    match evaluate(exports, credential, request, &mut Trail(None)) {
-        Ok(max_upload_bytes) => Decision {
-            refusal: None,
-            max_upload_bytes,
-            trail: Vec::new(),
-            hints: Vec::new(),
-        },
-        Err(_) => explain(exports, credential, request),
+pub fn decide(policy: &Policy, credential: Result<&Credential, &Error>, request: &Request) -> Decision {
+    match evaluate(policy, credential, request, &mut Trail(None)) {
+        Ok(allowed) => allow(allowed, Vec::new()),
+        Err(_) => explain(policy, credential, request),
     }
 }
 
 /// Decides as [`decide`] does, and always with the trail.
 #[must_use]
-pub fn explain(exports: &[ExportRules], credential: Result<&Credential, &Error>, request: &Request) -> Decision {
+pub fn explain(policy: &Policy, credential: Result<&Credential, &Error>, request: &Request) -> Decision {
     let mut trail = Trail(Some(Vec::new()));
-    let outcome = evaluate(exports, credential, request, &mut trail);
+    let outcome = evaluate(policy, credential, request, &mut trail);
     let trail = trail.0.unwrap_or_default();
     match outcome {
-        Ok(max_upload_bytes) => Decision {
-            refusal: None,
-            max_upload_bytes,
-            trail,
-            hints: Vec::new(),
-        },
+        Ok(allowed) => allow(allowed, trail),
         Err(code) => {
-            let detail = trail.last().map(ToString::to_string).unwrap_or_default();
+            let told = trail.last().map(ToString::to_string);
+            let detail = match credential {
+                Err(error) => error.detail().map(str::to_owned),
+                Ok(_) => told,
+            };
+            let detail = detail.unwrap_or_default();
             Decision {
                 refusal: Some(Refusal { code, detail }),
                 max_upload_bytes: None,
-                hints: hints(exports, credential, request, &trail),
+                user: None,
+                vo: None,
+                hints: hints(policy, credential, request, &trail),
                 trail,
             }
         }
     }
 }
 
-/// Whether it is allowed to that credential.
-pub(crate) fn is_allowed(exports: &[ExportRules], credential: &Credential, request: &Request) -> bool {
-    evaluate(exports, Ok(credential), request, &mut Trail(None)).is_ok()
+fn allow(allowed: Allowed, trail: Vec<Step>) -> Decision {
+    Decision {
+        refusal: None,
+        max_upload_bytes: allowed.max_upload_bytes,
+        user: allowed.user,
+        vo: allowed.vo,
+        trail,
+        hints: Vec::new(),
+    }
 }
 
-/// Gives the limit on uploads; the last step of the trail tells why it was refused.
+/// Whether a credential alone, its own times and addresses aside, has what an operation takes.
+pub(crate) fn is_allowed(policy: &Policy, credential: &Credential, request: &Request) -> bool {
+    evaluate(policy, Ok(credential), request, &mut Trail(None)).is_ok()
+}
+
+/// The last step of the trail tells why it was refused.
 fn evaluate(
-    exports: &[ExportRules],
+    policy: &Policy,
     credential: Result<&Credential, &Error>,
     request: &Request,
     trail: &mut Trail,
-) -> Result<Option<u64>, ErrorCode> {
+) -> Result<Allowed, ErrorCode> {
     let credential = credential.map_err(|error| {
         trail.note(|| Step::Token);
-        trail.note(|| Step::TokenInvalid { why: error.public() });
-        ErrorCode::InvalidToken
+        trail.note(|| Step::TokenInvalid {
+            code: error.code(),
+            why: error.public(),
+        });
+        error.code()
     })?;
-    trail.note(|| Step::Received {
-        kind: credential.kind(),
-        token_id: credential.identity().token_id,
-    });
-    if let Some(grant) = credential.grant() {
-        tell_token(credential, grant, request, trail);
-        check_validity(grant, request, trail)?;
-    }
-    let mut max_upload_bytes = None;
-    for (access, path) in request.operation.accesses(&request.path) {
-        let limit = check_access(exports, credential, access, path, request, trail)?;
-        max_upload_bytes = max_upload_bytes.or(limit);
-    }
-    Ok(max_upload_bytes)
-}
-
-/// How a token was read.
-fn tell_token(credential: &Credential, grant: &Grant, request: &Request, trail: &mut Trail) {
-    for scope in &grant.scopes {
-        trail.note(|| Step::Scope {
-            activities: scope.activities,
-            path: scope.path.clone(),
-        });
-    }
-    if grant.scopes.is_empty() {
-        trail.note(|| Step::GrantsNothing);
-    }
-    trail.note(|| {
-        let identity = credential.identity();
-        Step::Issued {
-            issuer: identity.issuer,
-            subject: identity.subject,
+    tell::credential(credential, request, trail);
+    let credential = check_validity(credential, request, trail)?;
+    let mut allowed = Allowed::default();
+    for (index, (access, path)) in request.operation.accesses(&request.path).enumerate() {
+        let (limit, said) = check_access(policy, credential, access, path, request, trail)?;
+        allowed.max_upload_bytes = allowed.max_upload_bytes.or(limit);
+        if index == 0 {
+            let (user, vo) = (said.user(), said.vo());
+            allowed.user = user.cloned().or_else(|| credential.local_user().map(Arc::from));
+            allowed.vo = vo.cloned().or_else(|| credential.vo().map(Arc::from));
+            if allowed.user.is_some() || allowed.vo.is_some() {
+                trail.note(|| Step::Owner {
+                    user: allowed.user.clone(),
+                    vo: allowed.vo.clone(),
+                });
+            }
         }
-    });
-    if !grant.is_expired(request.now_s) {
-        trail.note(|| Step::Lasts {
-            left_s: grant.expires_s.map(|expires_s| expires_s.abs_diff(request.now_s)),
-        });
     }
-    if let Some(limit_bytes) = grant.max_upload_bytes {
-        trail.note(|| Step::UploadLimit { limit_bytes });
-    }
+    Ok(allowed)
 }
 
-/// What makes a genuine token invalid for this request, whatever it asks.
-fn check_validity(grant: &Grant, request: &Request, trail: &mut Trail) -> Result<(), ErrorCode> {
-    if let Some(expires_s) = grant.expires_s.filter(|_| grant.is_expired(request.now_s)) {
+/// Whose time is over, or who may not use it from where he is. A session may outlive what it was opened with, so
+/// this is asked at every request. A certificate that has expired makes its holder nobody in particular.
+fn check_validity<'a>(
+    credential: &'a Credential,
+    request: &Request,
+    trail: &mut Trail,
+) -> Result<&'a Credential, ErrorCode> {
+    let now_s = request.now_s;
+    if let Some(expires_s) = credential.expires_s().filter(|expires_s| now_s >= *expires_s) {
         trail.note(|| Step::Expired {
+            what: credential.kind(),
             expires_s,
-            now_s: request.now_s,
+            now_s,
+        });
+        return match credential {
+            Credential::Certificate(_) => Ok(expired_certificate()),
+            Credential::Token(_) => Err(ErrorCode::TokenExpired),
+            _ => Err(ErrorCode::InvalidToken),
+        };
+    }
+    if let Credential::Token(token) = credential
+        && let Some(begins_s) = token.not_before_s.filter(|begins_s| now_s < *begins_s)
+    {
+        trail.note(|| Step::NotYetValid { begins_s, now_s });
+        return Err(ErrorCode::TokenNotYetValid);
+    }
+    let Some(grant) = credential.grant() else {
+        return Ok(credential);
+    };
+    if grant.is_expired(now_s) {
+        trail.note(|| Step::Expired {
+            what: credential.kind(),
+            expires_s: grant.expires_s.unwrap_or(now_s),
+            now_s,
         });
         return Err(ErrorCode::InvalidToken);
     }
@@ -206,97 +246,141 @@ fn check_validity(grant: &Grant, request: &Request, trail: &mut Trail) -> Result
     trail.note(|| Step::AddressAdmitted {
         addresses: grant.addresses.clone(),
     });
-    Ok(())
+    Ok(credential)
 }
 
-/// The export whose rules apply, and what becomes of the others.
-fn find_export<'a>(exports: &'a [ExportRules], path: &LogicalPath, trail: &mut Trail) -> Option<&'a ExportRules> {
-    let found = export_of(exports, path);
-    let others = || {
-        exports
-            .iter()
-            .filter(|export| found.is_none_or(|found| !std::ptr::eq(found, *export)))
-    };
-    if trail.0.is_some() {
-        for other in others().take(PASSED_OVER_MAX) {
-            trail.note(|| Step::PassedOver {
-                path: other.path.clone(),
-                holds: path.is_within(&other.path),
-            });
-        }
-        let count = others().skip(PASSED_OVER_MAX).count();
-        if count > 0 {
-            trail.note(|| Step::MorePassedOver { count });
-        }
-    }
-    found
+/// What a certificate becomes when its time is over.
+fn expired_certificate() -> &'static Credential {
+    static EXPIRED: std::sync::OnceLock<Credential> = std::sync::OnceLock::new();
+    EXPIRED.get_or_init(|| {
+        let error = Error::new(ErrorCode::CertificateExpired, Side::Client, Phase::Authenticate);
+        Credential::RefusedCertificate(Box::new(error))
+    })
 }
 
-fn check_access(
-    exports: &[ExportRules],
+/// Whether one part of the operation is allowed: gives the limit on the upload and what the rules say.
+fn check_access<'p>(
+    policy: &'p Policy,
     credential: &Credential,
     access: Access,
     path: &LogicalPath,
     request: &Request,
     trail: &mut Trail,
-) -> Result<Option<u64>, ErrorCode> {
-    let Some(export) = find_export(exports, path, trail) else {
+) -> Result<(Option<u64>, Said<'p>), ErrorCode> {
+    let Some(export) = tell::export(policy, path, trail) else {
         trail.note(|| Step::NoExport { path: path.clone() });
         return Err(ErrorCode::NotFound);
     };
-    let (anonymous, read_only) = (export.anonymous.name(), export.read_only);
-    trail.note(|| Step::Export {
-        path: export.path.clone(),
-        anonymous,
-        read_only,
-    });
-    if read_only && access.writes() {
+    let ceiling = export.ceiling();
+    if !access.is_satisfied_by(ceiling) {
         trail.note(|| Step::Ceiling {
             access,
             path: path.clone(),
+            read_only: export.read_only && access.writes(),
+            ceiling: export.ceiling,
         });
         return Err(ErrorCode::Forbidden);
     }
-    let suffices = access.is_satisfied_by(export.anonymous.activities());
+    let suffices = access.is_satisfied_below(ceiling, export.anonymous.activities());
     trail.note(|| Step::Anonymous {
         access,
         path: path.clone(),
         suffices,
     });
-    if suffices {
-        return Ok(None);
+    tell::rules(policy, credential, request, path, trail);
+    let granted = credential
+        .grant()
+        .map_or(Activities::NONE, |grant| grant.activities_on(path));
+    let rights = Rights::on(
+        policy,
+        export,
+        credential,
+        request.client_address,
+        path.as_str(),
+        granted,
+    );
+    if access.is_satisfied_below(ceiling, rights.common) {
+        return Ok((None, rights.said));
     }
-    let common = export.anonymous.activities();
-    if let Some(grant) = credential.grant()
-        && is_granted(grant, common, access, path, trail)
-    {
-        return check_size(grant, access, request, trail);
+    let (below, below_common) = below(policy, credential, access, path, request);
+    if access.is_satisfied_below(ceiling, rights.common.union(below_common)) {
+        trail.note(|| Step::OnTheWay {
+            access,
+            path: path.clone(),
+        });
+        return Ok((None, rights.said));
     }
-    trail.note(|| Step::Needs {
+    if let Some(grant) = credential.grant() {
+        let granted = granted.union(below);
+        let suffices = access.is_satisfied_below(ceiling, rights.all.union(below_common).union(below));
+        trail.note(|| Step::Granted {
+            access,
+            path: path.clone(),
+            granted,
+            suffices,
+        });
+        if suffices {
+            return check_size(grant, access, request, trail).map(|limit| (limit, rights.said));
+        }
+    }
+    Err(refuse(
+        export,
+        credential,
         access,
-        path: path.clone(),
-    });
-    Err(match credential {
+        path,
+        (granted.union(below), rights),
+        trail,
+    ))
+}
+
+/// Parents of what one may use can be looked at and made: what the token, and what rules, give below the path.
+fn below(
+    policy: &Policy,
+    credential: &Credential,
+    access: Access,
+    path: &LogicalPath,
+    request: &Request,
+) -> (Activities, Activities) {
+    if !access.reaches_ancestors() {
+        return (Activities::NONE, Activities::NONE);
+    }
+    let address = request.client_address;
+    let taken = policy.said(&Person::holder(credential, address), path.as_str()).may_not;
+    let cut = |rights: Activities| rights.without(taken);
+    let granted = credential
+        .grant()
+        .map_or(Activities::NONE, |grant| grant.activities_below(path));
+    let given = policy.given_below(&Person::beneficiary(credential, address), path);
+    (cut(granted), cut(given))
+}
+
+/// Why it is not: a rule took it, or nothing gave it.
+fn refuse(
+    export: &ExportRules,
+    credential: &Credential,
+    access: Access,
+    path: &LogicalPath,
+    (granted, rights): (Activities, Rights<'_>),
+    trail: &mut Trail,
+) -> ErrorCode {
+    let without_taking = rights.uncut.union(granted);
+    let path = path.clone();
+    if access.is_satisfied_below(export.ceiling(), without_taking) && !rights.said.may_not.is_empty() {
+        trail.note(|| Step::Taken { access, path });
+    } else if let Credential::RefusedCertificate(error) = credential {
+        trail.note(|| Step::NeedsCertificate {
+            access,
+            path,
+            why: error.detail().unwrap_or(error.code().meaning()).to_owned(),
+        });
+    } else {
+        trail.note(|| Step::Needs { access, path });
+    }
+    match credential {
         Credential::Anonymous => ErrorCode::Unauthenticated,
         Credential::RefusedCertificate(error) => error.code(),
         Credential::Macaroon(_) | Credential::Token(_) | Credential::Certificate(_) => ErrorCode::Forbidden,
-    })
-}
-
-/// Whether the token's activities, together with those that anybody has, suffice.
-fn is_granted(grant: &Grant, common: Activities, access: Access, path: &LogicalPath, trail: &mut Trail) -> bool {
-    let mut granted = grant.activities_on(path);
-    if access.reaches_ancestors() {
-        granted = granted.union(grant.activities_below(path));
     }
-    let suffices = access.is_satisfied_by(granted.union(common));
-    trail.note(|| Step::Granted {
-        access,
-        path: path.clone(),
-        granted,
-        suffices,
-    });
-    suffices
 }
 
 fn check_size(grant: &Grant, access: Access, request: &Request, trail: &mut Trail) -> Result<Option<u64>, ErrorCode> {

@@ -5,26 +5,43 @@
 //! that of a hidden part, and asks before it touches the store.
 //!
 //! The order of things:
-//! 1. a credential that was sent but is not valid (not ours, expired, used from elsewhere) is
-//!    refused as an invalid token, even where anybody may do the same without: its sender means to
-//!    be somebody and has to learn that the token is of no use;
-//! 2. the deepest export that holds the path gives the rules; without one there is no such file;
-//! 3. the ceiling of the export (`read_only`) binds everybody;
-//! 4. what the credential grants and what the export gives to anybody add up. A valid token never
-//!    has fewer rights than none, because its holder could leave it out.
+//! 1. a token that was sent but is not valid (not ours, expired, used from elsewhere) is refused with
+//!    its own code, even where anybody may do the same without: its sender means to be somebody and
+//!    has to learn that the token is of no use. A certificate that is not believed makes its holder
+//!    nobody in particular, since programs show certificates unasked;
+//! 2. the deepest export that holds the path is the one that counts; without one there is no such file;
+//! 3. what the export gives to anybody, what the token grants, and what the rules that are about the
+//!    holder give add up. A token that says by scopes what it may be used for, and a macaroon, give
+//!    just that: rules add nothing that anybody would not have;
+//! 4. what rules take from the holder is gone, whatever gave it;
+//! 5. the ceiling of the export (`ceiling`, `read_only`) binds everybody, last of all.
+//!
+//! A valid token never has fewer rights than none, because its holder could leave it out; only a rule
+//! that names its holder in `may_not` makes an exception.
 #![forbid(unsafe_code)]
 
+mod area;
 mod decide;
 mod explanation;
 mod hint;
 mod operation;
+mod policy;
 pub mod rendezvous;
+mod rights;
+mod rule;
 mod rules;
+mod tell;
 mod trail;
+mod who;
 
+pub use area::Area;
 pub use decide::{Decision, Refusal, Request, decide, explain};
 pub use explanation::Explanation;
 pub use hint::Hint;
 pub use operation::{Access, Operation};
-pub use rules::{AnonymousAccess, ExportRules, export_of, rights_of};
-pub use trail::Step;
+pub use policy::Policy;
+pub use rights::rights_of;
+pub use rule::{Rule, parse_given, parse_taken};
+pub use rules::{AnonymousAccess, ExportRules, export_of};
+pub use trail::{RuleOutcome, Step};
+pub use who::Who;

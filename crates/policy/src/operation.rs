@@ -23,6 +23,8 @@ pub enum Operation {
     RemoveDirectory,
     /// MKCOL, and the missing parents of a new file.
     MakeDirectory,
+    /// Another mode or owner.
+    ChangeMode,
     /// MOVE: the path of the request goes away, `target` comes into being.
     Rename {
         /// The new name.
@@ -44,8 +46,11 @@ pub enum Access {
     Delete,
     RemoveDirectory,
     MakeDirectory,
+    ChangeMode,
     /// The old name of a rename.
     MoveAway,
+    /// The new name of a rename, where nothing is.
+    MoveHere,
 }
 
 const LIST: Activities = Activities::of(&[Activity::List]);
@@ -53,6 +58,7 @@ const DOWNLOAD: Activities = Activities::of(&[Activity::Download]);
 const UPLOAD: Activities = Activities::of(&[Activity::Upload]);
 const MANAGE: Activities = Activities::of(&[Activity::Manage]);
 const DELETE: Activities = Activities::of(&[Activity::Delete]);
+const UPDATE_METADATA: Activities = Activities::of(&[Activity::UpdateMetadata]);
 const UPLOAD_AND_DELETE: Activities = Activities::of(&[Activity::Upload, Activity::Delete]);
 
 impl Operation {
@@ -68,6 +74,7 @@ impl Operation {
             Self::Delete => "delete",
             Self::RemoveDirectory => "remove_directory",
             Self::MakeDirectory => "make_directory",
+            Self::ChangeMode => "change_mode",
             Self::Rename { .. } => "rename",
         }
     }
@@ -83,17 +90,39 @@ impl Operation {
             Self::Delete => (Access::Delete, None),
             Self::RemoveDirectory => (Access::RemoveDirectory, None),
             Self::MakeDirectory => (Access::MakeDirectory, None),
+            Self::ChangeMode => (Access::ChangeMode, None),
             Self::Rename {
                 target,
                 replaces: false,
-            } => (Access::MoveAway, Some((Access::Create, target))),
+            } => (Access::MoveAway, Some((Access::MoveHere, target))),
             Self::Rename { target, replaces: true } => (Access::MoveAway, Some((Access::Overwrite, target))),
         };
         std::iter::once((first, path)).chain(second)
     }
 }
 
+/// Sets that only rules can give, which an XRootD server demands of its `authdb`; where one of those above
+/// suffices it includes them.
+const INSERT: Activities = Activities::of(&[Activity::Insert]);
+const RENAME: Activities = Activities::of(&[Activity::Rename]);
+const OPEN_NEW: Activities = Activities::of(&[Activity::Insert, Activity::Replace, Activity::Download]);
+const CHANGE: Activities = OPEN_NEW.union(DELETE);
+
 impl Access {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Stat,
+        Self::Read,
+        Self::List,
+        Self::Create,
+        Self::Overwrite,
+        Self::Delete,
+        Self::RemoveDirectory,
+        Self::MakeDirectory,
+        Self::ChangeMode,
+        Self::MoveAway,
+        Self::MoveHere,
+    ];
+
     /// The word in explanations.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -105,7 +134,9 @@ impl Access {
             Self::Delete => "delete",
             Self::RemoveDirectory => "remove the directory",
             Self::MakeDirectory => "make a directory",
+            Self::ChangeMode => "change the mode",
             Self::MoveAway => "rename",
+            Self::MoveHere => "rename to",
         }
     }
 
@@ -119,7 +150,8 @@ impl Access {
             Self::Stat => &[],
             Self::Read => &[DOWNLOAD],
             Self::List => &[LIST],
-            Self::Create | Self::MakeDirectory | Self::MoveAway => &[UPLOAD, MANAGE],
+            Self::Create | Self::MakeDirectory | Self::MoveAway | Self::MoveHere => &[UPLOAD, MANAGE],
+            Self::ChangeMode => &[UPDATE_METADATA],
             Self::Overwrite => &[UPLOAD_AND_DELETE, MANAGE],
             Self::Delete => &[DELETE],
             Self::RemoveDirectory => &[DELETE, MANAGE],
@@ -129,7 +161,39 @@ impl Access {
     pub(crate) fn is_satisfied_by(self, activities: Activities) -> bool {
         match self.sufficient() {
             [] => !activities.is_empty(),
-            sets => sets.iter().any(|set| activities.contains(*set)),
+            sets => sets.iter().any(|set| activities.contains(*set)) || self.is_satisfied_by_rules(activities),
+        }
+    }
+
+    /// Whether these rights suffice below that ceiling. Whoever may do anything with a file may look at it,
+    /// wherever looking is allowed at all.
+    pub(crate) fn is_satisfied_below(self, ceiling: Activities, activities: Activities) -> bool {
+        match self.sufficient() {
+            [] => !activities.is_empty() && !ceiling.is_empty(),
+            _ => self.is_satisfied_by(activities.intersection(ceiling)),
+        }
+    }
+
+    /// As XRootD has it (`XrdAccAccess::Test`).
+    fn is_satisfied_by_rules(self, activities: Activities) -> bool {
+        match self {
+            Self::Create | Self::Overwrite => activities.contains(OPEN_NEW),
+            Self::MakeDirectory | Self::MoveHere => activities.contains(INSERT),
+            Self::MoveAway => activities.contains(RENAME),
+            Self::ChangeMode => activities.contains(CHANGE),
+            _ => false,
+        }
+    }
+
+    /// The word of a rule that gives it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Create | Self::MakeDirectory | Self::MoveAway | Self::MoveHere => "create",
+            Self::Overwrite | Self::ChangeMode => "write",
+            Self::Delete | Self::RemoveDirectory => "delete",
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a site sets down for each export.
 
-use credentials::{Activities, Credential};
+use credentials::Activities;
 use types::LogicalPath;
 
 /// What anybody may do, without any credential.
@@ -44,18 +44,31 @@ pub struct ExportRules {
     pub path: LogicalPath,
     /// What anybody may do.
     pub anonymous: AnonymousAccess,
-    /// The ceiling: nobody may change anything.
+    /// Nobody may change anything.
     pub read_only: bool,
+    /// The ceiling: what nobody may exceed, whatever gives it.
+    pub ceiling: Activities,
+}
+
+/// The whole tree, closed.
+impl Default for ExportRules {
+    fn default() -> Self {
+        Self {
+            path: LogicalPath::root(),
+            anonymous: AnonymousAccess::None,
+            read_only: false,
+            ceiling: Activities::ALL,
+        }
+    }
 }
 
 impl ExportRules {
     /// What nobody may exceed here.
     #[must_use]
     pub fn ceiling(&self) -> Activities {
-        if self.read_only {
-            Activities::READ
-        } else {
-            Activities::ALL
+        match self.read_only {
+            true => self.ceiling.intersection(Activities::READ),
+            false => self.ceiling,
         }
     }
 }
@@ -67,25 +80,4 @@ pub fn export_of<'a>(exports: &'a [ExportRules], path: &LogicalPath) -> Option<&
         .iter()
         .filter(|export| path.is_within(&export.path))
         .max_by_key(|export| export.path.as_str().len())
-}
-
-/// What the bearer of a credential may hand on in a macaroon for that path: what the credential
-/// grants there (without one, what anybody may do), below the export's ceiling. A macaroon hands on
-/// its own rights only, since what comes of it is the same macaroon narrowed. One that is made for
-/// nobody in particular reaches into deeper exports too, so what anybody may do must hold in each.
-#[must_use]
-pub fn rights_of(exports: &[ExportRules], credential: &Credential, path: &LogicalPath) -> Activities {
-    let Some(export) = export_of(exports, path) else {
-        return Activities::NONE;
-    };
-    let own = match credential.grant() {
-        None => exports
-            .iter()
-            .filter(|deeper| deeper.path.is_within(path))
-            .fold(export.anonymous.activities(), |common, deeper| {
-                common.intersection(deeper.anonymous.activities())
-            }),
-        Some(grant) => grant.activities_on(path),
-    };
-    own.intersection(export.ceiling())
 }

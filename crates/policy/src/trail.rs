@@ -2,9 +2,10 @@
 //! read, and each rule that was tried, with what came of it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use credentials::{Activities, AddressRange, CredentialKind, duration_in_words};
-use types::LogicalPath;
+use types::{ErrorCode, LogicalPath};
 
 use crate::operation::Access;
 
@@ -33,13 +34,33 @@ pub enum Step {
     /// The token's caveats exclude each other.
     GrantsNothing,
     /// The token is not valid.
-    TokenInvalid { why: String },
-    /// The token's time is over.
-    Expired { expires_s: i64, now_s: i64 },
+    TokenInvalid { code: ErrorCode, why: String },
+    /// The certificate that was shown is not believed.
+    CertificateRefused { why: String },
+    /// A name of the holder, such as `dn`, and what it is.
+    Named { kind: &'static str, name: String },
+    /// Why some attributes of VOMS were left out.
+    AttributesLeftOut { why: String },
+    /// The credential's time is over.
+    Expired {
+        what: CredentialKind,
+        expires_s: i64,
+        now_s: i64,
+    },
+    /// The token's time has not begun.
+    NotYetValid { begins_s: i64, now_s: i64 },
     /// The token may not be used from the client's address.
     AddressRefused,
     /// One scope of the token, as it was read.
-    Scope { activities: Activities, path: LogicalPath },
+    Scope {
+        activities: Activities,
+        path: LogicalPath,
+        inside_only: bool,
+    },
+    /// A rule that holds on the path, and what comes of it.
+    Rule { rule: String, outcome: RuleOutcome },
+    /// So many more rules are about other paths or other people.
+    MoreRules { count: usize },
     /// An export that was passed over: it does not hold the path, or another one does that is deeper.
     PassedOver { path: LogicalPath, holds: bool },
     /// So many more exports were passed over.
@@ -52,8 +73,22 @@ pub enum Step {
         anonymous: &'static str,
         read_only: bool,
     },
-    /// The export is read-only and this would change something.
-    Ceiling { access: Access, path: LogicalPath },
+    /// The ceiling of the export is below this.
+    Ceiling {
+        access: Access,
+        path: LogicalPath,
+        read_only: bool,
+        ceiling: Activities,
+    },
+    /// The path leads to something that may be used.
+    OnTheWay { access: Access, path: LogicalPath },
+    /// Rules take what is needed.
+    Taken { access: Access, path: LogicalPath },
+    /// In whose name it is done.
+    Owner {
+        user: Option<Arc<str>>,
+        vo: Option<Arc<str>>,
+    },
     /// Whether what anybody may do suffices.
     Anonymous {
         access: Access,
@@ -71,6 +106,25 @@ pub enum Step {
     TooLarge { limit_bytes: u64, size_bytes: u64 },
     /// What would make it pass: any of these sets; none named means any activity.
     Needs { access: Access, path: LogicalPath },
+    /// The same, when a certificate was shown that counts for nothing.
+    NeedsCertificate {
+        access: Access,
+        path: LogicalPath,
+        why: String,
+    },
+}
+
+/// What comes of a rule that holds on the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleOutcome {
+    /// It is about the holder.
+    Applies,
+    /// It is about the holder, who came with a token that says by itself what it may be used for.
+    TakesOnly,
+    /// It is about others: of this nothing is known to be true.
+    Others(String),
+    /// A rule before it ended the search.
+    Behind,
 }
 
 /// To which part of an explanation a step belongs.
@@ -90,6 +144,9 @@ impl Step {
             | Self::UploadLimit { .. }
             | Self::GrantsNothing
             | Self::TokenInvalid { .. }
+            | Self::CertificateRefused { .. }
+            | Self::Named { .. }
+            | Self::AttributesLeftOut { .. }
             | Self::Scope { .. } => Part::Read,
             _ => Part::Rule,
         }
@@ -131,6 +188,47 @@ fn verdict(suffices: bool) -> &'static str {
     if suffices { "suffices" } else { "does not suffice" }
 }
 
+/// What is said of a right on a path.
+fn needs_words(access: Access, path: &LogicalPath) -> String {
+    match access.sufficient() {
+        [] => format!("it takes any activity on {path}"),
+        sets => format!("it takes {} on {path}", any_of(sets)),
+    }
+}
+
+fn owner_words(user: Option<&str>, vo: Option<&str>) -> String {
+    match (user, vo) {
+        (None, None) => "it is done in the server's own name".to_owned(),
+        (Some(user), None) => format!("it is done as the local user {user}"),
+        (None, Some(vo)) => format!("it counts against the quota of {vo}"),
+        (Some(user), Some(vo)) => format!("it is done as the local user {user} and counts against the quota of {vo}"),
+    }
+}
+
+fn ceiling_words(access: Access, read_only: bool, ceiling: Activities) -> String {
+    match read_only {
+        true => format!("the export is read-only: nobody may {}", access.name()),
+        false => format!(
+            "the ceiling of the export is {}: nobody may {}",
+            activities_words(ceiling),
+            access.name()
+        ),
+    }
+}
+
+impl fmt::Display for RuleOutcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Applies => out.write_str("applies"),
+            Self::TakesOnly => out.write_str(
+                "gives nothing here: a token that says what it may be used for gets no more of rules than anyone",
+            ),
+            Self::Others(who) => write!(out, "is about others: {who} does not hold"),
+            Self::Behind => out.write_str("does not count: a rule before it was the last one"),
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -139,30 +237,11 @@ impl fmt::Display for Step {
                 out.write_str(format!("credential: {} {name}", kind.name()).trim_end())
             }
             Self::Token => out.write_str("credential: a token"),
-            Self::Issued { issuer, subject } => out.write_str(&token_words(issuer.as_deref(), subject.as_deref())),
-            Self::Lasts { left_s } => out.write_str(&lasting_words(*left_s)),
-            Self::AddressAdmitted { addresses } => out.write_str(match addresses.is_empty() {
-                true => "the token may be used from everywhere",
-                false => "the token may be used from this client's address",
-            }),
-            Self::UploadLimit { limit_bytes } => write!(out, "the token allows no upload above {limit_bytes} bytes"),
-            Self::GrantsNothing => out.write_str("the token grants nothing: its caveats exclude each other"),
-            Self::PassedOver { path, holds } => {
-                let why = if *holds {
-                    "holds the path, but another is deeper"
-                } else {
-                    "does not hold the path"
-                };
-                write!(out, "export {path} {why}")
+            Self::PassedOver { path, holds: true } => {
+                write!(out, "export {path} holds the path, but another is deeper")
             }
+            Self::PassedOver { path, .. } => write!(out, "export {path} does not hold the path"),
             Self::MorePassedOver { count } => write!(out, "{count} more exports were passed over"),
-            Self::TokenInvalid { why } => write!(out, "the token is not valid: {why}"),
-            Self::Expired { expires_s, now_s } => {
-                let ago_s = now_s.saturating_sub(*expires_s);
-                write!(out, "the token expired {ago_s} seconds ago")
-            }
-            Self::AddressRefused => out.write_str("the token may not be used from this client's address"),
-            Self::Scope { activities, path } => write!(out, "the token grants {activities} on {path}"),
             Self::NoExport { path } => write!(out, "no export holds {path}"),
             Self::Export {
                 path,
@@ -172,10 +251,73 @@ impl fmt::Display for Step {
                 let ceiling = if *read_only { ", read-only" } else { "" };
                 write!(out, "export {path}: anonymous access \"{anonymous}\"{ceiling}")
             }
-            Self::Ceiling { access, .. } => write!(out, "the export is read-only: nobody may {}", access.name()),
+            Self::Ceiling {
+                access,
+                read_only,
+                ceiling,
+                ..
+            } => out.write_str(&ceiling_words(*access, *read_only, *ceiling)),
+            Self::Rule { rule, outcome } => write!(out, "{rule}: {outcome}"),
+            Self::MoreRules { count } => write!(out, "{count} more rules are about other paths or other people"),
+            Self::OnTheWay { access, path } => {
+                let access = access.name();
+                write!(
+                    out,
+                    "to {access} {path}: it leads to what a rule lets be used, which suffices"
+                )
+            }
+            Self::Taken { access, path } => write!(out, "a rule takes the right to {} {path}", access.name()),
+            Self::Owner { user, vo } => out.write_str(&owner_words(user.as_deref(), vo.as_deref())),
+            Self::Needs { access, path } => out.write_str(&needs_words(*access, path)),
+            Self::NeedsCertificate { access, path, why } => {
+                let needs = needs_words(*access, path);
+                write!(out, "{needs}, and the certificate counts for nothing: {why}")
+            }
             Self::Anonymous { access, path, suffices } => {
                 let verdict = verdict(*suffices);
                 write!(out, "to {} {path}: anonymous access {verdict}", access.name())
+            }
+            other => other.fmt_credential(out),
+        }
+    }
+}
+
+impl Step {
+    /// What is said of the credential and of what it grants.
+    fn fmt_credential(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Issued { issuer, subject } => out.write_str(&token_words(issuer.as_deref(), subject.as_deref())),
+            Self::Lasts { left_s } => out.write_str(&lasting_words(*left_s)),
+            Self::AddressAdmitted { addresses } => out.write_str(match addresses.is_empty() {
+                true => "the token may be used from everywhere",
+                false => "the token may be used from this client's address",
+            }),
+            Self::AddressRefused => out.write_str("the token may not be used from this client's address"),
+            Self::UploadLimit { limit_bytes } => write!(out, "the token allows no upload above {limit_bytes} bytes"),
+            Self::GrantsNothing => out.write_str("the token grants nothing: its caveats exclude each other"),
+            Self::TokenInvalid { why, .. } => write!(out, "the token is not valid: {why}"),
+            Self::CertificateRefused { why } => write!(out, "the certificate counts for nothing: {why}"),
+            Self::Named { kind, name } => write!(out, "{kind}: {name}"),
+            Self::AttributesLeftOut { why } => write!(out, "attributes of VOMS were left out: {why}"),
+            Self::Expired { what, expires_s, now_s } => {
+                let ago_s = now_s.saturating_sub(*expires_s);
+                let what = match what {
+                    CredentialKind::Certificate => "certificate",
+                    _ => "token",
+                };
+                write!(out, "the {what} expired {ago_s} seconds ago")
+            }
+            Self::NotYetValid { begins_s, now_s } => {
+                let wait_s = begins_s.saturating_sub(*now_s);
+                write!(out, "the token is valid in {wait_s} seconds only")
+            }
+            Self::Scope {
+                activities,
+                path,
+                inside_only,
+            } => {
+                let inside = if *inside_only { ", but not on that itself" } else { "" };
+                write!(out, "the token grants {activities} on {path}{inside}")
             }
             Self::Granted {
                 access,
@@ -196,10 +338,7 @@ impl fmt::Display for Step {
                 out,
                 "the token allows uploads of {limit_bytes} bytes at the most, this has {size_bytes}"
             ),
-            Self::Needs { access, path } => match access.sufficient() {
-                [] => write!(out, "it takes any activity on {path}"),
-                sets => write!(out, "it takes {} on {path}", any_of(sets)),
-            },
+            _ => Ok(()),
         }
     }
 }

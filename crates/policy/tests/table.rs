@@ -1,8 +1,8 @@
 //! The mapping table cell by cell (operation by credential), the order of the rules, and what must
 //! hold for every request.
 
-use credentials::{Activities, Credential, Macaroon, MacaroonKey, read_bearer};
-use policy::{AnonymousAccess, Decision, ExportRules, Operation, Request, decide, explain, rights_of};
+use credentials::{Activities, Activity, Credential, Macaroon, MacaroonKey, read_bearer};
+use policy::{AnonymousAccess, Decision, ExportRules, Operation, Policy, Request, decide, explain, rights_of};
 use proptest::prelude::*;
 use types::{ErrorCode, LogicalPath};
 
@@ -17,7 +17,7 @@ fn export(at: &str, anonymous: AnonymousAccess) -> ExportRules {
     ExportRules {
         path: path(at),
         anonymous,
-        read_only: false,
+        ..ExportRules::default()
     }
 }
 
@@ -40,15 +40,23 @@ fn request(operation: Operation, at: &str) -> Request {
     }
 }
 
+fn of(exports: &[ExportRules]) -> Policy {
+    Policy::new(exports.to_vec(), Vec::new())
+}
+
+fn rights(exports: &[ExportRules], credential: &Credential, at: &LogicalPath) -> Activities {
+    rights_of(&of(exports), credential, "192.0.2.1".parse().unwrap(), at)
+}
+
 fn ask(exports: &[ExportRules], credential: &Credential, operation: Operation, at: &str) -> Decision {
-    decide(exports, Ok(credential), &request(operation, at))
+    decide(&of(exports), Ok(credential), &request(operation, at))
 }
 
 fn code(decision: &Decision) -> Option<ErrorCode> {
     decision.refusal.as_ref().map(|refusal| refusal.code)
 }
 
-fn operations(target: &str) -> [Operation; 10] {
+fn operations(target: &str) -> [Operation; 11] {
     let rename = |replaces| Operation::Rename {
         target: path(target),
         replaces,
@@ -64,6 +72,7 @@ fn operations(target: &str) -> [Operation; 10] {
         Operation::MakeDirectory,
         rename(false),
         rename(true),
+        Operation::ChangeMode,
     ]
 }
 
@@ -71,18 +80,18 @@ fn operations(target: &str) -> [Operation; 10] {
 #[test]
 fn the_mapping_table() {
     let table: [(&[&str], &str); 11] = [
-        //                                       S R L C O D d M r R
-        (&["activity:READ_METADATA"], "+---------"),
-        (&["activity:UPDATE_METADATA"], "+---------"),
-        (&["activity:STAGE"], "+---------"),
-        (&["activity:LIST"], "+-+-------"),
-        (&["activity:DOWNLOAD"], "++--------"),
-        (&["activity:UPLOAD"], "+--+---++-"),
-        (&["activity:MANAGE"], "+--++-++++"),
-        (&["activity:DELETE"], "+----++---"),
-        (&["activity:UPLOAD,DELETE"], "+--+++++++"),
-        (&["activity:LIST,DOWNLOAD,MANAGE,UPLOAD,DELETE"], "++++++++++"),
-        (&[], "++++++++++"),
+        //                                       S R L C O D d M r R m
+        (&["activity:READ_METADATA"], "+----------"),
+        (&["activity:UPDATE_METADATA"], "+---------+"),
+        (&["activity:STAGE"], "+----------"),
+        (&["activity:LIST"], "+-+--------"),
+        (&["activity:DOWNLOAD"], "++---------"),
+        (&["activity:UPLOAD"], "+--+---++--"),
+        (&["activity:MANAGE"], "+--++-++++-"),
+        (&["activity:DELETE"], "+----++----"),
+        (&["activity:UPLOAD,DELETE"], "+--+++++++-"),
+        (&["activity:LIST,DOWNLOAD,MANAGE,UPLOAD,DELETE"], "++++++++++-"),
+        (&[], "+++++++++++"),
     ];
     for (caveats, cells) in table {
         let credential = macaroon(caveats);
@@ -99,7 +108,7 @@ fn the_mapping_table() {
                 expected,
                 "{caveats:?} {operation:?}: {:?}",
                 explain(
-                    &[export("/data", AnonymousAccess::None)],
+                    &of(&[export("/data", AnonymousAccess::None)]),
                     Ok(&credential),
                     &request(operation.clone(), "/data/f")
                 )
@@ -108,9 +117,9 @@ fn the_mapping_table() {
         }
     }
     for (access, cells) in [
-        (AnonymousAccess::None, "----------"),
-        (AnonymousAccess::Read, "+++-------"),
-        (AnonymousAccess::Write, "++++++++++"),
+        (AnonymousAccess::None, "-----------"),
+        (AnonymousAccess::Read, "+++--------"),
+        (AnonymousAccess::Write, "+++++++++++"),
     ] {
         for (operation, cell) in operations("/data/new").into_iter().zip(cells.chars()) {
             let decision = ask(&[export("/data", access)], &Credential::Anonymous, operation, "/data/f");
@@ -123,7 +132,7 @@ fn the_mapping_table() {
 fn parents_can_be_looked_at_and_made_but_nothing_more() {
     let exports = [export("/data", AnonymousAccess::None)];
     let credential = macaroon(&["activity:UPLOAD,LIST,DELETE", "path:/data/a/b/f"]);
-    for (operation, allowed) in operations("/data/a/b/f").into_iter().zip("+------+--".chars()) {
+    for (operation, allowed) in operations("/data/a/b/f").into_iter().zip("+------+---".chars()) {
         let decision = ask(&exports, &credential, operation.clone(), "/data/a");
         assert_eq!(decision.is_allowed(), allowed == '+', "{operation:?}");
     }
@@ -143,8 +152,8 @@ fn parents_can_be_looked_at_and_made_but_nothing_more() {
 fn an_invalid_token_is_never_anonymous() {
     let exports = [export("/data", AnonymousAccess::Write)];
     let error = read_bearer("a.b.c", &[]).unwrap_err();
-    let decision = decide(&exports, Err(&error), &request(Operation::Read, "/data/f"));
-    assert_eq!(code(&decision), Some(ErrorCode::InvalidToken));
+    let decision = decide(&of(&exports), Err(&error), &request(Operation::Read, "/data/f"));
+    assert_eq!(code(&decision), Some(ErrorCode::TokenMalformed), "its own code");
     for caveats in [["before:1970-01-12T13:46:40Z"], ["ip:198.51.100.0/24"]] {
         let decision = ask(&exports, &macaroon(&caveats), Operation::Read, "/data/f");
         assert_eq!(code(&decision), Some(ErrorCode::InvalidToken), "{caveats:?}");
@@ -194,13 +203,13 @@ fn exports_and_their_ceilings() {
         code(&ask(&exports, &all, Operation::Stat, "/elsewhere")),
         Some(ErrorCode::NotFound)
     );
-    assert_eq!(rights_of(&exports, &all, &path("/data/frozen/f")), Activities::READ);
+    assert_eq!(rights(&exports, &all, &path("/data/frozen/f")), Activities::READ);
     assert_eq!(
-        rights_of(&exports, &Credential::Anonymous, &path("/data/f")),
-        Activities::ALL
+        rights(&exports, &Credential::Anonymous, &path("/data/f")),
+        Activities::of(&Activity::ALL)
     );
     assert_eq!(
-        rights_of(&exports, &Credential::Anonymous, &path("/elsewhere")),
+        rights(&exports, &Credential::Anonymous, &path("/elsewhere")),
         Activities::NONE
     );
 }
@@ -212,13 +221,13 @@ fn nobody_hands_on_what_a_deeper_export_refuses_him() {
         export("/data/open", AnonymousAccess::Read),
         export("/data/open/closed", AnonymousAccess::None),
     ];
-    let rights = |at: &str| rights_of(&exports, &Credential::Anonymous, &path(at));
-    assert_eq!(rights("/data"), Activities::NONE);
-    assert_eq!(rights("/data/open"), Activities::NONE);
-    assert_eq!(rights("/data/open/other"), Activities::READ);
-    assert_eq!(rights("/data/other"), Activities::ALL);
+    let own = |at: &str| rights(&exports, &Credential::Anonymous, &path(at));
+    assert_eq!(own("/data"), Activities::NONE);
+    assert_eq!(own("/data/open"), Activities::NONE);
+    assert_eq!(own("/data/open/other"), Activities::READ);
+    assert_eq!(own("/data/other"), Activities::of(&Activity::ALL));
     assert_eq!(
-        rights_of(&exports[..2], &Credential::Anonymous, &path("/data")),
+        rights(&exports[..2], &Credential::Anonymous, &path("/data")),
         Activities::READ
     );
 }
@@ -229,7 +238,7 @@ fn uploads_are_limited_in_size() {
     let credential = macaroon(&["max-upload:10"]);
     for (size_bytes, expected) in [(None, None), (Some(10), None), (Some(11), Some(ErrorCode::Forbidden))] {
         let decision = decide(
-            &exports,
+            &of(&exports),
             Ok(&credential),
             &Request {
                 size_bytes,
@@ -281,7 +290,7 @@ proptest! {
     fn no_spelling_reaches_outside(raw in "(/|\\.\\.|\\.|%2e|%2F|data|dat|a){0,12}") {
         if let Ok(at) = LogicalPath::parse_url_path(&format!("/data{raw}")) {
             let decision = decide(
-                &[export("/data", AnonymousAccess::Write)],
+                &of(&[export("/data", AnonymousAccess::Write)]),
                 Ok(&Credential::Anonymous),
                 &Request { path: at.clone(), ..request(Operation::Read, "/") },
             );

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use policy::ExportRules;
+use policy::{ExportRules, Policy, Rule};
 use types::LogicalPath;
 
 use crate::store::Store;
@@ -21,7 +21,7 @@ pub struct Export {
 #[derive(Debug, Default)]
 pub struct Exports {
     list: Vec<Export>,
-    rules: Vec<ExportRules>,
+    policy: Policy,
 }
 
 /// What a path stands for.
@@ -47,11 +47,20 @@ pub struct Spot {
 }
 
 impl Exports {
-    /// These exports. Of two with the same path the first counts.
+    /// These exports, without further rules. Of two with the same path the first counts.
     #[must_use]
     pub fn new(list: Vec<Export>) -> Self {
-        let rules = list.iter().map(|export| export.rules.clone()).collect();
-        Self { list, rules }
+        Self::with_rules(list, Vec::new())
+    }
+
+    /// These exports, and the rules of who may do what in them.
+    #[must_use]
+    pub fn with_rules(list: Vec<Export>, rules: Vec<Rule>) -> Self {
+        let exports = list.iter().map(|export| export.rules.clone()).collect();
+        Self {
+            list,
+            policy: Policy::new(exports, rules),
+        }
     }
 
     /// The exports in their order.
@@ -60,10 +69,10 @@ impl Exports {
         &self.list
     }
 
-    /// The rules of all exports, as policy wants them.
+    /// Who may do what in them.
     #[must_use]
-    pub fn rules(&self) -> &[ExportRules] {
-        &self.rules
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// What a path stands for: the deepest export that holds it.

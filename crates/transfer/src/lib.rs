@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod assembly;
+mod authorize;
 pub mod chance;
 mod exports;
 mod fetch;
@@ -37,6 +38,7 @@ mod streams;
 mod verify;
 
 pub use assembly::Assembly;
+pub use authorize::{Asker, Granted, Holder};
 pub use exports::{Export, Exports, Place, SharedExports, Spot};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, Visit};

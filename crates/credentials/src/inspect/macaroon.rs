@@ -80,6 +80,10 @@ fn words_of(activities: Activities) -> String {
         Activity::Upload => "write new files",
         Activity::Manage => "make directories, rename and overwrite",
         Activity::Delete => "delete",
+        // No macaroon names these.
+        Activity::Insert => "make new names",
+        Activity::Replace => "write into files",
+        Activity::Rename => "take names away",
         Activity::Stage => "bring files from tape",
     };
     activities.iter().map(verb).collect::<Vec<_>>().join(", ")

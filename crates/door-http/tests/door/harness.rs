@@ -95,7 +95,7 @@ pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Stora
         rules: ExportRules {
             path: LogicalPath::parse(path).unwrap(),
             anonymous,
-            read_only: false,
+            ..ExportRules::default()
         },
         store: Store::new(Arc::new(storage)),
     }

@@ -24,6 +24,7 @@ async fn server() -> Server {
         path: LogicalPath::parse("/frozen").unwrap(),
         anonymous: AnonymousAccess::Write,
         read_only: true,
+        ..ExportRules::default()
     };
     let exports = vec![
         export("/data", AnonymousAccess::Write, disk.clone()),

@@ -1,0 +1,101 @@
+//! What somebody may do on a path, and what of it he may hand on.
+
+use std::net::IpAddr;
+
+use credentials::{Activities, Activity, Credential};
+use types::LogicalPath;
+
+use crate::operation::Access;
+use crate::policy::{Policy, Said};
+use crate::rules::{ExportRules, export_of};
+use crate::who::Person;
+
+/// What is allowed on one path, in its parts, before the ceiling of the export.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights<'a> {
+    /// What the export gives to anybody and what rules give, less what rules take.
+    pub(crate) common: Activities,
+    /// The same with what the token grants.
+    pub(crate) all: Activities,
+    /// That again, with what rules take.
+    pub(crate) uncut: Activities,
+    /// What rules say of the holder.
+    pub(crate) said: Said<'a>,
+}
+
+impl<'a> Rights<'a> {
+    /// The rights on a path of that export.
+    pub(crate) fn on(
+        policy: &'a Policy,
+        export: &ExportRules,
+        credential: &Credential,
+        address: IpAddr,
+        path: &str,
+        granted: Activities,
+    ) -> Self {
+        let said = policy.said(&Person::holder(credential, address), path);
+        let given = match credential.grant() {
+            Some(_) => policy.said(&Person::beneficiary(credential, address), path).may,
+            None => said.may,
+        };
+        let cut = |rights: Activities| rights.without(said.may_not);
+        let common = export.anonymous.activities().union(given);
+        Self {
+            common: cut(common),
+            all: cut(common.union(granted)),
+            uncut: common.union(granted),
+            said,
+        }
+    }
+}
+
+/// What the bearer of a credential may hand on in a macaroon for that path. A macaroon reaches everything below
+/// its path, so it is what he may do there too: on the path itself, in deeper exports and wherever a rule begins
+/// to hold. One that is asked for with a macaroon hands on what that one grants, since it is the same narrowed.
+#[must_use]
+pub fn rights_of(policy: &Policy, credential: &Credential, address: IpAddr, path: &LogicalPath) -> Activities {
+    let own = |edge: &str, deeper: Option<&ExportRules>| {
+        let Some(export) = deeper.or_else(|| export_of_text(policy, edge)) else {
+            return Activities::NONE;
+        };
+        let granted = credential
+            .grant()
+            .map_or(Activities::NONE, |grant| grant.activities_on(path));
+        let rights = Rights::on(policy, export, credential, address, edge, granted);
+        nameable(match credential {
+            Credential::Macaroon(_) => rights.all.intersection(granted),
+            _ => rights.all,
+        })
+    };
+    // The ceilings of deeper exports bind whoever comes with the macaroon; so does this one, which is told now.
+    let ceiling = policy.export_of(path).map_or(Activities::NONE, ExportRules::ceiling);
+    let here = own(path.as_str(), None).intersection(ceiling);
+    let exports = policy.exports().iter().filter(|export| export.path.is_within(path));
+    let in_exports = exports.map(|export| own(export.path.as_str(), Some(export)));
+    let user = Person::holder(credential, address).user;
+    let rules = policy.rules().iter();
+    let areas = rules.flat_map(|rule| std::iter::once(&rule.area).chain(&rule.except));
+    let edges = areas.filter_map(|area| area.edge_below(path, user));
+    let at_edges = edges.map(|edge| own(&edge, None));
+    in_exports.chain(at_edges).fold(here, Activities::intersection)
+}
+
+/// The export of a path that need not be one that can exist.
+fn export_of_text<'a>(policy: &'a Policy, path: &str) -> Option<&'a ExportRules> {
+    let plain = path.trim_end_matches('\0');
+    export_of(policy.exports(), &LogicalPath::parse(plain).ok()?)
+}
+
+/// The activities that a macaroon can name whose every use these rights allow.
+fn nameable(rights: Activities) -> Activities {
+    Activity::ALL.into_iter().fold(Activities::NONE, |all, activity| {
+        let one = Activities::of(&[activity]);
+        let uses = Access::ALL.into_iter().filter(|access| access.is_satisfied_by(one));
+        let mut uses = uses.filter(|access| *access != Access::Stat).peekable();
+        let allowed = match uses.peek() {
+            None => rights.contains(one),
+            Some(_) => rights.contains(one) || uses.all(|access| access.is_satisfied_by(rights)),
+        };
+        if allowed { all.union(one) } else { all }
+    })
+}

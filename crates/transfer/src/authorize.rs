@@ -1,0 +1,125 @@
+//! May this be done? The one place where every door asks, with the final path; policy decides.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use credentials::Credential;
+use policy::{Decision, Explanation, Operation, Request, decide};
+use types::{LogicalPath, Result};
+
+use crate::chance::now_s;
+use crate::exports::Exports;
+use crate::refusals::Refusals;
+
+/// Who asks: what was made of what the client showed, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// The credential, or why it is of no use.
+    pub credential: &'a Result<Arc<Credential>>,
+    /// The client's address.
+    pub address: IpAddr,
+}
+
+/// What is granted, and how it is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// An upload above this many bytes is broken off.
+    pub max_upload_bytes: Option<u64>,
+    /// The local user in whose name it is done.
+    pub user: Option<Arc<str>>,
+    /// The virtual organisation whose quota it counts against.
+    pub vo: Option<Arc<str>>,
+}
+
+/// What the log says of whoever asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The kind of credential, or `invalid`.
+    pub credential: &'static str,
+    /// For whom it was issued.
+    pub subject: Option<String>,
+    /// Its own name.
+    pub token_id: Option<String>,
+}
+
+impl Holder {
+    /// What is known of whoever showed this.
+    #[must_use]
+    pub fn of(credential: &Result<Arc<Credential>>) -> Self {
+        match credential {
+            Ok(credential) => {
+                let identity = credential.identity();
+                Self {
+                    credential: identity.kind.name(),
+                    subject: identity.subject,
+                    token_id: identity.token_id,
+                }
+            }
+            Err(_) => Self {
+                credential: "invalid",
+                subject: None,
+                token_id: None,
+            },
+        }
+    }
+}
+
+impl Exports {
+    /// Whether an operation on a path is allowed; `size_bytes` is how long an upload says that it is. Why it is
+    /// refused is kept in `refusals`, under the name of the request.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn authorize<'n>(
+        &self,
+        asker: Asker<'_>,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+        refusals: &Refusals,
+        request_id: impl FnOnce() -> &'n str,
+    ) -> Result<Granted> {
+        let (request, decision) = self.decide(asker, operation, path, size_bytes);
+        if !decision.is_allowed() {
+            refusals.keep(request_id(), Explanation::new(&request, &decision));
+        }
+        let granted = Granted {
+            max_upload_bytes: decision.max_upload_bytes,
+            user: decision.user.clone(),
+            vo: decision.vo.clone(),
+        };
+        decision.into_result().map_err(|error| error.with_subject(path))?;
+        Ok(granted)
+    }
+
+    /// Whether an operation would be allowed. It is not an answer to the client, so nothing is kept of it.
+    #[must_use]
+    pub fn would_allow(
+        &self,
+        asker: Asker<'_>,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+    ) -> bool {
+        self.decide(asker, operation, path, size_bytes).1.is_allowed()
+    }
+
+    fn decide(
+        &self,
+        asker: Asker<'_>,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+    ) -> (Request, Decision) {
+        let request = Request {
+            operation,
+            path: path.clone(),
+            client_address: asker.address.to_canonical(),
+            now_s: now_s(),
+            size_bytes,
+        };
+        let credential = asker.credential.as_ref().map(Arc::as_ref);
+        let decision = decide(self.policy(), credential, &request);
+        (request, decision)
+    }
+}
