@@ -15,6 +15,7 @@ mod credential;
 pub mod discovery;
 mod duration;
 mod grant;
+pub mod gsi;
 mod inspect;
 mod issue;
 mod macaroon;

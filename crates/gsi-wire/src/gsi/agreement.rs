@@ -4,15 +4,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::der::{INTEGER, SEQUENCE, element, integer, positive, take};
 use super::{Fault, Result};
+use crate::to_pem;
 
+const PEM_LABEL: &str = "DH PARAMETERS";
 const PEM_BEGIN: &str = "-----BEGIN DH PARAMETERS-----\n";
 const PEM_END: &str = "-----END DH PARAMETERS-----\n";
 const VALUE_BEGIN: &str = "---BPUB---";
 const VALUE_END: &str = "---EPUB---";
-/// Characters of a line of PEM (RFC 7468 §2).
-const PEM_LINE: usize = 64;
-
 /// Bits of the longest prime that is read. XRootD 6 has 3072.
 pub const PRIME_BITS_MAX: usize = 4096;
 /// Bits of the shortest. XRootD 5 makes primes of 512 bits, and dCache has one.
@@ -34,14 +34,7 @@ impl Half {
     #[must_use]
     pub fn encode(&self) -> String {
         let content = [integer(&self.prime), integer(&self.generator)].concat();
-        let encoded = STANDARD.encode(element(0x30, &content));
-        let mut text = PEM_BEGIN.to_owned();
-        for line in encoded.as_bytes().chunks(PEM_LINE) {
-            // Base64 is ASCII.
-            text.extend(line.iter().map(|byte| char::from(*byte)));
-            text.push('\n');
-        }
-        text.push_str(PEM_END);
+        let mut text = to_pem(PEM_LABEL, &element(SEQUENCE, &content));
         text.push_str(VALUE_BEGIN);
         for byte in &self.value {
             text.push_str(&format!("{byte:02X}"));
@@ -78,52 +71,12 @@ impl Half {
     }
 }
 
-/// An element of DER (X.690 §8.1), up to 64 KiB long.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let [.., high, low] = content.len().to_be_bytes();
-    let mut out = vec![tag];
-    match (high, low) {
-        (0, 0..=0x7f) => out.push(low),
-        (0, _) => out.extend([0x81, low]),
-        _ => out.extend([0x82, high, low]),
-    }
-    out.extend_from_slice(content);
-    out
-}
-
-/// A number that is not negative.
-fn integer(number: &[u8]) -> Vec<u8> {
-    match number.first() {
-        Some(first) if *first < 0x80 => element(2, number),
-        _ => element(2, &[&[0], number].concat()),
-    }
-}
-
 /// `SEQUENCE { prime, base, … }` (PKCS #3 §9).
 fn parameters(der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (content, behind) = take(0x30, der)?;
-    let (prime, rest) = take(2, content)?;
-    let (generator, _) = take(2, rest)?;
+    let (content, behind) = take(SEQUENCE, der)?;
+    let (prime, rest) = take(INTEGER, content)?;
+    let (generator, _) = take(INTEGER, rest)?;
     behind.is_empty().then_some((positive(prime)?, positive(generator)?))
-}
-
-/// The content of the first element, and what follows it.
-fn take(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let rest = der.strip_prefix(&[tag])?;
-    let (length, rest) = match rest {
-        [length @ 0..=0x7f, rest @ ..] => (usize::from(*length), rest),
-        [0x81, length, rest @ ..] => (usize::from(*length), rest),
-        [0x82, high, low, rest @ ..] => (usize::from(u16::from_be_bytes([*high, *low])), rest),
-        _ => return None,
-    };
-    rest.split_at_checked(length)
-}
-
-/// The bytes of a number above zero.
-fn positive(content: &[u8]) -> Option<&[u8]> {
-    let is_negative = content.first().is_none_or(|first| *first >= 0x80);
-    let zeros = content.iter().take_while(|byte| **byte == 0).count();
-    Some(&content[zeros..]).filter(|number| !is_negative && !number.is_empty())
 }
 
 /// Digits in either case, an even number of them; leading zeros are dropped.

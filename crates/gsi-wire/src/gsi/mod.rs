@@ -18,7 +18,9 @@
 pub mod agreement;
 pub mod block;
 mod buffer;
+mod der;
 mod entry;
+pub mod key;
 mod message;
 mod options;
 

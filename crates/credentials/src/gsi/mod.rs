@@ -1,0 +1,38 @@
+//! The XRootD protocol's `gsi` authentication, calculated: what the messages of [`gsi_wire::gsi`] need of
+//! signatures, of a key agreement and of a cipher, and the order in which they come.
+//!
+//! Both sides are enums: a message goes in, the next one comes out, and nothing else is kept. Randomness is
+//! handed in; chains are handed out, to be judged by whoever knows what is trusted.
+
+mod agreement;
+mod cipher;
+pub mod client;
+mod rsa;
+pub mod server;
+#[cfg(test)]
+mod tests;
+
+use gsi_wire::gsi::{TAG_BYTES, Tag};
+
+/// Bytes of an agreement that went through a private key: those of a prime of 4096 bits in blocks of 1024.
+const AGREEMENT_BYTES_MAX: usize = 4096;
+/// Bytes of a tag that went through a private key of 8192 bits.
+const SIGNED_TAG_BYTES_MAX: usize = 1024;
+/// Certificates of a chain that are read.
+const CHAIN_MAX: usize = 16;
+
+/// Fills bytes with what nobody can foretell.
+pub type Random<'a> = dyn FnMut(&mut [u8]) + 'a;
+
+/// A tag in letters, because some peers handle it as text.
+fn fresh_tag(random: &mut Random<'_>) -> Tag {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = [0; TAG_BYTES];
+    random(&mut bytes);
+    bytes.map(|byte| LETTERS[usize::from(byte % 64)])
+}
+
+/// A certificate as text (RFC 7468 §5).
+fn pem(certificate: &[u8]) -> Vec<u8> {
+    gsi_wire::to_pem("CERTIFICATE", certificate).into_bytes()
+}

@@ -1,0 +1,215 @@
+//! Both sides against each other, and what was captured from XRootD 5.5.3 with the keys that were used.
+
+use std::sync::{Arc, LazyLock};
+
+use gsi_wire::gsi::key::PublicNumbers;
+use gsi_wire::gsi::{
+    Buffer, ClientHello, ClientOptions, ClientProof, Fault, Kind, ProxyAnswer, ProxyGrant, ProxyProof, ProxyRequest,
+    ServerEntry, ServerHello, Step,
+};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+
+use super::cipher::SessionKey;
+use super::client::{Holder, Opened, Shown};
+use super::rsa::RsaPublicKey;
+use super::server::{Host, Offer, Proved, Proving};
+use super::*;
+
+/// A certificate in PEM and its key in DER.
+struct Made {
+    certificate: String,
+    key: Vec<u8>,
+}
+
+static HOST: LazyLock<Made> = LazyLock::new(|| made("host"));
+static USER: LazyLock<Made> = LazyLock::new(|| made("user"));
+
+fn made(name: &str) -> Made {
+    let key = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048).unwrap();
+    let parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+    Made {
+        certificate: parameters.self_signed(&key).unwrap().pem().replace("\r\n", "\n"),
+        key: key.serialize_der(),
+    }
+}
+
+fn chain(of: &Made) -> Vec<CertificateDer<'static>> {
+    vec![CertificateDer::from_pem_slice(of.certificate.as_bytes()).unwrap()]
+}
+
+fn random() -> impl FnMut(&mut [u8]) {
+    |out: &mut [u8]| aws_lc_rs::rand::fill(out).unwrap()
+}
+
+fn host() -> Host {
+    Host::new(&chain(&HOST)[0], &HOST.key).unwrap()
+}
+
+fn holder() -> Holder {
+    Holder::new(&chain(&USER), &USER.key).unwrap()
+}
+
+/// A login up to the client's second message.
+fn shown(offer: &Arc<Offer>) -> (Proving, Shown, Vec<u8>) {
+    let mut random = random();
+    let entry = ServerEntry::new([1, 2]);
+    let options = ClientOptions::DELEGATES | ClientOptions::SIGNS;
+    let (opened, message) = Opened::begin(&entry, options, &mut random);
+    let (proving, answer) = Proving::begin(&message, &host(), offer.clone(), &mut random).unwrap();
+    let heard = opened.hear(&answer).unwrap();
+    assert_eq!(heard.certificate, chain(&HOST)[0]);
+    let (shown, message) = heard.show(&holder(), &mut random).unwrap();
+    (proving, shown, message)
+}
+
+fn offer() -> Arc<Offer> {
+    Arc::new(Offer::new(&host(), &mut random()).unwrap())
+}
+
+#[test]
+fn a_client_proves_its_chain_and_delegates() {
+    let mut random = random();
+    let (proving, shown, message) = shown(&offer());
+    let proved: Proved = proving.prove(&message).unwrap();
+    assert_eq!(proved.chain, chain(&USER));
+    assert!(proved.would_delegate);
+    let (delegating, message) = proved.ask_proxy(b"a request", &host(), &mut random).unwrap();
+    let sign = |request: &[u8]| {
+        assert_eq!(request, b"a request");
+        Ok(USER.certificate.clone().into_bytes())
+    };
+    let answer = shown.delegate(&message, &holder(), sign, &mut random).unwrap();
+    let proxy = delegating.receive(&answer).unwrap();
+    assert_eq!(proxy, Ok(chain(&USER).remove(0)));
+}
+
+#[test]
+fn a_client_may_refuse_to_delegate() {
+    let mut random = random();
+    let (proving, shown, message) = shown(&offer());
+    let proved = proving.prove(&message).unwrap();
+    let (delegating, message) = proved.ask_proxy(b"a request", &host(), &mut random).unwrap();
+    let answer = shown.delegate(&message, &holder(), |_| Err("no".into()), &mut random);
+    assert_eq!(delegating.receive(&answer.unwrap()).unwrap(), Err("no".into()));
+}
+
+#[test]
+fn what_was_recorded_proves_nothing_a_second_time() {
+    let offer = offer();
+    let (first, _, recorded) = shown(&offer);
+    assert!(first.prove(&recorded).is_ok());
+    // The same half of the agreement, so that even decryption succeeds; the tag is another one.
+    let (second, _, _) = shown(&offer);
+    let fault = second.prove(&recorded).unwrap_err();
+    assert_eq!(fault, Fault("the tag that was signed is not ours"));
+    // A message out of its place.
+    let (third, _, _) = shown(&offer);
+    assert!(third.prove(&ProxyAnswer::seal(&[0; 32])).is_err());
+}
+
+#[test]
+fn whatever_is_changed_is_refused() {
+    let offer = offer();
+    let (_, _, message) = shown(&offer);
+    let buffer = Buffer::parse(&message).unwrap();
+    for kind in [Kind::MAIN, Kind::AGREEMENT, Kind::PUBLIC_KEY] {
+        let content = buffer.find(kind).unwrap();
+        let start = message.windows(content.len()).position(|part| part == content).unwrap();
+        for at in [0, 20, content.len() / 2, content.len() - 30] {
+            let (proving, _, mut message) = shown(&offer);
+            message[start + at] ^= 1;
+            assert!(proving.prove(&message).is_err(), "{kind:?} {at}");
+        }
+    }
+}
+
+#[test]
+fn a_server_without_the_key_of_its_certificate_is_not_believed() {
+    let mut random = random();
+    let (opened, message) = Opened::begin(&ServerEntry::new([]), ClientOptions::default(), &mut random);
+    let (_, answer) = Proving::begin(&message, &host(), offer(), &mut random).unwrap();
+    let hello = ServerHello::parse(&answer).unwrap();
+    let theirs = pem(&chain(&USER)[0]);
+    let forged = ServerHello {
+        certificate: &theirs,
+        ..hello
+    };
+    assert!(opened.hear(&forged.encode()).is_err());
+    assert!(Host::new(&chain(&HOST)[0], &USER.key).is_err());
+}
+
+/// The answers of a captured exchange whose key was written down.
+mod captured {
+    use super::*;
+
+    const KEY: [u8; 16] = [
+        0xb1, 0x1d, 0x9a, 0x2a, 0x96, 0xbb, 0x28, 0x2b, 0x93, 0x1e, 0x41, 0xe2, 0x55, 0x27, 0x29, 0x84,
+    ];
+
+    fn messages() -> Vec<Vec<u8>> {
+        let text = include_str!("../../../gsi-wire/tests/vectors/auth_gsi_delegation_keys_known.hex");
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        for line in text.lines() {
+            match line.strip_prefix("  ") {
+                Some(digits) => {
+                    let nibble = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
+                    let pairs = digits.trim().as_bytes().chunks_exact(2);
+                    let bytes = pairs.map(|pair| nibble(pair[0]) << 4 | nibble(pair[1]));
+                    frames.last_mut().unwrap().extend(bytes);
+                }
+                None => frames.push(Vec::new()),
+            }
+        }
+        let start = |frame: &[u8]| frame.windows(4).position(|part| part == b"gsi\0");
+        let long = frames.iter().filter(|frame| frame.len() > 100);
+        long.filter_map(|frame| {
+            // A request names the protocol in its header as well.
+            let first = start(frame)?;
+            let second = start(&frame[first + 4..])
+                .filter(|_| first == 16)
+                .map(|at| first + 4 + at);
+            Some(frame[second.unwrap_or(first)..].to_vec())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn agreements_signatures_and_contents_are_understood() {
+        let messages = messages();
+        let server = ServerHello::parse(&messages[1]).unwrap();
+        let certificate = CertificateDer::from_pem_slice(server.certificate).unwrap();
+        let host = RsaPublicKey::of_certificate(&certificate).unwrap();
+        assert_eq!(host.open(server.signed_tag, 1024).unwrap(), b"ABCDEFG1");
+        let theirs = host.open(server.agreement, 4096).unwrap();
+        let half = gsi_wire::gsi::agreement::Half::parse(&theirs).unwrap();
+        assert_eq!((half.prime.len(), &half.generator[..]), (64, &[5][..]));
+        assert_eq!(half.encode().as_bytes(), theirs);
+
+        let client = ClientHello::parse(&messages[2]).unwrap();
+        let public = SubjectPublicKeyInfoDer::from_pem_slice(client.public_key).unwrap();
+        let numbers = PublicNumbers::parse(&public).unwrap();
+        assert_eq!(numbers.to_pem(), client.public_key);
+        let user = RsaPublicKey::new(&numbers).unwrap();
+        let theirs = user.open(client.agreement, 4096).unwrap();
+        let answer = gsi_wire::gsi::agreement::Half::parse(&theirs).unwrap();
+        assert_eq!((&answer.prime, answer.encode().as_bytes()), (&half.prime, &theirs[..]));
+
+        let key = SessionKey::new(KEY);
+        let plain = key.decrypt(client.sealed).unwrap();
+        let proof = ClientProof::parse(&plain).unwrap();
+        assert_eq!((proof.tag, proof.encode()), (*b"ABCDEFG2", plain.clone()));
+        assert_eq!(user.open(proof.signed_tag, 1024).unwrap(), server.tag);
+
+        let plain = key.decrypt(ProxyRequest::sealed(&messages[3]).unwrap()).unwrap();
+        let request = ProxyRequest::parse(&plain).unwrap();
+        assert_eq!(host.open(request.signed_tag, 1024).unwrap(), b"ABCDEFG2");
+        assert!(request.request.starts_with(b"-----BEGIN CERTIFICATE REQUEST-----"));
+
+        let plain = key.decrypt(ProxyAnswer::sealed(&messages[4]).unwrap()).unwrap();
+        let answer = ProxyProof::parse(&plain).unwrap();
+        assert_eq!(user.open(answer.signed_tag, 1024).unwrap(), request.tag);
+        assert!(matches!(answer.grant, ProxyGrant::Signed(_)));
+        assert_eq!(Buffer::parse(&plain).unwrap().step(), Step::Proxy);
+    }
+}
