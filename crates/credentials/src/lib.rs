@@ -21,8 +21,9 @@ mod issue;
 mod macaroon;
 mod principal;
 mod request;
-mod token;
 mod sealed;
+mod token;
+pub mod x509;
 
 pub use activity::{Activities, Activity};
 pub use address::AddressRange;
@@ -39,8 +40,8 @@ pub use issue::{Issued, Issuer, Lifetimes, issue};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
-pub use token::{IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, verify_token};
 pub use sealed::{SEAL_SALT_BYTES, SealingKey};
+pub use token::{IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, verify_token};
 
 use types::{Error, ErrorCode, Phase, Side};
 

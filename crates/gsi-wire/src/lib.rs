@@ -11,12 +11,14 @@ pub mod lsc;
 pub mod namespaces;
 mod pem;
 pub mod proxy;
+mod revocation_list;
 pub mod signing_policy;
 pub mod voms;
 
 pub use certificate::{Certificate, Extension, KeyUsage, Name, PublicKeyKind};
 pub use pem::{PemBlock, certificates_in_pem, pem_blocks, to_pem};
 pub use proxy::{ProxyInfo, ProxyKind, ProxyPolicy};
+pub use revocation_list::{RevocationList, significant};
 
 use std::borrow::Cow;
 

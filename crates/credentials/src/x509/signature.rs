@@ -1,0 +1,100 @@
+//! The signatures that are accepted, in certificates of every kind: RSA from 2048 bits on, and ECDSA on P-256 and P-384,
+//! with SHA-256 or longer.
+
+use gsi_wire::{Certificate, PublicKeyKind};
+use rustls_pki_types::SignatureVerificationAlgorithm;
+use types::{Error, ErrorCode};
+
+use super::refused;
+
+/// Fewest bits of an RSA key.
+const RSA_BITS_MIN: usize = 2048;
+
+/// All algorithms that are accepted.
+pub(super) static ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA256,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA384,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA512,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA256_ABSENT_PARAMS,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA384_ABSENT_PARAMS,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA512_ABSENT_PARAMS,
+    webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
+    webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA384_LEGACY_KEY,
+    webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA512_LEGACY_KEY,
+    webpki::aws_lc_rs::ECDSA_P256_SHA256,
+    webpki::aws_lc_rs::ECDSA_P256_SHA384,
+    webpki::aws_lc_rs::ECDSA_P256_SHA512,
+    webpki::aws_lc_rs::ECDSA_P384_SHA256,
+    webpki::aws_lc_rs::ECDSA_P384_SHA384,
+    webpki::aws_lc_rs::ECDSA_P384_SHA512,
+];
+
+/// Why a signature is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SignatureFault {
+    /// Its algorithm, or the key, is not one of ours.
+    Weak,
+    /// It does not belong to what it signs.
+    Wrong,
+}
+
+impl SignatureFault {
+    /// The refusal of the certificate that is called `whose`.
+    pub(super) fn refuse(self, whose: &str) -> Error {
+        match self {
+            Self::Weak => refused(
+                ErrorCode::CertificateWeak,
+                format!("{whose} is signed in a way, or by a key, that is not accepted"),
+            ),
+            Self::Wrong => refused(
+                ErrorCode::CertificateSignature,
+                format!("{whose} was altered, or its issuer did not sign it"),
+            ),
+        }
+    }
+}
+
+/// Checks that the key of `signer` made `signature` over `message`; `algorithm` is the content of the signature's
+/// `AlgorithmIdentifier`.
+pub(super) fn verify(
+    signer: &Certificate<'_>,
+    algorithm: &[u8],
+    message: &[u8],
+    signature: &[u8],
+) -> Result<(), SignatureFault> {
+    if !is_strong(signer.public_key_kind()) {
+        return Err(SignatureFault::Weak);
+    }
+    let found = ALGORITHMS.iter().find(|candidate| {
+        candidate.signature_alg_id().as_ref() == algorithm
+            && candidate.public_key_alg_id().as_ref() == signer.key_algorithm_content()
+    });
+    found
+        .ok_or(SignatureFault::Weak)?
+        .verify_signature(signer.public_key(), message, signature)
+        .map_err(|_| SignatureFault::Wrong)
+}
+
+fn is_strong(key: PublicKeyKind) -> bool {
+    match key {
+        PublicKeyKind::Rsa(bits) => bits >= RSA_BITS_MIN,
+        PublicKeyKind::EcP256 | PublicKeyKind::EcP384 => true,
+        PublicKeyKind::Ed25519 | PublicKeyKind::Other => false,
+    }
+}
+
+/// Refuses a certificate whose own key is too weak to trust what it signs.
+///
+/// # Errors
+/// `certificate_weak`.
+pub(super) fn check_key(certificate: &Certificate<'_>, whose: &str) -> Result<(), Error> {
+    let kind = certificate.public_key_kind();
+    if is_strong(kind) {
+        return Ok(());
+    }
+    let key = match kind {
+        PublicKeyKind::Rsa(bits) => format!("an RSA key of only {bits} bits"),
+        _ => "a key of a kind that is not accepted".to_owned(),
+    };
+    Err(refused(ErrorCode::CertificateWeak, format!("{whose} has {key}")))
+}
