@@ -6,6 +6,7 @@ use storage::Stat;
 use types::{ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
+use crate::hand_over;
 use transfer::chance::unix_s;
 use transfer::{Asker, Granted, Holder, Place, Spot, refusal};
 
@@ -17,6 +18,10 @@ impl Exchange<'_> {
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Result<Granted> {
+        if let Some(redeemed) = &self.capability {
+            self.record.authorized_us = Some(self.elapsed_us());
+            return hand_over::allow(&redeemed.capability, operation, path, size_bytes);
+        }
         self.note_credential();
         let (refusals, request_id) = (&self.door.settings.refusals, &self.record.request_id);
         let name = || request_id.as_str();
@@ -44,7 +49,10 @@ impl Exchange<'_> {
             self.exports
                 .would_allow(self.asker(), operation, &self.path, size_bytes)
         };
-        exists || would_allow(Operation::Overwrite)
+        match &self.capability {
+            Some(redeemed) => redeemed.capability.may_replace,
+            None => exists || would_allow(Operation::Overwrite),
+        }
     }
 
     fn note_credential(&mut self) {

@@ -66,7 +66,10 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, 
     };
     let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head, credential);
     let result = match ready {
-        Ok(head) => dispatch(&mut exchange, &head).await,
+        Ok(head) => match exchange.take_capability(&head) {
+            Ok(()) => dispatch(&mut exchange, &head).await,
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     exchange.finish(result).await

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
+use credentials::capability::Redeemed;
 use http_wire::{
     Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
     RequestHead, ResponseBuilder, Version, chunk_head, last_chunk_with_trailers,
@@ -50,6 +51,8 @@ pub(crate) struct Exchange<'c> {
     /// The path of the request.
     pub(crate) path: LogicalPath,
     pub(crate) credential: Result<Arc<Credential>>,
+    /// The decision that the request brings along.
+    pub(crate) capability: Option<Redeemed>,
     pub(crate) record: RequestRecord,
     /// Size of the file, when the asked-for range lies outside of it.
     pub(crate) unsatisfied_size: Option<u64>,
@@ -87,6 +90,7 @@ impl<'c> Exchange<'c> {
             exports: door.settings.exports.current(),
             path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
             credential,
+            capability: None,
             record: record_of(facts, path.as_ref().ok(), connection, peer, began),
             unsatisfied_size: None,
             began,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use credentials::capability::CapabilityUse;
 use http_wire::{
     ContentType, Method, Multipart, Ranges, RequestHead, ResponseBuilder, Validators, Verdict, status_trailer,
 };
@@ -14,6 +15,7 @@ use types::{ByteRange, Checksum, ErrorCode, Result};
 use crate::access::etag;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
+use crate::hand_over::Decided;
 use crate::{page, post};
 use transfer::chance::{hex, random, unix_s};
 use transfer::{Found, refusal};
@@ -35,13 +37,24 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         (false, true) => Operation::List,
         (false, false) => Operation::Read,
     };
-    exchange.authorize_here(operation)?;
     let path = exchange.path.clone();
+    let granted = exchange.authorize(operation, &path, None)?;
     let stat = found.into_stat(&path)?;
     match (stat.is_directory(), is_head) {
         (true, _) => page::directory(exchange, head, &spot, &stat).await,
         (false, true) => head_of_file(exchange, head, &spot, &stat).await,
-        (false, false) => file(exchange, head, &spot).await,
+        (false, false) => {
+            let decided = Decided {
+                usage: CapabilityUse::Read,
+                size_bytes: stat.size_bytes,
+                may_replace: false,
+                granted: &granted,
+            };
+            if exchange.hand_over(head, &decided).await? {
+                return Ok(());
+            }
+            file(exchange, head, &spot).await
+        }
     }
 }
 

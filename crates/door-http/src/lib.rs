@@ -19,6 +19,7 @@ mod events;
 mod exchange;
 mod forward;
 mod get;
+mod hand_over;
 mod local_copy;
 mod mkcol;
 mod options;
@@ -32,4 +33,5 @@ mod tpc;
 
 pub use door::Door;
 pub use events::{Events, NoEvents, RequestRecord};
+pub use hand_over::{HandOver, HandOverSettings};
 pub use settings::{Limits, MacaroonSettings, Settings};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use credentials::capability::CapabilityUse;
 use http_wire::{Framing, RequestHead};
 use net::Batch;
 use net::http::{Connection, Incoming};
@@ -12,6 +13,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use crate::access::{check_conditions, etag};
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
+use crate::hand_over::Decided;
 use transfer::Spot;
 use transfer::{Found, refusal};
 
@@ -32,7 +34,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
     let found = Found::at(&spot).await;
     let path = exchange.path.clone();
-    let max_bytes = exchange.authorize(found.upload(), &path, size_bytes)?.max_upload_bytes;
+    let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
+    let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
     let algorithms = algorithms(exchange, head, &declared);
@@ -42,6 +45,17 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         create_parents: true,
         checksums: algorithms.clone(),
     };
+    if let Some(size_bytes) = size_bytes {
+        let decided = Decided {
+            usage: CapabilityUse::Write,
+            size_bytes,
+            may_replace: options.overwrite == Overwrite::Allow,
+            granted: &granted,
+        };
+        if exchange.hand_over(head, &decided).await? {
+            return Ok(());
+        }
+    }
     let upload = spot.store.create(&spot.path, &options).await?;
     exchange.invite_body().await?;
     let (bytes, checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;

@@ -17,6 +17,7 @@ use types::limits::{
 use types::{ChecksumAlgorithm, Location};
 
 use crate::events::Events;
+use crate::hand_over::HandOver;
 use transfer::SharedExports;
 
 /// What a door needs.
@@ -34,6 +35,8 @@ pub struct Settings {
     pub forward_to: Option<Location>,
     /// Who checks what clients show.
     pub authenticator: Authenticator,
+    /// How payload is handed over to clear text; `None`: never.
+    pub hand_over: Option<Arc<HandOver>>,
     /// Macaroons as they are issued; without them none are.
     pub macaroons: Option<MacaroonSettings>,
     /// Limits on clients and transfers.

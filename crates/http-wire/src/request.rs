@@ -9,8 +9,8 @@ use crate::fault::bad_request;
 use crate::head::{Method, RequestHead, Target};
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_DIGEST, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DEPTH, DESTINATION, DIGEST,
-    HOST, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, TE, TRACEPARENT, TRANSFER_STATUS, USER_AGENT, WANT_DIGEST,
-    WANT_REPR_DIGEST,
+    HOST, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, SECURE_REDIRECTION, TE, TRACEPARENT, TRANSFER_STATUS, USER_AGENT,
+    WANT_DIGEST, WANT_REPR_DIGEST,
 };
 use crate::range::{Ranges, parse_ranges};
 
@@ -45,6 +45,9 @@ pub struct DestinationPath {
     pub path: LogicalPath,
 }
 
+/// The parameter of a query that holds a capability.
+const CAPABILITY: &str = "capability";
+
 impl Target {
     /// The path, decoded and checked.
     ///
@@ -72,6 +75,29 @@ impl Target {
         let separator = if self.query.is_some() { '&' } else { '?' };
         let token = Secret::new(encode_path(token.expose()));
         Secret::new(format!("{}{separator}authz=Bearer%20{}", self.text(), token.expose()))
+    }
+
+    /// The same with a capability in the query, in place of any credential there.
+    #[must_use]
+    pub fn text_with_capability(&self, capability: &Secret) -> Secret {
+        let kept = self.query.iter().flat_map(|query| query.split('&'));
+        let kept = kept.filter(|pair| {
+            let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
+            !pair.is_empty() && ![CAPABILITY, "authz"].contains(&name)
+        });
+        let mut text = self.path_raw.clone();
+        for pair in kept {
+            text.push(if text.contains('?') { '&' } else { '?' });
+            text.push_str(pair);
+        }
+        text.push(if text.contains('?') { '&' } else { '?' });
+        Secret::new(format!("{text}{CAPABILITY}={}", capability.expose()))
+    }
+
+    /// The capability with which another server, or this one, has sent the client here.
+    #[must_use]
+    pub fn capability(&self) -> Option<Secret> {
+        self.query_value(CAPABILITY).map(Secret::new)
     }
 
     /// The first value of a parameter of the query, percent-decoded; `None` when it is absent or
@@ -226,6 +252,12 @@ impl RequestHead {
     pub fn media_type(&self) -> Option<String> {
         let value = self.headers.get(CONTENT_TYPE)?;
         Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+    }
+
+    /// Whether the client wants its payload encrypted and no redirect to clear text, as davix says it to DPM.
+    #[must_use]
+    pub fn wants_secure_redirection(&self) -> bool {
+        self.headers.elements(SECURE_REDIRECTION).any(|word| word == "1")
     }
 
     /// Whether the client is one that shows pages: it names HTML itself, not only `*/*`.

@@ -82,7 +82,7 @@ impl CopyRequest {
             require_checksum_verification: parse_verification(&head.headers)?,
             expected_digests: parse_expected(&head.headers)?,
             skip_head: says(COPY_FLAGS, "NoHead"),
-            secure_redirection: says("Secure-Redirection", "1"),
+            secure_redirection: head.wants_secure_redirection(),
             scitag: head.scitag(),
             client_info: head.client_info().map(str::to_owned),
         })

@@ -72,6 +72,8 @@ pub struct CrossloadOptions {
     pub directory: PathBuf,
     /// What it shows.
     pub exports: Vec<Export>,
+    /// The port of its door; 0 takes a free one.
+    pub port: u16,
     /// Certificate and key; without, it speaks clear text only.
     pub certificate: Option<HostCertificate>,
     /// Authorities that it trusts when it connects to others. The system's are not trusted.
@@ -95,6 +97,7 @@ impl CrossloadOptions {
             name: name.to_owned(),
             directory: directory.to_owned(),
             exports: vec![Export::open(data)],
+            port: 0,
             certificate: Some(certificate.clone()),
             ca_files: vec![ca_file.to_owned()],
             allow_local_peers: true,
@@ -136,7 +139,7 @@ impl Crossload {
     /// # Errors
     /// [`Error::Missing`] without a binary; [`Error::Failed`] with its log when it does not come up.
     pub fn start(options: CrossloadOptions) -> Result<Self> {
-        let (process, started) = launch(&options, 0)?;
+        let (process, started) = launch(&options, options.port)?;
         Ok(Self {
             options,
             process,

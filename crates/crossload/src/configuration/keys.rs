@@ -12,6 +12,7 @@ use policy::AnonymousAccess;
 use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
+use super::other_side::HandOver;
 use super::section::{Section, section};
 use super::values::{Bytes, XrootTls};
 
@@ -176,12 +177,13 @@ section! {
 }
 
 /// All sections in the manual's order.
-pub(crate) const SECTIONS: [Section; 8] = [
+pub(crate) const SECTIONS: [Section; 9] = [
     Server::SECTION,
     Export::SECTION,
     Macaroons::SECTION,
     Xroot::SECTION,
     ThirdPartyCopy::SECTION,
+    HandOver::SECTION,
     Trust::SECTION,
     Limits::SECTION,
     Log::SECTION,

@@ -5,6 +5,7 @@
 mod forwarding;
 mod keys;
 mod manual;
+mod other_side;
 mod section;
 mod suggest;
 mod values;
@@ -17,6 +18,7 @@ use toml::de::{DeTable, DeValue};
 pub(crate) use forwarding::{forward_http, forward_root};
 pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
+pub(crate) use other_side::HandOver;
 use section::{Fault, Reader, Section};
 pub(crate) use values::{Bytes, XrootTls, parse_duration, parse_size};
 
@@ -28,6 +30,7 @@ pub(crate) struct Configuration {
     pub(crate) macaroons: Macaroons,
     pub(crate) xroot: Xroot,
     pub(crate) tpc: ThirdPartyCopy,
+    pub(crate) hand_over: HandOver,
     pub(crate) trust: Trust,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
@@ -122,6 +125,7 @@ impl Configuration {
             }};
         }
         let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
+        let hand_over = read!(HandOver);
         let (xroot, trust, limits, log) = (read!(Xroot), read!(Trust), read!(Limits), read!(Log));
         let configuration = Self {
             server: server?,
@@ -129,6 +133,7 @@ impl Configuration {
             macaroons: macaroons?,
             xroot: xroot?,
             tpc: tpc?,
+            hand_over: hand_over?,
             trust: trust?,
             limits: limits?,
             log: log?,
@@ -177,6 +182,9 @@ impl Configuration {
         if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
             let words = "authentication: a token is only taken over TLS, which is not offered".to_owned();
             fault("xroot", words);
+        }
+        for words in self.hand_over.faults() {
+            fault("hand_over", words);
         }
         for words in forwarding::faults(&self.tpc.forward_to) {
             fault("tpc", words);

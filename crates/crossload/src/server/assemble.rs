@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use credentials::{Lifetimes, MacaroonKey};
-use door_http::{MacaroonSettings, Settings};
+use credentials::{Lifetimes, MacaroonKey, SealingKey};
+use door_http::{HandOver, HandOverSettings, MacaroonSettings, Settings};
 use door_xroot::{Keys, ThirdPartySettings};
 use http_wire::HeadLimits;
 use identity::{Authenticator, Sources};
@@ -17,6 +17,7 @@ use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions};
+use transfer::chance::random;
 use transfer::{Exports, Refusals, SharedExports, Slots, Store};
 use types::Location;
 use xroot_wire::TlsPolicy;
@@ -45,6 +46,8 @@ pub(crate) struct Assembly {
     expiry_s: Arc<Mutex<Option<i64>>>,
     trust: ClientTls,
     macaroons: Option<MacaroonSettings>,
+    /// The hand-over to clear text with its memory, which outlives the doors.
+    hand_over: Option<Arc<HandOver>>,
     /// Who checks what clients show; it outlives the doors.
     authenticator: Authenticator,
     /// Why requests were refused, of all doors.
@@ -83,6 +86,7 @@ impl Assembly {
             )),
             trust,
             macaroons,
+            hand_over: hand_over(configuration)?,
             authenticator: Authenticator::new(Sources { macaroon_keys }),
             refusals: Refusals::default(),
             transfers: Slots::new(configuration.limits.transfers as usize),
@@ -205,6 +209,7 @@ impl Assembly {
             transfers: self.transfers.clone(),
             forward_to: forward_http(&tpc.forward_to),
             authenticator: self.authenticator.clone(),
+            hand_over: self.hand_over.clone(),
             macaroons: self.macaroons.clone(),
             limits: door_http::Limits {
                 head: HeadLimits {
@@ -333,6 +338,28 @@ fn trust(configuration: &Configuration) -> Trust {
         system: configuration.trust.system,
         insecure: false,
     }
+}
+
+/// The hand-over to clear text, where something is to be handed over or taken.
+fn hand_over(configuration: &Configuration) -> Result<Option<Arc<HandOver>>, Failure> {
+    let wanted = &configuration.hand_over;
+    if !wanted.reads && !wanted.writes && wanted.accept_as.is_none() {
+        return Ok(None);
+    }
+    let key = match &wanted.key_file {
+        Some(file) => secret::load_sealing_key(file)?,
+        None => SealingKey::new(&random::<32>()),
+    };
+    Ok(Some(Arc::new(HandOver::new(HandOverSettings {
+        key,
+        target: wanted.target(),
+        accept_as: wanted.accept_as.clone(),
+        lifetime: wanted.lifetime,
+        bind_address: wanted.bind_address,
+        minimum_bytes: wanted.minimum_bytes.0,
+        reads: wanted.reads,
+        writes: wanted.writes,
+    }))))
 }
 
 /// How macaroons are issued, and the keys of those that are accepted.

@@ -1,4 +1,4 @@
-//! The macaroon secret: a file in the form that XRootD uses, made when it is missing.
+//! Secrets in files: base64, in the form that XRootD uses for that of macaroons, made when they are missing.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use credentials::MacaroonKey;
+use credentials::{MacaroonKey, SealingKey};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
@@ -16,6 +16,8 @@ use crate::failure::Failure;
 const SECRET_BYTES: usize = 64;
 /// A secret file that is longer is something else.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// The shortest secret of a key that seals.
+const SEALING_BYTES_MIN: usize = 32;
 /// Permissions for others than the owner.
 const OTHERS: u32 = 0o077;
 
@@ -24,8 +26,32 @@ const OTHERS: u32 = 0o077;
 /// # Errors
 /// When others may read the file, it cannot be read or made, or holds no secret.
 pub(crate) fn load(file: &Path, create: bool) -> Result<MacaroonKey, Failure> {
-    let about = |words: &str| Failure::invalid(format!("macaroon secret {}: {words}", file.display()));
-    let system = |cause: std::io::Error| Failure::system(format!("macaroon secret {}", file.display()), &cause);
+    let text = read("macaroon secret", file, create)?;
+    MacaroonKey::from_base64(&text)
+        .map_err(|error| Failure::invalid(format!("macaroon secret {}: {}", file.display(), error.public())))
+}
+
+/// Reads a key that seals what only this server, or those with the same file, may read; makes the file
+/// when it is missing.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_sealing_key(file: &Path) -> Result<SealingKey, Failure> {
+    let text = read("key", file, true)?;
+    let plain = Zeroizing::new(text.split_whitespace().collect::<String>());
+    let secret = STANDARD.decode(plain.as_bytes()).map(Zeroizing::new);
+    match secret {
+        Ok(secret) if secret.len() >= SEALING_BYTES_MIN => Ok(SealingKey::new(&secret)),
+        _ => Err(Failure::invalid(format!(
+            "key {}: it is not base64 of {SEALING_BYTES_MIN} bytes or more",
+            file.display()
+        ))),
+    }
+}
+
+fn read(what: &str, file: &Path, create: bool) -> Result<Zeroizing<String>, Failure> {
+    let about = |words: &str| Failure::invalid(format!("{what} {}: {words}", file.display()));
+    let system = |cause: std::io::Error| Failure::system(format!("{what} {}", file.display()), &cause);
     let opened = match std::fs::File::open(file) {
         Err(cause) if create && cause.kind() == std::io::ErrorKind::NotFound => {
             make(file).map_err(system)?;
@@ -43,7 +69,7 @@ pub(crate) fn load(file: &Path, create: bool) -> Result<MacaroonKey, Failure> {
     }
     let mut text = Zeroizing::new(String::new());
     opened.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(system)?;
-    MacaroonKey::from_base64(&text).map_err(|error| about(&error.public()))
+    Ok(text)
 }
 
 fn make(file: &Path) -> std::io::Result<()> {

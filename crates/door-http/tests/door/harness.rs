@@ -150,6 +150,7 @@ impl Server {
             authenticator: Authenticator::new(Sources {
                 macaroon_keys: vec![MacaroonKey::new(SECRET)],
             }),
+            hand_over: None,
             macaroons: Some(MacaroonSettings {
                 key: MacaroonKey::new(SECRET),
                 location: "test".into(),

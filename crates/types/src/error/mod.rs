@@ -267,15 +267,19 @@ fn one_line(text: &str) -> String {
     flat.trim().to_owned()
 }
 
-/// Blots out what stands behind `authz=`: servers like to quote the URL that they refuse, and its
+/// Blots out what stands behind `authz=` and `capability=`: servers like to quote the URL that they refuse, and its
 /// query may hold the token with which it was asked.
 fn without_tokens(text: &str) -> String {
-    const MARK: &str = "authz=";
+    let plain = without_values(text, "authz=");
+    without_values(&plain, "capability=")
+}
+
+fn without_values(text: &str, mark: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut plain = String::with_capacity(text.len());
     let mut at = 0;
-    while let Some(found) = lower[at..].find(MARK) {
-        let start = at + found + MARK.len();
+    while let Some(found) = lower[at..].find(mark) {
+        let start = at + found + mark.len();
         let value = &text[start..];
         let scheme = value.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer "));
         let token = scheme.map_or(0, str::len);
