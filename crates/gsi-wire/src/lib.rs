@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod certificate;
+pub mod delegation;
 mod der;
 pub mod dn;
+pub mod encode;
 pub mod gsi;
 pub mod lsc;
 pub mod namespaces;
