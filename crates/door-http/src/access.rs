@@ -36,6 +36,11 @@ impl Exchange<'_> {
         }
     }
 
+    /// What a path stands for, to whoever asks.
+    pub(crate) fn place(&self, path: &LogicalPath) -> Place {
+        self.exports.place(self.asker(), path)
+    }
+
     /// As [`Exchange::authorize`], for the path of the request.
     pub(crate) fn authorize_here(&mut self, operation: Operation) -> Result<()> {
         let path = self.path.clone();
@@ -66,7 +71,7 @@ impl Exchange<'_> {
     /// The export that the request is about. Above all exports nothing can be changed, and what is
     /// asked there is refused with `above`.
     pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<Spot> {
-        match self.exports.place(&self.path) {
+        match self.place(&self.path) {
             Place::Stored(spot) => Ok(spot),
             Place::Above(_) => Err(refusal(above, &self.path)),
             Place::Nowhere => {

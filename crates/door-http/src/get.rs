@@ -27,7 +27,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         return post::discover(exchange, head).await;
     }
     let is_head = head.method == Method::Head;
-    let spot = match exchange.exports.place(&exchange.path) {
+    let spot = match exchange.place(&exchange.path) {
         Place::Above(names) => return page::above(exchange, head, &names).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };

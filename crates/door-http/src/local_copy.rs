@@ -11,8 +11,8 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::access::check_conditions;
 use crate::exchange::Exchange;
 use crate::rename::about_target;
+use transfer::{Asker, Place, Spot};
 use transfer::{Found, refusal};
-use transfer::{Place, Spot};
 
 /// Which end of the copy the request does not name in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,16 @@ pub(crate) struct LocalCopy {
 impl LocalCopy {
     /// Runs it and answers.
     pub(crate) async fn run(&self, exchange: &mut Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<()> {
-        let (from, to) = (stored(exchange, &self.from)?, stored(exchange, &self.to)?);
-        let (source, target) = (Found::at(&from).await, Found::at(&to).await);
         let others = others_credential(exchange, copy).await;
+        let own = exchange.credential.clone();
+        let others_or_own = others.as_ref().unwrap_or(&own);
+        let (reader, writer) = match self.other {
+            Other::Target => (&own, others_or_own),
+            Other::Origin => (others_or_own, &own),
+        };
+        let from = stored(exchange, reader, &self.from)?;
+        let to = stored(exchange, writer, &self.to)?;
+        let (source, target) = (Found::at(&from).await, Found::at(&to).await);
         let read = (&self.from, Operation::Read);
         let write = (&self.to, target.upload());
         let (here, there) = match self.other {
@@ -47,11 +54,9 @@ impl LocalCopy {
             _ => None,
         };
         exchange.authorize(here.1, here.0, size_bytes)?;
-        let own = others.map(|others| std::mem::replace(&mut exchange.credential, others));
+        exchange.credential = others.unwrap_or_else(|| own.clone());
         let decision = exchange.authorize(there.1, there.0, size_bytes);
-        if let Some(own) = own {
-            exchange.credential = own;
-        }
+        exchange.credential = own;
         decision?;
         let stat = source.into_stat(&self.from)?;
         if stat.is_directory() {
@@ -66,7 +71,8 @@ impl LocalCopy {
         } else {
             Overwrite::Refuse
         };
-        let copied = from.store.copy(&from.path, &to.path, overwrite).await;
+        // The copy is the writer's, who has to be able to read.
+        let copied = to.store.copy(&from.path, &to.path, overwrite).await;
         copied.map_err(|error| about_target(error, &self.to))?;
         if replaces.is_some() {
             exchange.bare(204, |head| head).await
@@ -89,8 +95,12 @@ impl LocalCopy {
     }
 }
 
-fn stored(exchange: &Exchange<'_>, path: &LogicalPath) -> Result<Spot> {
-    match exchange.exports.place(path) {
+fn stored(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {
+    let asker = Asker {
+        credential,
+        address: exchange.peer.ip(),
+    };
+    match exchange.exports.place(asker, path) {
         Place::Stored(spot) => Ok(spot),
         Place::Above(_) => Err(refusal(ErrorCode::IsDirectory, path)),
         Place::Nowhere => Err(refusal(ErrorCode::NotFound, path)),

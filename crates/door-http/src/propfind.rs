@@ -25,7 +25,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
             return Err(error.with_detail("depth 0 and 1"));
         }
     };
-    let spot = match exchange.exports.place(&exchange.path) {
+    let spot = match exchange.place(&exchange.path) {
         Place::Above(names) => return above(exchange, deep, &names).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
@@ -74,7 +74,7 @@ async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest) -> Result<Op
     if !asked || !stat.is_directory() {
         return Ok(None);
     }
-    let space = spot.store.space().await?;
+    let space = spot.store.space_at(&spot.path).await?;
     Ok(Some((space.used_bytes, space.free_bytes)))
 }
 

@@ -21,7 +21,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         return Err(refusal(ErrorCode::CrossExport, &target));
     }
     let spot = exchange.spot(ErrorCode::Forbidden)?;
-    let Place::Stored(new) = exchange.exports.place(&target) else {
+    let Place::Stored(new) = exchange.place(&target) else {
         return Err(refusal(ErrorCode::Forbidden, &target));
     };
     let (found, there) = (Found::at(&spot).await, Found::at(&new).await);

@@ -176,13 +176,22 @@ impl<'c> Exchange<'c> {
         Ok(granted?)
     }
 
-    /// Whether what stands there when a new file is ready may be replaced.
-    pub(crate) fn may_replace(&self, path: &LogicalPath, size_bytes: Option<u64>) -> bool {
-        let asker = Asker {
+    fn asker(&self) -> Asker<'_> {
+        Asker {
             credential: &self.credential,
             address: self.connection.peer.ip(),
-        };
-        self.exports.would_allow(asker, Operation::Overwrite, path, size_bytes)
+        }
+    }
+
+    /// Whether what stands there when a new file is ready may be replaced.
+    pub(crate) fn may_replace(&self, path: &LogicalPath, size_bytes: Option<u64>) -> bool {
+        self.exports
+            .would_allow(self.asker(), Operation::Overwrite, path, size_bytes)
+    }
+
+    /// What a path stands for, to whoever asks.
+    pub(crate) fn place(&self, path: &LogicalPath) -> Place {
+        self.exports.place(self.asker(), path)
     }
 
     fn note_credential(&mut self) {
@@ -195,7 +204,7 @@ impl<'c> Exchange<'c> {
     /// The export that a path is in. Above all exports nothing can be changed, and what is asked there is
     /// refused with `above`.
     pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<Spot> {
-        match self.exports.place(path) {
+        match self.place(path) {
             Place::Stored(spot) => Ok(spot),
             Place::Above(_) => Err(refusal(above, path).into()),
             Place::Nowhere => Err(self.nowhere(path)),
@@ -227,6 +236,13 @@ impl<'c> Exchange<'c> {
     pub(crate) fn ok(&mut self, body: &[u8]) {
         let stream = self.stream;
         self.connection.queue(|out| respond::ok(out, stream, body));
+    }
+
+    /// Answers a step of an authentication with what the next one begins from.
+    pub(crate) fn more(&mut self, body: &[u8]) {
+        let stream = self.stream;
+        let status = Status::MoreAuthentication;
+        self.connection.queue(|out| respond::frame(out, stream, status, body));
     }
 
     /// Lets the answer come by itself: the client is told so, and the work begins. `seconds` is how long

@@ -21,7 +21,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
         false => None,
     };
     let writer = ListingWriter::new(request.wants_stat());
-    match exchange.exports.place(&named.path) {
+    match exchange.place(&named.path) {
         Place::Stored(spot) => {
             let found = Found::at(&spot).await;
             exchange.authorize(Operation::List, &named.path, None)?;

@@ -90,7 +90,7 @@ async fn space(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
     let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
-    let space = spot.store.space().await?;
+    let space = spot.store.space_at(&spot.path).await?;
     let usage = SpaceUsage {
         name: SPACE_NAME.to_owned(),
         total_bytes: space.total_bytes,

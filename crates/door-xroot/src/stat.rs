@@ -3,7 +3,7 @@
 use policy::Operation;
 use storage::{Kind, Stat};
 use transfer::chance::unix_s;
-use transfer::{Found, Place, Spot};
+use transfer::{Found, Place};
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::StatFlags;
 use xroot_wire::request::{self, StatMany, StatTarget};
@@ -49,7 +49,7 @@ fn tell(exchange: &mut Exchange<'_>, stat: &Stat) -> Result<()> {
 
 /// What stands under a name, if the client may know.
 pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
-    let spot = match exchange.exports.place(path) {
+    let spot = match exchange.place(path) {
         Place::Stored(spot) => spot,
         // No rules hold there.
         Place::Above(_) => return Ok(directory_above(path)),
@@ -62,7 +62,7 @@ pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Res
 
 /// Whether the client may know of anything under this name, whatever is there.
 pub(crate) fn may_look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
-    match exchange.exports.place(path) {
+    match exchange.place(path) {
         Place::Above(_) => Ok(()),
         Place::Stored(_) => exchange.authorize(Operation::Stat, path, None).map(drop),
         Place::Nowhere => Err(exchange.nowhere(path)),
@@ -107,8 +107,8 @@ pub(crate) fn stat_text(stat: &Stat) -> StatText {
 
 async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
     exchange.authorize(Operation::Stat, path, None)?;
-    let Spot { store, .. } = exchange.spot(path, ErrorCode::NotFound)?;
-    let space = store.space().await?;
+    let spot = exchange.spot(path, ErrorCode::NotFound)?;
+    let space = spot.store.space_at(&spot.path).await?;
     let used_percent = (space.used_bytes.saturating_mul(100))
         .checked_div(space.total_bytes)
         .unwrap_or(100)

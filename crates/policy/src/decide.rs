@@ -89,7 +89,7 @@ impl Decision {
 }
 
 /// The steps so far, when anybody wants to know them.
-pub(crate) struct Trail(Option<Vec<Step>>);
+pub(crate) struct Trail(pub(crate) Option<Vec<Step>>);
 
 impl Trail {
     pub(crate) fn note(&mut self, step: impl FnOnce() -> Step) {
@@ -204,7 +204,7 @@ fn evaluate(
 
 /// Whose time is over, or who may not use it from where he is. A session may outlive what it was opened with, so
 /// this is asked at every request. A certificate that has expired makes its holder nobody in particular.
-fn check_validity<'a>(
+pub(crate) fn check_validity<'a>(
     credential: &'a Credential,
     request: &Request,
     trail: &mut Trail,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use credentials::Credential;
-use policy::{Decision, Explanation, Operation, Request, decide};
+use policy::{Decision, Explanation, InTheNameOf, Operation, Request, decide, in_the_name_of};
 use types::{LogicalPath, Result};
 
 use crate::chance::now_s;
@@ -111,15 +111,26 @@ impl Exports {
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> (Request, Decision) {
-        let request = Request {
-            operation,
-            path: path.clone(),
-            client_address: asker.address.to_canonical(),
-            now_s: now_s(),
-            size_bytes,
-        };
+        let request = request(asker, operation, path, size_bytes);
         let credential = asker.credential.as_ref().map(Arc::as_ref);
         let decision = decide(self.policy(), credential, &request);
         (request, decision)
+    }
+
+    /// In whose name an asker does anything with a path.
+    pub(crate) fn owner(&self, asker: Asker<'_>, path: &LogicalPath) -> InTheNameOf {
+        let request = request(asker, Operation::Stat, path, None);
+        let credential = asker.credential.as_ref().map(Arc::as_ref);
+        in_the_name_of(self.policy(), credential, &request)
+    }
+}
+
+fn request(asker: Asker<'_>, operation: Operation, path: &LogicalPath, size_bytes: Option<u64>) -> Request {
+    Request {
+        operation,
+        path: path.clone(),
+        client_address: asker.address.to_canonical(),
+        now_s: now_s(),
+        size_bytes,
     }
 }

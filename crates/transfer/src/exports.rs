@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use policy::{ExportRules, Policy, Rule};
 use types::LogicalPath;
 
+use crate::authorize::Asker;
 use crate::store::Store;
+use crate::users::Users;
 
 /// One export: files under a path, and the rules for them.
 #[derive(Clone, Debug)]
@@ -22,6 +24,9 @@ pub struct Export {
 pub struct Exports {
     list: Vec<Export>,
     policy: Policy,
+    users: Option<Users>,
+    /// Whether it matters to the stores in whose name something is done.
+    has_owners: bool,
 }
 
 /// What a path stands for.
@@ -35,7 +40,7 @@ pub enum Place {
     Nowhere,
 }
 
-/// A path within an export.
+/// A path within an export, and the files there as whoever asked may use them.
 #[derive(Clone, Debug)]
 pub struct Spot {
     /// The files.
@@ -57,9 +62,22 @@ impl Exports {
     #[must_use]
     pub fn with_rules(list: Vec<Export>, rules: Vec<Rule>) -> Self {
         let exports = list.iter().map(|export| export.rules.clone()).collect();
+        let has_owners = list.iter().any(|export| export.store.has_vo_quotas());
         Self {
             list,
             policy: Policy::new(exports, rules),
+            users: None,
+            has_owners,
+        }
+    }
+
+    /// From now on files are used with the rights of the local users in whose names it is done.
+    #[must_use]
+    pub fn acting_as(self, users: Option<Users>) -> Self {
+        Self {
+            has_owners: self.has_owners || users.is_some(),
+            users,
+            ..self
         }
     }
 
@@ -75,9 +93,10 @@ impl Exports {
         &self.policy
     }
 
-    /// What a path stands for: the deepest export that holds it.
+    /// What a path stands for to whoever asks: the deepest export that holds it. The store acts in the
+    /// asker's name from the first look on.
     #[must_use]
-    pub fn place(&self, path: &LogicalPath) -> Place {
+    pub fn place(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
         let holding = self
             .list
             .iter()
@@ -88,7 +107,7 @@ impl Exports {
             && let Some(inner) = path.below(&export.rules.path)
         {
             return Place::Stored(Spot {
-                store: export.store.clone(),
+                store: self.store_for(export, asker, path),
                 path: inner,
                 export: export.rules.path.clone(),
             });
@@ -98,6 +117,16 @@ impl Exports {
             (true, false) => Place::Nowhere,
             _ => Place::Above(names),
         }
+    }
+
+    fn store_for(&self, export: &Export, asker: Asker<'_>, path: &LogicalPath) -> Store {
+        if !self.has_owners {
+            return export.store.clone();
+        }
+        let owner = self.owner(asker, path);
+        export
+            .store
+            .acting_for(self.users.as_ref(), owner.user.as_ref(), owner.vo.as_ref())
     }
 
     /// The first names of the ways from `path` down to exports.

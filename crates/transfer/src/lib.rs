@@ -35,6 +35,7 @@ mod refusals;
 mod running;
 mod store;
 mod streams;
+mod users;
 mod verify;
 
 pub use assembly::Assembly;
@@ -54,3 +55,4 @@ pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
 pub use refusals::Refusals;
 pub use running::{CopyJob, Running, Slot, Slots, TransferEvents};
 pub use store::Store;
+pub use users::{UserSettings, Users};

@@ -6,17 +6,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
-    compute,
+    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Patience, Space, Stat, Storage, Upload,
+    UploadOptions, VoUsage, compute,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use types::limits::CHECKSUM_READERS_MAX;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
+
+use crate::users::Users;
+
+/// For whom a store acts, by name, until it is used for the first time.
+struct Behalf {
+    users: Option<Users>,
+    user: Option<Arc<str>>,
+    vo: Option<Arc<str>>,
+    storage: OnceCell<Arc<dyn Storage>>,
+}
 
 /// The files of one export. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     storage: Arc<dyn Storage>,
+    /// For whom it acts; `None`: for the server itself.
+    behalf: Option<Arc<Behalf>>,
     lane: Lane,
     checksum_turns: Arc<Semaphore>,
 }
@@ -27,9 +39,68 @@ impl Store {
     pub fn new(storage: Arc<dyn Storage>) -> Self {
         Self {
             storage,
+            behalf: None,
             lane: Lane::new(),
             checksum_turns: Arc::new(Semaphore::new(CHECKSUM_READERS_MAX)),
         }
+    }
+
+    /// The same files for somebody: with the rights of the local user whom a decision names (or the
+    /// default one), to whom what is stored belongs, and against the quota of its VO. Without `users`
+    /// nobody is acted as. The user is looked up when this is used first, and each use fails
+    /// while that does: `user_unknown`, `user_refused`, `users_unavailable`.
+    #[must_use]
+    pub fn acting_for(&self, users: Option<&Users>, user: Option<&Arc<str>>, vo: Option<&Arc<str>>) -> Self {
+        let has_default = users.is_some_and(|users| users.settings().default_user.is_some());
+        let user = user.filter(|_| users.is_some()).cloned();
+        let changes = user.is_some() || vo.is_some() || has_default;
+        let behalf = changes.then(|| {
+            Arc::new(Behalf {
+                users: users.cloned(),
+                user,
+                vo: vo.cloned(),
+                storage: OnceCell::new(),
+            })
+        });
+        Self { behalf, ..self.clone() }
+    }
+
+    /// The same files for the server itself, whoever it acted for before.
+    #[must_use]
+    pub fn for_itself(&self) -> Self {
+        Self {
+            behalf: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether virtual organisations have quotas here, so that it matters whose files are.
+    #[must_use]
+    pub fn has_vo_quotas(&self) -> bool {
+        !self.storage.usage().is_empty()
+    }
+
+    /// What each virtual organisation takes that has a quota.
+    #[must_use]
+    pub fn usage(&self) -> Vec<VoUsage> {
+        self.storage.usage()
+    }
+
+    /// The back end as whom this acts for may use it.
+    async fn storage(&self) -> Result<Arc<dyn Storage>> {
+        let Some(behalf) = &self.behalf else {
+            return Ok(self.storage.clone());
+        };
+        let found = behalf.storage.get_or_try_init(|| async {
+            let user = match &behalf.users {
+                Some(users) => users.find(behalf.user.as_deref()).await?,
+                None => None,
+            };
+            let vo = behalf.vo.clone();
+            let acting = self.storage.acting_for(&Owner { user, vo });
+            Ok(acting.unwrap_or_else(|| self.storage.clone()))
+        });
+        found.await.cloned()
     }
 
     /// Runs a call on the storage where it belongs: here while the storage is fast, on the blocking
@@ -38,7 +109,7 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let storage = self.storage.clone();
+        let storage = self.storage().await?;
         self.lane.run(move || call(storage.as_ref())).await
     }
 
@@ -47,7 +118,7 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let storage = self.storage.clone();
+        let storage = self.storage().await?;
         self.lane.run_blocking(move || call(storage.as_ref())).await
     }
 
@@ -217,6 +288,15 @@ impl Store {
     /// As [`Storage::space`].
     pub async fn space(&self) -> Result<Space> {
         self.run(|storage| storage.space()).await
+    }
+
+    /// Space at a place: of the quota of the virtual organisation for which this acts, if it has one there.
+    ///
+    /// # Errors
+    /// As [`Storage::space_at`].
+    pub async fn space_at(&self, path: &LogicalPath) -> Result<Space> {
+        let path = path.clone();
+        self.run(move |storage| storage.space_at(&path)).await
     }
 
     /// The checksums kept with a file, at once.

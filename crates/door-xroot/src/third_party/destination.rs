@@ -263,7 +263,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
 async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, order: &Order) -> Result<()> {
     let client = exchange.connection.door.settings.third_party.client.clone();
     client.check_address(source).await?;
-    let free_bytes = spot.store.space().await?.free_bytes;
+    let free_bytes = spot.store.space_at(&spot.path).await?.free_bytes;
     if order.announced_bytes.is_some_and(|bytes| bytes > free_bytes) {
         let error = Error::new(ErrorCode::NoSpace, Side::Destination, Phase::Open);
         return Err(error.with_subject(&spot.path).into());

@@ -1,0 +1,371 @@
+//! Which local user a name stands for: asked of the system's databases, remembered, and asked again in
+//! the background.
+//!
+//! A database may be behind a network, be slow, or not answer. Who waits for it waits for a stated time
+//! only, few look-ups run at once, and what is known stays in use while it is asked for again.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::unistd::{Gid, User, getgrouplist};
+use storage::{LocalUser, can_act_as};
+use tokio::sync::Semaphore;
+use types::limits::{
+    LOCAL_USER_LOOKUP_WAIT, LOCAL_USER_LOOKUPS_MAX, LOCAL_USER_REFRESH, LOCAL_USER_RETRY, LOCAL_USERS_MAX,
+};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+/// How local users are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserSettings {
+    /// The lowest number that is acted as.
+    pub minimum_uid: u32,
+    /// Who is meant when a decision names nobody; `None`: the server's own account.
+    pub default_user: Option<String>,
+    /// Whether a user's other groups count, or its first one only.
+    pub all_groups: bool,
+}
+
+/// What a database says of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+/// Where users are looked up. May take its time.
+trait Directory: Send + Sync {
+    /// The user of that name, if there is one.
+    fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>>;
+
+    /// Whether the server can act as that user.
+    fn can_act_as(&self, user: &LocalUser) -> bool;
+}
+
+/// The local users of a server. Clones share what is known.
+#[derive(Clone)]
+pub struct Users(Arc<Shared>);
+
+struct Shared {
+    settings: UserSettings,
+    directory: Box<dyn Directory>,
+    known: Mutex<HashMap<String, Known>>,
+    turns: Arc<Semaphore>,
+    /// How long whoever asks waits.
+    wait: Duration,
+}
+
+#[derive(Clone)]
+struct Known {
+    /// The user, or why there is none.
+    user: Result<Arc<LocalUser>>,
+    /// When it is to be asked for again.
+    again: Instant,
+}
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Users({:?})", self.0.settings)
+    }
+}
+
+impl Users {
+    /// The users of this machine.
+    #[must_use]
+    pub fn new(settings: UserSettings) -> Self {
+        Self::of(settings, Box::new(System), LOCAL_USER_LOOKUP_WAIT)
+    }
+
+    fn of(settings: UserSettings, directory: Box<dyn Directory>, wait: Duration) -> Self {
+        Self(Arc::new(Shared {
+            settings,
+            directory,
+            known: Mutex::default(),
+            turns: Arc::new(Semaphore::new(LOCAL_USER_LOOKUPS_MAX)),
+            wait,
+        }))
+    }
+
+    /// How they are found.
+    #[must_use]
+    pub fn settings(&self) -> &UserSettings {
+        &self.0.settings
+    }
+
+    /// Whether this process may act as others at all.
+    #[must_use]
+    pub fn can_switch() -> bool {
+        // Numbers that every system knows as somebody.
+        LocalUser::new("nobody", 65_534, 65_534, [1]).is_some_and(|user| can_act_as(&user))
+    }
+
+    /// The user whom a decision names, or else the default; `None`: the server's own account.
+    ///
+    /// # Errors
+    /// `user_unknown`, `user_refused` below the lowest number, for the superuser, and where the kernel does
+    /// not let the server act as it; `users_unavailable` when the database does not answer in time.
+    pub async fn find(&self, name: Option<&str>) -> Result<Option<Arc<LocalUser>>> {
+        let Some(name) = name.or(self.0.settings.default_user.as_deref()) else {
+            return Ok(None);
+        };
+        match self.0.known(name) {
+            Some(known) if Instant::now() < known.again => known.user.map(Some),
+            Some(Known { user: Ok(user), .. }) => {
+                self.refresh(name);
+                Ok(Some(user))
+            }
+            _ => self.look_up(name).await.map(Some),
+        }
+    }
+
+    /// Asks again without anybody waiting, and not again soon.
+    fn refresh(&self, name: &str) {
+        self.0.put_off(name);
+        let (users, name) = (self.clone(), name.to_owned());
+        tokio::spawn(async move { users.look_up(&name).await });
+    }
+
+    async fn look_up(&self, name: &str) -> Result<Arc<LocalUser>> {
+        let waited = tokio::time::timeout(self.0.wait, self.in_turn(name)).await;
+        waited.unwrap_or_else(|_| Err(refused(ErrorCode::UsersUnavailable, name)))
+    }
+
+    async fn in_turn(&self, name: &str) -> Result<Arc<LocalUser>> {
+        let turn = self.0.turns.clone().acquire_owned().await;
+        // Many ask for the same user at once; whoever waited looks again.
+        if let Some(known) = self.0.known(name).filter(|known| Instant::now() < known.again)
+            && known.user.is_ok()
+        {
+            return known.user;
+        }
+        let (shared, subject) = (self.0.clone(), name.to_owned());
+        let asked = tokio::task::spawn_blocking(move || {
+            // Until the database has answered, however long nobody has waited any more.
+            let _turn = turn;
+            shared.ask(&subject)
+        });
+        let asked = asked.await;
+        asked.unwrap_or_else(|failure| Err(refused(ErrorCode::Internal, name).with_private(failure)))
+    }
+}
+
+impl Shared {
+    fn known(&self, name: &str) -> Option<Known> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(name).cloned()
+    }
+
+    fn put_off(&self, name: &str) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get_mut(name) {
+            known.again = Instant::now() + LOCAL_USER_RETRY;
+        }
+    }
+
+    /// Asks the database and remembers the answer. That it fails is not remembered: what was known stays.
+    fn ask(&self, name: &str) -> Result<Arc<LocalUser>> {
+        let found = match numbers_in(name) {
+            Some((uid, gid)) => Some(Found {
+                uid,
+                gid,
+                groups: Vec::new(),
+            }),
+            None => self
+                .directory
+                .look_up(name, self.settings.all_groups)
+                .map_err(|cause| refused(ErrorCode::UsersUnavailable, name).with_private(cause))?,
+        };
+        let user = self.judge(name, found);
+        self.remember(name, &user);
+        user
+    }
+
+    fn judge(&self, name: &str, found: Option<Found>) -> Result<Arc<LocalUser>> {
+        let found = found.ok_or_else(|| refused(ErrorCode::UserUnknown, name))?;
+        let refusal = |why: &str| refused(ErrorCode::UserRefused, name).with_private(why);
+        if found.uid < self.settings.minimum_uid {
+            return Err(refusal("its number is below users.minimum_uid"));
+        }
+        let user = LocalUser::new(name, found.uid, found.gid, found.groups);
+        let user = user.ok_or_else(|| refusal("it is the superuser, or in its group"))?;
+        if !self.directory.can_act_as(&user) {
+            return Err(refusal("the kernel does not let this process act as it"));
+        }
+        Ok(Arc::new(user))
+    }
+
+    fn remember(&self, name: &str, user: &Result<Arc<LocalUser>>) {
+        let lasts = if user.is_ok() {
+            LOCAL_USER_REFRESH
+        } else {
+            LOCAL_USER_RETRY
+        };
+        let now = Instant::now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= LOCAL_USERS_MAX && !known.contains_key(name) {
+            known.retain(|_, known| now < known.again);
+        }
+        if known.len() >= LOCAL_USERS_MAX {
+            known.clear();
+        }
+        let known_now = Known {
+            user: user.clone(),
+            again: now + lasts,
+        };
+        known.insert(name.to_owned(), known_now);
+    }
+}
+
+fn refused(code: ErrorCode, name: &str) -> Error {
+    Error::new(code, Side::Active, Phase::Authorize).with_detail(name)
+}
+
+/// `UID:GID`, for machines whose users have no names here. No name of a user has a colon.
+fn numbers_in(name: &str) -> Option<(u32, u32)> {
+    let (uid, gid) = name.split_once(':')?;
+    Some((uid.parse().ok()?, gid.parse().ok()?))
+}
+
+/// The system's own databases.
+struct System;
+
+impl Directory for System {
+    fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>> {
+        let Some(user) = User::from_name(name)? else {
+            return Ok(None);
+        };
+        let groups = match all_groups {
+            true => getgrouplist(&CString::new(name)?, user.gid)?,
+            false => Vec::new(),
+        };
+        Ok(Some(Found {
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+            groups: groups.into_iter().map(Gid::as_raw).collect(),
+        }))
+    }
+
+    fn can_act_as(&self, user: &LocalUser) -> bool {
+        can_act_as(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Users made up for a test; a look-up waits while the gate is closed.
+    #[derive(Default)]
+    struct MadeUp {
+        asked: Arc<AtomicUsize>,
+        gate: Mutex<Option<Receiver<()>>>,
+    }
+
+    impl Directory for MadeUp {
+        fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if let Some(gate) = &*self.gate.lock().unwrap() {
+                let _ = gate.recv();
+            }
+            let found = |uid| Found {
+                uid,
+                gid: uid,
+                groups: if all_groups { vec![7] } else { Vec::new() },
+            };
+            match name {
+                "atlas" => Ok(Some(found(1000))),
+                "daemon" => Ok(Some(found(2))),
+                "root" => Ok(Some(found(0))),
+                "stranger" => Ok(Some(found(3000))),
+                "broken" => Err(std::io::Error::other("no answer")),
+                _ => Ok(None),
+            }
+        }
+
+        fn can_act_as(&self, user: &LocalUser) -> bool {
+            user.uid() != 3000
+        }
+    }
+
+    fn settings() -> UserSettings {
+        UserSettings {
+            minimum_uid: 100,
+            default_user: None,
+            all_groups: true,
+        }
+    }
+
+    #[tokio::test]
+    async fn each_name_that_is_no_user_is_refused_with_its_own_code() {
+        let users = Users::of(settings(), Box::<MadeUp>::default(), LOCAL_USER_LOOKUP_WAIT);
+        let found = users.find(Some("atlas")).await.unwrap().unwrap();
+        assert_eq!((found.uid(), found.groups()), (1000, &[7][..]));
+        assert!(users.find(None).await.unwrap().is_none());
+        for (name, code) in [
+            ("nobody-such", ErrorCode::UserUnknown),
+            ("daemon", ErrorCode::UserRefused),
+            ("root", ErrorCode::UserRefused),
+            ("stranger", ErrorCode::UserRefused),
+            ("broken", ErrorCode::UsersUnavailable),
+            ("7:1000", ErrorCode::UserRefused),
+            ("1000:0", ErrorCode::UserRefused),
+            ("1000:", ErrorCode::UserUnknown),
+        ] {
+            let error = users.find(Some(name)).await.unwrap_err();
+            assert_eq!(error.code(), code, "{name}");
+            assert!(error.public().contains(name), "{}", error.public());
+        }
+        let by_number = users.find(Some("2000:3001")).await.unwrap().unwrap();
+        assert_eq!((by_number.uid(), by_number.gid()), (2000, 3001));
+    }
+
+    #[tokio::test]
+    async fn whoever_is_not_mapped_is_the_default() {
+        let default = UserSettings {
+            default_user: Some("atlas".to_owned()),
+            all_groups: false,
+            ..settings()
+        };
+        let users = Users::of(default, Box::<MadeUp>::default(), LOCAL_USER_LOOKUP_WAIT);
+        let found = users.find(None).await.unwrap().unwrap();
+        assert_eq!((found.uid(), found.groups()), (1000, &[][..]));
+    }
+
+    #[tokio::test]
+    async fn a_database_that_hangs_is_not_waited_for_and_what_is_known_stays() {
+        let (open, gate) = channel();
+        let made_up = MadeUp::default();
+        let asked = made_up.asked.clone();
+        *made_up.gate.lock().unwrap() = Some(gate);
+        open.send(()).unwrap();
+        let users = Users::of(settings(), Box::new(made_up), Duration::from_millis(100));
+        users.find(Some("atlas")).await.unwrap();
+        // Known: nobody is asked again.
+        users.find(Some("atlas")).await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        users.0.known.lock().unwrap().get_mut("atlas").unwrap().again = Instant::now();
+        assert_eq!(users.find(Some("atlas")).await.unwrap().unwrap().uid(), 1000);
+        let error = users.find(Some("other")).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UsersUnavailable);
+        drop(open);
+    }
+
+    #[tokio::test]
+    async fn many_at_once_ask_once() {
+        let made_up = MadeUp::default();
+        let asked = made_up.asked.clone();
+        let users = Users::of(settings(), Box::new(made_up), LOCAL_USER_LOOKUP_WAIT);
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..200 {
+            let users = users.clone();
+            waiting.spawn(async move { users.find(Some("atlas")).await.unwrap() });
+        }
+        assert_eq!(waiting.join_all().await.len(), 200);
+        assert!(asked.load(Ordering::Relaxed) <= LOCAL_USER_LOOKUPS_MAX);
+    }
+}
