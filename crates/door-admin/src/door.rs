@@ -57,9 +57,13 @@ fn pages(admin: Arc<Admin>) -> Router {
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
+    // Two exports may be the same files; their quotas are told of once.
+    let mut quotas = Vec::new();
     for export in (admin.exports)() {
         admin.metrics.set_space(&export.path, export.store.space().await.ok());
+        quotas.extend(export.store.usage());
     }
+    admin.metrics.set_quotas(&quotas);
     admin.metrics.set_certificate((admin.certificate_seconds_left)());
     admin.metrics.set_process(crate::process::usage());
     ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text()).into_response()

@@ -65,6 +65,12 @@ struct OutcomeLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QuotaLabels {
+    vo: String,
+    path: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ExportLabels {
     export: String,
 }
@@ -123,6 +129,8 @@ pub struct Metrics {
     space_total: Family<ExportLabels, Gauge>,
     space_free: Family<ExportLabels, Gauge>,
     space_used: Family<ExportLabels, Gauge>,
+    quota_used: Family<QuotaLabels, Gauge>,
+    quota_limit: Family<QuotaLabels, Gauge>,
     certificate: Gauge,
     resident: Gauge,
     cpu: Counter<f64, AtomicU64>,
@@ -165,6 +173,8 @@ impl Metrics {
             space_total: Family::default(),
             space_free: Family::default(),
             space_used: Family::default(),
+            quota_used: Family::default(),
+            quota_limit: Family::default(),
             certificate: Gauge::default(),
             resident: Gauge::default(),
             cpu: Counter::default(),
@@ -233,6 +243,10 @@ impl Metrics {
         registry.register_with_unit("export_free", help, bytes.clone(), self.space_free.clone());
         let help = "What the export's files take";
         registry.register_with_unit("export_used", help, bytes.clone(), self.space_used.clone());
+        let help = "What the files of a virtual organisation take of its quota";
+        registry.register_with_unit("quota_used", help, bytes.clone(), self.quota_used.clone());
+        let help = "What the files of a virtual organisation may take";
+        registry.register_with_unit("quota_limit", help, bytes.clone(), self.quota_limit.clone());
         let help = "Time until the server's certificate expires; 0 without one";
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, self.certificate.clone());
         let help = "Memory of this process that is in use";
@@ -325,6 +339,20 @@ impl Metrics {
         self.space_total.get_or_create(&labels).set(clamp(space.total_bytes));
         self.space_free.get_or_create(&labels).set(clamp(space.free_bytes));
         self.space_used.get_or_create(&labels).set(clamp(space.used_bytes));
+    }
+
+    /// Tells what virtual organisations take of their quotas. Quotas that are no more are not told of.
+    pub(crate) fn set_quotas(&self, usage: &[storage::VoUsage]) {
+        self.quota_used.clear();
+        self.quota_limit.clear();
+        for one in usage {
+            let labels = QuotaLabels {
+                vo: one.vo.to_string(),
+                path: one.path.to_string(),
+            };
+            self.quota_used.get_or_create(&labels).set(clamp(one.used_bytes));
+            self.quota_limit.get_or_create(&labels).set(clamp(one.limit_bytes));
+        }
     }
 
     pub(crate) fn set_certificate(&self, seconds_left: Option<i64>) {
