@@ -1,19 +1,28 @@
 //! The client's side: whom we believe, and what we show of ourselves.
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ClientConfig;
+use rustls::client::danger::ServerCertVerifier;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::identity::ClientIdentity;
 use super::trust::{Trust, Trusted, verifier};
 use super::{ALPN, crypto};
+use crate::dial::bare;
 
 /// The client side of TLS, replaceable while running: whom we believe, and what we show of ourselves.
 #[derive(Clone)]
 pub struct ClientTls {
-    config: Arc<RwLock<Arc<ClientConfig>>>,
+    current: Arc<RwLock<Current>>,
     identity: Option<ClientIdentity>,
+}
+
+#[derive(Clone)]
+struct Current {
+    config: Arc<ClientConfig>,
+    verifier: Arc<dyn ServerCertVerifier>,
 }
 
 impl ClientTls {
@@ -25,9 +34,10 @@ impl ClientTls {
     /// # Errors
     /// When a file that was named itself cannot be read.
     pub fn load(trust: &Trust) -> Result<(Self, Trusted), Error> {
-        let (config, trusted) = client_config(trust)?;
-        let config = Arc::new(RwLock::new(Arc::new(config)));
-        Ok((Self { config, identity: None }, trusted))
+        let (current, trusted) = load(trust)?;
+        let current = Arc::new(RwLock::new(current));
+        let identity = None;
+        Ok((Self { current, identity }, trusted))
     }
 
     /// The same trust, also after [`ClientTls::reload`], showing `identity` to servers that ask who we
@@ -35,7 +45,7 @@ impl ClientTls {
     #[must_use]
     pub fn showing(&self, identity: Option<&ClientIdentity>) -> Self {
         Self {
-            config: Arc::clone(&self.config),
+            current: Arc::clone(&self.current),
             identity: identity.cloned(),
         }
     }
@@ -45,16 +55,37 @@ impl ClientTls {
     /// # Errors
     /// As [`ClientTls::load`].
     pub fn reload(&self, trust: &Trust) -> Result<Trusted, Error> {
-        let (config, trusted) = client_config(trust)?;
-        *self.config.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(config);
+        let (current, trusted) = load(trust)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(trusted)
+    }
+
+    /// Whether a certificate that a server showed outside of TLS is believed, and is one for this host (a name or an
+    /// address, IPv6 with or without brackets). That the server has its key is for the caller to know.
+    ///
+    /// # Errors
+    /// `peer_tls_failed` with the reason.
+    pub fn check_server(&self, certificate: &CertificateDer<'_>, host: &str, side: Side) -> Result<(), Error> {
+        let failed = |cause: &dyn std::fmt::Display| {
+            Error::new(ErrorCode::PeerTlsFailed, side, Phase::Authenticate).with_detail(cause.to_string())
+        };
+        let verifier = self
+            .current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .verifier
+            .clone();
+        let name = ServerName::try_from(bare(host)).map_err(|cause| failed(&cause))?;
+        let checked = verifier.verify_server_cert(certificate, &[], &name, &[], UnixTime::now());
+        checked.map(|_| ()).map_err(|cause| failed(&cause))
     }
 
     pub(crate) fn current(&self) -> Arc<ClientConfig> {
         let base = self
-            .config
+            .current
             .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
+            .config
             .clone();
         match &self.identity {
             Some(identity) => identity.configure(base),
@@ -63,15 +94,16 @@ impl ClientTls {
     }
 }
 
-fn client_config(trust: &Trust) -> Result<(ClientConfig, Trusted), Error> {
+fn load(trust: &Trust) -> Result<(Current, Trusted), Error> {
     let (verifier, trusted) = verifier(trust)?;
     let mut config = ClientConfig::builder_with_provider(crypto())
         .with_safe_default_protocol_versions()
         .map_err(|cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Tls).with_private(cause))?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
+        .with_custom_certificate_verifier(verifier.clone())
         .with_no_client_auth();
     config.enable_secret_extraction = true;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok((config, trusted))
+    let config = Arc::new(config);
+    Ok((Current { config, verifier }, trusted))
 }

@@ -8,6 +8,7 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use types::Error;
 
+use super::identity::ClientIdentity;
 use super::secrets::Listener;
 use super::sessions::Sessions;
 use super::shown::{ClientCertificates, Possession};
@@ -19,6 +20,8 @@ pub struct ServerTls(Arc<RwLock<Current>>);
 
 struct Current {
     config: Arc<ServerConfig>,
+    /// Certificate and key, for protocols that use them outside of TLS.
+    identity: Option<ClientIdentity>,
     asks: ClientCertificates,
     sessions: Arc<Sessions>,
 }
@@ -39,8 +42,13 @@ impl ServerTls {
     /// As [`ServerTls::load`].
     pub fn asking(certificate: &Path, key: &Path, asks: ClientCertificates) -> Result<Self, Error> {
         let sessions = Arc::default();
-        let config = Arc::new(server_config(certificate, key, asks, &sessions)?);
-        let current = Current { config, asks, sessions };
+        let (config, identity) = server_config(certificate, key, asks, &sessions)?;
+        let current = Current {
+            config: Arc::new(config),
+            identity,
+            asks,
+            sessions,
+        };
         Ok(Self(Arc::new(RwLock::new(current))))
     }
 
@@ -56,9 +64,22 @@ impl ServerTls {
             (old.asks == asks).then(|| old.sessions.clone())
         };
         let sessions = kept.unwrap_or_default();
-        let config = Arc::new(server_config(certificate, key, asks, &sessions)?);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Current { config, asks, sessions };
+        let (config, identity) = server_config(certificate, key, asks, &sessions)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Current {
+            config: Arc::new(config),
+            identity,
+            asks,
+            sessions,
+        };
         Ok(())
+    }
+
+    /// Certificate and key of the moment, for protocols that show and use them outside of TLS; `None` when the key is
+    /// of a kind that only TLS knows.
+    #[must_use]
+    pub fn identity(&self) -> Option<ClientIdentity> {
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        current.identity.clone()
     }
 
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
@@ -71,13 +92,14 @@ fn server_config(
     key: &Path,
     asks: ClientCertificates,
     sessions: &Arc<Sessions>,
-) -> Result<ServerConfig, Error> {
+) -> Result<(ServerConfig, Option<ClientIdentity>), Error> {
     let chain = read_certificates(certificate)?;
     if chain.is_empty() {
         return Err(config_error(certificate, "no certificate in the file"));
     }
     let key_der = PrivateKeyDer::from_pem_file(key)
         .map_err(|cause| config_error(key, &format!("no usable private key: {cause}")))?;
+    let identity = ClientIdentity::new(chain.clone(), key_der.clone_key()).ok();
     let provider = crypto();
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -95,5 +117,5 @@ fn server_config(
     config.send_tls13_tickets = 1;
     config.session_storage = sessions.clone();
     config.key_log = Arc::new(Listener);
-    Ok(config)
+    Ok((config, identity))
 }
