@@ -11,6 +11,7 @@ use transfer::Gate;
 use types::{ChecksumAlgorithm, Result};
 
 use crate::connection::converse;
+use crate::gsi::Gsi;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::turns::Turns;
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) sessions: Sessions,
     pub(crate) turns: Turns,
+    pub(crate) gsi: Gsi,
 }
 
 impl Shared {
@@ -55,6 +57,7 @@ impl Door {
             gate: Gate::default(),
             sessions: Sessions::default(),
             turns: Turns::default(),
+            gsi: Gsi::default(),
         }))
     }
 

@@ -20,6 +20,7 @@ mod events;
 mod exchange;
 mod failure;
 mod files;
+mod gsi;
 mod keys;
 mod late;
 mod list;

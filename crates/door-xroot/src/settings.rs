@@ -22,6 +22,9 @@ use crate::keys::Keys;
 pub enum AuthenticationMethod {
     /// By a bearer token. Over TLS only.
     Token,
+    /// By a certificate or proxy, in the way of grid sites (`gsi`). Needs a certificate of the server with a key
+    /// of RSA.
+    Gsi,
     /// By the name of its user, which nobody verifies: it gives no rights, and appears in the log.
     Unix,
     /// By the address that it comes from, which gives no rights either.

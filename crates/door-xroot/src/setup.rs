@@ -9,11 +9,12 @@ use xroot_wire::limits::PROTOCOL_VERSION;
 use xroot_wire::request::{Authenticate, Bind, EndSession, Login, Protocol};
 use xroot_wire::response::{LoginReply, ProtocolReply};
 
-use crate::authenticate::{Identity, offered, verify};
-use crate::connection::Next;
+use crate::authenticate::{Identity, Progressed, offered, verify};
+use crate::connection::{Connection, Next};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::files::{Files, OpenFile};
+use crate::gsi::Progress;
 use crate::sessions::Registration;
 
 /// As much of what a client says about itself goes to the log.
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     /// Whether answers may come by themselves.
     pub(crate) takes_late_answers: bool,
     pub(crate) credential: Arc<Credential>,
+    /// How far an authentication of several steps has come.
+    pub(crate) progress: Option<Progress>,
     pub(crate) files: Files,
 }
 
@@ -80,7 +83,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
     if tls.session && !gate.is_able() && !tls.only_capable {
         return Err(tls_required());
     }
-    let protocols = offered(settings, gate.is_secure());
+    let protocols = offered(&connection.door, gate.is_secure());
     if protocols.is_empty() && !settings.authentication.is_empty() {
         return Err(tls_required());
     }
@@ -99,6 +102,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
             .settings
             .authenticator
             .certificates(connection.frames.stream.peer_certificates()),
+        progress: None,
         files: Files::new(settings.limits.handles),
     };
     let upgrade = connection.gate.on_login(!protocols.is_empty(), &tls);
@@ -111,35 +115,62 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
     Ok(if upgrade { Next::Tls } else { Next::Request })
 }
 
-/// Answers one step of an authentication; all that are offered have one step only.
+/// Answers one step of an authentication.
 pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenticate<'_>) -> Result<Next> {
     let connection = &mut exchange.connection;
     if connection.gate.is_ready() {
         exchange.ok(&[]);
         return Ok(Next::Request);
     }
-    let identity = verify(&connection.door.settings, request, connection.gate.is_secure()).await;
-    let identity = match identity {
-        Ok(identity) => identity,
+    let progress = connection.session.as_mut().and_then(|session| session.progress.take());
+    let verified = verify(&connection.door, request, progress, connection.gate.is_secure()).await;
+    let settled = verified.and_then(|progressed| settle(connection, progressed));
+    let answer = match settled {
+        Ok(answer) => answer,
         Err(failure) if connection.gate.on_authentication_failed() => return Err(failure),
         Err(failure) => return Err(failure.closing()),
     };
-    let tls = connection.door.settings.effective_tls();
-    let upgrade = connection.gate.on_authenticated(&tls);
-    let address = connection.peer.ip().to_canonical();
-    if let Some(session) = &mut connection.session {
-        match identity {
-            Identity::Bearer(credential) => session.credential = credential,
-            Identity::User(name) => session.user = name,
-            Identity::Host => session.user = address.to_string(),
-        }
+    if let Some(session) = &connection.session {
         let identity = session.credential.identity();
         exchange.record.credential = identity.kind.name();
         exchange.record.subject = identity.subject;
         exchange.record.token_id = identity.token_id;
     }
+    if let Some(answer) = answer {
+        exchange.more(&answer);
+        return Ok(Next::Request);
+    }
+    let tls = exchange.connection.door.settings.effective_tls();
+    let upgrade = exchange.connection.gate.on_authenticated(&tls);
     exchange.ok(&[]);
     Ok(if upgrade { Next::Tls } else { Next::Request })
+}
+
+/// Notes what a step of an authentication brought. Gives what is to be answered before another one.
+fn settle(connection: &mut Connection, progressed: Progressed) -> Result<Option<Vec<u8>>> {
+    let address = connection.peer.ip().to_canonical();
+    let session = connection.session()?;
+    let identity = match progressed {
+        Progressed::More(answer, progress) => {
+            session.progress = Some(progress);
+            return Ok(Some(answer));
+        }
+        Progressed::Done(identity) => identity,
+    };
+    match identity {
+        Identity::Bearer(credential) => session.credential = credential,
+        Identity::Holder(credential) => {
+            // It is kept also when it is not believed: what is refused to a client that then goes on as
+            // nobody in particular is refused with that reason.
+            session.credential = credential;
+            if let Credential::RefusedCertificate(error) = &*session.credential {
+                return Err(Error::clone(error).into());
+            }
+        }
+        Identity::User(name) => session.user = name,
+        Identity::Host => session.user = address.to_string(),
+    }
+    Ok(None)
 }
 
 /// Makes the connection a further stream of a session.

@@ -29,6 +29,14 @@ pub fn random<const COUNT: usize>() -> [u8; COUNT] {
     bytes
 }
 
+/// Fills bytes of which keys are made.
+///
+/// # Panics
+/// When the system has no randomness: there is nothing safe to go on with.
+pub fn fill(bytes: &mut [u8]) {
+    assert!(aws_lc_rs::rand::fill(bytes).is_ok(), "the system has no randomness");
+}
+
 /// Lower-case hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

@@ -20,6 +20,10 @@ pub const PROPFIND_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const CONTROL_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Most certificates in a chain, proxies included.
 pub const CERTIFICATE_CHAIN_MAX: usize = 16;
+/// Chains of certificates that were verified and are remembered.
+pub const VERIFIED_CHAINS_MAX: usize = 8192;
+/// How long they are, at the most: so long a revocation list may be out of date before that is noticed.
+pub const VERIFIED_CHAIN_LIFETIME: Duration = Duration::from_secs(600);
 /// Longest chain of certificates that a client may show in a TLS handshake, in bytes. The attributes of VOMS
 /// in a proxy take some kilobytes; a message of the handshake can have 64 KiB.
 pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;
@@ -322,6 +326,11 @@ pub const TPC_STREAMS_MAX: u32 = 15;
 
 /// Default: files that one session of the XRootD protocol may have open at the same time.
 pub const XROOT_HANDLES_MAX: usize = 512;
+/// Time for which one half of a key agreement serves the logins with `gsi`: making one costs several times what a
+/// login costs.
+pub const GSI_AGREEMENT_LIFETIME: Duration = Duration::from_secs(60);
+/// Calculations for logins with `gsi` that run at the same time; others wait for their turn.
+pub const GSI_CALCULATIONS_MAX: usize = 4;
 /// Answers that one session waits for while they are being worked on, such as checksums and copies.
 pub const XROOT_LATE_ANSWERS_MAX: usize = 64;
 /// Time in which such an answer is promised.

@@ -7,12 +7,14 @@
 mod agreement;
 mod cipher;
 pub mod client;
+mod hashes;
 mod rsa;
 pub mod server;
 #[cfg(test)]
 mod tests;
 
 use gsi_wire::gsi::{TAG_BYTES, Tag};
+pub use hashes::name_hashes;
 
 /// Bytes of an agreement that went through a private key: those of a prime of 4096 bits in blocks of 1024.
 const AGREEMENT_BYTES_MAX: usize = 4096;

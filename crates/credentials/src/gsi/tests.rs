@@ -181,6 +181,9 @@ mod captured {
         let certificate = CertificateDer::from_pem_slice(server.certificate).unwrap();
         let host = RsaPublicKey::of_certificate(&certificate).unwrap();
         assert_eq!(host.open(server.signed_tag, 1024).unwrap(), b"ABCDEFG1");
+        let authority = gsi_wire::Certificate::parse(&certificate).unwrap();
+        let hashes = name_hashes(authority.issuer().der).unwrap();
+        assert_eq!(hashes, [0x6629_c24d, 0xf36e_0485]);
         let theirs = host.open(server.agreement, 4096).unwrap();
         let half = gsi_wire::gsi::agreement::Half::parse(&theirs).unwrap();
         assert_eq!((half.prime.len(), &half.generator[..]), (64, &[5][..]));

@@ -292,9 +292,9 @@ words!(AnonymousAccess, "\"none\", \"read\", \"write\"",
 words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
     "none" => XrootTls::None, "optional" => XrootTls::Optional, "login" => XrootTls::Login,
     "session" => XrootTls::Session, "data" => XrootTls::Data);
-words!(AuthenticationMethod, "\"token\", \"unix\", \"host\"",
-    "token" => AuthenticationMethod::Token, "unix" => AuthenticationMethod::Unix,
-    "host" => AuthenticationMethod::Host);
+words!(AuthenticationMethod, "\"token\", \"gsi\", \"unix\", \"host\"",
+    "token" => AuthenticationMethod::Token, "gsi" => AuthenticationMethod::Gsi,
+    "unix" => AuthenticationMethod::Unix, "host" => AuthenticationMethod::Host);
 words!(Verification, "\"required\", \"when-available\", \"never\"",
     "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);
 

@@ -12,13 +12,14 @@ pub struct ServerEntry {
     pub version: u32,
     /// The secret of the agreement is padded to the length of the prime before a key is taken from it.
     pub pads_secret: bool,
-    /// Hashes of the authorities that the server believes, with `.0` behind each: OpenSSL's hash of the
-    /// subject in its present form and in that of before 1.0.
+    /// Hashes of the names of authorities, with `.0` behind each: OpenSSL's in its present form and in that
+    /// of before 1.0. Servers name the authority of their own certificate, and clients look for a file of that
+    /// name before they go on.
     pub authorities: Vec<String>,
 }
 
 impl ServerEntry {
-    /// The offer of a server that believes these authorities; hashes as eight hexadecimal digits.
+    /// The offer of a server whose certificate these authorities vouch for: the hashes of their names.
     #[must_use]
     pub fn new(hashes: impl IntoIterator<Item = u32>) -> Self {
         let name = |hash: u32| format!("{hash:08x}.0");

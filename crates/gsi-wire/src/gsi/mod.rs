@@ -22,6 +22,7 @@ mod der;
 mod entry;
 pub mod key;
 mod message;
+pub mod name;
 mod options;
 
 pub use buffer::{Buffer, Kind, Step};
