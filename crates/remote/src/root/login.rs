@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use gsi_wire::gsi::ServerEntry;
 use net::dial::dial;
+use net::tls::ClientIdentity;
 use net::{Frames, Role, Stream, Waits};
 use types::limits::ROOT_WORDS_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Scheme, Secret};
@@ -11,6 +13,7 @@ use xroot_wire::request::UserName;
 use xroot_wire::response::SecurityEntry;
 use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, Step, TlsUse};
 
+use super::gsi::Gsi;
 use super::session::Session;
 use crate::client::{ClientOptions, Pin};
 use crate::resource::Resource;
@@ -58,6 +61,7 @@ async fn set_up(
         _ => TlsUse::WhenDemanded,
     };
     let mut handshake = Handshake::new(purpose(options, file, ticket), tls);
+    let mut gsi = None;
     let mut step = Step::Send(handshake.start());
     loop {
         step = match step {
@@ -74,14 +78,28 @@ async fn set_up(
             }
             Step::Authenticate(offered) => {
                 let is_encrypted = frames.stream.is_encrypted();
-                let chosen = offered.iter().find_map(|entry| choose(entry, file, is_encrypted));
-                let Some((name, credential)) = chosen else {
+                let Some((name, chosen)) = offered.iter().find_map(|entry| choose(entry, file, is_encrypted)) else {
                     return Err(handshake.give_up());
+                };
+                let credential = match chosen {
+                    Chosen::Credential(credential) => credential,
+                    Chosen::Gsi(server, identity) => {
+                        let (begun, credential) = Gsi::begin(&server, &identity).await?;
+                        gsi = Some(begun);
+                        credential
+                    }
                 };
                 handshake.authenticate(&name, &credential)?
             }
-            // None of what we have takes a second step.
-            Step::Continue(_) => return Err(handshake.give_up()),
+            Step::Continue(message) => {
+                // What else we have takes no second step.
+                let Some(begun) = gsi.take() else {
+                    return Err(handshake.give_up());
+                };
+                let (begun, credential) = begun.step(message, options, file.location.host()).await?;
+                gsi = Some(begun);
+                handshake.authenticate_on(&credential)?
+            }
             Step::Ready(server) => return Ok(Session::new(frames, server, options.first_byte)),
         };
     }
@@ -120,10 +138,24 @@ async fn listen(frames: &mut Frames, handshake: &mut Handshake, patience: Durati
     handshake.handle(Answer::parse(&header, &body)?)
 }
 
-/// What we have to show for an authentication protocol; a token only where nobody can listen.
-fn choose(entry: &SecurityEntry, file: &Resource, is_encrypted: bool) -> Option<(String, Vec<u8>)> {
+/// What we show for an authentication protocol.
+enum Chosen {
+    /// One message.
+    Credential(Vec<u8>),
+    /// A certificate, over several rounds.
+    Gsi(ServerEntry, ClientIdentity),
+}
+
+/// What we have to show for an authentication protocol; a token only where nobody can listen, and a certificate
+/// only to a server whose offer can be understood.
+fn choose(entry: &SecurityEntry, file: &Resource, is_encrypted: bool) -> Option<(String, Chosen)> {
     let access = &file.access;
     let credential = match entry.name.as_str() {
+        gsi_wire::gsi::NAME => {
+            let server = ServerEntry::parse(entry.parameters.as_deref()?).ok()?;
+            let identity = access.identity.clone().filter(Gsi::can_show)?;
+            return Some((entry.name.clone(), Chosen::Gsi(server, identity)));
+        }
         ZTN if is_encrypted => Credential::Token(access.bearer.clone()?),
         UNIX => {
             let name = access.user_name.as_deref().unwrap_or(NOBODY).to_owned();
@@ -135,5 +167,5 @@ fn choose(entry: &SecurityEntry, file: &Resource, is_encrypted: bool) -> Option<
         HOST => Credential::Host { name: None },
         _ => return None,
     };
-    Some((entry.name.clone(), credential.encode()?))
+    Some((entry.name.clone(), Chosen::Credential(credential.encode()?)))
 }

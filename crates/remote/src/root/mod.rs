@@ -3,6 +3,7 @@
 mod ask;
 mod copy;
 mod download;
+mod gsi;
 mod listing;
 mod login;
 mod namespace;
