@@ -1,21 +1,100 @@
 //! From what a client shows to a credential, in one way for all doors.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use credentials::{Credential, MacaroonKey};
+use credentials::{Bearer, Credential, MacaroonKey, TokenRules, UnverifiedToken, VerifiedMacaroon, VerifiedToken};
 use rustls_pki_types::CertificateDer;
-use types::Result;
+use types::limits::{VERIFIED_TOKEN_LIFETIME, VERIFIED_TOKENS_MAX};
+use types::{ErrorCode, Result};
+
+use crate::clock::now_s;
+use crate::issuers::Issuers;
+use crate::verified::{TokenHash, Verified};
 
 /// What credentials are checked against.
-#[derive(Default)]
 pub struct Sources {
     /// Keys that verify macaroons, the newest first. None: no macaroon is accepted.
     pub macaroon_keys: Vec<MacaroonKey>,
+    /// The issuers of tokens and what is said about them.
+    pub token_rules: TokenRules,
+    /// The keys of these issuers.
+    pub issuers: Issuers,
+    /// How many tokens and macaroons that were verified are remembered.
+    pub verified_tokens_max: usize,
+    /// For how long each of them is, at the most.
+    pub verified_lifetime: Duration,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self {
+            macaroon_keys: Vec::new(),
+            token_rules: TokenRules::default(),
+            issuers: Issuers::default(),
+            verified_tokens_max: VERIFIED_TOKENS_MAX,
+            verified_lifetime: VERIFIED_TOKEN_LIFETIME,
+        }
+    }
+}
+
+/// The sources, and what was verified against them.
+struct State {
+    sources: Sources,
+    verified: Verified,
+}
+
+impl State {
+    fn new(sources: Sources) -> Arc<Self> {
+        Arc::new(Self {
+            verified: Verified::new(sources.verified_tokens_max, sources.verified_lifetime),
+            sources,
+        })
+    }
+
+    async fn bearer(&self, token: &str) -> Result<Credential> {
+        match Bearer::parse(token)? {
+            Bearer::Macaroon(macaroon) => {
+                let verified = VerifiedMacaroon::new(macaroon, &self.sources.macaroon_keys)?;
+                Ok(Credential::Macaroon(Box::new(verified)))
+            }
+            Bearer::Token(token) => Ok(Credential::Token(Box::new(self.token(&token).await?))),
+        }
+    }
+
+    /// What can be refused without asking anybody is refused first: for a token that is of no use anyway no issuer is
+    /// asked, and nobody waits.
+    async fn token(&self, token: &UnverifiedToken) -> Result<VerifiedToken> {
+        let (rules, issuers) = (&self.sources.token_rules, &self.sources.issuers);
+        let issuer = rules.issuer(token.issuer())?;
+        let keys = match issuers.at_hand(&issuer.url) {
+            Some(keys) => keys,
+            None => {
+                token.read(rules, issuer, now_s())?;
+                issuers.keys(&issuer.url).await?
+            }
+        };
+        match token.check_signature(&keys) {
+            Err(error) if error.code() == ErrorCode::TokenKeyUnknown => {
+                token.read(rules, issuer, now_s())?;
+                let fresher = issuers.fresher(&issuer.url, &keys).await.ok_or(error)?;
+                token.check_signature(&fresher)?;
+            }
+            outcome => outcome?,
+        }
+        token.read(rules, issuer, now_s())
+    }
 }
 
 /// Checks what clients show. Clones share everything, so that a reload reaches every door.
-#[derive(Clone, Default)]
-pub struct Authenticator(Arc<RwLock<Arc<Sources>>>);
+#[derive(Clone)]
+pub struct Authenticator(Arc<RwLock<Arc<State>>>);
+
+impl Default for Authenticator {
+    fn default() -> Self {
+        Self::new(Sources::default())
+    }
+}
 
 impl std::fmt::Debug for Authenticator {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -27,22 +106,39 @@ impl Authenticator {
     /// Checks against these sources.
     #[must_use]
     pub fn new(sources: Sources) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(sources))))
+        Self(Arc::new(RwLock::new(State::new(sources))))
     }
 
-    /// Replaces the sources, for what is shown from now on.
+    /// Replaces the sources, for what is shown from now on. What was verified is forgotten.
     pub fn replace(&self, sources: Sources) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(sources);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = State::new(sources);
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The issuers of the moment, whose keys go into the next [`Sources`].
+    #[must_use]
+    pub fn issuers(&self) -> Issuers {
+        self.state().sources.issuers.clone()
     }
 
     /// Reads and verifies a bearer token. A token that was verified before costs a look into a table; one
     /// of an issuer whose keys are not at hand may wait for them, for a stated time.
     ///
     /// # Errors
-    /// `invalid_token`, with the reason; see [`credentials::read_bearer`].
+    /// `invalid_token` and those named `token_*`, with the reason; see [`Bearer::parse`], [`VerifiedMacaroon::new`] and
+    /// [`credentials::verify_token`].
     pub async fn bearer(&self, token: &str) -> Result<Arc<Credential>> {
-        let sources = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        credentials::read_bearer(token, &sources.macaroon_keys).map(Arc::new)
+        let state = self.state();
+        let hash = TokenHash::of(token);
+        if let Some(known) = state.verified.find(hash, now_s()) {
+            return Ok(known);
+        }
+        let credential = Arc::new(state.bearer(token).await?);
+        state.verified.remember(hash, &credential, now_s());
+        Ok(credential)
     }
 
     /// What the certificates that a client showed in its handshake make of it: nobody in particular when

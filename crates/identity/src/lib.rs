@@ -6,5 +6,16 @@
 #![forbid(unsafe_code)]
 
 mod authenticator;
+mod certificate_files;
+mod certificates;
+mod clock;
+mod issuers;
+mod verified;
 
 pub use authenticator::{Authenticator, Sources};
+pub use certificate_files::{CertificateFiles, CertificateReport, directory_fingerprint};
+pub use certificates::Certificates;
+pub use issuers::{
+    FetchedKeys, IssuerEvent, IssuerSettings, IssuerStatus, Issuers, KeyFetcher, StoredKeys, TellIssuerEvent,
+    stored_keys,
+};

@@ -87,7 +87,10 @@ impl Assembly {
             trust,
             macaroons,
             hand_over: hand_over(configuration)?,
-            authenticator: Authenticator::new(Sources { macaroon_keys }),
+            authenticator: Authenticator::new(Sources {
+                macaroon_keys,
+                ..Sources::default()
+            }),
             refusals: Refusals::default(),
             transfers: Slots::new(configuration.limits.transfers as usize),
             keys: Keys::default(),
@@ -170,7 +173,10 @@ impl Assembly {
         }
         drop(expiry);
         self.macaroons = macaroons;
-        self.authenticator.replace(Sources { macaroon_keys });
+        self.authenticator.replace(Sources {
+            macaroon_keys,
+            ..Sources::default()
+        });
         if self.transfers.count() != configuration.limits.transfers as usize {
             self.transfers = Slots::new(configuration.limits.transfers as usize);
         }

@@ -149,6 +149,7 @@ impl Server {
             forward_to: None,
             authenticator: Authenticator::new(Sources {
                 macaroon_keys: vec![MacaroonKey::new(SECRET)],
+                ..Sources::default()
             }),
             hand_over: None,
             macaroons: Some(MacaroonSettings {

@@ -136,6 +136,7 @@ impl Server {
             authentication: Vec::new(),
             authenticator: Authenticator::new(Sources {
                 macaroon_keys: vec![MacaroonKey::new(SECRET)],
+                ..Sources::default()
             }),
             limits: Limits::default(),
             keep: vec![ChecksumAlgorithm::Adler32],

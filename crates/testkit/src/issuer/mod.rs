@@ -5,7 +5,8 @@ mod keys;
 mod server;
 mod token;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -56,6 +57,8 @@ struct State {
     /// The paths that were asked for, in their order.
     requests: Vec<String>,
     connections: usize,
+    /// The sockets of the open connections by their numbers, to end them with the issuer.
+    sockets: HashMap<usize, TcpStream>,
     /// What is appended to the server's URL to make the issuer's name.
     suffix: String,
 }
@@ -125,9 +128,12 @@ impl TokenIssuer {
 
     /// From now on the server behaves so. Connections that hang under the old way are closed.
     pub fn set_mode(&self, mode: IssuerMode) {
+        let closes = mode == IssuerMode::Dead;
         self.shared.state().mode = mode;
         self.shared.changed.notify_all();
-        self.wake();
+        if closes {
+            self.wake();
+        }
     }
 
     /// New keys under new names take the place of the old ones.
@@ -165,6 +171,7 @@ impl TokenIssuer {
         self.shared.state().connections
     }
 
+    /// Makes the acceptor look at the state.
     fn wake(&self) {
         let _ = TcpStream::connect(self.shared.address);
     }
@@ -172,7 +179,13 @@ impl TokenIssuer {
 
 impl Drop for TokenIssuer {
     fn drop(&mut self) {
-        self.shared.state().stopping = true;
+        {
+            let mut state = self.shared.state();
+            state.stopping = true;
+            for (_, socket) in state.sockets.drain() {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
         self.shared.changed.notify_all();
         self.wake();
         if let Some(acceptor) = self.acceptor.take() {

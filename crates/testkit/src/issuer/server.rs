@@ -70,18 +70,25 @@ pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
 }
 
 fn serve(stream: TcpStream, shared: &Shared) {
-    let mode = {
+    let (mode, number) = {
         let mut state = shared.state();
-        if state.stopping {
+        if state.stopping || state.mode == IssuerMode::Dead {
             return;
         }
         state.connections += 1;
-        state.mode.clone()
+        let number = state.connections;
+        state.sockets.extend(stream.try_clone().map(|socket| (number, socket)));
+        (state.mode.clone(), number)
     };
+    converse(stream, &mode, shared);
+    shared.state().sockets.remove(&number);
+}
+
+fn converse(stream: TcpStream, mode: &IssuerMode, shared: &Shared) {
     let _ = stream.set_read_timeout(Some(SOCKET_TIMEOUT));
     let _ = stream.set_write_timeout(Some(SOCKET_TIMEOUT));
-    if mode == IssuerMode::Hang {
-        return linger(shared, &mode);
+    if *mode == IssuerMode::Hang {
+        return linger(shared, mode);
     }
     let Ok(connection) = ServerConnection::new(Arc::clone(&shared.tls)) else {
         return;
@@ -91,10 +98,10 @@ fn serve(stream: TcpStream, shared: &Shared) {
         return;
     };
     shared.state().requests.push(path.clone());
-    let _ = answer(&mut stream, &path, &mode, shared);
+    let _ = answer(&mut stream, &path, mode, shared);
     let _ = stream.flush();
-    if mode == IssuerMode::Stall {
-        return linger(shared, &mode);
+    if *mode == IssuerMode::Stall {
+        return linger(shared, mode);
     }
     stream.conn.send_close_notify();
     let _ = stream.flush();

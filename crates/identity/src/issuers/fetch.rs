@@ -1,0 +1,262 @@
+//! Fetching an issuer's keys: discovery, then the key set. Over HTTPS only, no redirect is followed, and all of it has one
+//! deadline.
+
+use std::time::Duration;
+
+use credentials::KeySet;
+use http_wire::{HeadLimits, Method, RequestBuilder};
+use net::address::AddressPolicy;
+use net::dial::dial;
+use net::http::Connection;
+use net::tls::ClientTls;
+use net::{Role, Stream, Waits};
+use serde_json::Value;
+use types::limits::ISSUER_DOCUMENT_BYTES_MAX;
+use types::{Error, ErrorCode, Location, Phase, Result, Scheme, Side};
+
+/// Whose side an issuer is on: none of a transfer's, so the faults of its server are told as details of our own.
+const SIDE: Side = Side::Source;
+
+/// How issuers are asked.
+#[derive(Clone)]
+pub struct KeyFetcher {
+    /// Whose certificates are believed.
+    pub tls: ClientTls,
+    /// For all of it: connecting, discovery and keys.
+    pub timeout: Duration,
+    /// Our name and version.
+    pub user_agent: String,
+}
+
+impl std::fmt::Debug for KeyFetcher {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("KeyFetcher")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keys as they came from an issuer.
+#[derive(Clone, Debug)]
+pub struct FetchedKeys {
+    /// The keys.
+    pub keys: KeySet,
+    /// The document in which they were.
+    pub document: Vec<u8>,
+}
+
+impl KeyFetcher {
+    /// Fetches the keys of the issuer with this name: `<issuer>/.well-known/openid-configuration` (OpenID Connect
+    /// Discovery 1.0 §4), else the place of RFC 8414 §3.1, tells where they are.
+    ///
+    /// # Errors
+    /// `token_issuer_unreachable`; the detail says at which step and why.
+    pub async fn fetch(&self, issuer: &str) -> Result<FetchedKeys> {
+        match tokio::time::timeout(self.timeout, self.fetch_all(issuer)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let words = format!(
+                    "{issuer} gave no complete answer within {} ms",
+                    self.timeout.as_millis()
+                );
+                Err(unreachable(words))
+            }
+        }
+    }
+
+    async fn fetch_all(&self, issuer: &str) -> Result<FetchedKeys> {
+        let place = self.discover(issuer).await?;
+        let document = match self.document(&place, "the key set").await? {
+            Found::Document(document) => document,
+            Found::Refused(status) => {
+                return Err(unreachable(format!("the key set {place} is answered with {status}")));
+            }
+        };
+        let keys = KeySet::parse(&document)
+            .map_err(|error| unreachable(format!("{place}: {}", error.detail().unwrap_or_default())))?;
+        Ok(FetchedKeys { keys, document })
+    }
+
+    /// The URL of the key set.
+    async fn discover(&self, issuer: &str) -> Result<String> {
+        let mut answers = Vec::new();
+        for place in discovery_places(issuer)? {
+            match self.document(&place, "the discovery document").await? {
+                Found::Document(document) => return key_set_place(issuer, &place, &document),
+                Found::Refused(status) => answers.push(format!("{place} is answered with {status}")),
+            }
+        }
+        Err(unreachable(format!(
+            "it has no discovery document: {}",
+            answers.join(", ")
+        )))
+    }
+
+    async fn document(&self, url: &str, what: &str) -> Result<Found> {
+        let outcome = self.get(url).await;
+        outcome.map_err(|error| match error.code() {
+            ErrorCode::TokenIssuerUnreachable => error,
+            _ => {
+                let detail = error.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+                unreachable(format!("{what} {url}: {}{detail}", error.code().meaning())).with_private(error)
+            }
+        })
+    }
+
+    async fn get(&self, url: &str) -> Result<Found> {
+        let location = https(url)?;
+        let waits = Waits {
+            handshake: self.timeout,
+            stall: self.timeout,
+        };
+        // Issuers are named by the site itself, so that they may be anywhere.
+        let tcp = dial(location.host(), location.port(), AddressPolicy::ANY, self.timeout, SIDE).await?;
+        let stream = Stream::connect_tls(tcp, &self.tls, location.host(), SIDE, waits).await?;
+        debug_assert!(matches!(stream.role(), Role::Peer(_)));
+        let mut connection = Connection::new(stream);
+        let request = RequestBuilder::new(&Method::Get, &location)
+            .user_agent(&self.user_agent)
+            .accept_anything();
+        connection.stream.queue(&request.finish());
+        connection.stream.flush().await?;
+        let head = loop {
+            let head = connection.response(&HeadLimits::default(), self.timeout).await?;
+            if !head.is_interim() {
+                break head;
+            }
+        };
+        match head.status {
+            200 => {}
+            300..400 => {
+                let words = format!("{url} redirects, and redirects of an issuer are not followed");
+                return Err(unreachable(words));
+            }
+            status => return Ok(Found::Refused(status)),
+        }
+        let framing = head.framing(&Method::Get)?;
+        let mut body = connection.body(framing);
+        let mut whole = Vec::new();
+        while let Some(batch) = body.next().await? {
+            whole.extend(batch.slices().flatten());
+            if whole.len() > ISSUER_DOCUMENT_BYTES_MAX {
+                let words = format!("{url} is larger than {ISSUER_DOCUMENT_BYTES_MAX} bytes");
+                return Err(unreachable(words));
+            }
+        }
+        Ok(Found::Document(whole))
+    }
+}
+
+/// What asking for a document gave.
+enum Found {
+    Document(Vec<u8>),
+    /// With this status.
+    Refused(u16),
+}
+
+fn unreachable(why: impl Into<String>) -> Error {
+    Error::new(ErrorCode::TokenIssuerUnreachable, Side::Client, Phase::Authenticate).with_detail(why)
+}
+
+fn https(url: &str) -> Result<Location> {
+    let location = Location::parse(url).map_err(|error| unreachable(format!("{url}: {}", error.public())))?;
+    if location.scheme() != Scheme::Https || !url.starts_with("https://") {
+        return Err(unreachable(format!(
+            "{url} is not an https URL, and nothing else is asked for keys"
+        )));
+    }
+    Ok(location)
+}
+
+/// Where the discovery document may be, the likelier place first.
+fn discovery_places(issuer: &str) -> Result<Vec<String>> {
+    https(issuer)?;
+    let bare = issuer.trim_end_matches('/');
+    let rest = &bare["https://".len()..];
+    let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
+    let slash = if path.is_empty() { "" } else { "/" };
+    Ok(vec![
+        format!("{bare}/.well-known/openid-configuration"),
+        format!("https://{host}/.well-known/oauth-authorization-server{slash}{path}"),
+    ])
+}
+
+/// The document must be about this very issuer (RFC 8414 §3.3): another one's keys must not verify its tokens.
+fn key_set_place(issuer: &str, place: &str, document: &[u8]) -> Result<String> {
+    let fault = |why: String| Err(unreachable(format!("{place} {why}")));
+    let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(document) else {
+        return fault("is not a JSON object".to_owned());
+    };
+    match members.get("issuer").and_then(Value::as_str) {
+        Some(named) if named == issuer => {}
+        Some(named) => {
+            let named: String = named
+                .chars()
+                .filter(|character| !character.is_control())
+                .take(256)
+                .collect();
+            return fault(format!("is about another issuer: \"{named}\" in place of \"{issuer}\""));
+        }
+        None => return fault("names no issuer".to_owned()),
+    }
+    match members.get("jwks_uri").and_then(Value::as_str) {
+        Some(url) => https(url).map(|_| url.to_owned()),
+        None => fault("does not say where the keys are (jwks_uri)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discovery_documents_are_in_two_places() {
+        for (issuer, places) in [
+            (
+                "https://i.example.org/",
+                [
+                    "https://i.example.org/.well-known/openid-configuration",
+                    "https://i.example.org/.well-known/oauth-authorization-server",
+                ],
+            ),
+            (
+                "https://i.example.org:8443/realms/vo",
+                [
+                    "https://i.example.org:8443/realms/vo/.well-known/openid-configuration",
+                    "https://i.example.org:8443/.well-known/oauth-authorization-server/realms/vo",
+                ],
+            ),
+        ] {
+            assert_eq!(discovery_places(issuer).unwrap(), places);
+        }
+        for bad in [
+            "http://i.example.org",
+            "i.example.org",
+            "file:///etc/passwd",
+            "davs://i.example.org",
+        ] {
+            let error = discovery_places(bad).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::TokenIssuerUnreachable, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_document_leads_to_keys_of_its_own_issuer_only() {
+        let of = |text: &str| key_set_place("https://i/", "P", text.as_bytes()).map_err(|error| error.public());
+        assert_eq!(
+            of(r#"{"issuer":"https://i/","jwks_uri":"https://k/x"}"#),
+            Ok("https://k/x".to_owned())
+        );
+        for (text, words) in [
+            ("[]", "not a JSON object"),
+            (r#"{"jwks_uri":"https://k/x"}"#, "names no issuer"),
+            (r#"{"issuer":"https://i","jwks_uri":"https://k/x"}"#, "another issuer"),
+            (r#"{"issuer":"https://i/"}"#, "jwks_uri"),
+            (r#"{"issuer":"https://i/","jwks_uri":"http://k/x"}"#, "not an https URL"),
+        ] {
+            let why = of(text).unwrap_err();
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}
