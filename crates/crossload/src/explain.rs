@@ -2,13 +2,13 @@
 //! same rules and with the same words as on the server; or asked of the server that refused.
 
 use credentials::{Credential, MacaroonKey, inspect, read_bearer};
-use policy::{Explanation, ExportRules, Operation, Policy, Request};
+use policy::{Explanation, Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use crate::server::secret;
+use crate::server::{rules, secret};
 use crate::{client, output, token};
 
 /// Explains. The exit code is 0 when it is allowed (of a file that is written, as a new one), else that
@@ -21,7 +21,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
         return client::why::run(id, admin, options.json);
     }
     let configuration = Configuration::load(&options.config)?;
-    let rules = rules(&configuration);
+    let rules = rules::policy(&configuration)?;
     let shown = options
         .token
         .as_deref()
@@ -69,16 +69,6 @@ fn unverified(credential: &Result<Credential, Error>, shown: Option<&Secret>, no
         }
         _ => Vec::new(),
     }
-}
-
-fn rules(configuration: &Configuration) -> Policy {
-    let rules = |export: &crate::configuration::Export| ExportRules {
-        path: export.path.clone(),
-        anonymous: export.anonymous,
-        read_only: export.read_only,
-        ..ExportRules::default()
-    };
-    Policy::new(configuration.exports.iter().map(rules).collect(), Vec::new())
 }
 
 /// The keys of the server's macaroons. None is made here: a new one would fit no macaroon.

@@ -48,8 +48,14 @@ fn configure(action: &ConfigAction) -> Result<(), Failure> {
     match action {
         ConfigAction::Docs => output::write_out(configuration::docs().as_bytes()),
         ConfigAction::Example => output::write_out(configuration::example().as_bytes()),
+        ConfigAction::ImportAuthdb { file } => {
+            for rule in server::rules::authdb(file)? {
+                output::line(&rule.to_toml());
+            }
+        }
         ConfigAction::Check { file } => {
-            configuration::Configuration::load(file)?;
+            let configuration = configuration::Configuration::load(file)?;
+            server::rules::policy(&configuration)?;
             output::line(&format!("{}: nothing is wrong with it", file.display()));
         }
     }

@@ -8,7 +8,7 @@ use types::{Error, ErrorCode, LogicalPath};
 use crate::decide::{Request, is_allowed};
 use crate::operation::Access;
 use crate::policy::Policy;
-use crate::rule::Rule;
+use crate::rule::{Rule, quoted};
 use crate::rules::AnonymousAccess;
 use crate::trail::{Step, any_of};
 use crate::who::{Person, Who};
@@ -174,11 +174,6 @@ fn come_from(addresses: &[Vec<AddressRange>], out: &mut fmt::Formatter<'_>) -> f
         out.write_str(&list(ranges))?;
     }
     Ok(())
-}
-
-/// As it can stand in the configuration file.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn list(items: &[impl ToString]) -> String {

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod area;
+mod authdb;
 mod decide;
 mod explanation;
 mod hint;
@@ -36,6 +37,7 @@ mod trail;
 mod who;
 
 pub use area::Area;
+pub use authdb::{AuthdbFault, read_authdb};
 pub use decide::{Decision, Refusal, Request, decide, explain};
 pub use explanation::Explanation;
 pub use hint::Hint;

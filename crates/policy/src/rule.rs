@@ -60,6 +60,38 @@ impl Rule {
             .then_some("who: a subject means something together with its issuer only; add \"issuer:...\"")
     }
 
+    /// The rule as it stands in a configuration file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let list = |items: Vec<String>| {
+            let quoted: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        let words = |set: Activities| match set == Activities::ALL {
+            true => vec!["all".to_owned()],
+            false => exactly(set).split(',').map(str::to_owned).collect(),
+        };
+        let mut text = format!("[[rule]]  # {}\n", self.place);
+        text.push_str(&format!(
+            "who = {}\n",
+            list(self.who.iter().map(Who::to_string).collect())
+        ));
+        text.push_str(&format!("path = {}\n", quoted(&self.area.to_string())));
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                text.push_str(&format!("{name} = {value}\n"));
+            }
+        };
+        let except: Vec<String> = self.except.iter().map(Area::to_string).collect();
+        add("except", (!except.is_empty()).then(|| list(except)));
+        add("may", (!self.may.is_empty()).then(|| list(words(self.may))));
+        add("may_not", (!self.may_not.is_empty()).then(|| list(words(self.may_not))));
+        add("user", self.user.as_deref().map(quoted));
+        add("vo", self.vo.as_deref().map(quoted));
+        add("last", self.last.then(|| "true".to_owned()));
+        text
+    }
+
     /// Whether it is about that person.
     pub(crate) fn is_about(&self, person: &Person<'_>) -> bool {
         self.missing(person).is_none()
@@ -107,6 +139,11 @@ impl fmt::Display for Rule {
         }
         Ok(())
     }
+}
+
+/// A text as TOML has it.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// All activities of a set by name.

@@ -50,6 +50,11 @@ pub(crate) enum ConfigAction {
     Docs,
     /// Print a configuration file with every key
     Example,
+    /// Print the rules of an XRootD authdb as they stand in a configuration file
+    ImportAuthdb {
+        /// The file
+        file: PathBuf,
+    },
     /// Say what is wrong with a configuration file
     Check {
         /// The file

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use credentials::Lifetimes;
 use door_xroot::AuthenticationMethod;
-use policy::AnonymousAccess;
+use policy::{AnonymousAccess, Area};
 use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
 use super::other_side::HandOver;
+use super::rules::{Given, People, Taken};
 use super::section::{Section, section};
+use super::users::{Quota, Users};
 use super::values::{Bytes, XrootTls};
 
 section! {
@@ -56,10 +58,52 @@ section! {
         anonymous: AnonymousAccess = Some(AnonymousAccess::None);
         /// Refuse every change, whatever a credential allows.
         read_only: bool = Some(false);
+        /// What nobody may exceed here, whatever a credential or a rule allows, in the words of a rule's `may`:
+        /// `["read", "create"]` is a place where nobody replaces or deletes anything.
+        ceiling: Given = Some(Given::everything());
         /// How much all files of the export together may take; 0 is no limit of our own.
         quota_bytes: Bytes = Some(Bytes(0));
         /// Free space in the file system that uploads must leave.
         reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES));
+    }
+}
+
+section! {
+    /// A rule: who may do what where. There may be any number. What the export gives to everybody, what a token
+    /// grants and what all rules about its holder give add up; what any rule takes is gone; the ceiling of the export
+    /// binds everybody. A token that says by scopes what it may be used for, and a macaroon, allow just that: rules
+    /// give their holders only what they give to `anyone`. See policy.md.
+    "rule" true Rule {
+        /// Whom it is about: a word, or a list of words that must all hold. `anyone`, `authenticated`, `dn:/C=...`,
+        /// `vo:atlas`, `fqan:/atlas/Role=production` (`*` stands for one component, `/*` at the end for one or more),
+        /// `role:production`, `group:/wlcg/x`, `issuer:https://...`, `subject:...` (with `issuer:`), `user:ann`,
+        /// `address:192.0.2.0/24`.
+        who: People = None;
+        /// Where it holds: a path with everything below it, `/data/*` for what is inside only, `/data/x*` for what
+        /// begins so, `/home/{user}` with the name of the local user.
+        path: Area = Some(Area::everything());
+        /// Where it does not hold after all.
+        except: Vec<Area> = Some(Vec::new());
+        /// What it gives: `stat`, `list`, `read`, `create`, `write`, `delete`, `manage`, `stage`, `all`, or activities
+        /// such as `DOWNLOAD`.
+        may: Given = Some(Given::default());
+        /// What it takes, whatever gave it, in the same words.
+        may_not: Taken = Some(Taken::default());
+        /// The local user in whose name it is done; of several rules the first that names one counts.
+        user: Option<String> = Some(None);
+        /// The virtual organisation whose quota new files count against; the first that is named counts.
+        vo: Option<String> = Some(None);
+        /// Whether the rules below do not hold for whom this one is about, where it holds.
+        last: bool = Some(false);
+    }
+}
+
+section! {
+    /// Rules from elsewhere.
+    "policy" false PolicyFiles {
+        /// An XRootD `authdb`, whose records hold behind the rules of this file. A record that cannot be expressed is
+        /// refused with its line. `crossload config import-authdb FILE` prints it as rules. Read again when it changes.
+        authdb_file: Option<PathBuf> = Some(None);
     }
 }
 
@@ -177,9 +221,13 @@ section! {
 }
 
 /// All sections in the manual's order.
-pub(crate) const SECTIONS: [Section; 9] = [
+pub(crate) const SECTIONS: [Section; 13] = [
     Server::SECTION,
     Export::SECTION,
+    Rule::SECTION,
+    PolicyFiles::SECTION,
+    Users::SECTION,
+    Quota::SECTION,
     Macaroons::SECTION,
     Xroot::SECTION,
     ThirdPartyCopy::SECTION,

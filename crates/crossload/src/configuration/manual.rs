@@ -45,6 +45,7 @@ pub(crate) fn example() -> String {
             text.push_str(&format!("\n{}", comment(key.about)));
             text.push_str(&match ((key.default)(), key.required) {
                 (Some(default), _) => format!("{} = {default}\n", key.name),
+                (None, true) if key.name == "who" => format!("{} = \"anyone\"\n", key.name),
                 (None, true) => format!("{} = \"/srv/data\"\n", key.name),
                 (None, false) => format!("# {} = \u{2026}\n", key.name),
             });

@@ -6,20 +6,25 @@ mod forwarding;
 mod keys;
 mod manual;
 mod other_side;
+mod rules;
 mod section;
 mod suggest;
+mod users;
 mod values;
 
 use std::path::{Path, PathBuf};
 
 use door_xroot::AuthenticationMethod;
 use toml::de::{DeTable, DeValue};
+use types::LogicalPath;
 
 pub(crate) use forwarding::{forward_http, forward_root};
-pub(crate) use keys::{Export, Limits, Log, Macaroons, Server, ThirdPartyCopy, Trust, Xroot};
+pub(crate) use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
 pub(crate) use other_side::HandOver;
+pub(crate) use rules::Given;
 use section::{Fault, Reader, Section};
+pub(crate) use users::{Quota, Switch, UserGroups, Users};
 pub(crate) use values::{Bytes, XrootTls, parse_duration, parse_size};
 
 /// Everything that the file can say.
@@ -27,6 +32,11 @@ pub(crate) use values::{Bytes, XrootTls, parse_duration, parse_size};
 pub(crate) struct Configuration {
     pub(crate) server: Server,
     pub(crate) exports: Vec<Export>,
+    /// The rules of the file; those of the `authdb` come behind them.
+    pub(crate) rules: Vec<policy::Rule>,
+    pub(crate) policy: PolicyFiles,
+    pub(crate) users: Users,
+    pub(crate) quotas: Vec<Quota>,
     pub(crate) macaroons: Macaroons,
     pub(crate) xroot: Xroot,
     pub(crate) tpc: ThirdPartyCopy,
@@ -66,7 +76,10 @@ impl Configuration {
     pub(crate) fn parse(text: &str, base: &Path, name: &str) -> Result<Self, Faults> {
         let mut faults = Vec::new();
         let configuration = match DeTable::parse(text) {
-            Ok(table) => Self::from_table(table.get_ref(), base, &mut faults),
+            Ok(table) => {
+                let line = |offset: usize| line_of(text, offset);
+                Self::from_table(table.get_ref(), base, &line, &mut faults)
+            }
             Err(error) => {
                 let offset = error.span().map_or(0, |span| span.start);
                 let words = error.message().to_owned();
@@ -78,10 +91,9 @@ impl Configuration {
             Some(configuration) if faults.is_empty() => Ok(configuration),
             _ => {
                 faults.sort_by_key(|fault| fault.offset);
-                let line = |fault: &Fault| text[..fault.offset.min(text.len())].matches('\n').count() + 1;
                 let lines = faults
                     .iter()
-                    .map(|fault| format!("{name}:{}: {}", line(fault), fault.words));
+                    .map(|fault| format!("{name}:{}: {}", line_of(text, fault.offset), fault.words));
                 Err(Faults(lines.collect()))
             }
         }
@@ -92,7 +104,12 @@ impl Configuration {
         Self::parse("", Path::new(""), "defaults").expect("the defaults are valid: a test says so")
     }
 
-    fn from_table(root: &DeTable<'_>, base: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
+    fn from_table(
+        root: &DeTable<'_>,
+        base: &Path,
+        line: &dyn Fn(usize) -> usize,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Self> {
         check_names(root, faults);
         let empty = DeTable::new();
         let mut exports = Vec::new();
@@ -107,6 +124,17 @@ impl Configuration {
                 Some(export) => exports.push(export),
                 None => whole = false,
             }
+        }
+        let rules = read_rules(root, base, line, faults);
+        let mut quotas = Vec::new();
+        for (table, offset) in repeated(root, Quota::SECTION.name) {
+            let quota = Quota::read(&mut Reader {
+                table,
+                offset,
+                base,
+                faults,
+            });
+            quotas.extend(quota);
         }
         let reader = |section: Section| {
             let value = root.get(section.name);
@@ -125,11 +153,16 @@ impl Configuration {
             }};
         }
         let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
-        let hand_over = read!(HandOver);
+        let (hand_over, users) = (read!(HandOver), read!(Users));
         let (xroot, trust, limits, log) = (read!(Xroot), read!(Trust), read!(Limits), read!(Log));
+        let policy = read!(PolicyFiles);
         let configuration = Self {
             server: server?,
             exports,
+            rules,
+            policy: policy?,
+            users: users?,
+            quotas,
             macaroons: macaroons?,
             xroot: xroot?,
             tpc: tpc?,
@@ -164,6 +197,10 @@ impl Configuration {
                 fault("export", format!("the path {} is exported twice", export.path));
             }
         }
+        let paths: Vec<LogicalPath> = self.exports.iter().map(|export| export.path.clone()).collect();
+        for words in users::quota_faults(&self.quotas, &paths) {
+            fault("quota", words);
+        }
         let counts = [
             ("connections", self.limits.connections),
             ("transfers", self.limits.transfers),
@@ -196,6 +233,38 @@ impl Configuration {
             fault("limits", format!("{name}: must be at least 1"));
         }
     }
+}
+
+/// The line of a byte of the file, counted from one.
+fn line_of(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
+}
+
+/// The rules of who may do what where, each with its place in the file.
+fn read_rules(
+    root: &DeTable<'_>,
+    base: &Path,
+    line: &dyn Fn(usize) -> usize,
+    faults: &mut Vec<Fault>,
+) -> Vec<policy::Rule> {
+    let mut rules = Vec::new();
+    for (index, (table, offset)) in repeated(root, Rule::SECTION.name).into_iter().enumerate() {
+        let mut reader = Reader {
+            table,
+            offset,
+            base,
+            faults,
+        };
+        let Some(read) = Rule::read(&mut reader) else {
+            continue;
+        };
+        let rule = read.build(index + 1, line(offset));
+        if let Some(words) = rules::fault(&rule) {
+            faults.push(Fault { offset, words });
+        }
+        rules.push(rule);
+    }
+    rules
 }
 
 /// The tables of a section that may be repeated, each with its place; one table counts as a list of one.

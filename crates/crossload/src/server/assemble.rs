@@ -13,19 +13,21 @@ use http_wire::HeadLimits;
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
-use policy::{AnonymousAccess, ExportRules};
+use policy::{AnonymousAccess, Rule};
 use remote::{Client, ClientOptions};
 use serde_json::json;
-use storage::{Posix, PosixOptions};
+use storage::{Posix, PosixOptions, VoQuota};
 use transfer::chance::random;
-use transfer::{Exports, Refusals, SharedExports, Slots, Store};
+use transfer::{Exports, Refusals, SharedExports, Slots, Store, Users};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
 use super::certificate;
 use super::events::Observer;
 use super::log::Log;
+use super::rules;
 use super::secret;
+use super::users;
 use crate::configuration::{Configuration, Export, XrootTls, forward_http, forward_root};
 use crate::failure::Failure;
 
@@ -33,7 +35,7 @@ use crate::failure::Failure;
 pub(crate) const PRODUCT: &str = concat!("crossload/", env!("CARGO_PKG_VERSION"));
 
 /// What makes two exports share one store.
-type StoreKey = (PathBuf, bool, u64, u64);
+type StoreKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
 
 /// The parts of a server that can be replaced while it runs.
 pub(crate) struct Assembly {
@@ -95,9 +97,9 @@ impl Assembly {
             transfers: Slots::new(configuration.limits.transfers as usize),
             keys: Keys::default(),
         };
-        let (stores, exports) = assembly.open_exports(configuration, log)?;
+        let opened = assembly.open_exports(configuration, log)?;
         let mut assembly = assembly;
-        assembly.put_exports(stores, exports);
+        assembly.put_exports(opened);
         Ok(assembly)
     }
 
@@ -108,26 +110,34 @@ impl Assembly {
         for export in &configuration.exports {
             let writable = is_writable(export, configuration);
             let directory = export.directory.clone();
-            let key = (directory, writable, export.quota_bytes.0, export.reserve_bytes.0);
+            let quotas = users::quotas_in(configuration, &directory);
+            let key = (
+                directory,
+                writable,
+                export.quota_bytes.0,
+                export.reserve_bytes.0,
+                quotas,
+            );
             let known = stores.get(&key).or_else(|| self.stores.get(&key)).cloned();
             let store = match known {
                 Some(store) => store,
                 None => open_store(&key, log)?,
             };
             stores.insert(key, store.clone());
-            let rules = ExportRules {
-                path: export.path.clone(),
-                anonymous: export.anonymous,
-                read_only: export.read_only,
-                ..ExportRules::default()
-            };
+            let rules = export.rules();
             exports.push((transfer::Export { rules, store }, writable));
         }
-        Ok((stores, exports))
+        Ok(Opened {
+            stores,
+            exports,
+            rules: rules::rules(configuration)?,
+            users: users::users(configuration)?,
+        })
     }
 
-    fn put_exports(&mut self, stores: HashMap<StoreKey, Store>, exports: Vec<(transfer::Export, bool)>) {
-        let shown = exports
+    fn put_exports(&mut self, opened: Opened) {
+        let shown = opened
+            .exports
             .iter()
             .map(|(export, writable)| door_admin::Export {
                 path: export.rules.path.to_string(),
@@ -136,9 +146,10 @@ impl Assembly {
             })
             .collect();
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
-        self.exports
-            .replace(Exports::new(exports.into_iter().map(|(export, _)| export).collect()));
-        self.stores = stores;
+        let exports = opened.exports.into_iter().map(|(export, _)| export).collect();
+        let exports = Exports::with_rules(exports, opened.rules).acting_as(opened.users);
+        self.exports.replace(exports);
+        self.stores = opened.stores;
     }
 
     /// Takes over a new configuration: everything that can fail is done first, so that a broken one
@@ -147,7 +158,7 @@ impl Assembly {
     /// # Errors
     /// What cannot be opened or read; the old parts stay in use.
     pub(crate) fn renew(&mut self, configuration: &Configuration, log: &Log) -> Result<(), Failure> {
-        let (stores, exports) = self.open_exports(configuration, log)?;
+        let opened = self.open_exports(configuration, log)?;
         let (macaroons, macaroon_keys) = macaroons(configuration)?;
         let server = &configuration.server;
         let fresh = match (&server.certificate, &server.key) {
@@ -180,7 +191,7 @@ impl Assembly {
         if self.transfers.count() != configuration.limits.transfers as usize {
             self.transfers = Slots::new(configuration.limits.transfers as usize);
         }
-        self.put_exports(stores, exports);
+        self.put_exports(opened);
         Ok(())
     }
 
@@ -305,21 +316,33 @@ impl Assembly {
     }
 }
 
-/// Stores by what they were opened with, and the exports that use them; with each, whether it can be written.
-type Opened = (HashMap<StoreKey, Store>, Vec<(transfer::Export, bool)>);
+/// All that a configuration says about files, opened.
+struct Opened {
+    /// Stores by what they were opened with.
+    stores: HashMap<StoreKey, Store>,
+    /// The exports that use them; with each, whether it can be written.
+    exports: Vec<(transfer::Export, bool)>,
+    /// Who may do what in them.
+    rules: Vec<Rule>,
+    /// As whom files are used.
+    users: Option<Users>,
+}
 
 /// Where nobody can write there is no need for a hidden directory.
 fn is_writable(export: &Export, configuration: &Configuration) -> bool {
-    let somebody = export.anonymous == AnonymousAccess::Write || configuration.macaroons.secret_file.is_some();
+    let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
+    let by_token = configuration.macaroons.secret_file.is_some();
+    let somebody = export.anonymous == AnonymousAccess::Write || by_token || by_rule;
     somebody && !export.read_only
 }
 
 fn open_store(key: &StoreKey, log: &Log) -> Result<Store, Failure> {
-    let (directory, writable, quota_bytes, reserve_bytes) = key;
+    let (directory, writable, quota_bytes, reserve_bytes, vo_quotas) = key;
     let options = PosixOptions {
         writable: *writable,
         reserve_bytes: *reserve_bytes,
         quota_bytes: Some(*quota_bytes).filter(|bytes| *bytes > 0),
+        vo_quotas: vo_quotas.clone(),
     };
     let posix = Posix::open(directory, &options).map_err(|error| {
         let failure = Failure::from(error);

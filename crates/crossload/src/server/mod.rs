@@ -7,7 +7,9 @@ mod certificate;
 mod events;
 mod log;
 mod reload;
+pub(crate) mod rules;
 pub(crate) mod secret;
+mod users;
 mod watch;
 
 use std::net::{SocketAddr, TcpListener};
@@ -23,7 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use types::limits::FILE_WATCH_PERIOD;
 
 use crate::command_line::ServeOptions;
-use crate::configuration::{Bytes, Configuration, Export};
+use crate::configuration::{Bytes, Configuration, Export, Given};
 use crate::failure::Failure;
 use crate::output;
 use accept::{Doors, Reception};
@@ -88,6 +90,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
                 false => policy::AnonymousAccess::Read,
             },
             read_only: false,
+            ceiling: Given::everything(),
             quota_bytes: Bytes(0),
             reserve_bytes: Bytes(types::limits::SPACE_RESERVE_BYTES),
         });
@@ -353,6 +356,7 @@ fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf
         server,
         macaroons,
         trust,
+        policy,
         ..
     } = configuration;
     let single = [
@@ -360,6 +364,7 @@ fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf
         &server.certificate,
         &server.key,
         &macaroons.secret_file,
+        &policy.authdb_file,
     ];
     let lists = [&macaroons.old_secret_files, &trust.ca_files, &trust.ca_directories];
     let listed = lists.into_iter().flatten().cloned();

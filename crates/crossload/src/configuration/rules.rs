@@ -1,0 +1,143 @@
+//! Who may do what where, as the configuration file says it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use credentials::Activities;
+use policy::{Area, ExportRules, Who, parse_given, parse_taken};
+use toml::de::DeValue;
+
+use super::keys::{Export, Rule};
+use super::values::Setting;
+
+/// Whom a rule is about: one word, or several that must all hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct People(pub(crate) Vec<Who>);
+
+/// Words for what is given, and what they mean.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Given(Vec<String>, pub(crate) Activities);
+
+/// Words for what is taken, and what they mean.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Taken(Vec<String>, pub(crate) Activities);
+
+/// One word or a list of them.
+fn words(value: &DeValue<'_>, base: &Path) -> Result<Vec<String>, String> {
+    match value.as_str() {
+        Some(word) => Ok(vec![word.to_owned()]),
+        None => Vec::<String>::read(value, base),
+    }
+}
+
+fn read_all(words: &[String], read: impl Fn(&str) -> Result<Activities, String>) -> Result<Activities, String> {
+    let mut all = Activities::NONE;
+    for word in words {
+        all = all.union(read(word)?);
+    }
+    Ok(all)
+}
+
+impl Setting for People {
+    const KIND: &'static str = "word or list of words";
+
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
+        let all: Result<Vec<Who>, String> = words(value, base)?.iter().map(|word| Who::parse(word)).collect();
+        all.map(Self)
+    }
+
+    fn write(&self) -> Option<String> {
+        self.0.iter().map(Who::to_string).collect::<Vec<_>>().write()
+    }
+}
+
+impl Setting for Given {
+    const KIND: &'static str = "word or list of words";
+
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
+        let words = words(value, base)?;
+        let activities = read_all(&words, parse_given)?;
+        Ok(Self(words, activities))
+    }
+
+    fn write(&self) -> Option<String> {
+        self.0.write()
+    }
+}
+
+impl Setting for Taken {
+    const KIND: &'static str = "word or list of words";
+
+    fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
+        let words = words(value, base)?;
+        let activities = read_all(&words, parse_taken)?;
+        Ok(Self(words, activities))
+    }
+
+    fn write(&self) -> Option<String> {
+        self.0.write()
+    }
+}
+
+impl Setting for Area {
+    const KIND: &'static str = "path or pattern";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        match value.as_str() {
+            Some(text) => Self::parse(text),
+            None => Err(format!("expected a path, found {}", value.type_str())),
+        }
+    }
+
+    fn write(&self) -> Option<String> {
+        self.to_string().write()
+    }
+}
+
+impl Given {
+    /// Everything.
+    pub(crate) fn everything() -> Self {
+        Self(vec!["all".to_owned()], Activities::ALL)
+    }
+}
+
+impl Rule {
+    /// As policy knows it; `line` is where it begins in the file.
+    pub(crate) fn build(&self, number: usize, line: usize) -> policy::Rule {
+        policy::Rule {
+            place: format!("rule {number} (line {line})"),
+            who: self.who.0.clone(),
+            area: self.path.clone(),
+            except: self.except.clone(),
+            may: self.may.1,
+            may_not: self.may_not.1,
+            user: self.user.as_deref().map(Arc::from),
+            vo: self.vo.as_deref().map(Arc::from),
+            last: self.last,
+        }
+    }
+}
+
+impl Export {
+    /// As policy knows it.
+    pub(crate) fn rules(&self) -> ExportRules {
+        ExportRules {
+            path: self.path.clone(),
+            anonymous: self.anonymous,
+            read_only: self.read_only,
+            ceiling: self.ceiling.1,
+        }
+    }
+}
+
+/// What is wrong with a rule as a whole.
+pub(crate) fn fault(rule: &policy::Rule) -> Option<String> {
+    if let Some(words) = rule.fault() {
+        return Some(words.to_owned());
+    }
+    if let Some(user) = rule.user.as_deref().filter(|user| !credentials::is_user_name(user)) {
+        return Some(format!("user: \"{user}\" cannot be the name of a local user"));
+    }
+    let says_nothing = rule.may.is_empty() && rule.may_not.is_empty() && rule.user.is_none() && rule.vo.is_none();
+    (says_nothing && !rule.last).then(|| "the rule says nothing: give it may, may_not, user or vo".to_owned())
+}
