@@ -8,6 +8,7 @@ use rustls_pki_types::CertificateDer;
 use types::limits::{VERIFIED_TOKEN_LIFETIME, VERIFIED_TOKENS_MAX};
 use types::{ErrorCode, Result};
 
+use crate::certificates::Certificates;
 use crate::clock::now_s;
 use crate::issuers::Issuers;
 use crate::verified::{TokenHash, Verified};
@@ -20,6 +21,8 @@ pub struct Sources {
     pub token_rules: TokenRules,
     /// The keys of these issuers.
     pub issuers: Issuers,
+    /// By what the certificates of clients are judged.
+    pub certificates: Certificates,
     /// How many tokens and macaroons that were verified are remembered.
     pub verified_tokens_max: usize,
     /// For how long each of them is, at the most.
@@ -32,6 +35,7 @@ impl Default for Sources {
             macaroon_keys: Vec::new(),
             token_rules: TokenRules::default(),
             issuers: Issuers::default(),
+            certificates: Certificates::default(),
             verified_tokens_max: VERIFIED_TOKENS_MAX,
             verified_lifetime: VERIFIED_TOKEN_LIFETIME,
         }
@@ -145,7 +149,9 @@ impl Authenticator {
     /// there are none. The holder is known to have the key of the first one.
     #[must_use]
     pub fn certificates(&self, chain: Option<&[CertificateDer<'static>]>) -> Arc<Credential> {
-        let _ = chain;
-        Arc::new(Credential::Anonymous)
+        match chain {
+            Some(chain) => self.state().sources.certificates.credential(chain),
+            None => Arc::new(Credential::Anonymous),
+        }
     }
 }

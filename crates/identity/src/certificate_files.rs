@@ -11,9 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use credentials::x509::{
-    CertificateRules, GridMap, Revocation, TrustFault, TrustStore, VomsDirectory, VomsMap,
-};
+use credentials::x509::{CertificateRules, GridMap, Revocation, TrustFault, TrustStore, VomsDirectory, VomsMap};
 use types::limits::{TRUST_FILE_BYTES_MAX, TRUST_FILES_MAX};
 
 /// Where the files are, and what else belongs to the rules.
@@ -156,7 +154,10 @@ impl CertificateFiles {
     pub fn fingerprint(&self) -> u64 {
         let directories = [&self.trust_directory, &self.voms_directory];
         let single = [&self.grid_map_file, &self.voms_map_file];
-        let within = directories.into_iter().flatten().map(|directory| directory_fingerprint(directory, 1));
+        let within = directories
+            .into_iter()
+            .flatten()
+            .map(|directory| directory_fingerprint(directory, 1));
         let files = single.into_iter().flatten().map(|file| file_fingerprint(file));
         within.chain(files).fold(0, |sum, one| sum.rotate_left(1) ^ one)
     }
@@ -182,7 +183,12 @@ fn file_fingerprint(file: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     file.hash(&mut hasher);
     if let Ok(metadata) = fs::metadata(file) {
-        let times = (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
+        let times = (
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime(),
+            metadata.ctime_nsec(),
+        );
         (metadata.ino(), metadata.size(), times).hash(&mut hasher);
     }
     hasher.finish()

@@ -24,6 +24,11 @@ impl Revoked {
         }
     }
 
+    /// When it was made, in seconds since 1970.
+    pub(super) fn made_s(&self) -> i64 {
+        self.this_update_s
+    }
+
     /// Whether this list was made after the other.
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
         self.this_update_s > other.this_update_s

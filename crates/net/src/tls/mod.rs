@@ -24,7 +24,7 @@ pub(crate) use handshake::{Handshake, Session, Step};
 pub use identity::ClientIdentity;
 pub use server::ServerTls;
 pub use shown::ClientCertificates;
-pub use trust::{Trust, Trusted};
+pub use trust::{Trust, Trusted, system_authorities};
 
 /// The key exchange, suites and versions on offer. AES-128-GCM comes first: it is as safe as
 /// AES-256 against everything known and costs a tenth less per byte.

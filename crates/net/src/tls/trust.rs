@@ -57,7 +57,7 @@ pub(super) fn verifier(trust: &Trust) -> Result<(Arc<dyn ServerCertVerifier>, Tr
         found.read_directory(directory);
     }
     if trust.system {
-        found.authorities.extend(rustls_native_certs::load_native_certs().certs);
+        found.authorities.extend(system_authorities());
     }
     let mut roots = RootCertStore::empty();
     let (_, unusable) = roots.add_parsable_certificates(found.authorities);
@@ -89,6 +89,12 @@ pub(super) fn verifier(trust: &Trust) -> Result<(Arc<dyn ServerCertVerifier>, Tr
     }
     let with = build(found.lists.into_iter().collect()).map_err(internal)?;
     Ok((Arc::new(Revoking { with, without }), trusted))
+}
+
+/// The operating system's authorities. Those that cannot be read are left out.
+#[must_use]
+pub fn system_authorities() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
 }
 
 /// What lies in the files.
@@ -151,6 +157,10 @@ fn kind(file: &Path) -> Option<Kind> {
 }
 
 fn read(file: &Path) -> Option<Vec<u8>> {
+    // Opening something else, such as a pipe, could wait for ever.
+    if !std::fs::metadata(file).ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
     let limit = TRUST_FILE_BYTES_MAX as u64 + 1;
     let file = std::fs::File::open(file).ok()?;
