@@ -16,8 +16,10 @@ use crate::exchange::{Exchange, Fate, credential_of};
 use crate::{copy, delete, get, mkcol, options, post, propfind, put, rename};
 
 /// Serves requests until the connection ends. The error is one that belongs to no request.
-pub(crate) async fn converse(door: &Arc<Shared>, stream: Stream, peer: SocketAddr) -> Result<()> {
-    let visitor = door.settings.authenticator.certificates(stream.peer_certificates());
+pub(crate) async fn converse(door: &Arc<Shared>, mut stream: Stream, peer: SocketAddr) -> Result<()> {
+    let shown = stream.take_peer_certificates();
+    let visitor = door.settings.authenticator.certificates(shown.as_deref());
+    drop(shown);
     let mut connection = Connection::new(stream);
     while is_wanted(door, &mut connection).await {
         // On the heap, so that a connection without a request stays small.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use credentials::Credential;
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
 use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_OPEN_IDLE_TIMEOUT, XROOT_QUEUED_BYTES_MAX};
@@ -41,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) door: Arc<Shared>,
     pub(crate) frames: Frames,
     pub(crate) peer: SocketAddr,
+    /// Who the certificates shown in the TLS handshake say that this is.
+    pub(crate) visitor: Arc<Credential>,
     /// The session, from the login on.
     pub(crate) session: Option<Session>,
     pub(crate) late: LateAnswers,
@@ -68,6 +71,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         door: door.clone(),
         frames,
         peer,
+        visitor: Arc::new(Credential::Anonymous),
         session: None,
         late: LateAnswers::default(),
         gate: Gate::new(false),
@@ -322,7 +326,20 @@ impl Connection {
             ..self
         };
         connection.gate.on_tls();
+        connection.meet();
         Ok(connection)
+    }
+
+    /// Learns from the TLS handshake who the client is, also where its session began in clear text. A
+    /// token by which it has said so before counts for more.
+    fn meet(&mut self) {
+        let shown = self.frames.stream.take_peer_certificates();
+        self.visitor = self.door.settings.authenticator.certificates(shown.as_deref());
+        if let Some(session) = &mut self.session
+            && matches!(*session.credential, Credential::Anonymous)
+        {
+            session.credential = self.visitor.clone();
+        }
     }
 
     /// Gives up all files that are open, and says so.

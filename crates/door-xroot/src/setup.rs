@@ -83,10 +83,17 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
     if tls.session && !gate.is_able() && !tls.only_capable {
         return Err(tls_required());
     }
-    let protocols = offered(&connection.door, gate.is_secure());
-    if protocols.is_empty() && !settings.authentication.is_empty() {
-        return Err(tls_required());
-    }
+    let protocols = match &*connection.visitor {
+        // A client that is known by its certificate has said who it is.
+        Credential::Certificate(_) => Vec::new(),
+        _ => {
+            let protocols = offered(&connection.door, gate.is_secure());
+            if protocols.is_empty() && !settings.authentication.is_empty() {
+                return Err(tls_required());
+            }
+            protocols
+        }
+    };
     let agent = request
         .cgi()
         .value("xrd.appname")
@@ -97,11 +104,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         caller: format!("{}.{}", request.user.to_text(), request.process),
         agent,
         takes_late_answers: request.takes_late_answers(),
-        credential: connection
-            .door
-            .settings
-            .authenticator
-            .certificates(connection.frames.stream.peer_certificates()),
+        credential: connection.visitor.clone(),
         progress: None,
         files: Files::new(settings.limits.handles),
     };
