@@ -9,11 +9,13 @@ use std::process::Command;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RsaKeySize, SerialNumber,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, RsaKeySize, SerialNumber,
 };
 use time::{Duration, OffsetDateTime};
 
+use crate::certificate::{Signer, SigningPair};
 use crate::programs::output_of;
+use crate::user::parsed;
 use crate::{Error, Result, require};
 
 /// The kind of key that a certificate holds.
@@ -40,6 +42,8 @@ pub struct HostCertificate {
 pub struct Authority {
     directory: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
+    /// The same authority, for certificates that the library does not make.
+    signer: Signer,
 }
 
 impl Authority {
@@ -56,10 +60,14 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         limit_to_days(&mut params, 30);
-        let issuer = CertifiedIssuer::self_signed(params, key_pair(KeyKind::Rsa2048)?)?;
+        let key = key_pair(KeyKind::Rsa2048)?;
+        let pair = SigningPair::of(KeyPair::from_pem(&key.serialize_pem())?, KeyKind::Rsa2048);
+        let issuer = CertifiedIssuer::self_signed(params, key)?;
+        let name = parsed(issuer.der())?.subject().der.to_vec();
         let authority = Self {
             directory: directory.to_owned(),
             issuer,
+            signer: Signer { name, pair },
         };
         authority.write_trust()?;
         Ok(authority)
@@ -115,36 +123,90 @@ impl Authority {
         self.issue_host("localhost", &["localhost", "127.0.0.1", "::1"], KeyKind::Rsa2048)
     }
 
+    /// The authority's own certificate in DER.
+    #[must_use]
+    pub fn der(&self) -> &[u8] {
+        self.issuer.der()
+    }
+
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// Puts a revocation list with these numbers of certificates into the trust directory, in place of the one that is
+    /// there. It was made an hour ago; the next one is due in `ends_s` seconds (negative: it is out of date).
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it cannot be written.
+    pub fn revoke(&self, serials: &[Vec<u8>], ends_s: i64) -> Result<()> {
+        let list = self.revocation_list(serials, ends_s)?;
+        for hash in self.hashes()? {
+            replace(&self.trust_directory().join(format!("{hash}.r0")), &list)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a file into the trust directory under the hash of this authority, such as `HASH.namespaces` for the ending
+    /// `namespaces`, in place of one that is there.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it cannot be written.
+    pub fn write_beside(&self, ending: &str, content: &str) -> Result<()> {
+        for hash in self.hashes()? {
+            replace(&self.trust_directory().join(format!("{hash}.{ending}")), content)?;
+        }
+        Ok(())
+    }
+
+    /// The files of the trust directory by their names, in order.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when they cannot be read.
+    pub fn trust_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.trust_directory())? {
+            let entry = entry?;
+            files.push((
+                entry.file_name().to_string_lossy().into_owned(),
+                fs::read(entry.path())?,
+            ));
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// The names under which programs on OpenSSL 1 and 3, and those with the older hash, look for the authority.
+    fn hashes(&self) -> Result<Vec<String>> {
+        let openssl = require("openssl")?;
+        let hash_of = |option: &str| -> Result<String> {
+            let mut command = Command::new(&openssl);
+            let hash = output_of(command.args(["x509", option, "-noout", "-in"]).arg(self.ca_file()))?;
+            Ok(hash.trim().to_owned())
+        };
+        Ok(vec![hash_of("-subject_hash")?, hash_of("-subject_hash_old")?])
+    }
+
     fn write_trust(&self) -> Result<()> {
         let trust = self.trust_directory();
         fs::create_dir_all(&trust)?;
         fs::write(self.ca_file(), self.issuer.pem())?;
-        let openssl = require("openssl")?;
-        let hash_of = |option: &str| {
-            output_of(
-                Command::new(&openssl)
-                    .args(["x509", option, "-noout", "-in"])
-                    .arg(self.ca_file()),
-            )
-        };
-        // Programs on OpenSSL 1 and 3 look for the first name, those that still use the older hash for the second.
-        for hash in [hash_of("-subject_hash")?, hash_of("-subject_hash_old")?] {
-            let hash = hash.trim();
+        let list = self.revocation_list(&[], 30 * 86400)?;
+        for hash in self.hashes()? {
             fs::write(trust.join(format!("{hash}.0")), self.issuer.pem())?;
-            fs::write(trust.join(format!("{hash}.r0")), self.revocation_list()?)?;
+            fs::write(trust.join(format!("{hash}.r0")), &list)?;
             fs::write(trust.join(format!("{hash}.signing_policy")), SIGNING_POLICY)?;
         }
         Ok(())
     }
 
-    fn revocation_list(&self) -> Result<String> {
+    fn revocation_list(&self, serials: &[Vec<u8>], ends_s: i64) -> Result<String> {
         let now = OffsetDateTime::now_utc();
         let list = CertificateRevocationListParams {
             this_update: now - Duration::hours(1),
-            next_update: now + Duration::days(30),
+            next_update: now + Duration::seconds(ends_s),
             crl_number: SerialNumber::from(1_u64),
             issuing_distribution_point: None,
-            revoked_certs: Vec::new(),
+            revoked_certs: serials.iter().map(|serial| revoked(serial)).collect(),
             key_identifier_method: KeyIdMethod::Sha256,
         };
         Ok(list.signed_by(&self.issuer)?.pem()?)
@@ -156,7 +218,23 @@ const SIGNING_POLICY: &str = "access_id_CA X509 '/O=Crossload test/CN=Crossload 
      pos_rights globus CA:sign\n\
      cond_subjects globus '\"/O=Crossload test/*\"'\n";
 
-fn key_pair(kind: KeyKind) -> Result<KeyPair> {
+fn revoked(serial: &[u8]) -> RevokedCertParams {
+    RevokedCertParams {
+        serial_number: SerialNumber::from_slice(serial),
+        revocation_time: OffsetDateTime::now_utc() - Duration::hours(2),
+        reason_code: None,
+        invalidity_date: None,
+    }
+}
+
+/// Writes a file so that nobody ever sees half of it.
+fn replace(path: &Path, content: &str) -> Result<()> {
+    let part = path.with_extension("part");
+    fs::write(&part, content)?;
+    Ok(fs::rename(part, path)?)
+}
+
+pub(crate) fn key_pair(kind: KeyKind) -> Result<KeyPair> {
     Ok(match kind {
         KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048)?,
         KeyKind::EcdsaP256 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?,
@@ -170,7 +248,7 @@ fn limit_to_days(params: &mut CertificateParams, days: i64) {
     params.not_after = now + Duration::days(days);
 }
 
-fn write_private(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create(true)

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod certificate;
 mod crossload;
 mod error;
 mod issuer;
@@ -16,12 +17,16 @@ mod ports;
 mod process;
 mod procfs;
 mod programs;
+mod proxy;
 mod relay;
 mod scratch;
 mod tmpfs;
+mod user;
+mod voms;
 mod xrootd;
 
 pub use authority::{Authority, HostCertificate, KeyKind};
+pub use certificate::{CertificateOptions, SigningPair, name_der};
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use error::{Error, Result};
 pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};
@@ -30,7 +35,10 @@ pub use ports::free_port;
 pub use process::Process;
 pub use procfs::Memory;
 pub use programs::{RESOLVER_OPTIONS, available, is_root, require, require_debian_python, require_python};
+pub use proxy::{ProxyFault, ProxyOptions};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;
 pub use tmpfs::Tmpfs;
+pub use user::{Subordinate, User};
+pub use voms::{AttributeOptions, VomsServer};
 pub use xrootd::{Xrootd, XrootdAccess, XrootdOptions};
