@@ -10,6 +10,9 @@ use toml::de::DeValue;
 use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath};
 
+use super::tokens::Counts;
+use super::users::{Switch, UserGroups};
+
 /// A kind of value that a key may have.
 pub(crate) trait Setting: Sized {
     /// What it is, for the manual.
@@ -289,6 +292,11 @@ macro_rules! words {
 
 words!(AnonymousAccess, "\"none\", \"read\", \"write\"",
     "none" => AnonymousAccess::None, "read" => AnonymousAccess::Read, "write" => AnonymousAccess::Write);
+words!(Switch, "\"auto\", \"never\", \"required\"",
+    "auto" => Switch::Auto, "never" => Switch::Never, "required" => Switch::Required);
+words!(UserGroups, "\"all\", \"primary\"", "all" => UserGroups::All, "primary" => UserGroups::Primary);
+words!(Counts, "\"capability\", \"group\", \"mapping\"",
+    "capability" => Counts::Capability, "group" => Counts::Group, "mapping" => Counts::Mapping);
 words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
     "none" => XrootTls::None, "optional" => XrootTls::Optional, "login" => XrootTls::Login,
     "session" => XrootTls::Session, "data" => XrootTls::Data);
