@@ -2,6 +2,7 @@
 //! are arguments and the environment read.
 #![forbid(unsafe_code)]
 
+mod check;
 mod client;
 mod command_line;
 mod configuration;
@@ -39,6 +40,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
         Command::Explain(options) => explain::run(&options),
+        Command::Check(options) => check::run(&options),
         Command::Smoke(options) => client::smoke::run(&options),
         other => client::run(other),
     }

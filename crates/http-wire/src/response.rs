@@ -32,6 +32,12 @@ impl ResponseHead {
         self.headers.get(ETAG).filter(|tag| !tag.is_empty())
     }
 
+    /// When the answer was made, in seconds since 1970 (RFC 9110 §6.6.1).
+    #[must_use]
+    pub fn date(&self) -> Option<i64> {
+        self.headers.get("Date").and_then(parse_date)
+    }
+
     /// Time of the last change, in seconds since the epoch.
     #[must_use]
     pub fn last_modified(&self) -> Option<i64> {

@@ -23,4 +23,4 @@ pub use hash::{Hasher, RangeSums, compute};
 pub use lane::Lane;
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
-pub use posix::{Cleaned, Posix, PosixOptions, VoQuota, can_act_as};
+pub use posix::{Cleaned, HIDDEN_DIRECTORY, Posix, PosixOptions, VoQuota, can_act_as};

@@ -8,7 +8,7 @@ mod names;
 mod place;
 mod remove;
 mod report;
-mod session;
+pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
 pub(crate) mod why;
@@ -78,6 +78,7 @@ fn common_of(command: &Command) -> Option<&Common> {
         Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
+        | Command::Check(_)
         | Command::Smoke(_)
         | Command::Config(_)
         | Command::Demo(_) => {
@@ -100,6 +101,7 @@ async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Token(_)
         | Command::Explain(_)
         | Command::Serve(_)
+        | Command::Check(_)
         | Command::Smoke(_)
         | Command::Config(_)
         | Command::Demo(_) => Ok(0),

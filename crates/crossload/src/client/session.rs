@@ -65,7 +65,7 @@ pub(crate) struct Session {
 }
 
 /// The client of every command: it may go wherever its user sends it.
-pub(super) fn new_client(tls: ClientTls) -> Client {
+pub(crate) fn new_client(tls: ClientTls) -> Client {
     Client::new(ClientOptions {
         tls,
         addresses: AddressPolicy::ANY,

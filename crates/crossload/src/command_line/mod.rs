@@ -1,6 +1,7 @@
 //! What can be written on the command line. Option letters are those of gfal's tools where both
 //! have the same option.
 
+mod check;
 mod client;
 mod explain;
 mod server;
@@ -9,6 +10,7 @@ mod token;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
     RenameOptions, StatOptions, SumOptions,
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Token(TokenAction),
     /// Say whether something may be done on a server, why, and what would make it pass
     Explain(ExplainOptions),
+    /// Examine a server's configuration and all that it names, and say what to change
+    Check(CheckOptions),
     /// Probe an endpoint: uploads, downloads, checksums, macaroons, third-party copies
     Smoke(SmokeOptions),
     /// Describe or check the configuration file
@@ -79,6 +83,7 @@ impl Command {
             Self::Token(TokenAction::Macaroon(_)) => "token macaroon",
             Self::Token(TokenAction::Attenuate(_)) => "token attenuate",
             Self::Explain(_) => "explain",
+            Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",

@@ -39,6 +39,7 @@ use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
 use reader::PosixReader;
+pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
 use space::SpaceBook;
 use update::PosixUpdate;

@@ -19,7 +19,7 @@ use crate::api::{Kind, Stat};
 use crate::fault::{about, fault, from_errno};
 
 /// Directory at the root that holds what is not yet, or no longer, a file.
-pub(crate) const HIDDEN_DIRECTORY: &str = ".crossload";
+pub const HIDDEN_DIRECTORY: &str = ".crossload";
 const PART_PREFIX: &str = ".crossload-";
 const PART_SUFFIX: &str = ".part";
 /// A walk that meets a rename by somebody else is told to try again; more often than this is

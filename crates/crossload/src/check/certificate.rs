@@ -1,0 +1,256 @@
+//! The server's own certificate: whether it can be used, for which names, how long, and whether clients can
+//! follow its chain.
+
+use std::path::Path;
+
+use net::tls::ServerTls;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use x509_parser::public_key::PublicKey;
+
+use super::finding::{Finding, Spot};
+use super::trust::Authorities;
+
+const DAY_S: i64 = 24 * 3600;
+/// Bits of RSA keys that are still thought safe (NIST SP 800-131A).
+const RSA_BITS_MIN: usize = 2048;
+/// Bits of elliptic curves that are still thought safe.
+const CURVE_BITS_MIN: usize = 256;
+/// Signature algorithms that clients do not believe any more: MD2, MD5 and SHA-1 with RSA, SHA-1 with ECDSA.
+const WEAK_SIGNATURES: [&str; 4] = [
+    "1.2.840.113549.1.1.2",
+    "1.2.840.113549.1.1.4",
+    "1.2.840.113549.1.1.5",
+    "1.2.840.10045.4.1",
+];
+
+/// What is examined.
+pub(crate) struct Subject<'a> {
+    pub(crate) certificate: &'a Path,
+    pub(crate) key: &'a Path,
+    pub(crate) certificate_spot: Spot,
+    pub(crate) key_spot: Spot,
+    /// The host name under which clients know the server.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) authorities: &'a Authorities,
+    pub(crate) now_s: i64,
+    pub(crate) warn_days: u32,
+}
+
+impl Subject<'_> {
+    /// Examines certificate and key.
+    pub(crate) fn check(&self) -> Vec<Finding> {
+        let file = self.certificate.display();
+        let chain =
+            match read(self.certificate) {
+                Ok(chain) => chain,
+                Err(why) => {
+                    let says = format!("the certificate {file} cannot be used: {why}");
+                    return vec![self.certificate(Finding::error("certificate_unreadable", says)).change(
+                        "name a PEM file with the server's certificate first and those of its issuers behind it",
+                    )];
+                }
+            };
+        if let Err(error) = std::fs::File::open(self.key) {
+            let says = format!("the key {} cannot be read: {error}", self.key.display());
+            let finding = Finding::error("key_unreadable", says).at(self.key_spot.clone());
+            return vec![finding.change("name a PEM file that the server's user can read")];
+        }
+        if let Err(error) = ServerTls::load(self.certificate, self.key) {
+            let says = format!(
+                "certificate and key do not make a pair: {}",
+                error.detail().unwrap_or_default()
+            );
+            let finding = Finding::error("key_does_not_fit", says).at(self.key_spot.clone());
+            return vec![finding.change("name the key that the certificate was made for")];
+        }
+        let parsed: Vec<X509Certificate<'_>> = chain
+            .iter()
+            .filter_map(|one| X509Certificate::from_der(one).ok().map(|(_, parsed)| parsed))
+            .collect();
+        let Some(own) = parsed.first() else {
+            let says = format!("the certificate {file} cannot be understood");
+            let finding = self.certificate(Finding::error("certificate_unreadable", says));
+            return vec![finding.change("name a PEM file with X.509 certificates")];
+        };
+        let mut findings = vec![self.validity(own)];
+        findings.extend(self.names(own));
+        findings.extend(self.strength(own));
+        findings.push(self.chain(&parsed));
+        findings
+    }
+
+    fn certificate(&self, finding: Finding) -> Finding {
+        finding.at(self.certificate_spot.clone())
+    }
+
+    fn validity(&self, own: &X509Certificate<'_>) -> Finding {
+        let validity = own.validity();
+        let (begin, end) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+        let days = (end - self.now_s).div_euclid(DAY_S);
+        let finding = if self.now_s < begin {
+            Finding::error(
+                "certificate_not_yet_valid",
+                format!("the certificate is valid only from {} on", date(begin)),
+            )
+            .change("look at this machine's clock, or wait")
+        } else if self.now_s >= end {
+            Finding::error(
+                "certificate_expired",
+                format!("the certificate expired on {}", date(end)),
+            )
+            .change("renew it; a running server takes a new file over by itself")
+        } else if days < i64::from(self.warn_days) {
+            let says = format!("the certificate expires in {days} days, on {}", date(end));
+            Finding::warning("certificate_expires_soon", says)
+                .change("renew it; a running server takes a new file over by itself")
+        } else {
+            Finding::ok(
+                "certificate",
+                format!("it is valid for {days} days more, until {}", date(end)),
+            )
+        };
+        self.certificate(finding)
+    }
+
+    fn names(&self, own: &X509Certificate<'_>) -> Option<Finding> {
+        let names = names_of(own);
+        if names.is_empty() {
+            let says = "the certificate names no host in its subjectAltName: no client of today believes it";
+            let finding = Finding::error("certificate_without_names", says);
+            return Some(
+                self.certificate(finding)
+                    .change("have it issued with the server's names"),
+            );
+        }
+        let wanted = self.name?;
+        let is_named = names.iter().any(|name| matches(name, wanted));
+        let listed = names.join(", ");
+        let finding = match is_named {
+            true => Finding::ok("certificate_names", format!("it is for {wanted} (it names {listed})")),
+            false => {
+                let says = format!("the certificate is for {listed}, not for {wanted}: clients will refuse it");
+                let change = format!("have it issued for {wanted} too, or set server.name to what it names");
+                Finding::error("certificate_name_differs", says).change(change)
+            }
+        };
+        Some(self.certificate(finding))
+    }
+
+    fn strength(&self, own: &X509Certificate<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let size = match own.public_key().parsed() {
+            Ok(PublicKey::RSA(key)) => Some(("RSA", key.key_size(), RSA_BITS_MIN)),
+            Ok(PublicKey::EC(point)) => Some(("elliptic curve", point.key_size(), CURVE_BITS_MIN)),
+            _ => None,
+        };
+        if let Some((kind, bits, least)) = size.filter(|(_, bits, least)| bits < least) {
+            let says = format!("its {kind} key has {bits} bits, which many clients refuse");
+            let change = format!("have it issued for a key of at least {least} bits");
+            findings.push(self.certificate(Finding::warning("weak_key", says)).change(change));
+        }
+        let algorithm = own.signature_algorithm.algorithm.to_id_string();
+        if WEAK_SIGNATURES.contains(&algorithm.as_str()) {
+            let says = "it is signed with MD5 or SHA-1, which many clients refuse";
+            let finding = self.certificate(Finding::warning("weak_signature", says));
+            findings.push(finding.change("have it issued again, signed with SHA-256 or better"));
+        }
+        findings
+    }
+
+    /// Each certificate must be followed by its issuer's, up to one that an authority has issued which
+    /// clients know. Those that are known here stand for those that they know.
+    fn chain(&self, parsed: &[X509Certificate<'_>]) -> Finding {
+        for pair in parsed.windows(2) {
+            if pair[0].issuer().as_raw() != pair[1].subject().as_raw() {
+                let says = format!(
+                    "in the file the certificate of {} is followed by that of {}, which did not issue it",
+                    pair[0].subject(),
+                    pair[1].subject()
+                );
+                let finding = self.certificate(Finding::error("chain_out_of_order", says));
+                return finding.change("write the server's certificate first, then its issuer's, then the next one's");
+            }
+        }
+        let is_root = |one: &&X509Certificate<'_>| one.issuer().as_raw() == one.subject().as_raw();
+        let last = parsed.iter().take_while(|one| !is_root(one)).last().or(parsed.first());
+        let Some(last) = last else {
+            return self.certificate(Finding::ok("chain", "it has no issuer but itself"));
+        };
+        let finding = match self.authorities.knows(last.issuer().as_raw()) {
+            true => Finding::ok("chain", format!("it leads to {}, which is trusted here", last.issuer())),
+            false => {
+                let says = format!(
+                    "the chain ends at a certificate of {}, which is no authority that is trusted here: clients may \
+                     not be able to follow it",
+                    last.issuer()
+                );
+                Finding::warning("chain_incomplete", says).change(
+                    "append the certificates of the issuers in between to the file; or add the authority to [trust]",
+                )
+            }
+        };
+        self.certificate(finding)
+    }
+}
+
+/// All certificates of a PEM file, at least one.
+fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = std::fs::read(file).map_err(|cause| cause.to_string())?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err("there is no certificate in it".to_owned()),
+        Ok(chain) => Ok(chain),
+        Err(cause) => Err(cause.to_string()),
+    }
+}
+
+/// The hosts that a certificate is for (RFC 9525 §2: the common name is none).
+fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
+    let name = |general: &GeneralName<'_>| match general {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => address(bytes),
+        _ => None,
+    };
+    extension.value.general_names.iter().filter_map(name).collect()
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    let v4 = <[u8; 4]>::try_from(bytes).ok().map(std::net::IpAddr::from);
+    let address = v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(std::net::IpAddr::from));
+    address.map(|address| address.to_string())
+}
+
+/// Whether a name of a certificate means a host; `*` stands for one whole label (RFC 9525 §6.3).
+fn matches(name: &str, host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    match name.strip_prefix("*.") {
+        Some(rest) => host
+            .split_once('.')
+            .is_some_and(|(label, parent)| !label.is_empty() && parent.eq_ignore_ascii_case(rest)),
+        None => name.eq_ignore_ascii_case(host),
+    }
+}
+
+/// A day, as people write it.
+pub(crate) fn date(unix_s: i64) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp(unix_s);
+    time.map_or_else(|_| "an impossible date".to_owned(), |time| time.date().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_as_clients_match_them() {
+        assert!(matches("se.example.org", "SE.example.org") && matches("se.example.org", "se.example.org."));
+        assert!(matches("*.example.org", "se.example.org"));
+        assert!(!matches("*.example.org", "a.se.example.org") && !matches("*.example.org", "example.org"));
+        assert!(matches("2001:db8::1", "[2001:db8::1]") && !matches("se.example.org", "example.org"));
+    }
+}

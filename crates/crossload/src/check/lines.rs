@@ -1,0 +1,85 @@
+//! Where in the configuration file a key stands, so that a finding can name its line.
+
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::finding::Spot;
+
+/// The text of a configuration file.
+pub(crate) struct Lines {
+    file: String,
+    text: String,
+}
+
+impl Lines {
+    /// Takes the text of a file.
+    pub(crate) fn new(file: &Path, text: String) -> Self {
+        Self {
+            file: file.display().to_string(),
+            text,
+        }
+    }
+
+    /// The line of a key. For a key that is not written it is the line of its section, and for a section that
+    /// is not there the last line.
+    pub(crate) fn of(&self, section: &str, key: &str) -> Spot {
+        self.of_item(section, 0, key)
+    }
+
+    /// As [`Lines::of`], in the section of that name at this place in their order.
+    pub(crate) fn of_item(&self, section: &str, index: usize, key: &str) -> Spot {
+        let offset = self.offset(section, index, key).unwrap_or(self.text.len());
+        Spot {
+            file: self.file.clone(),
+            line: self.text[..offset].matches('\n').count() + 1,
+            key: format!("{section}.{key}"),
+        }
+    }
+
+    /// Whether a key is written at all.
+    pub(crate) fn is_written(&self, section: &str, key: &str) -> bool {
+        let Ok(root) = DeTable::parse(&self.text) else {
+            return false;
+        };
+        let value = root.get_ref().get(section);
+        let table = value.and_then(|value| value.get_ref().as_table());
+        table.is_some_and(|table| table.contains_key(key))
+    }
+
+    fn offset(&self, section: &str, index: usize, key: &str) -> Option<usize> {
+        let root = DeTable::parse(&self.text).ok()?;
+        let value = root.get_ref().get(section)?;
+        let (table, begin) = match value.get_ref() {
+            DeValue::Table(table) => (table, value.span().start),
+            DeValue::Array(list) => {
+                let item = list.get(index)?;
+                (item.get_ref().as_table()?, item.span().start)
+            }
+            _ => return None,
+        };
+        let known = table.iter().find(|(name, _)| name.get_ref().as_ref() == key);
+        Some(known.map_or(begin, |(name, _)| name.span().start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_and_missing_ones_are_where_they_belong() {
+        let text =
+            "# A comment\n[server]\nkey = \"k\"\n\n[[export]]\npath = \"/a\"\n\n[[export]]\ndirectory = \"/d\"\n";
+        let lines = Lines::new(Path::new("c.toml"), text.to_owned());
+        assert_eq!(lines.of("server", "key").line, 3);
+        assert_eq!(lines.of("server", "certificate").line, 2);
+        assert_eq!(lines.of_item("export", 1, "directory").line, 9);
+        assert_eq!(lines.of_item("export", 1, "path").line, 8);
+        let spot = lines.of("trust", "system");
+        assert_eq!(
+            (spot.line, spot.key.as_str(), spot.file.as_str()),
+            (10, "trust.system", "c.toml")
+        );
+    }
+}

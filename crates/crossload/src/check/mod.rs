@@ -1,0 +1,292 @@
+//! `crossload check`: examines a server's configuration and everything that it names, and says what to
+//! change, at which line.
+//!
+//! Nothing is changed but probe files, which are removed again, and a server that runs is not disturbed. Each
+//! part is a function of what it is given, so that each fault can be made on purpose in a test.
+
+mod certificate;
+mod clock;
+mod finding;
+mod lines;
+mod machine;
+mod names;
+mod ports;
+mod rules;
+mod secrets;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+use std::path::Path;
+
+use net::tls::{ClientTls, Trust};
+use policy::AnonymousAccess;
+use rustix::process::{Resource, getrlimit};
+use types::Location;
+
+use crate::client::session::{Session, new_client};
+use crate::command_line::CheckOptions;
+use crate::configuration::{Configuration, Faults};
+use crate::failure::Failure;
+use crate::output;
+use finding::{Finding, Severity, Spot, Sum};
+use lines::Lines;
+use secrets::{Kind, SecretFile};
+use trust::Authorities;
+
+/// What the examination takes from the machine and the command line.
+pub(crate) struct Surroundings {
+    pub(crate) now_s: i64,
+    pub(crate) uid: u32,
+    pub(crate) descriptors_max: Option<u64>,
+    pub(crate) warn_days: u32,
+}
+
+/// Examines, and tells. The exit code is 0 when there is nothing worse than notes, 1 with warnings, 2 with
+/// errors.
+///
+/// # Errors
+/// When the command line cannot be used.
+pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
+    let (findings, configuration) = examine_file(&options.config, &surroundings(options));
+    let mut findings = findings;
+    if let Some((configuration, lines)) = configuration.filter(|_| !options.offline) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|cause| Failure::system("no threads", &cause))?;
+        findings.extend(runtime.block_on(online(&configuration, &lines, options))?);
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    tell(&findings, options);
+    Ok(Sum::of(&findings).exit_code())
+}
+
+fn surroundings(options: &CheckOptions) -> Surroundings {
+    Surroundings {
+        now_s: crate::token::now_s(),
+        uid: rustix::process::geteuid().as_raw(),
+        descriptors_max: getrlimit(Resource::Nofile).maximum,
+        warn_days: options.warn_days,
+    }
+}
+
+fn tell(findings: &[Finding], options: &CheckOptions) {
+    let shown = findings
+        .iter()
+        .filter(|finding| !options.quiet || finding.severity > Severity::Note);
+    for finding in shown {
+        match options.common.json {
+            true => output::json(&finding.to_json()),
+            false => output::line(&finding.to_string()),
+        }
+    }
+    if !options.common.json {
+        output::line(&Sum::of(findings).to_string());
+    }
+}
+
+/// Everything that needs no network, and the configuration when it can be read.
+pub(crate) fn examine_file(file: &Path, around: &Surroundings) -> (Vec<Finding>, Option<(Configuration, Lines)>) {
+    match Configuration::load(file) {
+        Err(faults) => (unreadable(&faults), None),
+        Ok(configuration) => {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let lines = Lines::new(file, text);
+            let mut findings = vec![Finding::ok("configuration", format!("{} can be read", file.display()))];
+            findings.extend(writable(file));
+            findings.extend(examine(&configuration, &lines, around));
+            (findings, Some((configuration, lines)))
+        }
+    }
+}
+
+/// The faults of a configuration, each with its line.
+fn unreadable(faults: &Faults) -> Vec<Finding> {
+    let finding = |line: &String| {
+        let mut parts = line.splitn(3, ':');
+        let (file, number, words) = (parts.next(), parts.next(), parts.next());
+        match (file, number.and_then(|number| number.parse().ok()), words) {
+            (Some(file), Some(number), Some(words)) => Finding::error("configuration_fault", words.trim().to_owned())
+                .at(Spot {
+                    file: file.to_owned(),
+                    line: number,
+                    key: String::new(),
+                }),
+            _ => Finding::error("configuration_fault", line.clone()),
+        }
+        .change("`crossload config docs` lists all keys")
+    };
+    faults.0.iter().map(finding).collect()
+}
+
+/// Whoever may write to the configuration may do anything as the server's user.
+fn writable(file: &Path) -> Option<Finding> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mode = std::fs::metadata(file).ok()?.mode();
+    (mode & 0o002 != 0).then(|| {
+        let says = format!("everybody may change the configuration {}", file.display());
+        Finding::error("configuration_open", says).change(format!("chmod o-w {}", file.display()))
+    })
+}
+
+/// Everything that needs no network.
+fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) -> Vec<Finding> {
+    let (trusted, limits) = (&configuration.trust, &configuration.limits);
+    let authorities = Authorities::read(&trusted.ca_files, &trusted.ca_directories, trusted.system, around.now_s);
+    let wants_directory = lines.is_written("trust", "ca_directories");
+    let mut findings = authorities.check(
+        &lines.of("trust", "ca_files"),
+        &lines.of("trust", "ca_directories"),
+        wants_directory,
+    );
+    findings.extend(server_certificate(configuration, lines, &authorities, around));
+    findings.extend(secrets::check(&secret_files(configuration, lines), around.uid));
+    findings.extend(exports(configuration, lines));
+    findings.extend(rules::check(configuration, lines));
+    findings.push(machine::descriptors(
+        limits.connections,
+        limits.transfers,
+        around.descriptors_max,
+        lines.of("limits", "connections"),
+    ));
+    findings
+}
+
+fn server_certificate(
+    configuration: &Configuration,
+    lines: &Lines,
+    authorities: &Authorities,
+    around: &Surroundings,
+) -> Vec<Finding> {
+    let server = &configuration.server;
+    let (Some(certificate), Some(key)) = (&server.certificate, &server.key) else {
+        return Vec::new();
+    };
+    let name = named(configuration).map(|place| place.host().to_owned());
+    certificate::Subject {
+        certificate,
+        key,
+        certificate_spot: lines.of("server", "certificate"),
+        key_spot: lines.of("server", "key"),
+        name: name.as_deref(),
+        authorities,
+        now_s: around.now_s,
+        warn_days: around.warn_days,
+    }
+    .check()
+}
+
+/// The URL under which clients know the server.
+fn named(configuration: &Configuration) -> Option<Location> {
+    let name = configuration.server.name.as_deref()?;
+    Location::parse(name)
+        .ok()
+        .filter(|place| place.is_http() || place.is_root())
+}
+
+/// All files with secrets that the configuration names.
+fn secret_files(configuration: &Configuration, lines: &Lines) -> Vec<SecretFile> {
+    let mut files = Vec::new();
+    if let Some(key) = &configuration.server.key {
+        files.push(SecretFile {
+            kind: Kind::PrivateKey,
+            path: key.clone(),
+            spot: lines.of("server", "key"),
+        });
+    }
+    if let Some(secret) = &configuration.macaroons.secret_file {
+        files.push(SecretFile {
+            kind: Kind::MadeWhenMissing,
+            path: secret.clone(),
+            spot: lines.of("macaroons", "secret_file"),
+        });
+    }
+    for old in &configuration.macaroons.old_secret_files {
+        files.push(SecretFile {
+            kind: Kind::Needed,
+            path: old.clone(),
+            spot: lines.of("macaroons", "old_secret_files"),
+        });
+    }
+    files
+}
+
+fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
+    let has_tokens = configuration.macaroons.secret_file.is_some();
+    let mut findings = Vec::new();
+    let mut directories = Vec::new();
+    for (index, export) in configuration.exports.iter().enumerate() {
+        let spot = |key: &str| lines.of_item("export", index, key);
+        directories.push((export.directory.clone(), spot("directory")));
+        let subject = storage::Subject {
+            path: export.path.to_string(),
+            directory: &export.directory,
+            writable: !export.read_only && (has_tokens || export.anonymous == AnonymousAccess::Write),
+            quota_bytes: export.quota_bytes.0,
+            reserve_bytes: export.reserve_bytes.0,
+            directory_spot: spot("directory"),
+            quota_spot: spot("quota_bytes"),
+            reserve_spot: spot("reserve_bytes"),
+        };
+        findings.extend(subject.check());
+    }
+    findings.extend(storage::overlaps(&directories));
+    findings
+}
+
+/// Everything that asks others.
+async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOptions) -> Result<Vec<Finding>, Failure> {
+    let server = &configuration.server;
+    let session = Session::open(&options.common)?;
+    let name = match &options.url {
+        Some(url) => Some(Location::parse(url)?),
+        None => named(configuration),
+    };
+    let (tls, _) = ClientTls::load(&Trust {
+        insecure: true,
+        ..Trust::default()
+    })?;
+    let name_spot = lines.of("server", "name");
+    let mut findings = Vec::new();
+    if let Some(name) = &name {
+        findings.extend(names::check(name.host(), &name_spot).await);
+    }
+    let doors = ports::Doors {
+        client: &session.client,
+        believing: &new_client(tls.clone()),
+        listen: &server.listen,
+        name: name.as_ref(),
+        has_certificate: server.certificate.is_some(),
+        speaks_root: configuration.xroot.enabled,
+        listen_spot: lines.of("server", "listen"),
+        name_spot: name_spot.clone(),
+    };
+    findings.extend(doors.check().await);
+    let mut peers: Vec<Location> = configuration
+        .tpc
+        .forward_to
+        .iter()
+        .filter_map(|url| Location::parse(url).ok())
+        .collect();
+    if let Some(from) = &options.from {
+        let other = Location::parse(from)?;
+        match &name {
+            Some(name) => {
+                let access = session.access(None);
+                findings.push(ports::from_elsewhere(&session.client, &access, &other, name, name_spot).await);
+            }
+            None => {
+                return Err(Failure::invalid(
+                    "--from needs server.name or --url: where is this server?",
+                ));
+            }
+        }
+        peers.push(other);
+    }
+    for peer in peers.iter().filter(|peer| peer.is_http()) {
+        findings.extend(clock::check(peer, &tls).await);
+    }
+    Ok(findings)
+}

@@ -1,0 +1,121 @@
+//! Files that hold secrets: nobody but the server may read them.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, Spot};
+use crate::server::secret;
+
+/// Permissions for others than the owner.
+const OTHERS: u32 = 0o077;
+/// Permission for everybody to write.
+const ALL_WRITE: u32 = 0o002;
+/// The bit that keeps others from renaming what is not theirs.
+const STICKY: u32 = 0o1000;
+
+/// What kind of secret a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A private key in PEM.
+    PrivateKey,
+    /// A secret of macaroons, made by the server when it is missing.
+    MadeWhenMissing,
+    /// An earlier secret of macaroons.
+    Needed,
+}
+
+/// One such file.
+pub(crate) struct SecretFile {
+    pub(crate) kind: Kind,
+    pub(crate) path: PathBuf,
+    pub(crate) spot: Spot,
+}
+
+/// Examines the files on behalf of the user `uid`.
+pub(crate) fn check(files: &[SecretFile], uid: u32) -> Vec<Finding> {
+    files.iter().flat_map(|file| file.check(uid)).collect()
+}
+
+impl SecretFile {
+    fn check(&self, uid: u32) -> Vec<Finding> {
+        let shown = self.path.display();
+        let facts = match std::fs::metadata(&self.path) {
+            Ok(facts) => facts,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return self.missing(),
+            Err(cause) => {
+                let finding = Finding::error("secret_unreadable", format!("{shown} cannot be read: {cause}"));
+                return vec![
+                    finding
+                        .at(self.spot.clone())
+                        .change("run the check as the server's user; it must be able to reach the file"),
+                ];
+            }
+        };
+        let mut findings = Vec::new();
+        let mode = facts.mode() & 0o7777;
+        if mode & OTHERS != 0 {
+            let says = format!("others than its owner may use the secret in {shown} (mode {mode:o})");
+            let change = format!("chmod 600 {shown}; and make a new one if somebody may have read it");
+            let finding = Finding::error("secret_open_to_others", says).at(self.spot.clone());
+            findings.push(finding.change(change));
+        }
+        if facts.uid() != uid && facts.uid() != 0 {
+            let says = format!(
+                "the secret in {shown} belongs to user {}, not to user {uid}",
+                facts.uid()
+            );
+            let finding = Finding::warning("secret_of_another", says).at(self.spot.clone());
+            findings.push(finding.change(format!(
+                "chown the file, or run the check as the server's user: {shown}"
+            )));
+        }
+        if self.directory_is_open() {
+            let says = format!("everybody may put another file in place of the secret {shown}");
+            let change = "take the right to write to its directory from others (chmod o-w)";
+            let finding = Finding::error("secret_replaceable", says).at(self.spot.clone());
+            findings.push(finding.change(change));
+        }
+        if findings.is_empty() {
+            findings.extend(self.content());
+        }
+        findings
+    }
+
+    fn missing(&self) -> Vec<Finding> {
+        let shown = self.path.display();
+        let finding = match self.kind {
+            Kind::MadeWhenMissing if self.path.parent().is_some_and(is_directory) => Finding::note(
+                "secret_not_made_yet",
+                format!("{shown} will be made when the server starts"),
+            ),
+            _ => Finding::error("secret_missing", format!("{shown} does not exist"))
+                .change("make the file or its directory, or correct the name"),
+        };
+        vec![finding.at(self.spot.clone())]
+    }
+
+    /// Whether everybody may rename files in the directory.
+    fn directory_is_open(&self) -> bool {
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let facts = std::fs::metadata(directory.unwrap_or(Path::new(".")));
+        facts.is_ok_and(|facts| facts.mode() & ALL_WRITE != 0 && facts.mode() & STICKY == 0)
+    }
+
+    fn content(&self) -> Option<Finding> {
+        let shown = self.path.display();
+        match self.kind {
+            // Whether it can be used is seen together with its certificate.
+            Kind::PrivateKey => Some(Finding::ok("secret", format!("only its owner may read {shown}"))),
+            Kind::MadeWhenMissing | Kind::Needed => Some(match secret::load(&self.path, false) {
+                Ok(_) => Finding::ok("secret", format!("only its owner may read {shown}")),
+                Err(failure) => Finding::error("secret_unusable", failure.words)
+                    .at(self.spot.clone())
+                    .change("write base64 of at least 32 random bytes: openssl rand -base64 -out FILE 64"),
+            }),
+        }
+    }
+}
+
+fn is_directory(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.is_dir()
+}

@@ -1,0 +1,278 @@
+//! The file systems of the exports: whether they can do what a stored file is promised, and how much room
+//! there is. Probe files are made in a directory of their own in the export, and removed again.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
+use rustix::io::Errno;
+
+use super::finding::{Finding, Spot};
+
+/// An attribute of the kind in which checksums are kept.
+const ATTRIBUTE: &str = "user.crossload.check";
+/// Below this share of a file system, in percent, free space is called low.
+const FREE_PERCENT_MIN: u64 = 5;
+
+/// One export.
+pub(crate) struct Subject<'a> {
+    pub(crate) path: String,
+    pub(crate) directory: &'a Path,
+    pub(crate) writable: bool,
+    pub(crate) quota_bytes: u64,
+    pub(crate) reserve_bytes: u64,
+    pub(crate) directory_spot: Spot,
+    pub(crate) quota_spot: Spot,
+    pub(crate) reserve_spot: Spot,
+}
+
+impl Subject<'_> {
+    /// Examines it.
+    pub(crate) fn check(&self) -> Vec<Finding> {
+        let shown = self.directory.display();
+        match fs::metadata(self.directory) {
+            Ok(facts) if facts.is_dir() => {}
+            Ok(_) => {
+                return vec![
+                    self.fault("export_no_directory", format!("{shown} is no directory"))
+                        .change("name a directory"),
+                ];
+            }
+            Err(cause) => {
+                let says = format!(
+                    "the directory {shown} of the export {} cannot be used: {cause}",
+                    self.path
+                );
+                return vec![
+                    self.fault("export_missing", says)
+                        .change("make the directory, or correct the name"),
+                ];
+            }
+        }
+        if let Err(cause) = fs::read_dir(self.directory) {
+            let says = format!("{shown} cannot be listed: {cause}");
+            return vec![
+                self.fault("export_unreadable", says)
+                    .change("give the server's user the right to read it"),
+            ];
+        }
+        let mut findings = Vec::new();
+        findings.extend(self.walk());
+        if self.writable {
+            findings.extend(self.writing());
+        }
+        findings.extend(self.space());
+        findings
+    }
+
+    fn fault(&self, code: &'static str, says: String) -> Finding {
+        Finding::error(code, says).at(self.directory_spot.clone())
+    }
+
+    /// Whether the kernel itself keeps paths inside of the export.
+    fn walk(&self) -> Option<Finding> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let top = rustix::fs::open(self.directory, flags, Mode::empty()).ok()?;
+        let walked = rustix::fs::openat2(&top, ".", flags, Mode::empty(), ResolveFlags::BENEATH);
+        matches!(walked, Err(Errno::NOSYS | Errno::PERM)).then(|| {
+            let says = "the kernel (or what confines this process) has no openat2: paths are resolved step by step, \
+                        which is slower";
+            Finding::note("openat2_missing", says).at(self.directory_spot.clone())
+        })
+    }
+
+    fn writing(&self) -> Vec<Finding> {
+        let place = match Place::make(self.directory) {
+            Ok(place) => place,
+            Err(cause) => {
+                let says = format!("nothing can be written to {}: {cause}", self.directory.display());
+                let change = "give the server's user the right to write there, or set read_only = true";
+                return vec![self.fault("export_not_writable", says).change(change)];
+            }
+        };
+        let steps: [(&'static str, &str, fn(&Place) -> std::io::Result<()>); 3] = [
+            (
+                "storage_write",
+                "files cannot be written and made durable (fsync)",
+                Place::write,
+            ),
+            ("storage_rename", "files cannot be renamed over others", Place::rename),
+            (
+                "storage_exclusive",
+                "a new name cannot be taken without replacing (renameat2)",
+                Place::exclusive,
+            ),
+        ];
+        let mut findings = Vec::new();
+        for (code, says, step) in steps {
+            if let Err(cause) = step(&place) {
+                let says = format!("{says} in {}: {cause}", self.directory.display());
+                findings.push(self.fault(code, says).change("use another file system for this export"));
+            }
+        }
+        match place.attribute() {
+            Ok(()) => {}
+            Err(cause) => {
+                let says = format!(
+                    "{} keeps no attributes of files ({cause}): checksums are computed again whenever they are asked for",
+                    self.directory.display()
+                );
+                let finding = Finding::warning("storage_attributes", says).at(self.directory_spot.clone());
+                findings.push(finding.change("mount the file system with user_xattr, or use another one"));
+            }
+        }
+        if place.is_on_another_device(self.directory) {
+            let says = format!(
+                "the hidden directory of {} is on another file system: uploads cannot be renamed into their place",
+                self.directory.display()
+            );
+            findings.push(
+                self.fault("storage_two_devices", says)
+                    .change("unmount what is mounted on it"),
+            );
+        }
+        if findings.is_empty() {
+            let says = format!(
+                "{} can write, sync, rename and keep attributes",
+                self.directory.display()
+            );
+            findings.push(Finding::ok("storage", says));
+        }
+        findings
+    }
+
+    fn space(&self) -> Vec<Finding> {
+        let Ok(facts) = rustix::fs::statvfs(self.directory) else {
+            return Vec::new();
+        };
+        let (free, all) = (facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize);
+        let mut findings = Vec::new();
+        let shown = self.directory.display();
+        if self.writable && free <= self.reserve_bytes {
+            let says = format!(
+                "{shown} has {} free, which is not more than the reserve: every upload is refused",
+                size(free)
+            );
+            let finding = Finding::error("space_exhausted", says).at(self.reserve_spot.clone());
+            findings.push(finding.change("free space, or lower reserve_bytes"));
+        } else if self.writable && all > 0 && free < all / 100 * FREE_PERCENT_MIN {
+            let says = format!("{shown} has only {} of {} free", size(free), size(all));
+            let finding = Finding::warning("space_low", says).at(self.directory_spot.clone());
+            findings.push(finding.change("free space, or move the export to a larger file system"));
+        } else {
+            findings.push(Finding::ok(
+                "space",
+                format!("{shown} has {} of {} free", size(free), size(all)),
+            ));
+        }
+        if all > 0 && self.quota_bytes > all {
+            let says = format!(
+                "the quota of {} is larger than the file system with {}",
+                size(self.quota_bytes),
+                size(all)
+            );
+            let finding = Finding::warning("quota_too_large", says).at(self.quota_spot.clone());
+            findings.push(finding.change("set quota_bytes below the size of the file system, or to 0"));
+        }
+        findings
+    }
+}
+
+/// Directories that lie in each other show the same files twice, and count them twice.
+pub(crate) fn overlaps(directories: &[(PathBuf, Spot)]) -> Vec<Finding> {
+    let resolved: Vec<_> = directories
+        .iter()
+        .filter_map(|(directory, spot)| Some((directory.canonicalize().ok()?, spot)))
+        .collect();
+    let mut findings = Vec::new();
+    for (index, (inner, spot)) in resolved.iter().enumerate() {
+        let holder = resolved.iter().enumerate().find(|(other, (outer, _))| {
+            *other != index && inner.starts_with(outer) && (inner != outer || *other < index)
+        });
+        if let Some((_, (outer, _))) = holder {
+            let says = format!(
+                "{} lies in {}, which is exported too: what one export forbids may be had through the other",
+                inner.display(),
+                outer.display()
+            );
+            let finding = Finding::warning("exports_overlap", says).at((*spot).clone());
+            findings.push(finding.change("export directories that do not lie in each other"));
+        }
+    }
+    findings
+}
+
+/// A directory for probe files that is removed when dropped.
+struct Place(PathBuf);
+
+impl Place {
+    /// In the hidden directory of the server where there is one: it is on the same file system, and nobody
+    /// lists it.
+    fn make(export: &Path) -> std::io::Result<Self> {
+        let hidden = export.join(storage::HIDDEN_DIRECTORY);
+        let parent = if hidden.is_dir() { hidden } else { export.to_owned() };
+        let place = parent.join(format!(".crossload-check-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&place)?;
+        Ok(Self(place))
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        let mut file = File::create(self.0.join("a"))?;
+        file.write_all(&[0; 4096])?;
+        file.sync_all()
+    }
+
+    fn rename(&self) -> std::io::Result<()> {
+        File::create(self.0.join("b"))?;
+        fs::rename(self.0.join("a"), self.0.join("b"))
+    }
+
+    fn exclusive(&self) -> std::io::Result<()> {
+        File::create(self.0.join("c"))?;
+        let here = File::open(&self.0)?;
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&here, "c", &here, "b", flags) {
+            Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+            Ok(()) => Err(std::io::Error::other("an existing file was replaced all the same")),
+        }
+    }
+
+    fn attribute(&self) -> std::io::Result<()> {
+        let path = self.0.join("b");
+        Ok(rustix::fs::setxattr(&path, ATTRIBUTE, b"1", XattrFlags::empty())?)
+    }
+}
+
+impl Place {
+    fn is_on_another_device(&self, export: &Path) -> bool {
+        let device = |path: &Path| fs::metadata(path).map(|facts| facts.dev()).ok();
+        device(&self.0) != device(export)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = "bytes";
+    for next in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    match unit {
+        "bytes" => format!("{bytes} bytes"),
+        unit => format!("{value:.1} {unit}"),
+    }
+}

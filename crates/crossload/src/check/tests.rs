@@ -1,0 +1,501 @@
+//! Each thing is broken on purpose, and exactly that must be found.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use time::{Duration, OffsetDateTime};
+use types::{Error, ErrorCode, Location, Phase, Side};
+
+use super::finding::{Finding, Severity, Spot, Sum};
+use super::{Surroundings, clock, examine_file, names, ports};
+
+/// A server whose configuration, files and certificate are as they should be.
+struct Site {
+    directory: tempfile::TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    around: Surroundings,
+}
+
+const CONFIGURATION: &str = r#"[server]
+listen = ["0.0.0.0:443"]
+name = "https://se.example.org"
+certificate = "host.pem"
+key = "host.key"
+admin_listen = "127.0.0.1:9090"
+
+[[export]]
+path = "/data"
+directory = "data"
+anonymous = "read"
+reserve_bytes = 0
+
+[macaroons]
+secret_file = "macaroon.secret"
+
+[trust]
+ca_files = ["ca.pem"]
+ca_directories = ["authorities"]
+system = false
+"#;
+
+fn named(name: &str) -> CertificateParams {
+    let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters.not_before = OffsetDateTime::now_utc() - Duration::days(1);
+    parameters.not_after = OffsetDateTime::now_utc() + Duration::days(300);
+    parameters
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut parameters = named(name);
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    parameters
+}
+
+impl Site {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let issuer = CertifiedIssuer::self_signed(authority("Test CA"), KeyPair::generate().unwrap()).unwrap();
+        let site = Self {
+            directory,
+            issuer,
+            around: Surroundings {
+                now_s: OffsetDateTime::now_utc().unix_timestamp(),
+                uid: rustix::process::geteuid().as_raw(),
+                descriptors_max: None,
+                warn_days: 14,
+            },
+        };
+        fs::create_dir(site.path("data")).unwrap();
+        fs::create_dir(site.path("authorities")).unwrap();
+        fs::write(site.path("ca.pem"), site.issuer.pem()).unwrap();
+        let secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldC1zZWNyZXQ=\n";
+        site.write_private("macaroon.secret", secret);
+        site.issue(|_| {});
+        site.configure(|text| text.to_owned());
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write_private(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// The host's certificate, changed.
+    fn issue(&self, change: impl FnOnce(&mut CertificateParams)) {
+        let mut parameters = named("se.example.org");
+        parameters.subject_alt_names = vec![rcgen::SanType::DnsName("se.example.org".try_into().unwrap())];
+        change(&mut parameters);
+        let key = KeyPair::generate().unwrap();
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.path("host.pem"), certificate.pem()).unwrap();
+        self.write_private("host.key", &key.serialize_pem());
+    }
+
+    fn configure(&self, change: impl FnOnce(&str) -> String) {
+        fs::write(self.path("c.toml"), change(CONFIGURATION)).unwrap();
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        examine_file(&self.path("c.toml"), &self.around).0
+    }
+
+    fn mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+/// Everything that is worth a line, in the order of its code.
+fn bad(findings: &[Finding]) -> Vec<(Severity, &'static str, Option<usize>)> {
+    let worth = findings.iter().filter(|finding| finding.severity > Severity::Ok);
+    let mut found: Vec<_> = worth
+        .map(|finding| {
+            (
+                finding.severity,
+                finding.code,
+                finding.spot.as_ref().map(|spot| spot.line),
+            )
+        })
+        .collect();
+    found.sort_by_key(|(_, code, _)| *code);
+    found
+}
+
+#[test]
+fn a_good_configuration_has_nothing_bad_and_says_what_was_looked_at() {
+    let site = Site::new();
+    let findings = site.findings();
+    assert_eq!(bad(&findings), [], "{findings:#?}");
+    assert_eq!(Sum::of(&findings).exit_code(), 0);
+    for code in [
+        "configuration",
+        "certificate",
+        "certificate_names",
+        "chain",
+        "authorities",
+        "secret",
+        "storage",
+        "space",
+    ] {
+        assert!(
+            findings.iter().any(|finding| finding.code == code),
+            "{code} was not looked at"
+        );
+    }
+    // Probe files are gone.
+    assert_eq!(fs::read_dir(site.path("data")).unwrap().count(), 0);
+}
+
+/// One broken thing: how it is broken, and what must be found: severity, code, and the line to change.
+type Case = (
+    &'static str,
+    fn(&Site),
+    &'static [(Severity, &'static str, Option<usize>)],
+);
+
+use Severity::{Error as Bad, Note, Warning};
+
+const CERTIFICATES: [Case; 10] = [
+    (
+        "an expired certificate",
+        |site| site.issue(|own| own.not_after = OffsetDateTime::now_utc() - Duration::hours(1)),
+        &[(Bad, "certificate_expired", Some(4))],
+    ),
+    (
+        "one that expires soon",
+        |site| site.issue(|own| own.not_after = OffsetDateTime::now_utc() + Duration::days(13)),
+        &[(Warning, "certificate_expires_soon", Some(4))],
+    ),
+    (
+        "one of the future",
+        |site| site.issue(|own| own.not_before = OffsetDateTime::now_utc() + Duration::hours(1)),
+        &[(Bad, "certificate_not_yet_valid", Some(4))],
+    ),
+    (
+        "one for another host",
+        |site| site.issue(|own| own.subject_alt_names = vec![rcgen::SanType::DnsName("other".try_into().unwrap())]),
+        &[(Bad, "certificate_name_differs", Some(4))],
+    ),
+    (
+        "one for no host",
+        |site| site.issue(|own| own.subject_alt_names = Vec::new()),
+        &[(Bad, "certificate_without_names", Some(4))],
+    ),
+    (
+        "no certificate",
+        |site| fs::remove_file(site.path("host.pem")).unwrap(),
+        &[(Bad, "certificate_unreadable", Some(4))],
+    ),
+    (
+        "no key",
+        |site| fs::remove_file(site.path("host.key")).unwrap(),
+        &[(Bad, "key_unreadable", Some(5)), (Bad, "secret_missing", Some(5))],
+    ),
+    (
+        "another key",
+        |site| site.write_private("host.key", &KeyPair::generate().unwrap().serialize_pem()),
+        &[(Bad, "key_does_not_fit", Some(5))],
+    ),
+    (
+        "an issuer that nobody knows",
+        |site| {
+            let between = CertifiedIssuer::signed_by(authority("Between"), KeyPair::generate().unwrap(), &site.issuer);
+            let key = KeyPair::generate().unwrap();
+            let mut own = named("se.example.org");
+            own.subject_alt_names = vec![rcgen::SanType::DnsName("se.example.org".try_into().unwrap())];
+            fs::write(
+                site.path("host.pem"),
+                own.signed_by(&key, &between.unwrap()).unwrap().pem(),
+            )
+            .unwrap();
+            site.write_private("host.key", &key.serialize_pem());
+        },
+        &[(Warning, "chain_incomplete", Some(4))],
+    ),
+    (
+        "a chain in the wrong order",
+        |site| {
+            let other = authority("Other").self_signed(&KeyPair::generate().unwrap()).unwrap();
+            let own = fs::read_to_string(site.path("host.pem")).unwrap();
+            fs::write(site.path("host.pem"), own + &other.pem()).unwrap();
+        },
+        &[(Bad, "chain_out_of_order", Some(4))],
+    ),
+];
+
+const FILES: [Case; 14] = [
+    (
+        "a secret that the group may read",
+        |site| site.mode("macaroon.secret", 0o640),
+        &[(Bad, "secret_open_to_others", Some(15))],
+    ),
+    (
+        "a key that all may read",
+        |site| site.mode("host.key", 0o644),
+        &[(Bad, "secret_open_to_others", Some(5))],
+    ),
+    (
+        "a secret that is none",
+        |site| site.write_private("macaroon.secret", "short"),
+        &[(Bad, "secret_unusable", Some(15))],
+    ),
+    (
+        "a secret that is to be made",
+        |site| fs::remove_file(site.path("macaroon.secret")).unwrap(),
+        &[(Note, "secret_not_made_yet", Some(15))],
+    ),
+    (
+        "a secret in a directory that is not there",
+        |site| site.configure(|text| text.replace("macaroon.secret", "none/macaroon.secret")),
+        &[(Bad, "secret_missing", Some(15))],
+    ),
+    (
+        "an old secret that is not there",
+        |site| site.configure(|text| text.replace("[trust]", "old_secret_files = [\"old\"]\n[trust]")),
+        &[(Bad, "secret_missing", Some(17))],
+    ),
+    (
+        "a directory in which all may rename",
+        |site| {
+            site.configure(|text| {
+                fs::create_dir(site.path("open")).unwrap();
+                site.mode("open", 0o777);
+                fs::copy(site.path("macaroon.secret"), site.path("open/macaroon.secret")).unwrap();
+                text.replace("macaroon.secret", "open/macaroon.secret")
+            })
+        },
+        &[(Bad, "secret_replaceable", Some(15))],
+    ),
+    (
+        "a configuration that all may change",
+        |site| site.mode("c.toml", 0o666),
+        &[(Bad, "configuration_open", None)],
+    ),
+    (
+        "a key that does not exist",
+        |site| site.configure(|text| text.replace("anonymous", "annonymous")),
+        &[(Bad, "configuration_fault", Some(11))],
+    ),
+    (
+        "an export that is not there",
+        |site| fs::remove_dir(site.path("data")).unwrap(),
+        &[(Bad, "export_missing", Some(10))],
+    ),
+    (
+        "an export that is a file",
+        |site| {
+            fs::remove_dir(site.path("data")).unwrap();
+            fs::write(site.path("data"), "").unwrap();
+        },
+        &[(Bad, "export_no_directory", Some(10))],
+    ),
+    (
+        "an export within another",
+        |site| {
+            fs::create_dir(site.path("data/inner")).unwrap();
+            let more = "[[export]]\npath = \"/inner\"\ndirectory = \"data/inner\"\nreserve_bytes = 0\n\n[macaroons]";
+            site.configure(|text| text.replace("[macaroons]", more));
+        },
+        &[(Warning, "exports_overlap", Some(16))],
+    ),
+    (
+        "a reserve that leaves nothing",
+        |site| site.configure(|text| text.replace("reserve_bytes = 0", "reserve_bytes = \"8000TiB\"")),
+        &[(Bad, "space_exhausted", Some(12))],
+    ),
+    (
+        "a quota above the file system",
+        |site| site.configure(|text| text.replace("reserve_bytes = 0", "reserve_bytes = 0\nquota_bytes = \"8000TiB\"")),
+        &[(Warning, "quota_too_large", Some(13))],
+    ),
+];
+
+const RIGHTS: [Case; 8] = [
+    (
+        "everybody may write",
+        |site| site.configure(|text| text.replace("anonymous = \"read\"", "anonymous = \"write\"")),
+        &[(Warning, "anonymous_write", Some(11))],
+    ),
+    (
+        "everybody may write where nobody can",
+        |site| site.configure(|text| text.replace("anonymous = \"read\"", "anonymous = \"write\"\nread_only = true")),
+        &[(Warning, "anonymous_write_void", Some(11))],
+    ),
+    (
+        "nobody may do anything",
+        |site| {
+            site.configure(|text| {
+                let closed = text.replace("anonymous = \"read\"", "anonymous = \"none\"");
+                closed.replace("secret_file = \"macaroon.secret\"", "")
+            })
+        },
+        &[(Warning, "export_for_nobody", Some(11))],
+    ),
+    (
+        "metrics for everybody",
+        |site| site.configure(|text| text.replace("127.0.0.1:9090", "0.0.0.0:9090")),
+        &[(Warning, "admin_open", Some(6))],
+    ),
+    (
+        "no TLS",
+        |site| site.configure(|text| text.replace("certificate = \"host.pem\"\nkey = \"host.key\"\n", "")),
+        &[(Warning, "no_certificate", Some(1))],
+    ),
+    (
+        "strangers may use loopback",
+        |site| site.configure(|text| text.to_owned() + "[tpc]\nallow_local_peers = true\n"),
+        &[(Warning, "local_peers_allowed", Some(22))],
+    ),
+    (
+        "a name and no way to it",
+        |site| site.configure(|text| text.replace("0.0.0.0:443", "127.0.0.1:443")),
+        &[(Note, "loopback_only", Some(2))],
+    ),
+    (
+        "a server without a name",
+        |site| site.configure(|text| text.replace("name = \"https://se.example.org\"\n", "")),
+        &[(Note, "no_name", Some(1))],
+    ),
+];
+
+const TRUST: [Case; 4] = [
+    (
+        "a broken authority",
+        |site| fs::write(site.path("authorities/deadbeef.0"), "nothing").unwrap(),
+        &[(Warning, "authority_file_broken", Some(19))],
+    ),
+    (
+        "an expired authority",
+        |site| {
+            let mut old = authority("Old");
+            old.not_after = OffsetDateTime::now_utc() - Duration::hours(1);
+            let old = old.self_signed(&KeyPair::generate().unwrap()).unwrap();
+            fs::write(site.path("authorities/deadbeef.0"), old.pem()).unwrap();
+        },
+        &[(Warning, "authority_expired", Some(19))],
+    ),
+    (
+        "an old list of revoked certificates",
+        |site| write_list(site, OffsetDateTime::now_utc() - Duration::hours(1)),
+        &[(Warning, "revocation_list_old", Some(19))],
+    ),
+    (
+        "a directory that is not there",
+        |site| fs::remove_dir(site.path("authorities")).unwrap(),
+        &[(Warning, "authority_directory_missing", Some(19))],
+    ),
+];
+
+fn write_list(site: &Site, end: OffsetDateTime) {
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: end - Duration::days(2),
+        next_update: end,
+        crl_number: rcgen::SerialNumber::from(1_u64),
+        issuing_distribution_point: None,
+        revoked_certs: Vec::new(),
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    let pem = list.signed_by(&site.issuer).unwrap().pem().unwrap();
+    fs::write(site.path("authorities/deadbeef.r0"), pem).unwrap();
+}
+
+#[test]
+fn whatever_is_broken_is_found_alone_and_at_its_line() {
+    for (what, spoil, expected) in CERTIFICATES.iter().chain(&FILES).chain(&RIGHTS).chain(&TRUST) {
+        let site = Site::new();
+        spoil(&site);
+        let findings = site.findings();
+        assert_eq!(bad(&findings), *expected, "{what}: {findings:#?}");
+        for finding in findings.iter().filter(|finding| finding.severity > Note) {
+            assert!(
+                finding.change.is_some(),
+                "{what}: nothing is said of what to do: {finding}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_authority_at_all_is_an_error() {
+    let site = Site::new();
+    site.configure(|text| text.replace("ca_files = [\"ca.pem\"]\n", ""));
+    let found = bad(&site.findings());
+    assert!(found.contains(&(Bad, "no_authorities", Some(17))), "{found:?}");
+}
+
+#[test]
+fn a_fresh_list_and_few_descriptors() {
+    let mut site = Site::new();
+    write_list(&site, OffsetDateTime::now_utc() + Duration::days(1));
+    assert_eq!(bad(&site.findings()), []);
+    site.around.descriptors_max = Some(1024);
+    assert_eq!(bad(&site.findings()), [(Warning, "descriptors_few", Some(21))]);
+}
+
+#[test]
+fn nothing_can_be_written_to_an_export() {
+    // Root may write everywhere but to a file system that is read-only for all.
+    let read_only = Path::new("/proc/self");
+    let site = Site::new();
+    site.configure(|text| {
+        text.replace(
+            "directory = \"data\"",
+            &format!("directory = \"{}\"", read_only.display()),
+        )
+    });
+    let found = bad(&site.findings());
+    assert!(found.contains(&(Bad, "export_not_writable", Some(10))), "{found:?}");
+}
+
+fn spot() -> Spot {
+    Spot {
+        file: "c.toml".to_owned(),
+        line: 3,
+        key: "server.name".to_owned(),
+    }
+}
+
+#[test]
+fn the_name_service_is_judged_by_what_it_says() {
+    let known = |name: Option<&str>, is_here| names::Known {
+        address: "192.0.2.1".parse().unwrap(),
+        name: name.map(str::to_owned),
+        is_here,
+    };
+    let codes = |known: &[names::Known]| bad(&names::judge("se.example.org", known, &spot()));
+    assert_eq!(codes(&[known(Some("SE.example.org."), true)]), []);
+    assert_eq!(codes(&[]), [(Bad, "name_unknown", Some(3))]);
+    assert_eq!(codes(&[known(None, true)]), [(Note, "name_not_back", Some(3))]);
+    assert_eq!(codes(&[known(Some("other"), true)]), [(Note, "name_not_back", Some(3))]);
+    assert_eq!(
+        codes(&[known(Some("se.example.org"), false)]),
+        [(Note, "name_elsewhere", Some(3))]
+    );
+}
+
+#[test]
+fn clocks_are_compared_in_both_directions() {
+    let code = |date_s| clock::judge("peer", 1000, date_s, 1002).code;
+    assert_eq!(code(1001), "clock");
+    assert_eq!(code(998), "clock");
+    assert_eq!(code(990), "clock_differs");
+    assert_eq!(code(1010), "clock_differs");
+    assert_eq!(code(2000), "clock_wrong");
+    assert!(clock::judge("peer", 1000, 10, 1002).says.contains("ahead of"));
+}
+
+#[test]
+fn another_servers_failure_to_fetch_tells_whether_it_could_connect() {
+    let place = Location::parse("https://se.example.org").unwrap();
+    let code = |code| ports::judge_from("other", &place, &Error::new(code, Side::Source, Phase::Open)).code;
+    assert_eq!(code(ErrorCode::PeerNotFound), "from");
+    assert_eq!(code(ErrorCode::PeerDenied), "from");
+    assert_eq!(code(ErrorCode::PeerConnectTimeout), "closed_from_elsewhere");
+    assert_eq!(code(ErrorCode::PeerTlsFailed), "closed_from_elsewhere");
+}

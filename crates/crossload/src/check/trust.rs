@@ -1,0 +1,186 @@
+//! The authorities that are trusted, and how old their lists of revoked certificates are.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
+use types::limits::TRUST_FILES_MAX;
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
+
+use super::certificate::date;
+use super::finding::{Finding, Spot};
+
+/// Names of files that a finding lists before it says "and others".
+const LISTED_MAX: usize = 5;
+
+/// The authorities that were found.
+#[derive(Default)]
+pub(crate) struct Authorities {
+    subjects: HashSet<Vec<u8>>,
+    /// Names of those that have a list of revoked certificates.
+    with_list: HashSet<Vec<u8>>,
+    expired: Vec<String>,
+    old_lists: Vec<String>,
+    broken: Vec<(PathBuf, String)>,
+    missing: Vec<PathBuf>,
+}
+
+impl Authorities {
+    /// Reads all that a configuration names.
+    pub(crate) fn read(files: &[PathBuf], directories: &[PathBuf], system: bool, now_s: i64) -> Self {
+        let mut found = Self::default();
+        for file in files {
+            found.take_authorities(file, now_s);
+        }
+        for directory in directories {
+            let Ok(entries) = std::fs::read_dir(directory) else {
+                found.missing.push(directory.clone());
+                continue;
+            };
+            let mut files: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+            files.sort();
+            for file in files.iter().take(TRUST_FILES_MAX) {
+                match kind(file) {
+                    Some(true) => found.take_authorities(file, now_s),
+                    Some(false) => found.take_list(file, now_s),
+                    None => {}
+                }
+            }
+        }
+        if system {
+            for certificate in rustls_native_certs::load_native_certs().certs {
+                found.take(&certificate, "the system's", now_s);
+            }
+        }
+        found
+    }
+
+    /// Whether there is an authority of this name.
+    pub(crate) fn knows(&self, name: &[u8]) -> bool {
+        self.subjects.contains(name)
+    }
+
+    fn take_authorities(&mut self, file: &Path, now_s: i64) {
+        let certificates = std::fs::read(file)
+            .map_err(|cause| cause.to_string())
+            .and_then(|bytes| {
+                let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+                read.map_err(|cause| cause.to_string())
+            });
+        match certificates {
+            Ok(certificates) if certificates.is_empty() => {
+                self.broken
+                    .push((file.to_owned(), "no certificate is in it".to_owned()));
+            }
+            Ok(certificates) => {
+                for certificate in certificates {
+                    self.take(&certificate, &file.display().to_string(), now_s);
+                }
+            }
+            Err(why) => self.broken.push((file.to_owned(), why)),
+        }
+    }
+
+    fn take(&mut self, certificate: &[u8], place: &str, now_s: i64) {
+        let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
+            return;
+        };
+        self.subjects.insert(parsed.subject().as_raw().to_vec());
+        let end = parsed.validity().not_after.timestamp();
+        // The system's bundle is the system's business.
+        if end <= now_s && place.starts_with('/') {
+            let words = format!("{} ({place}, on {})", parsed.subject(), date(end));
+            if !self.expired.contains(&words) {
+                self.expired.push(words);
+            }
+        }
+    }
+
+    fn take_list(&mut self, file: &Path, now_s: i64) {
+        let Ok(bytes) = std::fs::read(file) else {
+            self.broken.push((file.to_owned(), "it cannot be read".to_owned()));
+            return;
+        };
+        let der = CertificateRevocationListDer::from_pem_slice(&bytes).map_or(bytes, |list| list.to_vec());
+        let Ok((_, list)) = CertificateRevocationList::from_der(&der) else {
+            self.broken
+                .push((file.to_owned(), "it is no list of revoked certificates".to_owned()));
+            return;
+        };
+        self.with_list.insert(list.issuer().as_raw().to_vec());
+        if let Some(end) = list
+            .next_update()
+            .map(|time| time.timestamp())
+            .filter(|end| *end <= now_s)
+        {
+            self.old_lists
+                .push(format!("{} ({}, since {})", list.issuer(), file.display(), date(end)));
+        }
+    }
+
+    /// What is to be said of them.
+    pub(crate) fn check(&self, files: &Spot, directories: &Spot, wants_directory: bool) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (file, why) in &self.broken {
+            let says = format!("{} is left out: {why}", file.display());
+            let finding = Finding::warning("authority_file_broken", says).at(directories.clone());
+            findings.push(finding.change("fetch the file again, or remove it"));
+        }
+        if wants_directory {
+            for directory in &self.missing {
+                let says = format!("the directory of authorities {} cannot be read", directory.display());
+                let finding = Finding::warning("authority_directory_missing", says).at(directories.clone());
+                findings.push(finding.change("install the authorities of the grid (IGTF) there, or name another one"));
+            }
+        }
+        if self.subjects.is_empty() {
+            let says = "no authority is trusted: no server can be connected to over TLS";
+            let finding = Finding::error("no_authorities", says).at(files.clone());
+            findings.push(finding.change("set trust.ca_directories or trust.ca_files, or trust.system = true"));
+        } else {
+            findings.push(Finding::ok(
+                "authorities",
+                format!("{} are trusted", self.subjects.len()),
+            ));
+        }
+        if !self.expired.is_empty() {
+            let says = format!("authorities that have expired: {}", listed(&self.expired));
+            let finding = Finding::warning("authority_expired", says).at(directories.clone());
+            findings.push(finding.change("update the package of authorities"));
+        }
+        if !self.old_lists.is_empty() {
+            let says = format!(
+                "lists of revoked certificates that have ended, so that revoked ones may be believed: {}",
+                listed(&self.old_lists)
+            );
+            let finding = Finding::warning("revocation_list_old", says).at(directories.clone());
+            findings.push(finding.change("let fetch-crl run every six hours"));
+        } else if !self.with_list.is_empty() {
+            let says = format!("{} lists of revoked certificates are up to date", self.with_list.len());
+            findings.push(Finding::ok("revocation_lists", says));
+        }
+        findings
+    }
+}
+
+/// Whether a file of a trust directory is an authority (true) or a list (false), by its name.
+fn kind(file: &Path) -> Option<bool> {
+    let ending = file.extension()?.to_str()?;
+    let is_digit = |text: &str| text.len() == 1 && text.bytes().all(|byte| byte.is_ascii_digit());
+    match ending {
+        "pem" => Some(true),
+        ending if is_digit(ending) => Some(true),
+        ending if ending.strip_prefix('r').is_some_and(is_digit) => Some(false),
+        _ => None,
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names.len().min(LISTED_MAX);
+    let mut text = names[..shown].join("; ");
+    if names.len() > shown {
+        text.push_str(&format!("; and {} others", names.len() - shown));
+    }
+    text
+}
