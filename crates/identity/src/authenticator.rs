@@ -122,6 +122,12 @@ impl Authenticator {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// By what the certificates of clients are judged: its rules can be replaced without replacing the rest.
+    #[must_use]
+    pub fn judge(&self) -> Certificates {
+        self.state().sources.certificates.clone()
+    }
+
     /// The issuers of the moment, whose keys go into the next [`Sources`].
     #[must_use]
     pub fn issuers(&self) -> Issuers {

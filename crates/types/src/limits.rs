@@ -24,6 +24,8 @@ pub const CERTIFICATE_CHAIN_MAX: usize = 16;
 pub const VERIFIED_CHAINS_MAX: usize = 8192;
 /// How long they are, at the most: so long a revocation list may be out of date before that is noticed.
 pub const VERIFIED_CHAIN_LIFETIME: Duration = Duration::from_secs(600);
+/// Faults of one reading of the trust directory that the log names; the rest is counted.
+pub const LOGGED_FAULTS_MAX: usize = 32;
 /// Longest chain of certificates that a client may show in a TLS handshake, in bytes. The attributes of VOMS
 /// in a proxy take some kilobytes; a message of the handshake can have 64 KiB.
 pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;

@@ -1,0 +1,162 @@
+//! Keeping up with the files of authorities: those that clients' certificates are judged by, and those that are believed
+//! when this server connects to others.
+//!
+//! They are looked at on a thread that may wait for disks, never by a request, and what was made of them is exchanged as a
+//! whole.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use identity::{CertificateFiles, CertificateReport, Certificates, directory_fingerprint};
+use net::tls::{ClientTls, Trust, Trusted};
+use serde_json::{Value, json};
+use types::limits::{FILE_WATCH_PERIOD, LOGGED_FAULTS_MAX};
+
+use super::assemble::named_place;
+use super::log::Log;
+use crate::configuration::Configuration;
+
+/// What is to be read, and when it was read.
+struct Watched {
+    /// For clients' certificates; `None`: nobody's are believed.
+    files: Option<CertificateFiles>,
+    /// For connections to others.
+    trust: Trust,
+    refresh: Duration,
+    fingerprint: u64,
+    read: Instant,
+    report: CertificateReport,
+    trusted: Trusted,
+}
+
+impl Watched {
+    fn fingerprint(&self) -> u64 {
+        let files = self.files.as_ref().map_or(0, CertificateFiles::fingerprint);
+        let directories = self.trust.directories.iter();
+        directories
+            .map(|directory: &PathBuf| directory_fingerprint(directory, 0))
+            .fold(files, |sum, one| sum.rotate_left(1) ^ one)
+    }
+}
+
+/// The files and what is made of them. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct TrustFiles {
+    watched: Arc<Mutex<Watched>>,
+    certificates: Certificates,
+    client: ClientTls,
+    log: Log,
+}
+
+impl TrustFiles {
+    /// Begins with what lies there now.
+    pub(crate) fn new(configuration: &Configuration, client: ClientTls, certificates: Certificates, log: &Log) -> Self {
+        let watched = Watched {
+            files: files(configuration),
+            trust: trust(configuration),
+            refresh: configuration.x509.refresh,
+            fingerprint: 0,
+            read: Instant::now(),
+            report: CertificateReport::default(),
+            trusted: Trusted::default(),
+        };
+        let this = Self {
+            watched: Arc::new(Mutex::new(watched)),
+            certificates,
+            client,
+            log: log.clone(),
+        };
+        this.read(&mut this.lock());
+        this
+    }
+
+    /// What was read of the files for clients' certificates.
+    pub(crate) fn report(&self) -> CertificateReport {
+        self.lock().report.clone()
+    }
+
+    /// Reads other files from now on, beginning at once.
+    pub(crate) fn replace(&self, configuration: &Configuration) {
+        let mut watched = self.lock();
+        watched.trust = trust(configuration);
+        watched.files = files(configuration);
+        watched.refresh = configuration.x509.refresh;
+        self.read(&mut watched);
+    }
+
+    /// Looks at the files now and then, for as long as the server runs.
+    pub(crate) async fn keep(self) {
+        loop {
+            tokio::time::sleep(FILE_WATCH_PERIOD).await;
+            let this = self.clone();
+            // Should it panic, the next look is not affected.
+            let _ = tokio::task::spawn_blocking(move || this.look()).await;
+        }
+    }
+
+    fn look(&self) {
+        let mut watched = self.lock();
+        if watched.fingerprint() != watched.fingerprint || watched.read.elapsed() >= watched.refresh {
+            self.read(&mut watched);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads everything. The fingerprint is taken first, so that a change in between is seen at the next look.
+    fn read(&self, watched: &mut Watched) {
+        watched.fingerprint = watched.fingerprint();
+        watched.read = Instant::now();
+        match self.client.reload(&watched.trust) {
+            Ok(trusted) if trusted != watched.trusted => {
+                watched.trusted = trusted;
+                let facts = json!({"authorities": trusted.authorities, "revocation_lists": trusted.revocation_lists,
+                    "faults": trusted.faults});
+                self.log.write("trust", &facts);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let words = error.to_string();
+                self.log.write("trust_failed", &json!({"error": words, "kept": "the old authorities stay in use"}));
+            }
+        }
+        let Some(files) = &watched.files else {
+            self.certificates.replace(None);
+            watched.report = CertificateReport::default();
+            return;
+        };
+        let known = self.certificates.rules();
+        let (rules, report) = files.read(known.as_deref());
+        self.certificates.replace(Some(rules));
+        if report != watched.report {
+            self.log.write("certificates", &shown(&report));
+        }
+        watched.report = report;
+    }
+}
+
+/// Whose certificates are believed when this server connects to others.
+pub(super) fn trust(configuration: &Configuration) -> Trust {
+    Trust {
+        files: configuration.trust.ca_files.clone(),
+        directories: configuration.trust.ca_directories.clone(),
+        system: configuration.trust.system,
+        insecure: false,
+    }
+}
+
+fn files(configuration: &Configuration) -> Option<CertificateFiles> {
+    let named = named_place(configuration).map(|place| place.host().to_owned());
+    configuration.x509.files(named.into_iter().collect())
+}
+
+fn shown(report: &CertificateReport) -> Value {
+    let faults = report.faults.iter().take(LOGGED_FAULTS_MAX);
+    let faults: Vec<Value> = faults.map(|fault| json!({"file": fault.file, "why": fault.why})).collect();
+    json!({"authorities": report.authorities, "revocation_lists": report.revocation_lists,
+        "oldest_revocation_list_s": report.oldest_list_s, "vos": report.vos, "mappings": report.mappings,
+        "fault_count": report.faults.len(), "faults": faults})
+}
