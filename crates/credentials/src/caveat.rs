@@ -52,6 +52,11 @@ impl Caveat {
             "name" => parse_word(value).map(Self::Name),
             "id" => parse_word(value).map(Self::Id),
             "iid" => parse_word(value).map(Self::IssueId),
+            "root" | "home" => {
+                return Err(invalid_token(format!(
+                    "the macaroon's caveat \"{key}\" moves the holder to another root, which only dCache does"
+                )));
+            }
             _ => return Err(invalid_token("the macaroon holds a caveat that is not known here")),
         };
         caveat.ok_or_else(|| invalid_token(format!("the macaroon's caveat \"{key}\" cannot be read")))

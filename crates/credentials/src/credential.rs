@@ -9,6 +9,7 @@ use types::{Error, ErrorCode, Phase, Side};
 use crate::caveat::Caveat;
 use crate::grant::Grant;
 use crate::invalid_token;
+use crate::issue::vo_of;
 use crate::macaroon::{Macaroon, MacaroonKey};
 use crate::principal::Principal;
 use crate::token::{TokenRules, UnverifiedToken};
@@ -68,6 +69,8 @@ pub struct VerifiedMacaroon {
     grant: Grant,
     /// The local user in whose name it was issued.
     user: Option<String>,
+    /// The virtual organisation for which it was issued.
+    vo: Option<String>,
 }
 
 impl VerifiedMacaroon {
@@ -81,7 +84,15 @@ impl VerifiedMacaroon {
         for key in keys {
             let verified = macaroon.verify(key);
             match verified.and_then(|caveats| Ok((Grant::from_caveats(&caveats)?, user_of(&caveats)))) {
-                Ok((grant, user)) => return Ok(Self { macaroon, grant, user }),
+                Ok((grant, user)) => {
+                    let vo = vo_of(&macaroon.identifier()).map(str::to_owned);
+                    return Ok(Self {
+                        macaroon,
+                        grant,
+                        user,
+                        vo,
+                    });
+                }
                 Err(error) => refusal = error,
             }
         }
@@ -98,6 +109,12 @@ impl VerifiedMacaroon {
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
+    }
+
+    /// The virtual organisation for which it was given out; `None` when it names none.
+    #[must_use]
+    pub fn vo(&self) -> Option<&str> {
+        self.vo.as_deref()
     }
 
     /// The macaroon itself, to narrow it further.
@@ -220,7 +237,10 @@ impl Credential {
     /// The virtual organisation that it counts for: the first that vouches for the holder.
     #[must_use]
     pub fn vo(&self) -> Option<&str> {
-        self.principal()?.vos.first().map(String::as_str)
+        match self {
+            Self::Macaroon(verified) => verified.vo(),
+            _ => self.principal()?.vos.first().map(String::as_str),
+        }
     }
 
     /// The record for the log.

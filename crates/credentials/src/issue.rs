@@ -5,7 +5,8 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side};
 use crate::activity::Activities;
 use crate::bad_request;
 use crate::caveat::Caveat;
-use crate::credential::Credential;
+use crate::credential::{Credential, is_user_name};
+use crate::grant::Grant;
 use crate::macaroon::{Macaroon, MacaroonKey};
 use crate::request::MacaroonRequest;
 
@@ -43,6 +44,15 @@ pub struct Issuer<'a> {
     pub now_s: i64,
 }
 
+/// In whose name the requester acts here, so that whoever comes with the macaroon does the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owner<'a> {
+    /// The local user.
+    pub user: Option<&'a str>,
+    /// The virtual organisation whose quota it counts against.
+    pub vo: Option<&'a str>,
+}
+
 /// A macaroon to hand out.
 #[derive(Clone, Debug)]
 pub struct Issued {
@@ -57,7 +67,8 @@ pub struct Issued {
 }
 
 /// Issues a macaroon for `path` (the request's own path where its form names one) that grants no
-/// more than `rights`, which are those of the requester on that path.
+/// more than `rights`, which are those of the requester on that path, and for no longer than the
+/// requester's own credential lasts. Restrictions of a token go with it.
 ///
 /// Asked for with a macaroon, the answer is that macaroon narrowed, so it keeps all restrictions
 /// and the identifier. A request that names no activity gets reading only, never everything.
@@ -70,6 +81,7 @@ pub fn issue(
     requester: &Credential,
     rights: Activities,
     path: &LogicalPath,
+    owner: Owner<'_>,
     issuer: &Issuer<'_>,
 ) -> Result<Issued, Error> {
     let activities = request.activities.unwrap_or(Activities::READ).intersection(rights);
@@ -96,8 +108,11 @@ pub fn issue(
             .filter(|caveat| !matches!(caveat, Caveat::Before(_)))
             .cloned(),
     );
+    if let Credential::Token(token) = requester {
+        caveats.extend(token.grant.iter().flat_map(restrictions));
+    }
     caveats.push(Caveat::Before(expires_s));
-    let macaroon = build(requester, issuer, &caveats)?;
+    let macaroon = build(requester, owner, issuer, &caveats)?;
     Ok(Issued {
         text: macaroon.to_text(),
         identifier: macaroon.identifier(),
@@ -121,15 +136,22 @@ fn expiry_s(request: &MacaroonRequest, requester: &Credential, issuer: &Issuer<'
     before.chain(own).fold(asked_s, i64::min)
 }
 
-fn build(requester: &Credential, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Result<Macaroon, Error> {
+/// What restricts all that a token grants.
+fn restrictions(grant: &Grant) -> impl Iterator<Item = Caveat> {
+    let addresses = grant.addresses.iter().cloned().map(Caveat::Address);
+    addresses.chain(grant.max_upload_bytes.map(Caveat::MaxUpload))
+}
+
+fn build(requester: &Credential, owner: Owner<'_>, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Result<Macaroon, Error> {
     let mut texts: Vec<String> = caveats.iter().map(ToString::to_string).collect();
     match requester {
         Credential::Anonymous
         | Credential::RefusedCertificate(_)
         | Credential::Token(_)
         | Credential::Certificate(_) => {
-            let identifier = uuid_text(issuer.random);
-            texts.splice(0..0, name_of(requester).map(|name| Caveat::Name(name).to_string()));
+            let identifier = identifier(issuer.random, owner.vo);
+            let name = owner.user.map(str::to_owned).or_else(|| name_of(requester));
+            texts.splice(0..0, name.map(|name| Caveat::Name(name).to_string()));
             Macaroon::mint(
                 issuer.key,
                 issuer.location,
@@ -147,12 +169,42 @@ fn build(requester: &Credential, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Res
     }
 }
 
-/// For whom a macaroon is made: the local user, else the name by which the requester is known elsewhere.
+/// For whom a macaroon is made who is no local user: a name that is none of a user's either, since whoever reads
+/// the macaroon may take it for one.
 fn name_of(requester: &Credential) -> Option<String> {
     let principal = requester.principal()?;
-    let names = [&principal.user, &principal.dn, &principal.subject];
-    names.into_iter().flatten().next().cloned()
+    let subject = principal.subject.as_ref();
+    let of_token = || {
+        Some(format!(
+            "{} of {}",
+            subject?,
+            principal.issuer.as_deref().unwrap_or("no issuer")
+        ))
+    };
+    let name = principal.dn.clone().or_else(of_token)?;
+    (!name.chars().any(char::is_control) && !is_user_name(&name)).then_some(name)
 }
+
+/// What parts the organisation from the random part of an identifier.
+const VO_MARK: &str = "/vo=";
+
+/// A macaroon's own name. The organisation stands in it, since a caveat for that would make other servers refuse the
+/// macaroon, while every server takes an identifier as it is; the signature covers it from the start.
+fn identifier(random: [u8; 16], vo: Option<&str>) -> String {
+    let plain = vo.filter(|vo| !vo.is_empty() && !vo.contains(['/', '\n']));
+    let vo = plain.map(|vo| format!("{VO_MARK}{vo}")).unwrap_or_default();
+    format!("{}{vo}", uuid_text(random))
+}
+
+/// The organisation that an identifier names.
+pub(crate) fn vo_of(identifier: &str) -> Option<&str> {
+    let (random, vo) = identifier.split_once(VO_MARK)?;
+    let is_ours = random.len() == UUID_BYTES && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_ours.then_some(vo)
+}
+
+/// How long a UUID in text is.
+const UUID_BYTES: usize = 36;
 
 /// A random UUID (RFC 9562 §5.4), the form of identifier that XRootD's macaroons have.
 fn uuid_text(mut bytes: [u8; 16]) -> String {
@@ -165,7 +217,8 @@ fn uuid_text(mut bytes: [u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credential::read_bearer;
+    use crate::credential::{VerifiedCertificate, read_bearer};
+    use crate::principal::Principal;
 
     const NOW_S: i64 = 1_800_000_000;
 
@@ -184,8 +237,60 @@ mod tests {
             requester,
             rights,
             &LogicalPath::parse("/data/f").unwrap(),
+            Owner {
+                user: requester.local_user(),
+                vo: requester.vo(),
+            },
             &issuer,
         )
+    }
+
+    fn holder(principal: Principal) -> Credential {
+        Credential::Certificate(Box::new(VerifiedCertificate {
+            principal,
+            expires_s: NOW_S + 100,
+            proxies: 1,
+            is_limited: false,
+            attribute_faults: Vec::new(),
+        }))
+    }
+
+    #[test]
+    fn a_macaroon_acts_for_whom_it_was_made_and_lasts_no_longer_than_his_credential() {
+        let ann = Principal {
+            dn: Some("/O=Grid/CN=root".to_owned()),
+            vos: vec!["atlas".to_owned()],
+            user: Some("ann".to_owned()),
+            ..Principal::default()
+        };
+        let issued = ask(r#"{"validity":"PT1H"}"#, &holder(ann.clone()), Activities::ALL).unwrap();
+        assert_eq!(issued.expires_in_s, 100);
+        let bearer = read(&issued);
+        assert_eq!((bearer.local_user(), bearer.vo()), (Some("ann"), Some("atlas")));
+        let narrower = read(&ask("{}", &bearer, Activities::ALL).unwrap());
+        assert_eq!((narrower.local_user(), narrower.vo()), (Some("ann"), Some("atlas")));
+        let stranger = Principal { user: None, ..ann };
+        let bearer = read(&ask("{}", &holder(stranger), Activities::ALL).unwrap());
+        assert_eq!(bearer.identity().subject.as_deref(), Some("/O=Grid/CN=root"));
+        assert_eq!(bearer.local_user(), None);
+    }
+
+    #[test]
+    fn nobody_becomes_a_local_user_by_the_subject_of_a_token() {
+        let root = Principal {
+            subject: Some("root".to_owned()),
+            issuer: Some("https://iam.example.org/".to_owned()),
+            ..Principal::default()
+        };
+        let bearer = read(&ask("{}", &holder(root), Activities::ALL).unwrap());
+        assert_eq!(bearer.local_user(), None);
+        let subject = bearer.identity().subject;
+        assert_eq!(subject.as_deref(), Some("root of https://iam.example.org/"));
+        // Whoever holds a macaroon can append a name, which then is none.
+        let key = MacaroonKey::new(b"secret");
+        let minted = Macaroon::mint(&key, "se", "id/vo=atlas", ["path:/a"]).unwrap();
+        let bearer = read_bearer(minted.to_text().expose(), &[key]).unwrap();
+        assert_eq!((bearer.local_user(), bearer.vo()), (None, None));
     }
 
     fn read(issued: &Issued) -> Credential {

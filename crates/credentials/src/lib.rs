@@ -36,7 +36,7 @@ pub use credential::{
 pub use duration::{duration_in_words, parse_duration_s};
 pub use grant::{Grant, Scope};
 pub use inspect::{Fact, Inspection, Meaning, TokenKind, inspect};
-pub use issue::{Issued, Issuer, Lifetimes, issue};
+pub use issue::{Issued, Issuer, Lifetimes, Owner, issue};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};

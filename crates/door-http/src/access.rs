@@ -1,7 +1,7 @@
 //! May this be done? Every verb asks here, with the final path, and policy decides.
 
 use http_wire::{RequestHead, Validators, Verdict};
-use policy::Operation;
+use policy::{Explanation, Operation};
 use storage::Stat;
 use types::{ErrorCode, LogicalPath, Result};
 
@@ -27,6 +27,17 @@ impl Exchange<'_> {
         let name = || request_id.as_str();
         self.exports
             .authorize(self.asker(), operation, path, size_bytes, refusals, name)
+    }
+
+    /// Why whoever asks may do something, or not, in words for him alone.
+    pub(crate) fn explain_to_asker(
+        &mut self,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+    ) -> Explanation {
+        self.note_credential();
+        self.exports.explain_to_asker(self.asker(), operation, path, size_bytes)
     }
 
     fn asker(&self) -> Asker<'_> {

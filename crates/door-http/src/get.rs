@@ -16,13 +16,16 @@ use crate::access::etag;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
-use crate::{page, post};
+use crate::{page, post, question};
 use transfer::chance::{hex, random, unix_s};
 use transfer::{Found, refusal};
 use transfer::{Place, Spot};
 
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    if question::is_question(&exchange.path) {
+        return question::answer(exchange, head).await;
+    }
     if post::is_discovery(&exchange.path) {
         return post::discover(exchange, head).await;
     }

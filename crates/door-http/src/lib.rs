@@ -27,6 +27,7 @@ mod page;
 mod post;
 mod propfind;
 mod put;
+mod question;
 mod rename;
 mod settings;
 mod tpc;

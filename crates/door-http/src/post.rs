@@ -1,7 +1,7 @@
 //! POST: macaroons, in the form of XRootD and dCache on any path, and in the form of OAuth 2.0 at
 //! the token endpoint, which is found by its metadata (RFC 8414).
 
-use credentials::{Issuer, MacaroonRequest, RequestForm, issue};
+use credentials::{Issuer, MacaroonRequest, Owner, RequestForm, issue};
 use http_wire::{ContentType, Method, RequestHead};
 use policy::{Operation, rights_of};
 use serde_json::json;
@@ -84,7 +84,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
 async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Result<()> {
     let path = request.path.clone().unwrap_or_else(|| exchange.path.clone());
     // Whoever asks must be able to do something there, with a token that is valid from where he is.
-    exchange.authorize(Operation::Stat, &path, None)?;
+    let granted = exchange.authorize(Operation::Stat, &path, None)?;
+    let owner = Owner {
+        user: granted.user.as_deref(),
+        vo: granted.vo.as_deref(),
+    };
     let credential = exchange.credential.clone()?;
     let address = exchange.peer.ip().to_canonical();
     let rights = rights_of(exchange.exports.policy(), &credential, address, &path);
@@ -99,7 +103,7 @@ async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Res
             random: random(),
             now_s: now_s(),
         };
-        issue(request, &credential, rights, &path, &issuer)?
+        issue(request, &credential, rights, &path, owner, &issuer)?
     };
     exchange.record.issued_token_id = Some(issued.identifier);
     let body = request.form.response_body(&issued.text, issued.expires_in_s);

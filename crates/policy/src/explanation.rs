@@ -61,6 +61,16 @@ impl Explanation {
         }
     }
 
+    /// The words of a decision for whoever asked himself: of rules that are about others, and of other exports,
+    /// nothing is said.
+    #[must_use]
+    pub fn for_asker(request: &Request, decision: &Decision) -> Self {
+        let mut own = decision.clone();
+        own.trail.retain(|step| !step.is_about_others());
+        own.hints.retain(|hint| !hint.is_about_others());
+        Self::new(request, &own)
+    }
+
     /// How much memory its words take, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {

@@ -127,6 +127,14 @@ impl fmt::Display for Hint {
 }
 
 impl Hint {
+    /// Whether it says what is nobody's business but the site's.
+    pub(crate) fn is_about_others(&self) -> bool {
+        matches!(
+            self,
+            Self::BeAmong { .. } | Self::OtherPath { .. } | Self::ChangeRules { .. }
+        )
+    }
+
     /// What the site can do.
     fn fmt_site(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -79,6 +79,31 @@ impl Operation {
         }
     }
 
+    /// The operations that a word of a question stands for: those of [`Operation::name`], shorter words that people
+    /// use, and `write` for storing a file, once as a new one and once in place of another. A rename goes `to` the
+    /// other path. `None` for other words, and for a rename without that.
+    #[must_use]
+    pub fn from_word(word: &str, to: Option<LogicalPath>) -> Option<Vec<Self>> {
+        let one = match word {
+            "write" => return Some(vec![Self::Create, Self::Overwrite]),
+            "stat" => Self::Stat,
+            "read" => Self::Read,
+            "list" => Self::List,
+            "create" => Self::Create,
+            "overwrite" => Self::Overwrite,
+            "delete" | "rm" => Self::Delete,
+            "rmdir" | "remove_directory" => Self::RemoveDirectory,
+            "mkdir" | "make_directory" => Self::MakeDirectory,
+            "chmod" | "change_mode" => Self::ChangeMode,
+            "rename" | "mv" => Self::Rename {
+                target: to?,
+                replaces: false,
+            },
+            _ => return None,
+        };
+        Some(vec![one])
+    }
+
     /// The paths that it touches, each with what it does there.
     pub(crate) fn accesses<'a>(&'a self, path: &'a LogicalPath) -> impl Iterator<Item = (Access, &'a LogicalPath)> {
         let (first, second) = match self {

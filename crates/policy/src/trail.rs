@@ -136,6 +136,15 @@ pub(crate) enum Part {
 }
 
 impl Step {
+    /// Whether it says what is nobody's business but the site's.
+    pub(crate) fn is_about_others(&self) -> bool {
+        match self {
+            Self::PassedOver { .. } | Self::MorePassedOver { .. } | Self::MoreRules { .. } => true,
+            Self::Rule { outcome, .. } => matches!(outcome, RuleOutcome::Others(_) | RuleOutcome::Behind),
+            _ => false,
+        }
+    }
+
     pub(crate) fn part(&self) -> Part {
         match self {
             Self::Received { .. } | Self::Token => Part::Received,

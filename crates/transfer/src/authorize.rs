@@ -104,6 +104,21 @@ impl Exports {
         self.decide(asker, operation, path, size_bytes).1.is_allowed()
     }
 
+    /// Why whoever asks may do something, or not, in words for him alone.
+    #[must_use]
+    pub fn explain_to_asker(
+        &self,
+        asker: Asker<'_>,
+        operation: Operation,
+        path: &LogicalPath,
+        size_bytes: Option<u64>,
+    ) -> Explanation {
+        let request = request(asker, operation, path, size_bytes);
+        let credential = asker.credential.as_ref().map(Arc::as_ref);
+        let decision = policy::explain(self.policy(), credential, &request);
+        Explanation::for_asker(&request, &decision)
+    }
+
     fn decide(
         &self,
         asker: Asker<'_>,

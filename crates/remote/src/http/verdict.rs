@@ -136,12 +136,15 @@ pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lines set apart by semicolons. Of an answer of our own kind only the first line is kept: the others
-/// are advice for whoever asked there, and the request's name in brackets.
+/// Lines set apart by semicolons. Of an answer of our own kind the first line is kept, and the request's name, by
+/// which that server explains what it did; the others are advice for whoever asked there.
 fn on_one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {
-        [first, .., last] if last.starts_with('[') && last.contains("] ") => (*first).to_owned(),
+        [first, .., last] if last.starts_with('[') && last.contains("] ") => {
+            let name = last.split("] ").nth(1).unwrap_or_default();
+            format!("{first} (request {name})")
+        }
         lines => lines.join("; "),
     }
 }
@@ -192,6 +195,7 @@ mod tests {
         assert_eq!(plain_words(b" a < b \n", false), "a < b");
         assert_eq!(plain_words(b"no\r\n\r\n  way\n", false), "no; way");
         let ours = b"client open: No such file or directory, /f\nCheck the path.\n[not_found] 1f2e\n";
-        assert_eq!(plain_words(ours, false), "client open: No such file or directory, /f");
+        let words = "client open: No such file or directory, /f (request 1f2e)";
+        assert_eq!(plain_words(ours, false), words);
     }
 }

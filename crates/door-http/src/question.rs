@@ -1,0 +1,51 @@
+//! `GET /.well-known/crossload-explain?op=write&path=/data/f`: may whoever asks do that, and why? Nothing is done, and
+//! nothing of the store is looked at.
+//!
+//! The answer is about the asker's own credential and what is said about him: it names no rule that is about
+//! others, and no export but the one of the path.
+
+use http_wire::{ContentType, RequestHead};
+use policy::Operation;
+use serde_json::json;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::exchange::Exchange;
+
+/// Where the question is asked.
+const PLACE: &str = "/.well-known/crossload-explain";
+
+/// Whether that is asked.
+pub(crate) fn is_question(path: &LogicalPath) -> bool {
+    path.as_str() == PLACE
+}
+
+/// Answers with a list, one object for each operation that the word of the question stands for.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    let malformed = |why: &str| Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(why);
+    let path = |name: &str| {
+        head.target
+            .query_value(name)
+            .map(|text| LogicalPath::parse(&text))
+            .transpose()
+    };
+    let Some(asked) = path("path")? else {
+        return Err(malformed("the query names no path"));
+    };
+    let word = head.target.query_value("op").unwrap_or_default();
+    let size_bytes = match head.target.query_value("size") {
+        None => None,
+        Some(digits) => Some(digits.parse().map_err(|_| malformed("size is not a number of bytes"))?),
+    };
+    let operations =
+        Operation::from_word(&word, path("to")?).ok_or_else(|| malformed("the query names no operation"))?;
+    let explanations: Vec<_> = operations
+        .into_iter()
+        .map(|operation| exchange.explain_to_asker(operation, &asked, size_bytes))
+        .collect();
+    let body = json!(explanations).to_string();
+    exchange
+        .whole(200, body.as_bytes(), |head| {
+            head.content_type(ContentType::Json).no_store()
+        })
+        .await
+}
