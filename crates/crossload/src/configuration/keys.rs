@@ -15,8 +15,10 @@ use types::{ChecksumAlgorithm, LogicalPath, limits};
 use super::other_side::HandOver;
 use super::rules::{Given, People, Taken};
 use super::section::{Section, section};
+use super::tokens::{Issuer, Tokens};
 use super::users::{Quota, Users};
 use super::values::{Bytes, XrootTls};
+use super::x509::X509;
 
 section! {
     /// The server as a whole.
@@ -217,18 +219,24 @@ section! {
         file: Option<PathBuf> = Some(None);
         /// Whether each request has its line. Transfers and events of the server always have.
         requests: bool = Some(true);
+        /// Whether names of people stand in the log: those of certificates, and the subjects of tokens. Otherwise each
+        /// is replaced by a hash, which is the same for the same name until the server is restarted.
+        personal_names: bool = Some(true);
     }
 }
 
 /// All sections in the manual's order.
-pub(crate) const SECTIONS: [Section; 13] = [
+pub(crate) const SECTIONS: [Section; 16] = [
     Server::SECTION,
     Export::SECTION,
     Rule::SECTION,
     PolicyFiles::SECTION,
     Users::SECTION,
     Quota::SECTION,
+    X509::SECTION,
     Macaroons::SECTION,
+    Tokens::SECTION,
+    Issuer::SECTION,
     Xroot::SECTION,
     ThirdPartyCopy::SECTION,
     HandOver::SECTION,

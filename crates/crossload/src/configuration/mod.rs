@@ -9,8 +9,10 @@ mod other_side;
 mod rules;
 mod section;
 mod suggest;
+mod tokens;
 mod users;
 mod values;
+mod x509;
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +26,10 @@ pub(crate) use manual::{docs, example};
 pub(crate) use other_side::HandOver;
 pub(crate) use rules::Given;
 use section::{Fault, Reader, Section};
+pub(crate) use tokens::{Issuer, Tokens};
 pub(crate) use users::{Quota, Switch, UserGroups, Users};
 pub(crate) use values::{Bytes, XrootTls, parse_duration, parse_size};
+pub(crate) use x509::X509;
 
 /// Everything that the file can say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +41,10 @@ pub(crate) struct Configuration {
     pub(crate) policy: PolicyFiles,
     pub(crate) users: Users,
     pub(crate) quotas: Vec<Quota>,
+    pub(crate) x509: X509,
     pub(crate) macaroons: Macaroons,
+    pub(crate) tokens: Tokens,
+    pub(crate) issuers: Vec<Issuer>,
     pub(crate) xroot: Xroot,
     pub(crate) tpc: ThirdPartyCopy,
     pub(crate) hand_over: HandOver,
@@ -136,6 +143,15 @@ impl Configuration {
             });
             quotas.extend(quota);
         }
+        let mut issuers = Vec::new();
+        for (table, offset) in repeated(root, Issuer::SECTION.name) {
+            issuers.extend(Issuer::read(&mut Reader {
+                table,
+                offset,
+                base,
+                faults,
+            }));
+        }
         let reader = |section: Section| {
             let value = root.get(section.name);
             let table = value.and_then(|value| value.get_ref().as_table()).unwrap_or(&empty);
@@ -155,7 +171,8 @@ impl Configuration {
         let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
         let (hand_over, users) = (read!(HandOver), read!(Users));
         let (xroot, trust, limits, log) = (read!(Xroot), read!(Trust), read!(Limits), read!(Log));
-        let policy = read!(PolicyFiles);
+        let (policy, tokens) = (read!(PolicyFiles), read!(Tokens));
+        let x509 = read!(X509);
         let configuration = Self {
             server: server?,
             exports,
@@ -163,7 +180,10 @@ impl Configuration {
             policy: policy?,
             users: users?,
             quotas,
+            x509: x509?,
             macaroons: macaroons?,
+            tokens: tokens?,
+            issuers,
             xroot: xroot?,
             tpc: tpc?,
             hand_over: hand_over?,
@@ -197,6 +217,9 @@ impl Configuration {
                 fault("export", format!("the path {} is exported twice", export.path));
             }
         }
+        for (section, words) in tokens::faults(&self.tokens, &self.issuers) {
+            fault(section, words);
+        }
         let paths: Vec<LogicalPath> = self.exports.iter().map(|export| export.path.clone()).collect();
         for words in users::quota_faults(&self.quotas, &paths) {
             fault("quota", words);
@@ -225,6 +248,9 @@ impl Configuration {
         }
         for words in forwarding::faults(&self.tpc.forward_to) {
             fault("tpc", words);
+        }
+        for words in self.x509.faults() {
+            fault("x509", words);
         }
         if self.tpc.key_lifetime > self.tpc.key_lifetime_max {
             fault("tpc", "key_lifetime is longer than key_lifetime_max".to_owned());

@@ -130,12 +130,20 @@ impl Export {
     }
 }
 
+/// `UID:GID`, which only the site itself can say: a credential's own words never name a user so.
+fn is_by_numbers(user: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    user.split_once(':')
+        .is_some_and(|(uid, gid)| is_number(uid) && is_number(gid))
+}
+
 /// What is wrong with a rule as a whole.
 pub(crate) fn fault(rule: &policy::Rule) -> Option<String> {
     if let Some(words) = rule.fault() {
         return Some(words.to_owned());
     }
-    if let Some(user) = rule.user.as_deref().filter(|user| !credentials::is_user_name(user)) {
+    let is_user = |user: &str| credentials::is_user_name(user) || is_by_numbers(user);
+    if let Some(user) = rule.user.as_deref().filter(|user| !is_user(user)) {
         return Some(format!("user: \"{user}\" cannot be the name of a local user"));
     }
     let says_nothing = rule.may.is_empty() && rule.may_not.is_empty() && rule.user.is_none() && rule.vo.is_none();

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use credentials::x509::Revocation;
 use door_xroot::AuthenticationMethod;
+use net::tls::ClientCertificates;
 use policy::AnonymousAccess;
 use toml::de::DeValue;
 use transfer::Verification;
@@ -297,6 +299,10 @@ words!(Switch, "\"auto\", \"never\", \"required\"",
 words!(UserGroups, "\"all\", \"primary\"", "all" => UserGroups::All, "primary" => UserGroups::Primary);
 words!(Counts, "\"capability\", \"group\", \"mapping\"",
     "capability" => Counts::Capability, "group" => Counts::Group, "mapping" => Counts::Mapping);
+words!(ClientCertificates, "\"off\", \"optional\"",
+    "off" => ClientCertificates::Off, "optional" => ClientCertificates::Optional);
+words!(Revocation, "\"required\", \"if-present\", \"off\"",
+    "required" => Revocation::Required, "if-present" => Revocation::IfPresent, "off" => Revocation::Off);
 words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
     "none" => XrootTls::None, "optional" => XrootTls::Optional, "login" => XrootTls::Login,
     "session" => XrootTls::Session, "data" => XrootTls::Data);

@@ -12,7 +12,7 @@ use door_xroot::{Keys, ThirdPartySettings};
 use http_wire::HeadLimits;
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
-use net::tls::{ClientTls, ServerTls, Trust};
+use net::tls::{ClientTls, ServerTls};
 use policy::{AnonymousAccess, Rule};
 use remote::{Client, ClientOptions};
 use serde_json::json;
@@ -27,6 +27,8 @@ use super::events::Observer;
 use super::log::Log;
 use super::rules;
 use super::secret;
+use super::tokens::TokenSources;
+use super::trust_files::{TrustFiles, trust};
 use super::users;
 use crate::configuration::{Configuration, Export, XrootTls, forward_http, forward_root};
 use crate::failure::Failure;
@@ -47,11 +49,15 @@ pub(crate) struct Assembly {
     /// The end of the certificate's validity, in seconds since 1970.
     expiry_s: Arc<Mutex<Option<i64>>>,
     trust: ClientTls,
+    /// Keeps what certificates are judged by up to date.
+    pub(crate) trust_files: TrustFiles,
     macaroons: Option<MacaroonSettings>,
     /// The hand-over to clear text with its memory, which outlives the doors.
     hand_over: Option<Arc<HandOver>>,
     /// Who checks what clients show; it outlives the doors.
     authenticator: Authenticator,
+    /// The addresses that are listened on.
+    addresses: Vec<SocketAddr>,
     /// Why requests were refused, of all doors.
     pub(crate) refusals: Refusals,
     /// The places for third-party copies, which all doors share.
@@ -65,19 +71,23 @@ impl Assembly {
     ///
     /// # Errors
     /// What cannot be opened or read.
-    pub(crate) fn new(configuration: &Configuration, log: &Log) -> Result<Self, Failure> {
+    pub(crate) fn new(configuration: &Configuration, addresses: Vec<SocketAddr>, log: &Log) -> Result<Self, Failure> {
         let server = &configuration.server;
         let tls = match (&server.certificate, &server.key) {
-            (Some(certificate), Some(key)) => Some(ServerTls::load(certificate, key)?),
+            (Some(certificate), Some(key)) => Some(ServerTls::asking(certificate, key, configuration.x509.asks())?),
             _ => None,
         };
-        let (trust, trusted) = ClientTls::load(&trust(configuration))?;
-        log.write(
-            "trust",
-            &json!({"authorities": trusted.authorities, "revocation_lists": trusted.revocation_lists,
-                "faults": trusted.faults}),
-        );
+        let (trust, _) = ClientTls::load(&trust(configuration))?;
         let (macaroons, macaroon_keys) = macaroons(configuration)?;
+        let authenticator = Authenticator::default();
+        authenticator.replace(sources(
+            configuration,
+            &addresses,
+            &trust,
+            &authenticator,
+            macaroon_keys,
+            log,
+        )?);
         let assembly = Self {
             stores: HashMap::new(),
             exports: SharedExports::default(),
@@ -86,13 +96,12 @@ impl Assembly {
             expiry_s: Arc::new(Mutex::new(
                 server.certificate.as_deref().and_then(certificate::expiry_s),
             )),
+            trust_files: TrustFiles::new(configuration, trust.clone(), authenticator.judge(), log),
             trust,
             macaroons,
             hand_over: hand_over(configuration)?,
-            authenticator: Authenticator::new(Sources {
-                macaroon_keys,
-                ..Sources::default()
-            }),
+            authenticator,
+            addresses,
             refusals: Refusals::default(),
             transfers: Slots::new(configuration.limits.transfers as usize),
             keys: Keys::default(),
@@ -160,9 +169,21 @@ impl Assembly {
     pub(crate) fn renew(&mut self, configuration: &Configuration, log: &Log) -> Result<(), Failure> {
         let opened = self.open_exports(configuration, log)?;
         let (macaroons, macaroon_keys) = macaroons(configuration)?;
+        let sources = sources(
+            configuration,
+            &self.addresses,
+            &self.trust,
+            &self.authenticator,
+            macaroon_keys,
+            log,
+        )?;
         let server = &configuration.server;
         let fresh = match (&server.certificate, &server.key) {
-            (Some(certificate), Some(key)) => Some((certificate, ServerTls::load(certificate, key)?, key)),
+            (Some(certificate), Some(key)) => Some((
+                certificate,
+                ServerTls::asking(certificate, key, configuration.x509.asks())?,
+                key,
+            )),
             _ => None,
         };
         // The last step that can fail; it changes nothing when it does.
@@ -170,7 +191,7 @@ impl Assembly {
         let mut expiry = self.expiry_s.lock().unwrap_or_else(PoisonError::into_inner);
         match (&self.tls, fresh) {
             (Some(tls), Some((certificate, _, key))) => {
-                tls.reload(certificate, key, net::tls::ClientCertificates::Off)?;
+                tls.reload(certificate, key, configuration.x509.asks())?;
                 *expiry = certificate::expiry_s(certificate);
             }
             (None, Some((certificate, tls, _))) => {
@@ -183,11 +204,9 @@ impl Assembly {
             }
         }
         drop(expiry);
+        self.trust_files.replace(configuration);
         self.macaroons = macaroons;
-        self.authenticator.replace(Sources {
-            macaroon_keys,
-            ..Sources::default()
-        });
+        self.authenticator.replace(sources);
         if self.transfers.count() != configuration.limits.transfers as usize {
             self.transfers = Slots::new(configuration.limits.transfers as usize);
         }
@@ -331,7 +350,8 @@ struct Opened {
 /// Where nobody can write there is no need for a hidden directory.
 fn is_writable(export: &Export, configuration: &Configuration) -> bool {
     let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
-    let by_token = configuration.macaroons.secret_file.is_some();
+    let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
+    let by_token = configuration.macaroons.secret_file.is_some() || by_issuer;
     let somebody = export.anonymous == AnonymousAccess::Write || by_token || by_rule;
     somebody && !export.read_only
 }
@@ -360,15 +380,6 @@ fn open_store(key: &StoreKey, log: &Log) -> Result<Store, Failure> {
     Ok(Store::new(Arc::new(posix)))
 }
 
-fn trust(configuration: &Configuration) -> Trust {
-    Trust {
-        files: configuration.trust.ca_files.clone(),
-        directories: configuration.trust.ca_directories.clone(),
-        system: configuration.trust.system,
-        insecure: false,
-    }
-}
-
 /// The hand-over to clear text, where something is to be handed over or taken.
 fn hand_over(configuration: &Configuration) -> Result<Option<Arc<HandOver>>, Failure> {
     let wanted = &configuration.hand_over;
@@ -389,6 +400,33 @@ fn hand_over(configuration: &Configuration) -> Result<Option<Arc<HandOver>>, Fai
         reads: wanted.reads,
         writes: wanted.writes,
     }))))
+}
+
+/// What credentials are checked against. Issuers that are known already keep their keys.
+fn sources(
+    configuration: &Configuration,
+    addresses: &[SocketAddr],
+    trust: &ClientTls,
+    known: &Authenticator,
+    macaroon_keys: Vec<MacaroonKey>,
+    log: &Log,
+) -> Result<Sources, Failure> {
+    let tokens = TokenSources::read(configuration, addresses)?;
+    if !tokens.rules.issuers.is_empty() {
+        let issuers: Vec<&str> = tokens.rules.issuers.iter().map(|issuer| issuer.url.as_str()).collect();
+        log.write(
+            "tokens",
+            &json!({"issuers": issuers, "audiences": tokens.rules.audiences, "remarks": tokens.remarks}),
+        );
+    }
+    Ok(Sources {
+        macaroon_keys,
+        certificates: known.judge(),
+        issuers: tokens.issuers(configuration, trust, log, &known.issuers()),
+        token_rules: tokens.rules,
+        verified_tokens_max: configuration.tokens.remembered as usize,
+        verified_lifetime: configuration.tokens.remembered_for,
+    })
 }
 
 /// How macaroons are issued, and the keys of those that are accepted.
@@ -421,7 +459,7 @@ fn authorities(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<S
 }
 
 /// Where clients find this server, as the configuration says.
-fn named_place(configuration: &Configuration) -> Option<Location> {
+pub(super) fn named_place(configuration: &Configuration) -> Option<Location> {
     let name = configuration.server.name.as_deref()?;
     Location::parse(name).ok().filter(Location::is_http)
 }

@@ -9,6 +9,8 @@ mod log;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
+pub(crate) mod tokens;
+mod trust_files;
 mod users;
 mod watch;
 
@@ -172,7 +174,11 @@ impl Server {
         for address in &configuration.server.listen {
             listeners.push(bind(*address)?);
         }
-        let assembly = Assembly::new(&configuration, &log)?;
+        let addresses = listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect();
+        let assembly = Assembly::new(&configuration, addresses, &log)?;
         let watch = Watch::new(watched(&options, &configuration));
         let mut server = Self {
             doors: Vec::new(),
@@ -186,6 +192,7 @@ impl Server {
             log,
             watch,
         };
+        tokio::spawn(server.assembly.trust_files.clone().keep());
         server.open_door()?;
         server.announce().await?;
         Ok(server)
@@ -357,6 +364,8 @@ fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf
         macaroons,
         trust,
         policy,
+        tokens,
+        issuers,
         ..
     } = configuration;
     let single = [
@@ -366,7 +375,10 @@ fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf
         &macaroons.secret_file,
         &policy.authdb_file,
     ];
-    let lists = [&macaroons.old_secret_files, &trust.ca_files, &trust.ca_directories];
-    let listed = lists.into_iter().flatten().cloned();
-    single.into_iter().flatten().cloned().chain(listed).collect()
+    let lists = [&macaroons.old_secret_files, &trust.ca_files];
+    let of_issuers = issuers
+        .iter()
+        .flat_map(|issuer| [&issuer.name_map_file, &issuer.jwks_file]);
+    let named = single.into_iter().chain([&tokens.scitokens_file]).chain(of_issuers);
+    named.flatten().chain(lists.into_iter().flatten()).cloned().collect()
 }

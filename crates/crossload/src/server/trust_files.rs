@@ -120,7 +120,10 @@ impl TrustFiles {
             Ok(_) => {}
             Err(error) => {
                 let words = error.to_string();
-                self.log.write("trust_failed", &json!({"error": words, "kept": "the old authorities stay in use"}));
+                self.log.write(
+                    "trust_failed",
+                    &json!({"error": words, "kept": "the old authorities stay in use"}),
+                );
             }
         }
         let Some(files) = &watched.files else {
@@ -155,7 +158,9 @@ fn files(configuration: &Configuration) -> Option<CertificateFiles> {
 
 fn shown(report: &CertificateReport) -> Value {
     let faults = report.faults.iter().take(LOGGED_FAULTS_MAX);
-    let faults: Vec<Value> = faults.map(|fault| json!({"file": fault.file, "why": fault.why})).collect();
+    let faults: Vec<Value> = faults
+        .map(|fault| json!({"file": fault.file, "why": fault.why}))
+        .collect();
     json!({"authorities": report.authorities, "revocation_lists": report.revocation_lists,
         "oldest_revocation_list_s": report.oldest_list_s, "vos": report.vos, "mappings": report.mappings,
         "fault_count": report.faults.len(), "faults": faults})
