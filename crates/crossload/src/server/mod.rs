@@ -10,7 +10,7 @@ mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
 pub(crate) mod tokens;
-mod trust_files;
+pub(crate) mod trust_files;
 mod users;
 mod watch;
 

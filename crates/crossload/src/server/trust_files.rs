@@ -151,7 +151,7 @@ pub(super) fn trust(configuration: &Configuration) -> Trust {
     }
 }
 
-fn files(configuration: &Configuration) -> Option<CertificateFiles> {
+pub(crate) fn files(configuration: &Configuration) -> Option<CertificateFiles> {
     let named = named_place(configuration).map(|place| place.host().to_owned());
     configuration.x509.files(named.into_iter().collect())
 }
