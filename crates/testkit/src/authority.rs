@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, RsaKeySize, SerialNumber,
 };
 use time::{Duration, OffsetDateTime};
@@ -53,6 +53,8 @@ impl Authority {
     /// [`Error::Missing`] without the `openssl` program, which names the files of the trust directory.
     pub fn new(directory: &Path) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
+        // The library's own name would stand in front.
+        params.distinguished_name = DistinguishedName::new();
         params
             .distinguished_name
             .push(DnType::OrganizationName, "Crossload test");
@@ -94,6 +96,7 @@ impl Authority {
     pub fn issue_host(&self, label: &str, names: &[&str], kind: KeyKind) -> Result<HostCertificate> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names.clone())?;
+        params.distinguished_name = DistinguishedName::new();
         params
             .distinguished_name
             .push(DnType::OrganizationName, "Crossload test");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use gsi_wire::delegation::SignatureKind;
 use gsi_wire::encode;
 use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
@@ -10,6 +11,8 @@ use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
 use crate::authority::key_pair;
 use crate::{Error, KeyKind, Result};
 
+/// `subjectKeyIdentifier`.
+const KEY_IDENTIFIER: &str = "2.5.29.14";
 /// `basicConstraints`, `keyUsage` and `extKeyUsage`.
 const BASIC_CONSTRAINTS: &str = "2.5.29.19";
 const KEY_USAGE: &str = "2.5.29.15";
@@ -93,6 +96,14 @@ impl SigningPair {
         }
     }
 
+    /// Another key of the same kind.
+    pub(crate) fn another(&self) -> Result<Self> {
+        Self::new(match self.kind {
+            SignatureKind::RsaSha256 => KeyKind::Rsa2048,
+            SignatureKind::EcdsaSha256 | SignatureKind::EcdsaSha384 => KeyKind::EcdsaP256,
+        })
+    }
+
     /// How it signs.
     #[must_use]
     pub fn kind(&self) -> SignatureKind {
@@ -111,6 +122,11 @@ impl SigningPair {
     #[must_use]
     pub fn public_key_info(&self) -> Vec<u8> {
         self.key.subject_public_key_info()
+    }
+
+    /// A name for the key, twenty bytes that depend on it (RFC 5280 §4.2.1.2).
+    pub(crate) fn identifier(&self) -> Vec<u8> {
+        digest(&SHA256, &self.public_key_info()).as_ref()[..20].to_vec()
     }
 
     /// The private key, PKCS#8 in PEM.
@@ -220,13 +236,14 @@ impl CertificateOptions {
         self.make_with(subject, &self.own_extensions(), signer)
     }
 
-    /// As [`Self::make`], with exactly these extensions.
+    /// As [`Self::make`], with exactly these extensions and the name of its key.
     pub(crate) fn make_with(&self, subject: &[u8], extensions: &[Vec<u8>], signer: &Signer) -> Result<Made> {
         let pair = SigningPair::new(self.key)?;
         let now = now_s();
         let random = random_serial();
         let own_key = pair.public_key_info();
-        let extensions: Vec<&[u8]> = extensions.iter().map(Vec::as_slice).collect();
+        let identifier = encode::extension(KEY_IDENTIFIER, false, &encode::octet_string(&pair.identifier()));
+        let extensions: Vec<&[u8]> = extensions.iter().chain([&identifier]).map(Vec::as_slice).collect();
         let algorithm = self
             .claimed_algorithm
             .clone()

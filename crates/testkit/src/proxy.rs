@@ -112,7 +112,7 @@ impl User {
                 certificate.claimed_algorithm = Some(encode::sequence(&[&sha1, &[5, 0]]));
             }
             Some(ProxyFault::Key(info)) => certificate.public_key_info = Some(info.clone()),
-            Some(ProxyFault::WrongSignature) => signer.pair = crate::SigningPair::new(KeyKind::Rsa2048)?,
+            Some(ProxyFault::WrongSignature) => signer.pair = signer.pair.another()?,
             _ => {}
         }
         let mut made = certificate.make_with(&subject, &extensions(options), &signer)?;

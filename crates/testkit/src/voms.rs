@@ -161,8 +161,12 @@ impl VomsServer {
     }
 
     fn extensions(&self, options: &AttributeOptions) -> Vec<u8> {
-        // noRevAvail
-        let mut extensions = vec![encode::extension("2.5.29.56", false, &[5, 0])];
+        // noRevAvail and authorityKeyIdentifier, which VOMS demands.
+        let key = encode::sequence(&[&encode::element(0x80, &[&self.own.key().identifier()])]);
+        let mut extensions = vec![
+            encode::extension("2.5.29.56", false, &[5, 0]),
+            encode::extension("2.5.29.35", false, &key),
+        ];
         if !options.without_certificate {
             let list = encode::sequence(&[&encode::sequence(&[self.own.end_entity()])]);
             extensions.push(encode::extension("1.3.6.1.4.1.8005.100.100.10", false, &list));

@@ -38,7 +38,7 @@ pub(super) fn count(chain: &[Certificate<'_>]) -> Result<usize, Error> {
     for (index, certificate) in chain.iter().enumerate() {
         let name = certificate.subject().one_line;
         let old = |which: &str| {
-            let why = format!("{name} is a proxy of {which}");
+            let why = format!("{name} is a proxy of {which}; make one of RFC 3820 with voms-proxy-init -rfc");
             Err(refused(ErrorCode::ProxyLegacy, why))
         };
         match certificate.proxy_kind().map_err(|why| unreadable(&why))? {

@@ -1,6 +1,7 @@
 //! The signatures that are accepted, in certificates of every kind: RSA from 2048 bits on, and ECDSA on P-256 and P-384,
 //! with SHA-256 or longer.
 
+use gsi_wire::delegation::CertificateRequest;
 use gsi_wire::{Certificate, PublicKeyKind};
 use rustls_pki_types::SignatureVerificationAlgorithm;
 use types::{Error, ErrorCode};
@@ -65,14 +66,33 @@ pub(super) fn verify(
     if !is_strong(signer.public_key_kind()) {
         return Err(SignatureFault::Weak);
     }
+    let key = (signer.key_algorithm_content(), signer.public_key());
+    verify_with(key, algorithm, message, signature)
+}
+
+/// As [`verify`], with a key that is in no certificate: the content of its `AlgorithmIdentifier`, and its bits.
+fn verify_with(key: (&[u8], &[u8]), algorithm: &[u8], message: &[u8], signature: &[u8]) -> Result<(), SignatureFault> {
     let found = ALGORITHMS.iter().find(|candidate| {
-        candidate.signature_alg_id().as_ref() == algorithm
-            && candidate.public_key_alg_id().as_ref() == signer.key_algorithm_content()
+        candidate.signature_alg_id().as_ref() == algorithm && candidate.public_key_alg_id().as_ref() == key.0
     });
     found
         .ok_or(SignatureFault::Weak)?
-        .verify_signature(signer.public_key(), message, signature)
+        .verify_signature(key.1, message, signature)
         .map_err(|_| SignatureFault::Wrong)
+}
+
+/// Checks that whoever sent a request for a certificate holds the key that it is for (RFC 2986 §3).
+///
+/// # Errors
+/// `certificate_weak`, `certificate_signature`.
+pub fn verify_request(request: &CertificateRequest<'_>) -> Result<(), Error> {
+    verify_with(
+        (request.key_algorithm_content, request.public_key),
+        request.signature_algorithm_content,
+        request.signed_part,
+        request.signature,
+    )
+    .map_err(|fault| fault.refuse("the request"))
 }
 
 fn is_strong(key: PublicKeyKind) -> bool {

@@ -162,10 +162,12 @@ impl TrustStore {
 
     /// The authorities whose revocation lists are at hand, in one line, and when those were made, in seconds since 1970.
     pub fn revocation_lists(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.authorities.iter().filter_map(|authority| match &authority.revocation {
-            Knowledge::List(list) => Some((&*authority.subject_line, list.made_s())),
-            Knowledge::Nothing | Knowledge::Broken => None,
-        })
+        self.authorities
+            .iter()
+            .filter_map(|authority| match &authority.revocation {
+                Knowledge::List(list) => Some((&*authority.subject_line, list.made_s())),
+                Knowledge::Nothing | Knowledge::Broken => None,
+            })
     }
 
     pub(super) fn anchors(&self) -> &[TrustAnchor<'static>] {
