@@ -10,5 +10,5 @@ mod process;
 mod ready;
 
 pub use door::{Admin, serve};
-pub use metrics::{ErrorNames, Metrics, Request, Transfer};
+pub use metrics::{ErrorNames, Metrics, Request, Transfer, Trust};
 pub use ready::{Check, Export};

@@ -78,6 +78,19 @@ struct ExportLabels {
 /// The stable names of an error's code and of the side at fault.
 pub type ErrorNames = (&'static str, &'static str);
 
+/// What the certificates of clients are judged by, as far as it can be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Authorities that are believed.
+    pub authorities: usize,
+    /// Authorities whose revocation list is at hand.
+    pub revocation_lists: usize,
+    /// When the oldest of these lists was made, in seconds since 1970.
+    pub oldest_list_s: Option<i64>,
+    /// Files that are broken.
+    pub faults: usize,
+}
+
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -132,6 +145,10 @@ pub struct Metrics {
     quota_used: Family<QuotaLabels, Gauge>,
     quota_limit: Family<QuotaLabels, Gauge>,
     certificate: Gauge,
+    authorities: Gauge,
+    revocation_lists: Gauge,
+    oldest_list: Gauge,
+    trust_faults: Gauge,
     resident: Gauge,
     cpu: Counter<f64, AtomicU64>,
     log_dropped: Counter,
@@ -176,6 +193,10 @@ impl Metrics {
             quota_used: Family::default(),
             quota_limit: Family::default(),
             certificate: Gauge::default(),
+            authorities: Gauge::default(),
+            revocation_lists: Gauge::default(),
+            oldest_list: Gauge::default(),
+            trust_faults: Gauge::default(),
             resident: Gauge::default(),
             cpu: Counter::default(),
             log_dropped: Counter::default(),
@@ -249,6 +270,15 @@ impl Metrics {
         registry.register_with_unit("quota_limit", help, bytes.clone(), self.quota_limit.clone());
         let help = "Time until the server's certificate expires; 0 without one";
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, self.certificate.clone());
+        let help = "Authorities whose certificates of clients are believed";
+        registry.register("authorities", help, self.authorities.clone());
+        let help = "Authorities among them whose revocation list is at hand";
+        registry.register("revocation_lists", help, self.revocation_lists.clone());
+        let help = "When the oldest of these lists was made, in seconds since 1970; 0 without any";
+        let unit = Unit::Other("timestamp_seconds".into());
+        registry.register_with_unit("revocation_list_oldest", help, unit, self.oldest_list.clone());
+        let help = "Files of authorities, VOMS servers and mappings that are broken";
+        registry.register("trust_faults", help, self.trust_faults.clone());
         let help = "Memory of this process that is in use";
         registry.register_with_unit("process_resident", help, bytes, self.resident.clone());
         let help = "Processor time of this process, user and system";
@@ -357,6 +387,14 @@ impl Metrics {
 
     pub(crate) fn set_certificate(&self, seconds_left: Option<i64>) {
         self.certificate.set(seconds_left.unwrap_or(0));
+    }
+
+    /// Tells what the certificates of clients are judged by.
+    pub fn set_trust(&self, trust: &Trust) {
+        self.authorities.set(clamp(trust.authorities as u64));
+        self.revocation_lists.set(clamp(trust.revocation_lists as u64));
+        self.oldest_list.set(trust.oldest_list_s.unwrap_or(0));
+        self.trust_faults.set(clamp(trust.faults as u64));
     }
 
     pub(crate) fn set_process(&self, usage: crate::process::Usage) {

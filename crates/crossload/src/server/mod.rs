@@ -6,6 +6,7 @@ mod assemble;
 mod certificate;
 mod events;
 mod log;
+pub(crate) mod offline;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
@@ -298,6 +299,7 @@ impl Server {
                 }
                 _ = clock.tick() => {
                     self.metrics.set_log_dropped(self.log.dropped_in_all());
+                    self.metrics.set_trust(&self.assembly.trust_files.facts());
                     if self.watch.changed() {
                         self.reload("file changed");
                     }

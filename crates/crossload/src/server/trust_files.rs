@@ -44,6 +44,7 @@ impl Watched {
 #[derive(Clone)]
 pub(crate) struct TrustFiles {
     watched: Arc<Mutex<Watched>>,
+    facts: Arc<Mutex<door_admin::Trust>>,
     certificates: Certificates,
     client: ClientTls,
     log: Log,
@@ -63,6 +64,7 @@ impl TrustFiles {
         };
         let this = Self {
             watched: Arc::new(Mutex::new(watched)),
+            facts: Arc::default(),
             certificates,
             client,
             log: log.clone(),
@@ -71,9 +73,9 @@ impl TrustFiles {
         this
     }
 
-    /// What was read of the files for clients' certificates.
-    pub(crate) fn report(&self) -> CertificateReport {
-        self.lock().report.clone()
+    /// What was read of the files for clients' certificates. Does not wait for a reading that goes on.
+    pub(crate) fn facts(&self) -> door_admin::Trust {
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads other files from now on, beginning at once.
@@ -128,7 +130,7 @@ impl TrustFiles {
         }
         let Some(files) = &watched.files else {
             self.certificates.replace(None);
-            watched.report = CertificateReport::default();
+            self.note(watched, CertificateReport::default());
             return;
         };
         let known = self.certificates.rules();
@@ -137,6 +139,16 @@ impl TrustFiles {
         if report != watched.report {
             self.log.write("certificates", &shown(&report));
         }
+        self.note(watched, report);
+    }
+
+    fn note(&self, watched: &mut Watched, report: CertificateReport) {
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = door_admin::Trust {
+            authorities: report.authorities,
+            revocation_lists: report.revocation_lists,
+            oldest_list_s: report.oldest_list_s,
+            faults: report.faults.len(),
+        };
         watched.report = report;
     }
 }
@@ -151,7 +163,7 @@ pub(super) fn trust(configuration: &Configuration) -> Trust {
     }
 }
 
-pub(crate) fn files(configuration: &Configuration) -> Option<CertificateFiles> {
+pub(super) fn files(configuration: &Configuration) -> Option<CertificateFiles> {
     let named = named_place(configuration).map(|place| place.host().to_owned());
     configuration.x509.files(named.into_iter().collect())
 }
