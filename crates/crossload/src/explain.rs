@@ -1,36 +1,34 @@
 //! `crossload explain`: may this be done, and why? Decided here against a configuration file, by the
 //! same rules and with the same words as on the server; or asked of the server that refused.
 
-use credentials::{Credential, MacaroonKey, inspect, read_bearer};
+use std::sync::Arc;
+
+use credentials::{Credential, inspect};
+use net::tls::ClientIdentity;
 use policy::{Explanation, Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use crate::server::{rules, secret};
+use crate::server::{offline, rules};
 use crate::{client, output, token};
 
 /// Explains. The exit code is 0 when it is allowed (of a file that is written, as a new one), else that
 /// of the refusal.
 ///
 /// # Errors
-/// When the configuration, the token or the key of macaroons cannot be read.
+/// When the configuration, the credential or the key of macaroons cannot be read, or the server not be asked.
 pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     if let (Some(id), Some(admin)) = (&options.id, &options.admin) {
         return client::why::run(id, admin, options.json);
     }
+    if let Some(url) = &options.url {
+        return client::why::ask(url, options);
+    }
     let configuration = Configuration::load(&options.config)?;
-    let rules = rules::policy(&configuration)?;
-    let shown = options
-        .token
-        .as_deref()
-        .map(|file| token::read(Some(file)))
-        .transpose()?;
-    let credential = match &shown {
-        None => Ok(Credential::Anonymous),
-        Some(token) => read_bearer(token.expose(), &keys(&configuration)?),
-    };
+    let policy = rules::policy(&configuration)?;
+    let (credential, shown) = credential(options, &configuration)?;
     let path = options.path.clone().unwrap_or_else(LogicalPath::root);
     let mut exit_code = None;
     for (index, operation) in operations(options).into_iter().enumerate() {
@@ -41,7 +39,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
             now_s: token::now_s(),
             size_bytes: options.size,
         };
-        let decision = policy::explain(&rules, credential.as_ref(), &request);
+        let decision = policy::explain(&policy, credential.as_ref().map(Arc::as_ref), &request);
         let mut explanation = Explanation::new(&request, &decision);
         explanation
             .read
@@ -57,8 +55,31 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     Ok(exit_code.unwrap_or_default())
 }
 
+/// What the server would make of what is shown: a token, with its text, or the certificates of a proxy.
+fn credential(
+    options: &ExplainOptions,
+    configuration: &Configuration,
+) -> Result<(types::Result<Arc<Credential>>, Option<Secret>), Failure> {
+    if options.token.is_none() && options.proxy.is_none() {
+        return Ok((Ok(Arc::new(Credential::Anonymous)), None));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::system("no threads", &cause))?;
+    runtime.block_on(async {
+        let authenticator = offline::authenticator(configuration)?;
+        if let Some(file) = &options.proxy {
+            let identity = ClientIdentity::load(file, file)?;
+            return Ok((Ok(authenticator.certificates(Some(identity.chain()))), None));
+        }
+        let shown = token::read(options.token.as_deref())?;
+        Ok((authenticator.bearer(shown.expose()).await, Some(shown)))
+    })
+}
+
 /// What a token says that the server would not take; it helps to see why.
-fn unverified(credential: &Result<Credential, Error>, shown: Option<&Secret>, now_s: i64) -> Vec<String> {
+fn unverified(credential: &Result<Arc<Credential>, Error>, shown: Option<&Secret>, now_s: i64) -> Vec<String> {
     match (credential, shown) {
         (Err(error), Some(token)) if error.code().refuses_token() => {
             let inspection = inspect(token.expose(), now_s).to_string();
@@ -71,35 +92,9 @@ fn unverified(credential: &Result<Credential, Error>, shown: Option<&Secret>, no
     }
 }
 
-/// The keys of the server's macaroons. None is made here: a new one would fit no macaroon.
-fn keys(configuration: &Configuration) -> Result<Vec<MacaroonKey>, Failure> {
-    let wanted = &configuration.macaroons;
-    let Some(newest) = &wanted.secret_file else {
-        return Ok(Vec::new());
-    };
-    let files = std::iter::once(newest).chain(&wanted.old_secret_files);
-    files.map(|file| secret::load(file, false)).collect()
-}
-
 /// What is asked, as policy knows it.
 fn operations(options: &ExplainOptions) -> Vec<Operation> {
-    let Some(op) = options.op else {
-        return Vec::new();
-    };
-    let one = match op {
-        AskedOperation::Write => return vec![Operation::Create, Operation::Overwrite],
-        AskedOperation::Stat => Operation::Stat,
-        AskedOperation::Read => Operation::Read,
-        AskedOperation::List => Operation::List,
-        AskedOperation::Create => Operation::Create,
-        AskedOperation::Overwrite => Operation::Overwrite,
-        AskedOperation::Delete => Operation::Delete,
-        AskedOperation::Rmdir => Operation::RemoveDirectory,
-        AskedOperation::Mkdir => Operation::MakeDirectory,
-        AskedOperation::Rename => Operation::Rename {
-            target: options.to.clone().unwrap_or_else(LogicalPath::root),
-            replaces: false,
-        },
-    };
-    vec![one]
+    let asked = options.op.map(AskedOperation::word);
+    let operations = asked.and_then(|word| Operation::from_word(word, options.to.clone()));
+    operations.unwrap_or_default()
 }

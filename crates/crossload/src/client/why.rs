@@ -1,13 +1,19 @@
-//! `crossload explain ID`: asks a server's admin address why it refused a request.
+//! `crossload explain ID` asks a server's admin address why it refused a request; `crossload explain --url` asks a
+//! server itself what it would do, and why, with the credential that it is shown.
 
 use net::tls::{ClientTls, Trust};
-use remote::{Access, GetOptions, Resource};
+use remote::{Access, Client, GetOptions, Resource};
+use serde_json::Value;
 use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use crate::client::session::new_client;
+use crate::client::session::{Session, new_client};
+use crate::command_line::{self, Common, ExplainOptions};
 use crate::failure::Failure;
 use crate::output;
+
+/// Where a server answers questions about itself and whoever asks.
+const QUESTION: &str = "/.well-known/crossload-explain";
 
 /// Prints what the server says of a request; `not_found` when it has forgotten it.
 ///
@@ -49,13 +55,16 @@ async fn fetch(location: Location) -> types::Result<Vec<u8>> {
         system: true,
         insecure: false,
     })?;
-    let client = new_client(tls);
     let page = Resource {
         location,
         access: Access::default(),
         side: Side::Source,
     };
-    let mut download = client.get(&page, &GetOptions::default()).await?;
+    read_page(&new_client(tls), &page).await
+}
+
+async fn read_page(client: &Client, page: &Resource) -> types::Result<Vec<u8>> {
+    let mut download = client.get(page, &GetOptions::default()).await?;
     let mut text = Vec::new();
     while let Some(batch) = download.next().await? {
         text.extend(batch.slices().flatten());
@@ -65,4 +74,95 @@ async fn fetch(location: Location) -> types::Result<Vec<u8>> {
         }
     }
     Ok(text)
+}
+
+/// Asks a server what it would do, and prints it. The exit code is 0 when it is allowed, else that of the refusal.
+///
+/// # Errors
+/// When the server cannot be asked, or gives no such answers.
+pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
+    let server = Location::parse(url)?;
+    if !server.is_http() {
+        return Err(Failure::invalid("--url takes the https URL of a file or directory"));
+    }
+    let path = options.path.as_ref().map_or(server.path(), |path| path.as_str());
+    let mut query = format!("?op={}&path={}", options.op.map_or("", |op| op.word()), encoded(path));
+    if let Some(target) = &options.to {
+        query.push_str(&format!("&to={}", encoded(target.as_str())));
+    }
+    if let Some(size_bytes) = options.size {
+        query.push_str(&format!("&size={size_bytes}"));
+    }
+    let location = server.resolve(&format!("{QUESTION}{query}"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let body = runtime.block_on(async {
+        let session = Session::open(&common(options))?;
+        read_page(&session.client, &session.resource(&location, Side::Source)).await
+    })?;
+    let answers: Vec<Value> = serde_json::from_slice(&body)
+        .map_err(|_| Failure::invalid("the server does not explain itself: it is none like this one"))?;
+    for (index, answer) in answers.iter().enumerate() {
+        match options.json {
+            true => output::json(answer),
+            false => output::line(&format!("{}{}", if index > 0 { "\n" } else { "" }, in_words(answer))),
+        }
+    }
+    Ok(answers.first().map_or(0, exit_code))
+}
+
+/// How the server is reached, and what it is shown.
+fn common(options: &ExplainOptions) -> Common {
+    Common {
+        verbose: 0,
+        timeout: None,
+        json: options.json,
+        client_info: Vec::new(),
+        access: command_line::Access {
+            insecure: options.insecure,
+            cacert: options.cacert.clone(),
+            capath: None,
+            token_file: options.token.clone(),
+            cert: None,
+            key: None,
+            proxy: options.proxy.clone(),
+        },
+    }
+}
+
+fn exit_code(answer: &Value) -> u8 {
+    let code = answer["code"].as_str();
+    let known = ErrorCode::ALL.iter().find(|known| Some(known.name()) == code);
+    known.map_or(0, |code| code.exit_code())
+}
+
+/// A part of a query, with everything encoded that is not surely plain (RFC 3986 §2.3).
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let each = text.bytes().map(|byte| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    each.collect()
+}
+
+/// The explanation as it is printed of a configuration file, too.
+fn in_words(answer: &Value) -> String {
+    let mut text = format!("asked     {}", answer["asked"].as_str().unwrap_or_default());
+    for (name, key) in [("received", "received"), ("read", "read"), ("rules", "rules")] {
+        add(&mut text, name, &answer[key]);
+    }
+    add(&mut text, "decision", &Value::Array(vec![answer["decision"].clone()]));
+    add(&mut text, "to pass", &answer["remedies"]);
+    text
+}
+
+fn add(text: &mut String, name: &str, lines: &Value) {
+    let lines = lines.as_array().into_iter().flatten().filter_map(Value::as_str);
+    for (index, line) in lines.enumerate() {
+        let head = if index == 0 { name } else { "" };
+        text.push_str(&format!("\n{head:8}  {line}"));
+    }
 }

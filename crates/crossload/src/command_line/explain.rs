@@ -35,27 +35,57 @@ pub(crate) enum AskedOperation {
     Rename,
 }
 
+impl AskedOperation {
+    /// The word by which a server is asked.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Write => "write",
+            Self::Create => "create",
+            Self::Overwrite => "overwrite",
+            Self::Delete => "delete",
+            Self::Rmdir => "rmdir",
+            Self::Mkdir => "mkdir",
+            Self::Rename => "rename",
+        }
+    }
+}
+
 /// Options of `explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainOptions {
     /// The request that a server refused, by the name that it told the client: asks it why
-    #[arg(value_name = "ID", requires = "admin", conflicts_with_all = ["op", "path", "to", "token", "size"])]
+    #[arg(value_name = "ID", requires = "admin", conflicts_with_all = ["op", "path", "to", "token", "proxy", "size", "url"])]
     pub(crate) id: Option<String>,
     /// The server's admin address, for ID
     #[arg(long, value_name = "URL", requires = "id", conflicts_with = "op")]
     pub(crate) admin: Option<String>,
     /// What is asked
-    #[arg(long, value_enum, requires = "path", required_unless_present = "id")]
+    #[arg(long, value_enum, required_unless_present = "id")]
     pub(crate) op: Option<AskedOperation>,
-    /// For which path
-    #[arg(long, value_name = "/PATH", value_parser = logical_path)]
+    /// For which path [default: that of --url]
+    #[arg(long, value_name = "/PATH", value_parser = logical_path, required_unless_present_any = ["id", "url"])]
     pub(crate) path: Option<LogicalPath>,
     /// The new name, for --op rename
     #[arg(long, value_name = "/PATH", value_parser = logical_path, required_if_eq("op", "rename"))]
     pub(crate) to: Option<LogicalPath>,
-    /// The file with the token that is shown; - is standard input [default: no token]
-    #[arg(long, visible_alias = "token-file", value_name = "FILE")]
+    /// The file with the token or macaroon that is shown; - is standard input [default: no token]
+    #[arg(long, visible_aliases = ["token-file", "macaroon"], value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
+    /// The proxy, or certificate with its key, that is shown
+    #[arg(long, value_name = "PEM", conflicts_with = "token")]
+    pub(crate) proxy: Option<PathBuf>,
+    /// Ask this server what it would do, with the credential shown to it; nothing is done
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "from"])]
+    pub(crate) url: Option<String>,
+    /// Believe the server of --url, whatever its certificate says
+    #[arg(short = 'k', long, requires = "url")]
+    pub(crate) insecure: bool,
+    /// Trust the authorities in this file too, for --url
+    #[arg(long, value_name = "PEM", requires = "url")]
+    pub(crate) cacert: Vec<PathBuf>,
     /// The server's configuration file
     #[arg(long, value_name = "FILE", default_value = "/etc/crossload/crossload.toml")]
     pub(crate) config: PathBuf,
