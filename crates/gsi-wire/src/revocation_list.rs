@@ -75,20 +75,18 @@ pub fn significant(serial: &[u8]) -> &[u8] {
 
 fn check_extensions(list: &CertificateRevocationList<'_>) -> Result<(), Malformed> {
     for extension in list.extensions() {
-        match extension.parsed_extension() {
+        let is_understood = match extension.parsed_extension() {
             ParsedExtension::IssuingDistributionPoint(point) => {
-                if point.indirect_crl || point.only_some_reasons.is_some() || point.only_contains_attribute_certs {
-                    return Err(malformed("a revocation list of this kind is not understood"));
-                }
+                !point.indirect_crl && point.only_some_reasons.is_none() && !point.only_contains_attribute_certs
             }
-            ParsedExtension::AuthorityKeyIdentifier(_) | ParsedExtension::CRLNumber(_) => {}
-            _ if extension.critical => {
-                return Err(malformed(format!(
-                    "the revocation list has a critical extension that is not known: {}",
-                    extension.oid.to_id_string()
-                )));
-            }
-            _ => {}
+            ParsedExtension::AuthorityKeyIdentifier(_) | ParsedExtension::CRLNumber(_) => true,
+            _ => !extension.critical,
+        };
+        if !is_understood {
+            return Err(malformed(format!(
+                "the revocation list is of a kind that is not understood, by its extension {}",
+                extension.oid.to_id_string()
+            )));
         }
     }
     Ok(())

@@ -13,9 +13,11 @@
 #![forbid(unsafe_code)]
 
 mod credentials;
+mod gsi;
 mod http_wire;
 pub mod mutate;
 mod paths;
+mod x509;
 mod xroot_session;
 mod xroot_wire;
 
@@ -33,6 +35,11 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
+        name: "authority-names",
+        run: x509::authority_names,
+        words: x509::NAME_WORDS,
+    },
+    Target {
         name: "capability",
         run: credentials::capability,
         words: &["AQ", "A", "-", "_", "="],
@@ -43,9 +50,39 @@ pub const TARGETS: &[Target] = &[
         words: credentials::CAVEAT_WORDS,
     },
     Target {
+        name: "certificate",
+        run: x509::certificate,
+        words: x509::DER_WORDS,
+    },
+    Target {
+        name: "certificate-chain",
+        run: x509::certificate_chain,
+        words: x509::PEM_WORDS,
+    },
+    Target {
+        name: "certificate-request",
+        run: x509::certificate_request,
+        words: x509::DER_WORDS,
+    },
+    Target {
         name: "duration",
         run: credentials::duration,
         words: credentials::DURATION_WORDS,
+    },
+    Target {
+        name: "gsi-agreement",
+        run: gsi::agreement,
+        words: gsi::AGREEMENT_WORDS,
+    },
+    Target {
+        name: "gsi-key",
+        run: gsi::key,
+        words: gsi::KEY_WORDS,
+    },
+    Target {
+        name: "gsi-message",
+        run: gsi::message,
+        words: gsi::MESSAGE_WORDS,
     },
     Target {
         name: "http-body-chunked",
@@ -108,9 +145,29 @@ pub const TARGETS: &[Target] = &[
         words: credentials::REQUEST_WORDS,
     },
     Target {
+        name: "name-maps",
+        run: x509::name_maps,
+        words: x509::NAME_WORDS,
+    },
+    Target {
+        name: "revocation-list",
+        run: x509::revocation_list,
+        words: x509::DER_WORDS,
+    },
+    Target {
         name: "url-path",
         run: paths::url_path,
         words: paths::PATH_WORDS,
+    },
+    Target {
+        name: "voms-attributes",
+        run: x509::voms_attributes,
+        words: x509::DER_WORDS,
+    },
+    Target {
+        name: "voms-servers",
+        run: x509::voms_servers,
+        words: x509::NAME_WORDS,
     },
     Target {
         name: "xroot-body",
