@@ -6,7 +6,9 @@
 
 mod certificate;
 mod clock;
+mod credentials;
 mod finding;
+mod issuers;
 mod lines;
 mod machine;
 mod names;
@@ -41,6 +43,8 @@ pub(crate) struct Surroundings {
     pub(crate) uid: u32,
     pub(crate) descriptors_max: Option<u64>,
     pub(crate) warn_days: u32,
+    /// What is free in the file system of a directory, and its size, in bytes.
+    pub(crate) room: fn(&Path) -> Option<(u64, u64)>,
 }
 
 /// Examines, and tells. The exit code is 0 when there is nothing worse than notes, 1 with warnings, 2 with
@@ -69,6 +73,7 @@ fn surroundings(options: &CheckOptions) -> Surroundings {
         uid: rustix::process::geteuid().as_raw(),
         descriptors_max: getrlimit(Resource::Nofile).maximum,
         warn_days: options.warn_days,
+        room: storage::room,
     }
 }
 
@@ -143,7 +148,8 @@ fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
     );
     findings.extend(server_certificate(configuration, lines, &authorities, around));
     findings.extend(secrets::check(&secret_files(configuration, lines), around.uid));
-    findings.extend(exports(configuration, lines));
+    findings.extend(credentials::check(configuration, lines, around.uid));
+    findings.extend(exports(configuration, lines, around));
     findings.extend(rules::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
@@ -203,6 +209,13 @@ fn secret_files(configuration: &Configuration, lines: &Lines) -> Vec<SecretFile>
             spot: lines.of("macaroons", "secret_file"),
         });
     }
+    if let Some(key) = &configuration.hand_over.key_file {
+        files.push(SecretFile {
+            kind: Kind::Other,
+            path: key.clone(),
+            spot: lines.of("hand_over", "key_file"),
+        });
+    }
     for old in &configuration.macaroons.old_secret_files {
         files.push(SecretFile {
             kind: Kind::Needed,
@@ -213,8 +226,8 @@ fn secret_files(configuration: &Configuration, lines: &Lines) -> Vec<SecretFile>
     files
 }
 
-fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
-    let has_tokens = configuration.macaroons.secret_file.is_some();
+fn exports(configuration: &Configuration, lines: &Lines, around: &Surroundings) -> Vec<Finding> {
+    let has_credentials = rules::takes_credentials(configuration);
     let mut findings = Vec::new();
     let mut directories = Vec::new();
     for (index, export) in configuration.exports.iter().enumerate() {
@@ -223,9 +236,10 @@ fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
         let subject = storage::Subject {
             path: export.path.to_string(),
             directory: &export.directory,
-            writable: !export.read_only && (has_tokens || export.anonymous == AnonymousAccess::Write),
+            writable: !export.read_only && (has_credentials || export.anonymous == AnonymousAccess::Write),
             quota_bytes: export.quota_bytes.0,
             reserve_bytes: export.reserve_bytes.0,
+            room: (around.room)(&export.directory),
             directory_spot: spot("directory"),
             quota_spot: spot("quota_bytes"),
             reserve_spot: spot("reserve_bytes"),
@@ -264,10 +278,25 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         name_spot: name_spot.clone(),
     };
     findings.extend(doors.check().await);
+    let (server_trust, _) = ClientTls::load(&Trust {
+        files: configuration.trust.ca_files.clone(),
+        directories: configuration.trust.ca_directories.clone(),
+        system: configuration.trust.system,
+        insecure: false,
+    })?;
+    let asking = new_client(server_trust);
+    for (index, issuer) in configuration.issuers.iter().enumerate() {
+        if issuer.jwks_file.is_none() {
+            let spot = lines.of_item("issuer", index, "url");
+            findings.push(issuers::check(&asking, &issuer.url, spot).await);
+        }
+    }
+    let issuers = configuration.issuers.iter().filter(|issuer| issuer.jwks_file.is_none());
     let mut peers: Vec<Location> = configuration
         .tpc
         .forward_to
         .iter()
+        .chain(issuers.map(|issuer| &issuer.url))
         .filter_map(|url| Location::parse(url).ok())
         .collect();
     if let Some(from) = &options.from {

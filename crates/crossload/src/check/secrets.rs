@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     MadeWhenMissing,
     /// An earlier secret of macaroons.
     Needed,
+    /// Something else that the server makes when it is missing.
+    Other,
 }
 
 /// One such file.
@@ -84,7 +86,7 @@ impl SecretFile {
     fn missing(&self) -> Vec<Finding> {
         let shown = self.path.display();
         let finding = match self.kind {
-            Kind::MadeWhenMissing if self.path.parent().is_some_and(is_directory) => Finding::note(
+            Kind::MadeWhenMissing | Kind::Other if self.path.parent().is_some_and(is_directory) => Finding::note(
                 "secret_not_made_yet",
                 format!("{shown} will be made when the server starts"),
             ),
@@ -105,7 +107,7 @@ impl SecretFile {
         let shown = self.path.display();
         match self.kind {
             // Whether it can be used is seen together with its certificate.
-            Kind::PrivateKey => Some(Finding::ok("secret", format!("only its owner may read {shown}"))),
+            Kind::PrivateKey | Kind::Other => Some(Finding::ok("secret", format!("only its owner may read {shown}"))),
             Kind::MadeWhenMissing | Kind::Needed => Some(match secret::load(&self.path, false) {
                 Ok(_) => Finding::ok("secret", format!("only its owner may read {shown}")),
                 Err(failure) => Finding::error("secret_unusable", failure.words)

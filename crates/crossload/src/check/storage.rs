@@ -23,6 +23,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) writable: bool,
     pub(crate) quota_bytes: u64,
     pub(crate) reserve_bytes: u64,
+    /// What is free in the file system, and its size; `None` when it cannot be told.
+    pub(crate) room: Option<(u64, u64)>,
     pub(crate) directory_spot: Spot,
     pub(crate) quota_spot: Spot,
     pub(crate) reserve_spot: Spot,
@@ -144,10 +146,9 @@ impl Subject<'_> {
     }
 
     fn space(&self) -> Vec<Finding> {
-        let Ok(facts) = rustix::fs::statvfs(self.directory) else {
+        let Some((free, all)) = self.room else {
             return Vec::new();
         };
-        let (free, all) = (facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize);
         let mut findings = Vec::new();
         let shown = self.directory.display();
         if self.writable && free <= self.reserve_bytes {
@@ -178,6 +179,12 @@ impl Subject<'_> {
         }
         findings
     }
+}
+
+/// What is free in the file system of a directory, and its size, in bytes.
+pub(crate) fn room(directory: &Path) -> Option<(u64, u64)> {
+    let facts = rustix::fs::statvfs(directory).ok()?;
+    Some((facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize))
 }
 
 /// Directories that lie in each other show the same files twice, and count them twice.

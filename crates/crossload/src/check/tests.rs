@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::finding::{Finding, Severity, Spot, Sum};
-use super::{Surroundings, clock, examine_file, names, ports};
+use super::{Surroundings, clock, examine_file, issuers, names, ports};
 
 /// A server whose configuration, files and certificate are as they should be.
 struct Site {
@@ -66,6 +66,7 @@ impl Site {
                 uid: rustix::process::geteuid().as_raw(),
                 descriptors_max: None,
                 warn_days: 14,
+                room: |_| Some((50 << 30, 100 << 30)),
             },
         };
         fs::create_dir(site.path("data")).unwrap();
@@ -364,6 +365,56 @@ const RIGHTS: [Case; 8] = [
     ),
 ];
 
+const POLICY: [Case; 6] = [
+    (
+        "a rule about nothing that is exported",
+        |site| site.configure(|text| text.to_owned() + "[[rule]]\nwho = \"vo:x\"\npath = \"/dat\"\nmay = [\"read\"]\n"),
+        &[(Warning, "rule_outside", Some(23))],
+    ),
+    (
+        "a rule behind the last one",
+        |site| {
+            site.configure(|text| {
+                let all = "[[rule]]\nwho = \"anyone\"\nmay = [\"read\"]\nlast = true\n";
+                text.to_owned() + all + "[[rule]]\nwho = \"vo:x\"\nmay = [\"read\"]\n"
+            })
+        },
+        &[(Warning, "rule_never_reached", Some(26))],
+    ),
+    (
+        "a map that is not there",
+        |site| site.configure(|text| text.to_owned() + "[x509]\ngrid_map_file = \"none\"\n"),
+        &[(Bad, "file_missing", Some(22))],
+    ),
+    (
+        "keys of an issuer that are not there",
+        |site| site.configure(|text| text.to_owned() + "[[issuer]]\nurl = \"https://iam\"\njwks_file = \"none\"\n"),
+        &[(Bad, "file_missing", Some(23))],
+    ),
+    (
+        "users that cannot be acted as",
+        |site| {
+            site.configure(|text| {
+                text.to_owned()
+                    + "[[rule]]\nwho = \"vo:x\"\nmay = [\"read\"]\nuser = \"ann\"\n[users]\nswitch = \"never\"\n"
+            })
+        },
+        &[],
+    ),
+    (
+        "tokens for a server without a name",
+        |site| {
+            site.configure(|text| {
+                let nameless = text.replace("name = \"https://se.example.org\"\n", "");
+                let nameless = nameless.replace("secret_file = \"macaroon.secret\"", "");
+                fs::write(site.path("keys"), "{}").unwrap();
+                nameless + "[[issuer]]\nurl = \"https://iam\"\njwks_file = \"keys\"\n"
+            })
+        },
+        &[(Warning, "audiences_unknown", Some(1))],
+    ),
+];
+
 const TRUST: [Case; 4] = [
     (
         "a broken authority",
@@ -407,7 +458,13 @@ fn write_list(site: &Site, end: OffsetDateTime) {
 
 #[test]
 fn whatever_is_broken_is_found_alone_and_at_its_line() {
-    for (what, spoil, expected) in CERTIFICATES.iter().chain(&FILES).chain(&RIGHTS).chain(&TRUST) {
+    for (what, spoil, expected) in CERTIFICATES
+        .iter()
+        .chain(&FILES)
+        .chain(&RIGHTS)
+        .chain(&POLICY)
+        .chain(&TRUST)
+    {
         let site = Site::new();
         spoil(&site);
         let findings = site.findings();
@@ -430,10 +487,13 @@ fn no_authority_at_all_is_an_error() {
 }
 
 #[test]
-fn a_fresh_list_and_few_descriptors() {
+fn a_fresh_list_little_room_and_few_descriptors() {
     let mut site = Site::new();
     write_list(&site, OffsetDateTime::now_utc() + Duration::days(1));
     assert_eq!(bad(&site.findings()), []);
+    site.around.room = |_| Some((4 << 30, 100 << 30));
+    assert_eq!(bad(&site.findings()), [(Warning, "space_low", Some(10))]);
+    site.around.room = |_| None;
     site.around.descriptors_max = Some(1024);
     assert_eq!(bad(&site.findings()), [(Warning, "descriptors_few", Some(21))]);
 }
@@ -498,4 +558,15 @@ fn another_servers_failure_to_fetch_tells_whether_it_could_connect() {
     assert_eq!(code(ErrorCode::PeerDenied), "from");
     assert_eq!(code(ErrorCode::PeerConnectTimeout), "closed_from_elsewhere");
     assert_eq!(code(ErrorCode::PeerTlsFailed), "closed_from_elsewhere");
+}
+
+#[test]
+fn an_issuer_is_judged_by_its_name_and_its_keys() {
+    let keys = |kind: &str| serde_json::json!({"keys": [{"kty": kind, "use": "sig"}]});
+    let code = |named: &str, keys: Option<serde_json::Value>| issuers::judge("https://iam/", named, keys.as_ref()).code;
+    assert_eq!(code("https://iam/", Some(keys("RSA"))), "issuer");
+    assert_eq!(code("https://iam/", Some(keys("EC"))), "issuer");
+    assert_eq!(code("https://iam", Some(keys("RSA"))), "issuer_name_differs");
+    assert_eq!(code("https://iam/", Some(keys("oct"))), "issuer_without_keys");
+    assert_eq!(code("https://iam/", None), "issuer_without_keys");
 }
