@@ -72,8 +72,16 @@ impl Exchange<'_> {
     }
 
     fn note_credential(&mut self) {
+        self.note(Holder::of(&self.credential));
+    }
+
+    /// For the log: the request was made by whoever the connection's certificate names.
+    pub(crate) fn note_visitor(&mut self) {
+        self.note(Holder::of(&Ok(self.visitor.clone())));
+    }
+
+    fn note(&mut self, holder: Holder) {
         self.record.authorized_us = Some(self.elapsed_us());
-        let holder = Holder::of(&self.credential);
         self.record.credential = holder.credential;
         self.record.subject = holder.subject;
         self.record.token_id = holder.token_id;

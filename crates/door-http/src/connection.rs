@@ -13,7 +13,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::door::Shared;
 use crate::exchange::{Exchange, Fate, credential_of};
-use crate::{copy, delete, get, mkcol, options, post, propfind, put, rename};
+use crate::{copy, delegation, delete, get, mkcol, options, post, propfind, put, rename};
 
 /// Serves requests until the connection ends. The error is one that belongs to no request.
 pub(crate) async fn converse(door: &Arc<Shared>, mut stream: Stream, peer: SocketAddr) -> Result<()> {
@@ -66,7 +66,7 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, 
         Ok(head) => credential_of(door, head, visitor).await,
         Err(_) => Ok(visitor.clone()),
     };
-    let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head, credential);
+    let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head, (credential, visitor));
     let result = match ready {
         Ok(head) => match exchange.take_capability(&head) {
             Ok(()) => dispatch(&mut exchange, &head).await,
@@ -78,6 +78,9 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, 
 }
 
 async fn dispatch(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    if delegation::answer(exchange, head).await? {
+        return Ok(());
+    }
     match head.method {
         Method::Get | Method::Head => get::answer(exchange, head).await,
         Method::Put => put::answer(exchange, head).await,

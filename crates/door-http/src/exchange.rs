@@ -51,6 +51,8 @@ pub(crate) struct Exchange<'c> {
     /// The path of the request.
     pub(crate) path: LogicalPath,
     pub(crate) credential: Result<Arc<Credential>>,
+    /// Whom the certificate of the connection names.
+    pub(crate) visitor: Arc<Credential>,
     /// The decision that the request brings along.
     pub(crate) capability: Option<Redeemed>,
     pub(crate) record: RequestRecord,
@@ -78,7 +80,7 @@ impl<'c> Exchange<'c> {
         peer: SocketAddr,
         began: Instant,
         head: Result<RequestHead>,
-        credential: Result<Arc<Credential>>,
+        (credential, visitor): (Result<Arc<Credential>>, &Arc<Credential>),
     ) -> (Self, Result<RequestHead>) {
         let facts = head.as_ref().ok();
         let framing = facts.map_or(Ok(Framing::Empty), RequestHead::framing);
@@ -90,6 +92,7 @@ impl<'c> Exchange<'c> {
             exports: door.settings.exports.current(),
             path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
             credential,
+            visitor: visitor.clone(),
             capability: None,
             record: record_of(facts, path.as_ref().ok(), connection, peer, began),
             unsatisfied_size: None,

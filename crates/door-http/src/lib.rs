@@ -12,6 +12,7 @@
 mod access;
 mod connection;
 mod copy;
+mod delegation;
 mod delete;
 mod digest;
 mod door;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use credentials::{Lifetimes, MacaroonKey};
 use http_wire::HeadLimits;
 use identity::Authenticator;
+use identity::delegation::Delegations;
 use net::tls::ServerTls;
 use remote::Client;
 use transfer::{Refusals, Slots, Verification};
@@ -37,6 +38,10 @@ pub struct Settings {
     pub authenticator: Authenticator,
     /// How payload is handed over to clear text; `None`: never.
     pub hand_over: Option<Arc<HandOver>>,
+    /// What clients have delegated for the other side of their copies; `None`: nothing can be.
+    pub delegations: Option<Delegations>,
+    /// Hosts to which a client's own token is shown when it has sent none for them.
+    pub pass_token_to: Vec<String>,
     /// Macaroons as they are issued; without them none are.
     pub macaroons: Option<MacaroonSettings>,
     /// Limits on clients and transfers.

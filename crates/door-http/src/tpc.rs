@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
+use net::tls::ClientIdentity;
 use policy::Operation;
 use remote::{Access, Direction, Resource};
 use storage::Overwrite;
@@ -15,9 +16,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::chance::{child_trace, fresh_id, now_s};
 use transfer::{CopyJob, Found, Order, Outcome, Progress, Running, Spot, Verification, refusal};
 use transfer::{TransferOutcome, TransferStart};
-use types::{Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::access::check_conditions;
+use crate::delegation::{self, Shown};
 use crate::exchange::Exchange;
 
 /// A client that takes any other status than 201 for a failure.
@@ -32,11 +34,16 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
     };
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
     let granted = check(exchange, head, &copy, &spot, direction).await?;
+    let identity = match delegation::of_copy(exchange, head, &copy, &location).await? {
+        Shown::Identity(identity) => identity,
+        Shown::Asked => return Ok(()),
+    };
+    let own_token = own_token(exchange, head, &copy, &location);
     let slot = exchange.door.settings.transfers.take()?;
     let start = start(exchange, &copy, direction, &location);
     let job = CopyJob {
         client: exchange.door.settings.client.clone(),
-        peer: resource(&start, copy.clone(), location, direction),
+        peer: resource(&start, copy.clone(), location, direction, (identity, own_token)),
         spot,
         order: Order {
             max_bytes: granted.max_bytes,
@@ -108,13 +115,28 @@ fn start(exchange: &mut Exchange<'_>, copy: &CopyRequest, direction: Direction, 
     }
 }
 
-fn resource(start: &TransferStart, copy: CopyRequest, location: Location, direction: Direction) -> Resource {
+/// The client's own token, where the site has decided that it may be shown to the other side (pass-through): only to
+/// hosts on a list, only encrypted, and only when the client has sent none for it.
+fn own_token(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest, location: &Location) -> Option<Secret> {
+    let hosts = &exchange.door.settings.pass_token_to;
+    let is_listed = hosts.iter().any(|host| host.eq_ignore_ascii_case(location.host()));
+    let is_wanted = is_listed && location.is_encrypted() && !copy.forwarded.has_authorization();
+    head.bearer().filter(|_| is_wanted && exchange.credential.is_ok())
+}
+
+fn resource(
+    start: &TransferStart,
+    copy: CopyRequest,
+    location: Location,
+    direction: Direction,
+    (identity, own_token): (Option<ClientIdentity>, Option<Secret>),
+) -> Resource {
     Resource {
         location,
         access: Access {
             // Not every protocol has headers to forward; each has a way to show a token.
-            bearer: copy.forwarded.bearer(),
-            identity: None,
+            bearer: copy.forwarded.bearer().or(own_token),
+            identity,
             user_name: None,
             forwarded: copy.forwarded,
             client_info: copy.client_info,

@@ -211,6 +211,19 @@ impl RequestBuilder {
         self.field(CREDENTIAL, "none")
     }
 
+    /// The active party shall use the credential that we delegate to it, and may ask for one.
+    #[must_use]
+    pub fn credential_delegated(self) -> Self {
+        self.field(CREDENTIAL, "gridsite")
+    }
+
+    /// The operation of a SOAP request is said in its body (SOAP 1.1 §6.1.1).
+    #[must_use]
+    pub fn soap(self, body: &[u8]) -> Self {
+        let request = self.content_type("text/xml; charset=utf-8").field("SOAPAction", "\"\"");
+        request.content_length(body.len() as u64)
+    }
+
     /// Whether the active party must compare checksums itself.
     #[must_use]
     pub fn require_checksum_verification(self, required: bool) -> Self {

@@ -45,6 +45,8 @@ pub struct DestinationPath {
     pub path: LogicalPath,
 }
 
+/// The parameter of a query that says so, as dCache has it.
+const ASKED_TO_DELEGATE: &str = "asked-to-delegate";
 /// The parameter of a query that holds a capability.
 const CAPABILITY: &str = "capability";
 
@@ -92,6 +94,19 @@ impl Target {
         }
         text.push(if text.contains('?') { '&' } else { '?' });
         Secret::new(format!("{text}{CAPABILITY}={}", capability.expose()))
+    }
+
+    /// Path and query with the mark that the client has been asked to delegate a credential.
+    #[must_use]
+    pub fn text_asked_to_delegate(&self) -> String {
+        let separator = if self.query.is_some() { '&' } else { '?' };
+        format!("{}{separator}{ASKED_TO_DELEGATE}=true", self.text())
+    }
+
+    /// Whether the client has been asked to delegate a credential, and so does not come for the first time.
+    #[must_use]
+    pub fn was_asked_to_delegate(&self) -> bool {
+        self.query_value(ASKED_TO_DELEGATE).is_some()
     }
 
     /// The capability with which another server, or this one, has sent the client here.

@@ -7,8 +7,8 @@ use crate::digest::{digest_value, repr_digest_value};
 use crate::head::Method;
 use crate::headers::{Headers, push_field};
 use crate::names::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DIGEST, ETAG, LAST_MODIFIED, LOCATION, REPR_DIGEST,
-    RETRY_AFTER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
+    CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION,
+    REPR_DIGEST, RETRY_AFTER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
 use crate::range::{Multipart, content_range_value};
 use crate::status::reason_phrase;
@@ -160,6 +160,12 @@ impl ResponseBuilder {
     #[must_use]
     pub fn location(self, url: &str) -> Self {
         self.field(LOCATION, url)
+    }
+
+    /// Where the client is to delegate a credential before it asks again, as dCache has it.
+    #[must_use]
+    pub fn delegate_to(self, url: &str) -> Self {
+        self.field(DELEGATE_TO, url)
     }
 
     /// The methods offered (RFC 9110 §10.2.1), without blanks, since XRootD's client does not trim.

@@ -8,8 +8,8 @@ use crate::digest::{parse_content_md5, parse_digest, parse_repr_digest};
 use crate::head::{ResponseHead, plain_number};
 use crate::headers::Headers;
 use crate::names::{
-    CONTENT_DIGEST, CONTENT_LENGTH, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DIGEST, ETAG, LAST_MODIFIED, LOCATION,
-    REPR_DIGEST, RETRY_AFTER, TRANSFER_STATUS, WWW_AUTHENTICATE,
+    CONTENT_DIGEST, CONTENT_LENGTH, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED,
+    LOCATION, REPR_DIGEST, RETRY_AFTER, TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
 use crate::range::ContentRange;
 
@@ -80,6 +80,12 @@ impl ResponseHead {
     #[must_use]
     pub fn location(&self) -> Option<&str> {
         self.headers.get(LOCATION).filter(|url| !url.is_empty())
+    }
+
+    /// Where a credential is to be delegated before the request is made again: the first of these that
+    /// takes one.
+    pub fn delegate_to(&self) -> impl Iterator<Item = &str> {
+        self.headers.all(DELEGATE_TO).flat_map(str::split_whitespace)
     }
 
     /// The methods offered, as they are written.

@@ -11,8 +11,8 @@ use crate::fault::{bad_request, refused};
 use crate::head::{RequestHead, plain_number};
 use crate::headers::{Headers, is_token};
 use crate::names::{
-    COPY_FLAGS, CREDENTIAL, DESTINATION, DIGEST, NUMBER_OF_STREAMS, REPR_DIGEST, REQUIRE_VERIFICATION, SOURCE,
-    TRANSFER_HEADER_PREFIX,
+    COPY_FLAGS, CREDENTIAL, DESTINATION, DIGEST, NO_DELEGATE, NUMBER_OF_STREAMS, REPR_DIGEST, REQUIRE_VERIFICATION,
+    SOURCE, TRANSFER_HEADER_PREFIX,
 };
 use crate::request::{DestinationPath, bearer_token, parse_destination_path, unreadable_digest};
 
@@ -49,6 +49,8 @@ pub struct CopyRequest {
     pub expected_digests: Vec<Checksum>,
     /// Whether the other side must not be asked with HEAD: its URL is signed for one method.
     pub skip_head: bool,
+    /// Where a credential for the other side comes from.
+    pub delegation: Delegation,
     /// Whether redirects to clear text are unwelcome.
     pub secure_redirection: bool,
     /// The flow's tag (SciTags).
@@ -64,9 +66,9 @@ impl CopyRequest {
     /// `bad_request` with the reason for: both Source and Destination or neither, a malformed header
     /// to be forwarded, a bad stream count, Overwrite, RequireChecksumVerification or digest;
     /// `bad_url` for a URL that is not of http, https, dav, davs, s3, s3s, root or roots;
-    /// `credential_unsupported` for a way of delegation other than `none`.
+    /// `credential_unsupported` for a way of delegation other than `none` and `gridsite`.
     pub fn parse(head: &RequestHead) -> Result<Self, Error> {
-        check_credential(&head.headers)?;
+        let delegation = parse_delegation(&head.headers)?;
         let peer = parse_peer(&head.headers)?;
         let says = |name: &str, word: &str| {
             head.headers
@@ -74,6 +76,7 @@ impl CopyRequest {
                 .any(|element| element.eq_ignore_ascii_case(word))
         };
         Ok(Self {
+            delegation,
             same_host: same_host(&peer, head),
             peer,
             forwarded: ForwardedHeaders::collect(&head.headers)?,
@@ -215,17 +218,36 @@ fn strip_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     start.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])
 }
 
-fn check_credential(headers: &Headers) -> Result<(), Error> {
-    match headers
-        .all(CREDENTIAL)
-        .all(|value| value.is_empty() || value.eq_ignore_ascii_case("none"))
+/// How the active party is to get a credential for the other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delegation {
+    /// There is none but what the transfer headers hold.
+    None,
+    /// A proxy that the client has delegated, or will when it is asked to.
+    GridSite,
+    /// Nothing was said.
+    Unsaid,
+}
+
+fn parse_delegation(headers: &Headers) -> Result<Delegation, Error> {
+    let mut delegation = match headers
+        .elements(NO_DELEGATE)
+        .any(|word| word.eq_ignore_ascii_case("true"))
     {
-        true => Ok(()),
-        false => Err(refused(
-            ErrorCode::CredentialUnsupported,
-            "only Credential: none is offered",
-        )),
+        true => Delegation::None,
+        false => Delegation::Unsaid,
+    };
+    for value in headers.all(CREDENTIAL).filter(|value| !value.is_empty()) {
+        delegation = if value.eq_ignore_ascii_case("none") {
+            Delegation::None
+        } else if value.eq_ignore_ascii_case("gridsite") {
+            Delegation::GridSite
+        } else {
+            let why = "only Credential: none and Credential: gridsite are known";
+            return Err(refused(ErrorCode::CredentialUnsupported, why));
+        };
     }
+    Ok(delegation)
 }
 
 fn parse_peer(headers: &Headers) -> Result<CopyPeer, Error> {

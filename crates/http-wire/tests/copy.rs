@@ -1,6 +1,6 @@
 //! COPY requests of third-party copy, as orchestrators send them and as they must be refused.
 
-use http_wire::{CopyPeer, CopyRequest, HeadLimits, parse_request};
+use http_wire::{CopyPeer, CopyRequest, Delegation, HeadLimits, parse_request};
 use types::{Checksum, Error, ErrorCode};
 
 fn copy(headers: &str) -> Result<CopyRequest, Error> {
@@ -127,9 +127,13 @@ fn headers_for_the_other_side_are_collected_without_those_of_the_connection() {
 }
 
 #[test]
-fn credentials_other_than_none_are_not_offered() {
-    assert!(copy("Source: https://h/a\r\nCredential: NONE\r\n").is_ok());
-    for other in ["gridsite", "oidc", "x"] {
+fn credentials_of_unknown_kinds_are_not_offered() {
+    let said = |line: &str| copy(&format!("Source: https://h/a\r\n{line}")).map(|copy| copy.delegation);
+    assert_eq!(said("Credential: NONE\r\n").unwrap(), Delegation::None);
+    assert_eq!(said("Credential: GridSite\r\n").unwrap(), Delegation::GridSite);
+    assert_eq!(said("Credential:\r\n").unwrap(), Delegation::Unsaid);
+    assert_eq!(said("X-No-Delegate: true\r\n").unwrap(), Delegation::None);
+    for other in ["oidc", "x"] {
         let error = copy(&format!("Source: https://h/a\r\nCredential: {other}\r\n")).unwrap_err();
         assert_eq!(error.code(), ErrorCode::CredentialUnsupported);
     }

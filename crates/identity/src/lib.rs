@@ -9,6 +9,7 @@ mod authenticator;
 mod certificate_files;
 mod certificates;
 mod clock;
+pub mod delegation;
 mod issuers;
 mod verified;
 

@@ -78,6 +78,22 @@ pub const LSC_CHAINS_MAX: usize = 32;
 pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
 /// Largest serialised macaroon, in bytes.
 pub const MACAROON_BYTES_MAX: usize = 16 * 1024;
+/// Largest message to or from a delegation service, in bytes: a chain of certificates in PEM.
+pub const DELEGATION_BODY_BYTES_MAX: usize = 256 * 1024;
+/// Longest name that a client gives to a delegated credential, in bytes.
+pub const DELEGATION_ID_BYTES_MAX: usize = 128;
+/// Most credentials that one user may have delegated at the same time.
+pub const DELEGATIONS_PER_USER_MAX: usize = 8;
+/// Most delegated credentials of all users together.
+pub const DELEGATIONS_MAX: usize = 4096;
+/// How long a key waits for the proxy that is to be signed for it.
+pub const DELEGATION_REQUEST_LIFETIME: Duration = Duration::from_secs(600);
+/// How long a delegated credential must hold for a copy to begin with it.
+pub const DELEGATION_LEFT_MIN: Duration = Duration::from_secs(20 * 60);
+/// How long it must hold when the client has just been asked for it.
+pub const DELEGATION_LEFT_ASKED_MIN: Duration = Duration::from_secs(2 * 60);
+/// How long a proxy that our client delegates holds, when the one that signs it does.
+pub const DELEGATED_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// Longest capability in a URL, in bytes.
 pub const CAPABILITY_BYTES_MAX: usize = 4096;
 /// How long a capability holds.

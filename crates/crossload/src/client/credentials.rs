@@ -64,9 +64,8 @@ impl Credentials {
                 return Ok(());
             }
         };
-        let facts = Facts::of(&identity);
-        if facts.ended() {
-            let words = format!("the certificate in {place} ({why}) expired at {}", facts.until());
+        if has_ended(&identity) {
+            let words = format!("the certificate in {place} ({why}) expired at {}", end_of(&identity));
             self.passed_over = Some(format!("{words}: it is not used"));
             // A token may do; without one the user is to know at once.
             return match &self.token {
@@ -76,8 +75,8 @@ impl Credentials {
         }
         self.identity_words = format!(
             "the certificate of {}, valid until {}, in {place} ({why})",
-            facts.subject,
-            facts.until()
+            identity.subject(),
+            end_of(&identity)
         );
         self.identity = Some(identity);
         Ok(())
@@ -127,42 +126,17 @@ fn expired(words: &str) -> Error {
     error.with_detail(words)
 }
 
-/// What a chain says of itself.
-struct Facts {
-    subject: String,
-    /// Seconds since 1970 at which the first of its certificates ends.
-    end_s: i64,
+/// Whether the first of its certificates has ended.
+fn has_ended(identity: &ClientIdentity) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.is_ok_and(|now| i64::try_from(now.as_secs()).is_ok_and(|now| identity.expires_s() <= now))
 }
 
-impl Facts {
-    fn of(identity: &ClientIdentity) -> Self {
-        let parsed = identity.chain().iter().filter_map(|certificate| {
-            let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
-            Some((parsed.subject().to_string(), parsed.validity().not_after.timestamp()))
-        });
-        let mut facts = Self {
-            subject: "?".to_owned(),
-            end_s: i64::MAX,
-        };
-        for (place, (subject, end_s)) in parsed.enumerate() {
-            facts.end_s = facts.end_s.min(end_s);
-            if place == 0 {
-                facts.subject = subject;
-            }
-        }
-        facts
-    }
-
-    fn ended(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.is_ok_and(|now| i64::try_from(now.as_secs()).is_ok_and(|now| self.end_s <= now))
-    }
-
-    fn until(&self) -> String {
-        let time = time::OffsetDateTime::from_unix_timestamp(self.end_s).ok();
-        let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
-        text.unwrap_or_else(|| "no time".to_owned())
-    }
+/// When that is.
+fn end_of(identity: &ClientIdentity) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp(identity.expires_s()).ok();
+    let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
+    text.unwrap_or_else(|| "no time".to_owned())
 }
 
 fn uid() -> u32 {

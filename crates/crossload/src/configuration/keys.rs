@@ -12,7 +12,7 @@ use policy::{AnonymousAccess, Area};
 use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
-use super::other_side::HandOver;
+use super::other_side::{Delegation, HandOver};
 use super::rules::{Given, People, Taken};
 use super::section::{Section, section};
 use super::tokens::{Issuer, Tokens};
@@ -164,6 +164,10 @@ section! {
         key_lifetime: Duration = Some(limits::TPC_KEY_LIFETIME);
         /// Longest time that a client can have for a key.
         key_lifetime_max: Duration = Some(limits::TPC_KEY_LIFETIME_MAX);
+        /// Hosts to which the client's own bearer token is shown when it has sent none for the other side
+        /// (`TransferHeaderAuthorization`), over HTTPS only. Every host on the list can do with the token whatever
+        /// its bearer may, here too: list none but your own.
+        pass_token_to: Vec<String> = Some(Vec::new());
     }
 }
 
@@ -226,7 +230,7 @@ section! {
 }
 
 /// All sections in the manual's order.
-pub(crate) const SECTIONS: [Section; 16] = [
+pub(crate) const SECTIONS: [Section; 17] = [
     Server::SECTION,
     Export::SECTION,
     Rule::SECTION,
@@ -240,6 +244,7 @@ pub(crate) const SECTIONS: [Section; 16] = [
     Xroot::SECTION,
     ThirdPartyCopy::SECTION,
     HandOver::SECTION,
+    Delegation::SECTION,
     Trust::SECTION,
     Limits::SECTION,
     Log::SECTION,

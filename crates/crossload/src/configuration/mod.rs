@@ -23,7 +23,7 @@ use types::LogicalPath;
 pub(crate) use forwarding::{forward_http, forward_root};
 pub(crate) use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
-pub(crate) use other_side::HandOver;
+pub(crate) use other_side::{Delegation, HandOver};
 pub(crate) use rules::Given;
 use section::{Fault, Reader, Section};
 pub(crate) use tokens::{Issuer, Tokens};
@@ -48,6 +48,7 @@ pub(crate) struct Configuration {
     pub(crate) xroot: Xroot,
     pub(crate) tpc: ThirdPartyCopy,
     pub(crate) hand_over: HandOver,
+    pub(crate) delegation: Delegation,
     pub(crate) trust: Trust,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
@@ -169,7 +170,7 @@ impl Configuration {
             }};
         }
         let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
-        let (hand_over, users) = (read!(HandOver), read!(Users));
+        let (hand_over, delegation, users) = (read!(HandOver), read!(Delegation), read!(Users));
         let (xroot, trust, limits, log) = (read!(Xroot), read!(Trust), read!(Limits), read!(Log));
         let (policy, tokens) = (read!(PolicyFiles), read!(Tokens));
         let x509 = read!(X509);
@@ -187,6 +188,7 @@ impl Configuration {
             xroot: xroot?,
             tpc: tpc?,
             hand_over: hand_over?,
+            delegation: delegation?,
             trust: trust?,
             limits: limits?,
             log: log?,
@@ -242,6 +244,10 @@ impl Configuration {
         if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
             let words = "authentication: a token is only taken over TLS, which is not offered".to_owned();
             fault("xroot", words);
+        }
+        if self.delegation.directory.is_some() != self.delegation.key_file.is_some() {
+            let words = "\"directory\" and \"key_file\" belong together".to_owned();
+            fault("delegation", words);
         }
         for words in self.hand_over.faults() {
             fault("hand_over", words);

@@ -39,6 +39,21 @@ section! {
     }
 }
 
+section! {
+    /// Credentials that clients delegate, to act with them towards the other side of their copies: `Credential:
+    /// gridsite`, by the SOAP service of GridSite at `/delegation`, and by the REST service of FTS at `/whoami` and
+    /// `/delegation/ID`. These paths then belong to no export. Needs client certificates. Cannot be changed without
+    /// a restart.
+    "delegation" false Delegation {
+        /// The directory for delegated credentials, each in a file of its own, encrypted. Made when it is missing;
+        /// nobody but its owner may look into it. Without this key nothing can be delegated.
+        directory: Option<PathBuf> = Some(None);
+        /// The file with the key that encrypts them: base64 of 32 random bytes or more. Made when it is missing;
+        /// only its owner may read it. Keep it away from where the directory is backed up.
+        key_file: Option<PathBuf> = Some(None);
+    }
+}
+
 impl HandOver {
     /// Where payload is served, when it is not here.
     pub(crate) fn target(&self) -> Option<Location> {

@@ -10,6 +10,7 @@ use credentials::{Lifetimes, MacaroonKey, SealingKey};
 use door_http::{HandOver, HandOverSettings, MacaroonSettings, Settings};
 use door_xroot::{Keys, ThirdPartySettings};
 use http_wire::HeadLimits;
+use identity::delegation::{DelegationSettings, Delegations};
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls};
@@ -54,6 +55,8 @@ pub(crate) struct Assembly {
     macaroons: Option<MacaroonSettings>,
     /// The hand-over to clear text with its memory, which outlives the doors.
     hand_over: Option<Arc<HandOver>>,
+    /// What clients have delegated.
+    delegations: Option<Delegations>,
     /// Who checks what clients show; it outlives the doors.
     authenticator: Authenticator,
     /// The addresses that are listened on.
@@ -100,6 +103,7 @@ impl Assembly {
             trust,
             macaroons,
             hand_over: hand_over(configuration)?,
+            delegations: delegations(configuration)?,
             authenticator,
             addresses,
             refusals: Refusals::default(),
@@ -246,6 +250,8 @@ impl Assembly {
             forward_to: forward_http(&tpc.forward_to),
             authenticator: self.authenticator.clone(),
             hand_over: self.hand_over.clone(),
+            delegations: self.delegations.clone(),
+            pass_token_to: tpc.pass_token_to.clone(),
             macaroons: self.macaroons.clone(),
             limits: door_http::Limits {
                 head: HeadLimits {
@@ -378,6 +384,22 @@ fn open_store(key: &StoreKey, log: &Log) -> Result<Store, Failure> {
             "parts_removed": cleaned.parts}),
     );
     Ok(Store::new(Arc::new(posix)))
+}
+
+/// The store of what clients delegate, where they may.
+fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Failure> {
+    let wanted = &configuration.delegation;
+    let (Some(directory), Some(key_file)) = (&wanted.directory, &wanted.key_file) else {
+        return Ok(None);
+    };
+    let settings = DelegationSettings {
+        directory: directory.clone(),
+        key: secret::load_sealing_key(key_file)?,
+    };
+    let opened = Delegations::open(settings);
+    opened
+        .map(Some)
+        .map_err(|cause| Failure::system(format!("delegated credentials in {}", directory.display()), &cause))
 }
 
 /// The hand-over to clear text, where something is to be handed over or taken.

@@ -152,6 +152,8 @@ impl Server {
                 ..Sources::default()
             }),
             hand_over: None,
+            delegations: None,
+            pass_token_to: Vec::new(),
             macaroons: Some(MacaroonSettings {
                 key: MacaroonKey::new(SECRET),
                 location: "test".into(),

@@ -9,6 +9,7 @@ mod reader;
 mod writer;
 
 pub use propfind::{Property, PropfindRequest, parse_propfind, propfind_body};
+pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
 pub use writer::{Entry, MultistatusWriter};
 

@@ -162,7 +162,7 @@ fn parse_entry(bytes: &[u8]) -> Result<Option<RemoteEntry>, Error> {
 }
 
 /// The five entities of XML, and characters by number.
-fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<char, Error> {
+pub(crate) fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<char, Error> {
     let unknown = || misbehaved("an unknown entity in the listing");
     if let Some(character) = reference.resolve_char_ref().map_err(|_| unknown())? {
         return Ok(character);

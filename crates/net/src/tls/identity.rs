@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
+use gsi_wire::delegation::SignatureKind;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::sign::CertifiedKey;
@@ -35,9 +36,33 @@ struct Inner {
     key: KeptKey,
     /// SHA-256 of the chain.
     mark: [u8; 32],
+    facts: Facts,
     /// The configuration made last: that of the trust it was made from, and ours. Its tickets are of
     /// use only as long as it is kept.
     configured: Mutex<Option<(Arc<ClientConfig>, Arc<ClientConfig>)>>,
+}
+
+struct Facts {
+    subject: String,
+    expires_s: i64,
+}
+
+impl Facts {
+    fn of(chain: &[CertificateDer<'static>]) -> Result<Self, Error> {
+        let mut facts = Self {
+            subject: String::new(),
+            expires_s: i64::MAX,
+        };
+        for (place, der) in chain.iter().enumerate() {
+            let certificate = gsi_wire::Certificate::parse(der)
+                .map_err(|why| unusable(&format!("certificate {} cannot be read: {why}", place + 1)))?;
+            facts.expires_s = facts.expires_s.min(certificate.not_after_s());
+            if place == 0 {
+                facts.subject = certificate.subject().one_line.to_owned();
+            }
+        }
+        Ok(facts)
+    }
 }
 
 struct KeptKey(PrivateKeyDer<'static>);
@@ -89,8 +114,12 @@ impl ClientIdentity {
         }
         let signing = provider::sign::any_supported_type(&key.0)
             .map_err(|cause| unusable(&format!("the private key cannot be used: {cause}")))?;
-        let certified = public_key(leaf).ok_or_else(|| unusable("the first certificate cannot be read"))?;
-        if signing.public_key().is_some_and(|ours| ours.as_ref() != certified) {
+        let facts = Facts::of(&chain)?;
+        let certified = gsi_wire::Certificate::parse(leaf).map_err(|why| unusable(&why.to_string()))?;
+        if signing
+            .public_key()
+            .is_some_and(|ours| ours.as_ref() != certified.public_key_info())
+        {
             return Err(unusable("the private key is not that of the first certificate"));
         }
         let mut hash = Context::new(&SHA256);
@@ -101,6 +130,7 @@ impl ClientIdentity {
             certified: Arc::new(CertifiedKey::new(chain, signing)),
             key,
             mark,
+            facts,
             configured: Mutex::new(None),
         })))
     }
@@ -109,6 +139,37 @@ impl ClientIdentity {
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.0.certified.cert
+    }
+
+    /// The subject of the leaf in one line, as `/C=…/O=…/CN=…`.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.0.facts.subject
+    }
+
+    /// When the first of the certificates ends, in seconds since 1970.
+    #[must_use]
+    pub fn expires_s(&self) -> i64 {
+        self.0.facts.expires_s
+    }
+
+    /// Signs with the private key as certificates are signed; says how, too.
+    ///
+    /// # Errors
+    /// `certificate_unusable` when the key is of a kind that signs none.
+    pub fn sign(&self, message: &[u8]) -> Result<(SignatureKind, Vec<u8>), Error> {
+        let kinds = [
+            (SignatureScheme::RSA_PKCS1_SHA256, SignatureKind::RsaSha256),
+            (SignatureScheme::ECDSA_NISTP256_SHA256, SignatureKind::EcdsaSha256),
+            (SignatureScheme::ECDSA_NISTP384_SHA384, SignatureKind::EcdsaSha384),
+        ];
+        let found = kinds.into_iter().find_map(|(scheme, kind)| {
+            let signer = self.0.certified.key.choose_scheme(&[scheme])?;
+            Some((kind, signer))
+        });
+        let (kind, signer) = found.ok_or_else(|| unusable("a key of this kind signs no certificates"))?;
+        let signature = signer.sign(message).map_err(|cause| unusable(&cause.to_string()))?;
+        Ok((kind, signature))
     }
 
     /// The private key of the leaf, for protocols that sign with it outside of TLS.
@@ -203,54 +264,6 @@ fn unusable(why: &str) -> Error {
     Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Tls).with_detail(why)
 }
 
-/// The public key of a certificate with its header (RFC 5280 §4.1, `subjectPublicKeyInfo`).
-fn public_key(certificate: &[u8]) -> Option<&[u8]> {
-    const SEQUENCE: u8 = 0x30;
-    const VERSION: u8 = 0xa0;
-    let whole = Element::read(certificate).filter(|element| element.tag == SEQUENCE)?;
-    let signed = Element::read(whole.content).filter(|element| element.tag == SEQUENCE)?;
-    let mut at = Element::read(signed.content)?;
-    if at.tag == VERSION {
-        at = Element::read(at.rest)?;
-    }
-    // From the serial number over signature, issuer, validity and subject to the key.
-    for _ in 0..5 {
-        at = Element::read(at.rest)?;
-    }
-    (at.tag == SEQUENCE).then_some(at.whole)
-}
-
-/// One element of DER (X.690 §8.1, definite lengths) and what follows it.
-struct Element<'a> {
-    tag: u8,
-    content: &'a [u8],
-    whole: &'a [u8],
-    rest: &'a [u8],
-}
-
-impl<'a> Element<'a> {
-    fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (tag, length) = (*bytes.first()?, usize::from(*bytes.get(1)?));
-        let (head, length) = match length {
-            0..=0x7f => (2, length),
-            0x81..=0x83 => {
-                let count = length - 0x80;
-                let digits = bytes.get(2..2 + count)?;
-                let length = digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit));
-                (2 + count, length)
-            }
-            _ => return None,
-        };
-        let (whole, rest) = bytes.split_at_checked(head + length)?;
-        Some(Self {
-            tag,
-            content: &whole[head..],
-            whole,
-            rest,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -306,16 +319,5 @@ mod tests {
         std::fs::write(&file, vec![b'x'; CREDENTIAL_FILE_BYTES_MAX + 1]).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert!(words(ClientIdentity::load(&file, &file)).contains("bytes"));
-    }
-
-    #[test]
-    fn what_is_no_certificate_has_no_key() {
-        let (pem, _) = made("ours");
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        assert!(public_key(&certificate).is_some());
-        for cut in 0..certificate.len() {
-            assert_eq!(public_key(&certificate[..cut]), None);
-        }
-        assert_eq!(public_key(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
     }
 }

@@ -1,0 +1,133 @@
+//! Delegated credentials on disk: one file each, readable by its owner only, sealed, and bound to its name.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use aws_lc_rs::rand;
+use credentials::{SEAL_SALT_BYTES, SealingKey};
+use gsi_wire::to_pem;
+use net::tls::ClientIdentity;
+use rustls_pki_types::PrivateKeyDer;
+use serde_json::{Value, json};
+use types::limits::{CREDENTIAL_FILE_BYTES_MAX, DELEGATIONS_MAX};
+use types::{Error, ErrorCode, Phase, Result, Side};
+use zeroize::Zeroizing;
+
+use super::{DelegationSettings, Delegator};
+
+const PURPOSE: &[u8] = b"delegated credential 1";
+const ENDING: &str = "delegated";
+/// Permissions for others than the owner.
+const OTHERS: u32 = 0o077;
+
+/// The directory.
+pub(super) struct Files {
+    directory: PathBuf,
+    key: SealingKey,
+}
+
+impl Files {
+    pub(super) fn open(settings: DelegationSettings) -> std::io::Result<Self> {
+        let DelegationSettings { directory, key } = settings;
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let mode = std::fs::metadata(&directory)?.mode();
+        if mode & OTHERS != 0 {
+            let why = format!("others may look into it (mode {:o}); run chmod 700 on it", mode & 0o777);
+            return Err(IoError::new(ErrorKind::PermissionDenied, why));
+        }
+        Ok(Self { directory, key })
+    }
+
+    fn path(&self, slot: &str) -> PathBuf {
+        self.directory.join(format!("{slot}.{ENDING}"))
+    }
+
+    /// Everything that can be read and still holds; what has ended is removed.
+    pub(super) fn read_all(&self, now_s: i64) -> std::io::Result<Vec<(String, Delegator, ClientIdentity)>> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let slot = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+            let Some(slot) = slot.filter(|_| path.extension().is_some_and(|end| end == ENDING)) else {
+                continue;
+            };
+            let Some((owner, identity)) = self.read(&slot) else {
+                continue;
+            };
+            if identity.expires_s() <= now_s {
+                self.remove(&slot);
+            } else if all.len() < DELEGATIONS_MAX {
+                all.push((slot, owner, identity));
+            }
+        }
+        Ok(all)
+    }
+
+    fn read(&self, slot: &str) -> Option<(Delegator, ClientIdentity)> {
+        let mut sealed = Vec::new();
+        let file = File::open(self.path(slot)).ok()?;
+        file.take(CREDENTIAL_FILE_BYTES_MAX as u64)
+            .read_to_end(&mut sealed)
+            .ok()?;
+        let content = self.key.open(PURPOSE, slot.as_bytes(), &sealed)?;
+        let value: Value = serde_json::from_slice(&content).ok()?;
+        let fqans = value["fqans"].as_array()?.iter();
+        let owner = Delegator {
+            dn: value["dn"].as_str()?.to_owned(),
+            fqans: fqans.filter_map(Value::as_str).map(str::to_owned).collect(),
+        };
+        let pem = Zeroizing::new(value["pem"].as_str()?.to_owned());
+        let identity = ClientIdentity::from_pem(pem.as_bytes(), pem.as_bytes()).ok()?;
+        Some((owner, identity))
+    }
+
+    /// Writes a credential beside its place and moves it there, so that there is never half of one.
+    pub(super) fn write(&self, slot: &str, owner: &Delegator, identity: &ClientIdentity) -> Result<()> {
+        let failed = |cause: IoError| {
+            let error = Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Authenticate);
+            error.with_private(format!("{}: {cause}", self.path(slot).display()))
+        };
+        let content = Zeroizing::new(
+            json!({"dn": owner.dn, "fqans": owner.fqans, "pem": pem_of(identity).as_str()})
+                .to_string()
+                .into_bytes(),
+        );
+        let mut salt = [0; SEAL_SALT_BYTES];
+        rand::fill(&mut salt).map_err(|_| failed(IoError::other("no random bytes")))?;
+        let sealed = self.key.seal(PURPOSE, salt, slot.as_bytes(), &content);
+        let sealed = sealed.ok_or_else(|| failed(IoError::other("it cannot be sealed")))?;
+        let beside = self.directory.join(format!(".{slot}-{}", super::hex(&salt[..8])));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)
+            .and_then(|mut file| file.write_all(&sealed).and_then(|()| file.sync_all()))
+            .and_then(|()| std::fs::rename(&beside, self.path(slot)));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&beside);
+        }
+        written.map_err(failed)
+    }
+
+    /// Removes a credential; whether there was one does not matter.
+    pub(super) fn remove(&self, slot: &str) {
+        let _ = std::fs::remove_file(self.path(slot));
+    }
+}
+
+/// Chain and key in one text, as proxies are kept.
+fn pem_of(identity: &ClientIdentity) -> Zeroizing<String> {
+    let label = match identity.private_key() {
+        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+        _ => "PRIVATE KEY",
+    };
+    let mut text = Zeroizing::new(to_pem(label, identity.private_key().secret_der()));
+    for certificate in identity.chain() {
+        text.push_str(&to_pem("CERTIFICATE", certificate));
+    }
+    text
+}

@@ -1,0 +1,65 @@
+//! A key that is made here for a proxy, and the request for it.
+
+use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+use gsi_wire::delegation::{SignatureKind, certificate_request};
+use gsi_wire::{Certificate, encode, to_pem};
+use net::tls::ClientIdentity;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+/// An RSA key of 2048 bits: every grid program takes it.
+pub(super) struct DelegatedKey {
+    pair: KeyPair,
+    /// Its public half, as certificates have it.
+    public: Vec<u8>,
+}
+
+impl DelegatedKey {
+    /// Makes one.
+    pub(super) fn generate() -> Result<Self> {
+        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| internal("no key can be made"))?;
+        let public: PublicKeyX509Der<'static> = pair
+            .public_key()
+            .as_der()
+            .map_err(|_| internal("the key cannot be written"))?;
+        let public = public.as_ref().to_vec();
+        Ok(Self { pair, public })
+    }
+
+    /// The request to be signed, in PEM. Its name means nothing: the signer gives the proxy its own.
+    pub(super) fn request(&self) -> Result<String> {
+        let word = encode::sequence(&[
+            &encode::object_identifier("2.5.4.3"),
+            &encode::utf8_string("delegation"),
+        ]);
+        let name = encode::sequence(&[&encode::set(&[&word])]);
+        let request = certificate_request(&name, &self.public, SignatureKind::RsaSha256, |content| {
+            let mut signature = vec![0; self.pair.public_modulus_len()];
+            self.pair
+                .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), content, &mut signature)
+                .map_err(|_| internal("the request cannot be signed"))?;
+            Ok::<_, Error>(signature)
+        })?;
+        Ok(to_pem("CERTIFICATE REQUEST", &request))
+    }
+
+    /// Whether a certificate is for this key.
+    pub(super) fn is_that_of(&self, certificate: &[u8]) -> bool {
+        Certificate::parse(certificate).is_ok_and(|certificate| certificate.public_key_info() == self.public)
+    }
+
+    /// The key with the chain that was signed for it.
+    pub(super) fn into_identity(self, chain: Vec<CertificateDer<'static>>) -> Result<ClientIdentity> {
+        let der = self.pair.as_der().map_err(|_| internal("the key cannot be written"))?;
+        let der: aws_lc_rs::encoding::Pkcs8V1Der<'static> = der;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der.as_ref().to_vec()));
+        ClientIdentity::new(chain, key)
+    }
+}
+
+fn internal(why: &'static str) -> Error {
+    Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(why)
+}

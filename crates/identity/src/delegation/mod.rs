@@ -1,0 +1,319 @@
+//! Delegated credentials: a client signs a proxy for a key that is made here, and we act with it towards the
+//! other side of that client's copies (GridSite delegation, and the REST form of FTS).
+//!
+//! A credential belongs to whoever delegated it: the subject of the end-entity certificate with all VOMS
+//! attributes, and a name of the client's choice. Keys that wait for their proxy are in memory only; what is
+//! complete is in a file each, sealed, and forgotten when it ends.
+
+mod files;
+mod key;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+use credentials::{Credential, Principal, SealingKey};
+use gsi_wire::{Certificate, certificates_in_pem};
+use net::tls::ClientIdentity;
+use rustls_pki_types::CertificateDer;
+use types::limits::{
+    CERTIFICATE_CHAIN_MAX, DELEGATION_ID_BYTES_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX,
+    DELEGATIONS_PER_USER_MAX,
+};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::Authenticator;
+use files::Files;
+use key::DelegatedKey;
+
+/// Where delegated credentials are kept.
+#[derive(Clone, Debug)]
+pub struct DelegationSettings {
+    /// The directory, made when it is missing, for the owner of the process alone.
+    pub directory: PathBuf,
+    /// What seals them.
+    pub key: SealingKey,
+}
+
+/// Who delegates.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Delegator {
+    dn: String,
+    fqans: Vec<String>,
+}
+
+impl Delegator {
+    /// Whom a credential belongs to; `None` for one that is no certificate.
+    #[must_use]
+    pub fn of(credential: &Credential) -> Option<Self> {
+        let Credential::Certificate(certificate) = credential else {
+            return None;
+        };
+        let Principal { dn, fqans, .. } = &certificate.principal;
+        Some(Self {
+            dn: dn.clone()?,
+            fqans: fqans.clone(),
+        })
+    }
+
+    /// The name under which FTS' clients delegate: the beginning of SHA-1 over the subject and all
+    /// attributes.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        hash.update(self.dn.as_bytes());
+        self.fqans.iter().for_each(|fqan| hash.update(fqan.as_bytes()));
+        hex(&hash.finish().as_ref()[..8])
+    }
+
+    /// The subject.
+    #[must_use]
+    pub fn dn(&self) -> &str {
+        &self.dn
+    }
+
+    /// The attributes of VOMS.
+    #[must_use]
+    pub fn fqans(&self) -> &[String] {
+        &self.fqans
+    }
+
+    /// The name of a credential of theirs in the store.
+    fn slot(&self, id: &str) -> String {
+        let mut hash = Context::new(&SHA256);
+        for part in [&self.dn, &self.fqans.join("\n"), id] {
+            hash.update(&(part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        hex(&hash.finish().as_ref()[..16])
+    }
+}
+
+/// A credential that is complete.
+struct Delegated {
+    owner: Delegator,
+    identity: ClientIdentity,
+}
+
+/// A key that waits for its proxy.
+struct Pending {
+    owner: Delegator,
+    key: DelegatedKey,
+    expires_s: i64,
+}
+
+#[derive(Default)]
+struct Shelves {
+    delegated: HashMap<String, Delegated>,
+    pending: HashMap<String, Pending>,
+}
+
+impl Shelves {
+    fn of<'a>(&'a self, owner: &'a Delegator) -> impl Iterator<Item = &'a ClientIdentity> {
+        let theirs = self.delegated.values().filter(move |entry| entry.owner == *owner);
+        theirs.map(|entry| &entry.identity)
+    }
+}
+
+/// The delegated credentials of a server. Clones share them.
+#[derive(Clone)]
+pub struct Delegations(Arc<Inner>);
+
+struct Inner {
+    files: Files,
+    shelves: Mutex<Shelves>,
+}
+
+impl std::fmt::Debug for Delegations {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Delegations")
+    }
+}
+
+/// How often what has ended is removed, beside the moments when somebody asks.
+const SWEEP_PERIOD: Duration = Duration::from_secs(300);
+
+impl Delegations {
+    /// Opens the store and reads what is in it. Files that were sealed with another key are left alone.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or read, or others may look into it.
+    pub fn open(settings: DelegationSettings) -> std::io::Result<Self> {
+        let files = Files::open(settings)?;
+        let mut shelves = Shelves::default();
+        for (slot, owner, identity) in files.read_all(now_s())? {
+            shelves.delegated.insert(slot, Delegated { owner, identity });
+        }
+        let inner = Arc::new(Inner {
+            files,
+            shelves: Mutex::new(shelves),
+        });
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let kept = Arc::downgrade(&inner);
+            runtime.spawn(async move {
+                loop {
+                    tokio::time::sleep(SWEEP_PERIOD).await;
+                    let Some(inner) = kept.upgrade() else { return };
+                    drop(inner.current());
+                }
+            });
+        }
+        Ok(Self(inner))
+    }
+
+    /// Makes a key and the request to be signed for it, in PEM. A request that was made a while ago and
+    /// has not been answered is replaced. It takes a fraction of a second of computing: not for a thread
+    /// that serves others.
+    ///
+    /// # Errors
+    /// `bad_request` for a name that cannot be one; `overloaded` when there are too many.
+    pub fn request(&self, owner: &Delegator, id: &str) -> Result<String> {
+        let slot = checked_slot(owner, id)?;
+        self.check_room(owner, &slot)?;
+        let key = DelegatedKey::generate()?;
+        let request = key.request()?;
+        let expires_s = now_s() + seconds(DELEGATION_REQUEST_LIFETIME);
+        let owner = owner.clone();
+        self.0.current().pending.insert(slot, Pending { owner, key, expires_s });
+        Ok(request)
+    }
+
+    fn check_room(&self, owner: &Delegator, slot: &str) -> Result<()> {
+        let shelves = self.0.current();
+        let pending = shelves.pending.iter().map(|(slot, entry)| (slot, &entry.owner));
+        let delegated = shelves.delegated.iter().map(|(slot, entry)| (slot, &entry.owner));
+        let (mut all, mut theirs) = (0, 0);
+        for (_, whose) in pending.chain(delegated).filter(|(taken, _)| *taken != slot) {
+            all += 1;
+            theirs += usize::from(whose == owner);
+        }
+        let full = |what: &str, most: usize| {
+            let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Authenticate);
+            Err(error.with_detail(format!("{what}: {most}")))
+        };
+        match (theirs, all) {
+            (DELEGATIONS_PER_USER_MAX.., _) => full("delegated credentials of one user", DELEGATIONS_PER_USER_MAX),
+            (_, DELEGATIONS_MAX..) => full("delegated credentials", DELEGATIONS_MAX),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the signed proxy with its chain, in PEM. Gives the time when it ends, in seconds since 1970.
+    ///
+    /// # Errors
+    /// `delegation_refused` when there was no request, or the proxy is not for its key or not of this
+    /// user; those of a certificate that is not believed; `storage_failed` when it cannot be kept.
+    pub fn put(&self, owner: &Delegator, id: &str, chain: &[u8], authenticator: &Authenticator) -> Result<i64> {
+        let slot = checked_slot(owner, id)?;
+        let chain = read_chain(chain)?;
+        let credential = authenticator.certificates(Some(&chain));
+        match &*credential {
+            Credential::RefusedCertificate(error) => return Err((**error).clone()),
+            credential if Delegator::of(credential).is_none_or(|whose| whose.dn != owner.dn) => {
+                return Err(refused("the proxy is not that of whoever sends it"));
+            }
+            _ => {}
+        }
+        let pending = self.0.current().pending.remove(&slot);
+        let pending = pending.ok_or_else(|| refused("no request has been made, or it is too old: ask for one"))?;
+        if !pending.key.is_that_of(&chain[0]) {
+            return Err(refused("the proxy is for another key than that of the request"));
+        }
+        let identity = pending.key.into_identity(chain)?;
+        let expires_s = identity.expires_s();
+        self.0.files.write(&slot, owner, &identity)?;
+        let owner = owner.clone();
+        self.0.current().delegated.insert(slot, Delegated { owner, identity });
+        Ok(expires_s)
+    }
+
+    /// When a stored credential ends, in seconds since 1970; `None`: there is none.
+    #[must_use]
+    pub fn expires_s(&self, owner: &Delegator, id: &str) -> Option<i64> {
+        let shelves = self.0.current();
+        shelves
+            .delegated
+            .get(&owner.slot(id))
+            .map(|entry| entry.identity.expires_s())
+    }
+
+    /// Forgets a credential and a request; whether there was one.
+    pub fn remove(&self, owner: &Delegator, id: &str) -> bool {
+        let slot = owner.slot(id);
+        let mut shelves = self.0.current();
+        shelves.pending.remove(&slot);
+        let had = shelves.delegated.remove(&slot).is_some();
+        self.0.files.remove(&slot);
+        had
+    }
+
+    /// The credential of a user that holds longest, when it holds for another `left` at least.
+    #[must_use]
+    pub fn identity(&self, owner: &Delegator, left: Duration) -> Option<ClientIdentity> {
+        let needed_s = now_s() + seconds(left);
+        let shelves = self.0.current();
+        let longest = shelves.of(owner).max_by_key(|identity| identity.expires_s())?;
+        (longest.expires_s() >= needed_s).then(|| longest.clone())
+    }
+}
+
+impl Inner {
+    /// What is there now: all that has ended is removed first.
+    fn current(&self) -> MutexGuard<'_, Shelves> {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_s = now_s();
+        shelves.pending.retain(|_, entry| entry.expires_s > now_s);
+        shelves.delegated.retain(|slot, entry| {
+            let holds = entry.identity.expires_s() > now_s;
+            if !holds {
+                self.files.remove(slot);
+            }
+            holds
+        });
+        shelves
+    }
+}
+
+fn checked_slot(owner: &Delegator, id: &str) -> Result<String> {
+    if id.len() > DELEGATION_ID_BYTES_MAX {
+        let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Authenticate);
+        return Err(error.with_detail("the name of the delegated credential is too long"));
+    }
+    Ok(owner.slot(id))
+}
+
+fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let chain = certificates_in_pem(pem).map_err(|why| refused(&why.to_string()))?;
+    if !(2..=CERTIFICATE_CHAIN_MAX).contains(&chain.len()) {
+        return Err(refused("a proxy comes with the certificate that signed it"));
+    }
+    let leaf = Certificate::parse(&chain[0]).map_err(|why| refused(&why.to_string()))?;
+    if leaf.proxy_kind().ok().flatten().is_none() {
+        return Err(refused("the first certificate is no proxy"));
+    }
+    drop(leaf);
+    Ok(chain.into_iter().map(CertificateDer::from).collect())
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(ErrorCode::DelegationRefused, Side::Client, Phase::Authenticate).with_detail(why)
+}
+
+/// Seconds since 1970.
+fn now_s() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, seconds)
+}
+
+fn seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+fn user(name: &str) -> Delegator {
+    Delegator {
+        dn: format!("/DC=test/CN={name}"),
+        fqans: vec!["/vo".to_owned()],
+    }
+}
+
+fn open(directory: &std::path::Path, secret: &[u8]) -> std::io::Result<Delegations> {
+    Delegations::open(DelegationSettings {
+        directory: directory.to_owned(),
+        key: SealingKey::new(secret),
+    })
+}
+
+#[test]
+fn the_name_is_that_of_fts() {
+    // The first 16 digits of: printf '/DC=test/CN=a/vo' | sha1sum
+    assert_eq!(user("a").id(), "0e77b909e031d072");
+    assert_ne!(user("a").slot("1"), user("a").slot("2"));
+    assert_ne!(user("a").slot("1"), user("b").slot("1"));
+}
+
+#[test]
+fn requests_are_counted_for_each_user() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let store = open(directory.path(), b"key").unwrap();
+    let first = store.request(&user("a"), "1").unwrap();
+    assert!(first.starts_with("-----BEGIN CERTIFICATE REQUEST-----"));
+    assert_ne!(store.request(&user("a"), "1").unwrap(), first, "a new key each time");
+    for number in 2..=DELEGATIONS_PER_USER_MAX {
+        store.request(&user("a"), &number.to_string()).unwrap();
+    }
+    let code = |result: Result<String>| result.err().map(|error| error.code());
+    assert_eq!(code(store.request(&user("a"), "more")), Some(ErrorCode::Overloaded));
+    assert_eq!(code(store.request(&user("b"), "1")), None);
+    let long = "x".repeat(DELEGATION_ID_BYTES_MAX + 1);
+    assert_eq!(code(store.request(&user("b"), &long)), Some(ErrorCode::BadRequest));
+    assert!(store.identity(&user("a"), Duration::ZERO).is_none());
+}
+
+#[test]
+fn a_directory_that_others_see_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o750)).unwrap();
+    assert!(
+        open(directory.path(), b"key")
+            .unwrap_err()
+            .to_string()
+            .contains("chmod 700")
+    );
+}
+
+#[test]
+fn what_was_written_is_read_with_the_same_key_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("store");
+    let store = open(&inner, b"key").unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["x".to_owned()]).unwrap();
+    let pem = certificate.self_signed(&key).unwrap().pem();
+    let identity = ClientIdentity::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+    let slot = user("a").slot("1");
+    store.0.files.write(&slot, &user("a"), &identity).unwrap();
+    let file = inner.join(format!("{slot}.delegated"));
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(!bytes.windows(4).any(|part| part == b"BEGI" || part == b"DC=t"));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = open(&inner, b"key").unwrap();
+    assert_eq!(again.identity(&user("a"), Duration::ZERO), Some(identity));
+    assert!(again.identity(&user("b"), Duration::ZERO).is_none());
+    assert!(
+        open(&inner, b"other")
+            .unwrap()
+            .identity(&user("a"), Duration::ZERO)
+            .is_none()
+    );
+    // Under another name it is somebody else's.
+    std::fs::rename(&file, inner.join(format!("{}.delegated", user("b").slot("1")))).unwrap();
+    assert!(open(&inner, b"key").unwrap().0.current().delegated.is_empty());
+    assert!(again.remove(&user("a"), "1") && !again.remove(&user("a"), "1"));
+}
