@@ -62,6 +62,9 @@ impl Half {
         if !(PRIME_BITS_MIN..=PRIME_BITS_MAX).contains(&bits) {
             return Err(Fault("the prime of the key agreement is too short or too long"));
         }
+        if generator.len() > prime.len() {
+            return Err(broken);
+        }
         let value = hexadecimal(digits).filter(|value| value.len() <= PRIME_BITS_MAX / 8);
         Ok(Self {
             prime: prime.to_vec(),

@@ -331,9 +331,14 @@ impl<'a> ProxyProof<'a> {
             Some(proxy) => ProxyGrant::Signed(proxy),
             None => {
                 let words = buffer.need(Kind::WORDS, "the proxy is missing")?;
-                let words = &words[..words.len().min(WORDS_BYTES_MAX)];
-                let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-                let words = String::from_utf8_lossy(words).chars().map(plain).collect::<String>();
+                let plain = |byte: &u8| {
+                    if byte.is_ascii_graphic() {
+                        char::from(*byte)
+                    } else {
+                        ' '
+                    }
+                };
+                let words: String = words.iter().take(WORDS_BYTES_MAX).map(plain).collect();
                 ProxyGrant::Refused(words.trim().to_owned())
             }
         };

@@ -12,9 +12,15 @@ const NARROW_STRINGS: [u8; 4] = [0x13, 0x14, 0x16, 0x1a];
 const UNIVERSAL_STRING: u8 = 0x1c;
 const BMP_STRING: u8 = 0x1e;
 
+/// Bytes of the longest name that is read. Its canonical form can be three times as long.
+const NAME_BYTES_MAX: usize = 16 * 1024;
+
 /// The canonical form of a name in DER; `None` when it is malformed.
 #[must_use]
 pub fn canonical(name: &[u8]) -> Option<Vec<u8>> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
     let (mut parts, _) = take(SEQUENCE, name)?;
     let mut out = Vec::new();
     while !parts.is_empty() {
