@@ -11,7 +11,8 @@ use types::{Error, LogicalPath, Secret};
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use crate::server::{offline, rules};
+use crate::server::offline::{self, ReadToken};
+use crate::server::rules;
 use crate::{client, output, token};
 
 /// Explains. The exit code is 0 when it is allowed (of a file that is written, as a new one), else that
@@ -28,7 +29,8 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     }
     let configuration = Configuration::load(&options.config)?;
     let policy = rules::policy(&configuration)?;
-    let (credential, shown) = credential(options, &configuration)?;
+    let (read, shown) = credential(options, &configuration)?;
+    let ReadToken { credential, notes } = read;
     let path = options.path.clone().unwrap_or_else(LogicalPath::root);
     let mut exit_code = None;
     for (index, operation) in operations(options).into_iter().enumerate() {
@@ -41,6 +43,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
         };
         let decision = policy::explain(&policy, credential.as_ref().map(Arc::as_ref), &request);
         let mut explanation = Explanation::new(&request, &decision);
+        explanation.read.extend(notes.iter().cloned());
         explanation
             .read
             .extend(unverified(&credential, shown.as_ref(), request.now_s));
@@ -56,26 +59,31 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
 }
 
 /// What the server would make of what is shown: a token, with its text, or the certificates of a proxy.
-fn credential(
-    options: &ExplainOptions,
-    configuration: &Configuration,
-) -> Result<(types::Result<Arc<Credential>>, Option<Secret>), Failure> {
-    if options.token.is_none() && options.proxy.is_none() {
-        return Ok((Ok(Arc::new(Credential::Anonymous)), None));
+fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result<(ReadToken, Option<Secret>), Failure> {
+    let plain = |credential| ReadToken {
+        credential: Ok(credential),
+        notes: Vec::new(),
+    };
+    if let Some(file) = &options.proxy {
+        let identity = ClientIdentity::load(file, file)?;
+        let judged = offline::authenticator(configuration).certificates(Some(identity.chain()));
+        return Ok((plain(judged), None));
+    }
+    if options.token.is_none() {
+        return Ok((plain(Arc::new(Credential::Anonymous)), None));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|cause| Failure::system("no threads", &cause))?;
-    runtime.block_on(async {
-        let authenticator = offline::authenticator(configuration)?;
-        if let Some(file) = &options.proxy {
-            let identity = ClientIdentity::load(file, file)?;
-            return Ok((Ok(authenticator.certificates(Some(identity.chain()))), None));
-        }
-        let shown = token::read(options.token.as_deref())?;
-        Ok((authenticator.bearer(shown.expose()).await, Some(shown)))
-    })
+    let shown = token::read(options.token.as_deref())?;
+    let read = runtime.block_on(offline::bearer(
+        configuration,
+        shown.expose(),
+        options.online,
+        token::now_s(),
+    ))?;
+    Ok((read, Some(shown)))
 }
 
 /// What a token says that the server would not take; it helps to see why.

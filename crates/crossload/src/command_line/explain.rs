@@ -74,6 +74,9 @@ pub(crate) struct ExplainOptions {
     /// The file with the token or macaroon that is shown; - is standard input [default: no token]
     #[arg(long, visible_aliases = ["token-file", "macaroon"], value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
+    /// Fetch the keys of the token's issuer, when they are not at hand, to check its signature
+    #[arg(long, requires = "token", conflicts_with = "url")]
+    pub(crate) online: bool,
     /// The proxy, or certificate with its key, that is shown
     #[arg(long, value_name = "PEM", conflicts_with = "token")]
     pub(crate) proxy: Option<PathBuf>,
