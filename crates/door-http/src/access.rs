@@ -84,6 +84,8 @@ impl Exchange<'_> {
         self.record.authorized_us = Some(self.elapsed_us());
         self.record.credential = holder.credential;
         self.record.subject = holder.subject;
+        self.record.issuer = holder.issuer;
+        self.record.vo = holder.vo;
         self.record.token_id = holder.token_id;
     }
 

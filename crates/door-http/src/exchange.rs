@@ -384,6 +384,8 @@ fn record_of(
         total_us: 0,
         credential: "anonymous",
         subject: None,
+        issuer: None,
+        vo: None,
         token_id: None,
         issued_token_id: None,
         transfer_id: None,

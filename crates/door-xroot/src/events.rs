@@ -91,6 +91,10 @@ pub struct RequestRecord {
     pub credential: &'static str,
     /// For whom the credential was issued.
     pub subject: Option<String>,
+    /// Who issued the credential.
+    pub issuer: Option<String>,
+    /// The first of the virtual organisations that vouch for its holder.
+    pub vo: Option<String>,
     /// The credential's own name.
     pub token_id: Option<String>,
     /// The user that the client named. Nobody verified it.

@@ -69,6 +69,8 @@ impl<'c> Exchange<'c> {
             open_us: None,
             credential: "anonymous",
             subject: None,
+            issuer: None,
+            vo: None,
             token_id: None,
             user: None,
             user_agent: None,
@@ -198,6 +200,8 @@ impl<'c> Exchange<'c> {
         let holder = Holder::of(&self.credential);
         self.record.credential = holder.credential;
         self.record.subject = holder.subject;
+        self.record.issuer = holder.issuer;
+        self.record.vo = holder.vo;
         self.record.token_id = holder.token_id;
     }
 

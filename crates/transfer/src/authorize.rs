@@ -38,6 +38,10 @@ pub struct Holder {
     pub credential: &'static str,
     /// For whom it was issued.
     pub subject: Option<String>,
+    /// Who issued it.
+    pub issuer: Option<String>,
+    /// The first of the virtual organisations that vouch for its holder.
+    pub vo: Option<String>,
     /// Its own name.
     pub token_id: Option<String>,
 }
@@ -52,12 +56,16 @@ impl Holder {
                 Self {
                     credential: identity.kind.name(),
                     subject: identity.subject,
+                    issuer: identity.issuer,
+                    vo: credential.principal().and_then(|holder| holder.vos.first().cloned()),
                     token_id: identity.token_id,
                 }
             }
             Err(_) => Self {
                 credential: "invalid",
                 subject: None,
+                issuer: None,
+                vo: None,
                 token_id: None,
             },
         }

@@ -145,7 +145,7 @@ mod tests {
         );
         let configuration = Configuration::parse(&text, directory, "test").unwrap();
         let log = Log::open(Some(directory.join("log"))).unwrap();
-        let observer = Arc::new(Observer::new(log.clone(), Arc::default(), true));
+        let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &configuration.log));
         let assembly = Assembly::new(&configuration, Vec::new(), &log).unwrap();
         let http = door_http::Door::new(assembly.settings(&configuration, &[], observer.clone()));
         let xroot = assembly.xroot_settings(&configuration, observer.clone());

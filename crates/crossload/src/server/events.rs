@@ -12,6 +12,8 @@ use transfer::{ErrorFacts, Progress, TransferEvents, TransferRecord, TransferSta
 use types::Error;
 
 use super::log::Log;
+use super::names::Names;
+use crate::configuration;
 
 /// Requests of the XRootD protocol that are counted only, unless they fail.
 const QUIET_METHOD: &str = "stat";
@@ -21,20 +23,23 @@ pub(crate) struct Observer {
     log: Log,
     metrics: Arc<Metrics>,
     log_requests: AtomicBool,
+    names: Names,
 }
 
 impl Observer {
-    pub(crate) fn new(log: Log, metrics: Arc<Metrics>, log_requests: bool) -> Self {
+    pub(crate) fn new(log: Log, metrics: Arc<Metrics>, wanted: &configuration::Log) -> Self {
         Self {
             log,
             metrics,
-            log_requests: AtomicBool::new(log_requests),
+            log_requests: AtomicBool::new(wanted.requests),
+            names: Names::new(wanted.personal_names),
         }
     }
 
-    /// Says whether each request has its line from now on.
-    pub(crate) fn set_log_requests(&self, log_requests: bool) {
-        self.log_requests.store(log_requests, Ordering::Relaxed);
+    /// Says what the log is to hold from now on.
+    pub(crate) fn set_wanted(&self, wanted: &configuration::Log) {
+        self.log_requests.store(wanted.requests, Ordering::Relaxed);
+        self.names.set_shown(wanted.personal_names);
     }
 
     /// A connection came.
@@ -74,9 +79,16 @@ impl Events for Observer {
             // A third-party copy tells its own errors.
             error: names(record.error.as_ref()).filter(|_| record.transfer_id.is_none()),
         });
-        if self.log_requests.load(Ordering::Relaxed) {
-            self.log.write("request", record);
+        if !self.log_requests.load(Ordering::Relaxed) {
+            return;
         }
+        if self.names.are_shown() {
+            return self.log.write("request", record);
+        }
+        let mut record = record.clone();
+        self.names.hide(&mut record.subject);
+        self.names.hide_in(&mut record.error);
+        self.log.write("request", &record);
     }
 }
 
@@ -89,12 +101,23 @@ impl TransferEvents for Observer {
             duration: Duration::from_micros(record.total_us),
             error: names(record.error.as_ref()),
         });
-        self.log.write("transfer", record);
+        if self.names.are_shown() {
+            return self.log.write("transfer", record);
+        }
+        let mut record = record.clone();
+        self.names.hide(&mut record.start.subject);
+        self.names.hide_in(&mut record.error);
+        self.log.write("transfer", &record);
     }
 
     fn transfer_started(&self, start: &TransferStart, _progress: &Arc<Progress>) {
         self.metrics.transfer_started(start.mode);
-        self.log.write("transfer_started", start);
+        if self.names.are_shown() {
+            return self.log.write("transfer_started", start);
+        }
+        let mut start = start.clone();
+        self.names.hide(&mut start.subject);
+        self.log.write("transfer_started", &start);
     }
 }
 
@@ -105,9 +128,17 @@ impl door_xroot::Events for Observer {
         self.metrics.xroot_request(record.method, duration, error);
         // Programs ask about thousands of files at once; a line for each answer would cost as much as the answer.
         let is_quiet = record.method == QUIET_METHOD && record.error.is_none();
-        if !is_quiet && self.log_requests.load(Ordering::Relaxed) {
-            self.log.write("request", record);
+        if is_quiet || !self.log_requests.load(Ordering::Relaxed) {
+            return;
         }
+        if self.names.are_shown() {
+            return self.log.write("request", record);
+        }
+        let mut record = record.clone();
+        self.names.hide(&mut record.subject);
+        self.names.hide(&mut record.user);
+        self.names.hide_in(&mut record.error);
+        self.log.write("request", &record);
     }
 
     fn moved(&self, moved: &door_xroot::Moved) {

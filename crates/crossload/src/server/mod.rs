@@ -6,6 +6,7 @@ mod assemble;
 mod certificate;
 mod events;
 mod log;
+mod names;
 pub(crate) mod offline;
 mod reload;
 pub(crate) mod rules;
@@ -170,7 +171,7 @@ impl Server {
     async fn start(options: ServeOptions, configuration: Configuration, log: Log) -> Result<Self, Failure> {
         gather_randomness()?;
         let metrics = Arc::new(Metrics::new());
-        let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), configuration.log.requests));
+        let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
         let mut listeners = Vec::new();
         for address in &configuration.server.listen {
             listeners.push(bind(*address)?);

@@ -36,7 +36,7 @@ impl Server {
         }
         self.assembly.renew(&fresh, &self.log)?;
         self.watch = Watch::new(watched(&self.options, &fresh));
-        self.observer.set_log_requests(fresh.log.requests);
+        self.observer.set_wanted(&fresh.log);
         let new_door = needs_new_door(&self.configuration, &fresh);
         self.configuration = fresh;
         if new_door {
