@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use testkit::{Result, require};
+use testkit::{Result, require, secrets};
 
 use crate::lab::Lab;
 use crate::run::{Run, run_with_input};
@@ -39,6 +39,12 @@ impl Answer {
         })
     }
 
+    /// Whether it comes from a server of ours.
+    #[must_use]
+    pub fn is_from_us(&self) -> bool {
+        self.header("server").is_some_and(|name| name.starts_with("crossload"))
+    }
+
     /// Demands a status.
     ///
     /// # Panics
@@ -56,6 +62,18 @@ impl Answer {
         );
         self
     }
+}
+
+/// Notes the token in a header or a URL.
+fn note_credentials(argument: &str) {
+    let lower = argument.to_ascii_lowercase();
+    let behind = |mark: &str| lower.find(mark).map(|found| &argument[found + mark.len()..]);
+    let is_header = lower.starts_with("authorization:") || lower.starts_with("transferheaderauthorization:");
+    let token = match behind("authz=") {
+        Some(value) => value.trim_start_matches("Bearer%20").split('&').next(),
+        None => behind("bearer ").filter(|_| is_header),
+    };
+    secrets::note("a token in a request", token.unwrap_or_default());
 }
 
 /// The last line of a third-party copy's answer, which says how it ended.
@@ -114,6 +132,13 @@ impl Lab {
         };
         let _ = std::fs::remove_file(&heads);
         let _ = std::fs::remove_file(&body);
+        for argument in arguments {
+            note_credentials(argument.as_ref());
+        }
+        if answer.is_from_us() && answer.status >= 400 {
+            secrets::demand_none("the head of a refusal", &answer.heads);
+            secrets::demand_none("the body of a refusal", &answer.text());
+        }
         answer
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::{Access, Crossload, CrossloadOptions, Result};
+use testkit::{Access, Crossload, CrossloadOptions, Result, secrets};
 
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
@@ -77,7 +77,9 @@ pub fn macaroon(lab: &Lab, url: &str, caveats: &[&str], headers: &[&str]) -> Str
     arguments.push(url);
     let answer = lab.curl(&arguments).expect(200);
     let value: Value = serde_json::from_slice(&answer.body).expect("JSON");
-    value["macaroon"].as_str().expect("a macaroon").to_owned()
+    let macaroon = value["macaroon"].as_str().expect("a macaroon");
+    secrets::note("a macaroon", macaroon);
+    macaroon.to_owned()
 }
 
 /// Asks for a macaroon in the form of OAuth 2, with the parameter `scope` or, as gfal2 spells it, `scopes`.
@@ -100,5 +102,7 @@ pub fn oauth_macaroon(lab: &Lab, endpoint: &str, parameter: &str, scope: &str) -
     let answer = answer.expect(200);
     let value: Value = serde_json::from_slice(&answer.body).expect("JSON");
     assert!(value["expires_in"].as_u64().is_some_and(|s| s <= 600), "{value}");
-    value["access_token"].as_str().expect("a token").to_owned()
+    let token = value["access_token"].as_str().expect("a token");
+    secrets::note("a macaroon", token);
+    token.to_owned()
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use testkit::{Process, Result, Scratch};
+use testkit::{Process, Result, Scratch, is_ours, secrets};
 
 /// Seconds that any program gets. Far more than it needs; a test that meets this limit has failed.
 const LIMIT_S: &str = "120";
@@ -89,8 +89,54 @@ pub fn run_with_input(command: &Command, input: &[u8]) -> Run {
         stdout: output.stdout,
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     };
+    keep_secrets(command, &run);
     assert_ne!(run.code, Some(TIMED_OUT), "{command:?} took too long\n{}", run.said());
     run
+}
+
+/// Notes the secrets that a command of ours was given or has made, and demands that it told none.
+#[track_caller]
+fn keep_secrets(command: &Command, run: &Run) {
+    if !is_ours(command) {
+        return;
+    }
+    let words: Vec<String> = command
+        .get_args()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value.filter(|_| name == "BEARER_TOKEN") {
+            secrets::note("the token in the environment", &value.to_string_lossy());
+        }
+    }
+    for pair in words.windows(2) {
+        if matches!(pair[0].as_str(), "--token" | "--token-file") {
+            let token = std::fs::read_to_string(&pair[1]).unwrap_or_default();
+            secrets::note("the token in a file", &token);
+        }
+    }
+    // To be given a macaroon is what these are asked for.
+    let hands_out = words.first().is_some_and(|word| word == "token")
+        && words
+            .get(1)
+            .is_some_and(|word| word == "macaroon" || word == "attenuate");
+    if hands_out {
+        secrets::note("a macaroon that was handed out", &macaroon_in(&run.text()));
+    } else {
+        secrets::demand_none(&format!("the output of {words:?}"), &run.text());
+    }
+    secrets::demand_none(&format!("the complaint of {words:?}"), &run.stderr);
+}
+
+/// The macaroon in what `token macaroon` or `token attenuate` printed.
+fn macaroon_in(text: &str) -> String {
+    let json: Option<serde_json::Value> = serde_json::from_str(text.trim()).ok();
+    let in_json = json.as_ref().and_then(|value| value["macaroon"].as_str());
+    match (in_json, text.contains(' ')) {
+        (Some(macaroon), _) => macaroon.to_owned(),
+        (None, true) => String::new(),
+        (None, false) => text.trim().to_owned(),
+    }
 }
 
 /// Starts `command` in the background; its guard ends it.

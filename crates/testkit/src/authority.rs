@@ -16,7 +16,7 @@ use time::{Duration, OffsetDateTime};
 use crate::certificate::{Signer, SigningPair};
 use crate::programs::output_of;
 use crate::user::parsed;
-use crate::{Error, Result, require};
+use crate::{Error, Result, require, secrets};
 
 /// The kind of key that a certificate holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -252,6 +252,7 @@ fn limit_to_days(params: &mut CertificateParams, days: i64) {
 }
 
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
+    secrets::note(&path.display().to_string(), text);
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create(true)

@@ -2,14 +2,18 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::programs::target_directory;
-use crate::{Error, HostCertificate, Process, Result};
+use crate::{Error, HostCertificate, Process, Result, secrets};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a page may take when a server is about to end.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Names the binary to test when it is not the one in the target directory.
 const BINARY_VARIABLE: &str = "CROSSLOAD_BIN";
 
@@ -140,6 +144,8 @@ impl Crossload {
     /// [`Error::Missing`] without a binary; [`Error::Failed`] with its log when it does not come up.
     pub fn start(options: CrossloadOptions) -> Result<Self> {
         let (process, started) = launch(&options, options.port)?;
+        let secret = fs::read_to_string(options.directory.join("macaroon.secret")).unwrap_or_default();
+        secrets::note("the macaroon secret", &secret);
         Ok(Self {
             options,
             process,
@@ -154,6 +160,8 @@ impl Crossload {
     /// As [`Crossload::start`].
     pub fn start_again(&mut self) -> Result<()> {
         self.process.terminate()?;
+        // Its log is overwritten now.
+        self.process.demand_no_secrets();
         let (process, started) = launch(&self.options, self.port)?;
         self.process = process;
         self.admin_port = started.admin_port;
@@ -212,6 +220,28 @@ impl Crossload {
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
+}
+
+impl Drop for Crossload {
+    /// What it shows to administrators must hold no secret either; the rest is searched with its process.
+    fn drop(&mut self) {
+        if let Some(port) = self.admin_port.filter(|_| self.process.is_running()) {
+            let page = page(port, "/metrics").unwrap_or_default();
+            secrets::demand_none("the metrics", &page);
+        }
+    }
+}
+
+/// Fetches a small page in clear text.
+fn page(port: u16, path: &str) -> std::io::Result<String> {
+    let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    socket.set_read_timeout(Some(PAGE_TIMEOUT))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes())?;
+    let mut text = Vec::new();
+    // A server that was stopped on purpose does not answer.
+    let _ = socket.read_to_end(&mut text);
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn launch(options: &CrossloadOptions, port: u16) -> Result<(Process, Started)> {

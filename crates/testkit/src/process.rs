@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::procfs::{self, Memory};
-use crate::{Error, Result};
+use crate::{Crossload, Error, Result, secrets};
 
 /// Between two looks at a condition. Every wait has a deadline and ends as soon as its condition holds.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -28,6 +28,8 @@ pub struct Process {
     child: Child,
     stdout: PathBuf,
     stderr: PathBuf,
+    /// Whether it is a program of ours, which must not tell secrets.
+    is_ours: bool,
 }
 
 impl Process {
@@ -51,6 +53,7 @@ impl Process {
             child,
             stdout,
             stderr,
+            is_ours: is_ours(command),
         })
     }
 
@@ -185,6 +188,21 @@ impl Process {
         }
     }
 
+    /// Demands that a program of ours has told no secret (see [`secrets`]): neither in what it wrote nor in
+    /// its command line, which everybody on the machine can see. It is done when it is dropped, too.
+    ///
+    /// # Panics
+    /// When it has.
+    pub fn demand_no_secrets(&self) {
+        if self.is_ours {
+            let name = &self.name;
+            let line = fs::read(format!("/proc/{}/cmdline", self.id())).unwrap_or_default();
+            secrets::demand_none(&format!("the command line of {name}"), &String::from_utf8_lossy(&line));
+            secrets::demand_none(&format!("the standard output of {name}"), &self.stdout());
+            secrets::demand_none(&format!("the log of {name}"), &self.stderr());
+        }
+    }
+
     fn signal(&mut self, signal: Signal) -> Result<()> {
         if !self.is_running() {
             return Err(self.failure("has ended"));
@@ -202,8 +220,21 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        let line = fs::read(format!("/proc/{}/cmdline", self.id())).unwrap_or_default();
         let _ = self.terminate();
+        if self.is_ours {
+            let line = String::from_utf8_lossy(&line);
+            secrets::demand_none(&format!("the command line of {}", self.name), &line);
+        }
+        self.demand_no_secrets();
     }
+}
+
+/// Whether a command runs the program under test.
+#[must_use]
+pub fn is_ours(command: &Command) -> bool {
+    let program = Path::new(command.get_program());
+    program.file_name().is_some_and(|name| name == "crossload") || Crossload::binary().is_ok_and(|ours| ours == program)
 }
 
 fn kill_all(ids: &[u32]) {
@@ -298,6 +329,36 @@ mod tests {
             .expect("runs on");
         process.pause().expect("paused again");
         assert_eq!(process.terminate().expect("ends").code(), Some(7));
+    }
+
+    #[test]
+    fn a_program_of_ours_that_tells_a_secret_fails_the_test() {
+        let scratch = Scratch::new("process").expect("scratch");
+        let stand_in = scratch.join("crossload");
+        std::os::unix::fs::symlink("/bin/sh", &stand_in).expect("a link");
+        let secret = "told-by-a-program-of-ours-in-a-test-of-testkit";
+        secrets::note("what it was told", secret);
+        let tells = |script: &str, arguments: &[&str]| {
+            let mut command = Command::new(&stand_in);
+            command.args(["-c", script]).args(arguments).env("SECRET", secret);
+            let mut process = Process::spawn("telling", &mut command, scratch.path()).expect("it starts");
+            process
+                .wait_for("ready", Duration::from_secs(10), |p| {
+                    p.stdout().contains("ready").then_some(())
+                })
+                .expect("it runs");
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(process))).is_err()
+        };
+        assert!(!tells("echo ready; read x", &[]));
+        assert!(tells("echo $SECRET; echo ready; sleep 60", &[]));
+        assert!(tells("echo $SECRET >&2; echo ready; sleep 60", &[]));
+        assert!(tells("echo ready; sleep 60; :", &[secret]));
+        // What others say is not ours to answer for.
+        let mut others = Command::new("/bin/sh");
+        others.args(["-c", "echo $SECRET; echo ready"]).env("SECRET", secret);
+        let mut process = Process::spawn("others", &mut others, scratch.path()).expect("it starts");
+        let _ = process.terminate();
+        drop(process);
     }
 
     #[test]
