@@ -5,8 +5,9 @@
 //! exclusive records (`x`) the first about somebody is the only one. What cannot be said in rules is a fault, and
 //! nothing is taken over: a rule that is left out might have been one that takes.
 //!
-//! In two things the rules are wider than the `authdb` by intent, as everywhere here: whoever may do anything with
-//! a file may look at it, and the directories on the way to what one may use can be looked at and made.
+//! In three things the rules differ from an `authdb` by intent: whoever may do anything with a file may look at it; the
+//! directories on the way to what one may use can be looked at and made; and compound identities (`=` with `x` or `s`)
+//! hold for everybody whom they describe, while XRootD passes them over for people without attributes of VOMS.
 
 use std::collections::{HashMap, HashSet};
 
