@@ -135,10 +135,13 @@ section! {
         /// there is none.
         tls: XrootTls = Some(XrootTls::Optional);
         /// How sessions say who they are, in the order in which clients are to try: by a bearer token (over TLS
-        /// only), by a user's name or by the host that they come from. The last two give no rights: what they say
-        /// appears in the log. With an empty list sessions say nothing; in any case a request can bring a token of
-        /// its own.
-        authentication: Vec<AuthenticationMethod> = Some(Vec::new());
+        /// only), by a certificate or proxy (`gsi`; in clear text too, and only where this server's own key is one
+        /// of RSA), by a user's name or by the host that they come from. The last two give no rights: what they
+        /// say appears in the log. With an empty list sessions say nothing; in any case a request can bring a
+        /// token of its own, and over TLS a certificate counts without being asked for here. When not set it is
+        /// `["gsi", "unix"]` where there are a certificate and a trust directory, so that who has no certificate
+        /// comes in as anybody, and empty elsewhere. See gsi.md.
+        authentication: Option<Vec<AuthenticationMethod>> = Some(None);
         /// Files that one session may have open at the same time.
         handles: u32 = Some(limits::XROOT_HANDLES_MAX as u32);
     }

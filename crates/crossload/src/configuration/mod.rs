@@ -240,9 +240,15 @@ impl Configuration {
         if self.xroot.handles == 0 {
             fault("xroot", "handles: must be at least 1".to_owned());
         }
-        let by_token = self.xroot.authentication.contains(&AuthenticationMethod::Token);
+        let ways = self.authentication();
+        let by_token = ways.contains(&AuthenticationMethod::Token);
         if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
             let words = "authentication: a token is only taken over TLS, which is not offered".to_owned();
+            fault("xroot", words);
+        }
+        let can_judge = self.server.certificate.is_some() && self.x509.believes_anybody();
+        if ways.contains(&AuthenticationMethod::Gsi) && !can_judge {
+            let words = "authentication: gsi needs [server] certificate and [x509] trust_directory".to_owned();
             fault("xroot", words);
         }
         if self.delegation.directory.is_some() != self.delegation.key_file.is_some() {
@@ -263,6 +269,19 @@ impl Configuration {
         }
         for (name, _) in counts.iter().filter(|(_, count)| *count == 0) {
             fault("limits", format!("{name}: must be at least 1"));
+        }
+    }
+}
+
+impl Configuration {
+    /// How sessions of the XRootD protocol say who they are.
+    pub(crate) fn authentication(&self) -> Vec<AuthenticationMethod> {
+        match &self.xroot.authentication {
+            Some(ways) => ways.clone(),
+            None if self.server.certificate.is_some() && self.x509.trust_directory.is_some() => {
+                vec![AuthenticationMethod::Gsi, AuthenticationMethod::Unix]
+            }
+            None => Vec::new(),
         }
     }
 }

@@ -294,7 +294,7 @@ impl Assembly {
                 data: demands(XrootTls::Data),
                 ..TlsPolicy::default()
             },
-            authentication: xroot.authentication.clone(),
+            authentication: configuration.authentication(),
             authenticator: self.authenticator.clone(),
             limits: door_xroot::Limits {
                 head_timeout: limits.head_timeout,
