@@ -1,8 +1,8 @@
 //! Names of X.501 in one line, `/C=CH/O=Example/CN=Jane Doe`, as OpenSSL's `X509_NAME_oneline` and with it every grid
 //! program writes them: gridmap files, signing policies and `.lsc` files are full of them.
 //!
-//! The form is not exact: a value may contain a slash. All grid software compares it all the same, so the authorities
-//! see to it that no two of their names are written alike.
+//! The form is not exact: a value may contain a slash, which OpenSSL 3 escapes and older ones do not. All grid software
+//! compares it all the same, so the authorities see to it that no two of their names are written alike.
 
 use types::limits::{NAME_PARTS_MAX, ONE_LINE_NAME_BYTES_MAX};
 
@@ -126,13 +126,16 @@ fn push_value(line: &mut String, value: &der::Element<'_>) {
     }
 }
 
-/// The form in which two names in one line are compared: other spellings of types replaced by OpenSSL's, and what is
-/// not ASCII written as OpenSSL does, whether a file has it so or as UTF-8.
+/// The form in which two names in one line are compared: other spellings of types replaced by OpenSSL's, slashes without
+/// the escapes of OpenSSL 3, and what is not ASCII written as OpenSSL does, whether a file has it so or as UTF-8.
 #[must_use]
 pub fn canonical(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for character in line.trim().chars() {
         if (' '..='~').contains(&character) {
+            if matches!(character, '/' | '+') {
+                text.truncate(text.trim_end_matches('\\').len());
+            }
             text.push(character);
         } else {
             let mut bytes = [0; 4];
@@ -202,4 +205,82 @@ pub fn appended_common_name(shorter: &[u8], longer: &[u8]) -> Result<Option<Stri
         }
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode;
+
+    fn name(parts: &[&[(&str, u8, &[u8])]]) -> Vec<u8> {
+        let sets: Vec<Vec<u8>> = parts
+            .iter()
+            .map(|attributes| {
+                let pairs: Vec<Vec<u8>> = attributes
+                    .iter()
+                    .map(|(oid, tag, value)| {
+                        encode::sequence(&[&encode::object_identifier(oid), &encode::element(*tag, &[value])])
+                    })
+                    .collect();
+                let pairs: Vec<&[u8]> = pairs.iter().map(Vec::as_slice).collect();
+                encode::set(&pairs)
+            })
+            .collect();
+        let sets: Vec<&[u8]> = sets.iter().map(Vec::as_slice).collect();
+        encode::sequence(&sets)
+    }
+
+    #[test]
+    fn every_kind_of_text_is_written_byte_by_byte() {
+        for (der, line) in [
+            (name(&[]), ""),
+            (name(&[&[("2.5.4.3", 0x0c, "\u{e4}".as_bytes())]]), "/CN=\\xC3\\xA4"),
+            // T61String and BMPString
+            (name(&[&[("2.5.4.3", 0x14, b"\xe4")]]), "/CN=\\xE4"),
+            (name(&[&[("2.5.4.3", 0x1e, b"\0A")]]), "/CN=\\x00A"),
+            (name(&[&[("2.5.4.3", 0x1b, b"\0\0\0A")]]), "/CN=A"),
+            (name(&[&[("1.2.3.4", 0x13, b"x")]]), "/1.2.3.4=x"),
+            (
+                name(&[&[("2.5.4.3", 0x13, b"a"), ("2.5.4.10", 0x13, b"b")]]),
+                "/CN=a/O=b",
+            ),
+            (name(&[&[("2.5.4.3", 0x13, b"a\n/O=b")]]), "/CN=a\\x0A/O=b"),
+        ] {
+            assert_eq!(one_line(&der).unwrap(), line);
+        }
+        let many: Vec<&[(&str, u8, &[u8])]> = vec![&[("2.5.4.3", 0x13, b"a")]; NAME_PARTS_MAX + 1];
+        assert!(one_line(&name(&many)).is_err());
+        let long = vec![b'a'; ONE_LINE_NAME_BYTES_MAX];
+        assert!(one_line(&name(&[&[("2.5.4.3", 0x13, &long)]])).is_err());
+    }
+
+    #[test]
+    fn other_spellings_are_the_same_name() {
+        for (one, other) in [
+            ("/CN=a/Email=x@y", "/CN=a/emailAddress=x@y"),
+            ("/CN=a/E=x@y", "/CN=a/emailAddress=x@y"),
+            ("/USERID=u/CN=a", "/UID=u/CN=a"),
+            ("/CN=host\\/a.b", "/CN=host/a.b"),
+            ("/CN=\u{e4}", "/CN=\\xc3\\xA4"),
+            (" /CN=a ", "/CN=a"),
+        ] {
+            assert!(same(one, other), "{one} {other}");
+        }
+        assert!(!same("/CN=a", "/CN=A"));
+        assert!(!same("/CN=a", "/CN=a/CN=b"));
+    }
+
+    #[test]
+    fn exactly_one_common_name_is_appended_to_a_proxys() {
+        let (a, b): (&[(&str, u8, &[u8])], &[(&str, u8, &[u8])]) =
+            (&[("2.5.4.10", 0x13, b"a")], &[("2.5.4.3", 0x13, b"1")]);
+        let both: &[(&str, u8, &[u8])] = &[("2.5.4.3", 0x13, b"1"), ("2.5.4.10", 0x13, b"a")];
+        let of = |longer: &[&[(&str, u8, &[u8])]]| appended_common_name(&name(&[a]), &name(longer)).unwrap();
+        assert_eq!(of(&[a, b]).as_deref(), Some("1"));
+        assert_eq!(of(&[a]), None);
+        assert_eq!(of(&[a, b, b]), None);
+        assert_eq!(of(&[b, a]), None);
+        assert_eq!(of(&[a, a]), None);
+        assert_eq!(of(&[a, both]), None);
+    }
 }

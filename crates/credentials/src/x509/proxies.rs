@@ -66,6 +66,14 @@ pub(super) fn verify(chain: &[Certificate<'_>], now_s: i64) -> Result<Verified, 
         let Some(info) = info else { continue };
         check_step(proxy, issuer)?;
         check_time(proxy, now_s)?;
+        signature::check_key(proxy, name)?;
+        signature::verify(
+            issuer,
+            proxy.signature_algorithm_content(),
+            proxy.signed_part(),
+            proxy.signature(),
+        )
+        .map_err(|fault| fault.refuse(name))?;
         if left == Some(0) {
             let why = format!("{} allows no further proxy below it", issuer.subject().one_line);
             return Err(refused(ErrorCode::ProxyTooDeep, why));
@@ -79,14 +87,6 @@ pub(super) fn verify(chain: &[Certificate<'_>], now_s: i64) -> Result<Verified, 
             let why = format!("{name} is a full proxy made from a limited one");
             return Err(refused(ErrorCode::ProxyWidened, why));
         }
-        signature::check_key(proxy, name)?;
-        signature::verify(
-            issuer,
-            proxy.signature_algorithm_content(),
-            proxy.signed_part(),
-            proxy.signature(),
-        )
-        .map_err(|fault| fault.refuse(name))?;
         let end = proxy.not_after_s();
         verified = Verified {
             expires_s: Some(verified.expires_s.map_or(end, |earlier| earlier.min(end))),
