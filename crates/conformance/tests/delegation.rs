@@ -103,8 +103,11 @@ fn our_client_delegates_too() {
     let Some(site) = available("our_client_delegates_too", site()) else {
         return;
     };
+    let Some(xrootd) = available("our_client_delegates_too", guarded_xrootd(&site.lab)) else {
+        return;
+    };
     let content = bytes(100_000, 52);
-    std::fs::write(site.passive.data().join("f"), &content).expect("file");
+    std::fs::write(xrootd.data().join("f"), &content).expect("file");
     let proxy = site.proxy.to_str().expect("plain");
     let target = site.active.url("/data/by-us");
     let arguments = [
@@ -113,7 +116,7 @@ fn our_client_delegates_too() {
         "--mode",
         "pull",
         "-v",
-        &site.passive.url("/data/f"),
+        &xrootd.url("/data/f"),
         &target,
     ];
     site.lab.run_client("copy", &arguments).succeeded();

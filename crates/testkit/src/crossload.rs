@@ -284,6 +284,10 @@ fn started(stdout: &str) -> Option<Started> {
 
 fn configuration(options: &CrossloadOptions, port: u16) -> String {
     let mut text = format!("[server]\nlisten = [\"127.0.0.1:{port}\"]\nadmin_listen = \"127.0.0.1:0\"\n");
+    // Otherwise only root may measure it.
+    if !crate::is_root() {
+        text.push_str("core_dumps = true\n");
+    }
     if let Some(host) = &options.certificate {
         let _ = writeln!(text, "certificate = {}", quoted(&host.certificate));
         let _ = writeln!(text, "key = {}", quoted(&host.key));

@@ -44,6 +44,9 @@ section! {
         worker_threads: u32 = Some(0);
         /// Threads at the most that wait for disks. Cannot be changed without a restart.
         blocking_threads: u32 = Some(128);
+        /// Whether the process may leave a core dump and be looked into by others of the same user: it holds keys,
+        /// tokens and delegated credentials. Cannot be changed without a restart.
+        core_dumps: bool = Some(false);
         /// How long requests and transfers in progress may go on when the server is told to stop.
         grace_time: Duration = Some(Duration::from_secs(20));
     }

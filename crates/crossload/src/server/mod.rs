@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use door_admin::{Admin, Metrics};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use types::limits::FILE_WATCH_PERIOD;
@@ -49,6 +49,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let configuration = configure(options)?;
     let log = Log::open(configuration.log.file.clone())
         .map_err(|cause| Failure::system("the log file cannot be opened", &cause))?;
+    if !configuration.server.core_dumps {
+        forbid_core_dumps(&log);
+    }
     log_panics(log.clone());
     raise_descriptor_limit(&log);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -68,6 +71,20 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     runtime.shutdown_timeout(Duration::from_secs(1));
     log.flush();
     result
+}
+
+/// What is in memory stays there: no core dump, and nobody of the same user attaches to the process or reads its
+/// memory. The second call matters where the system pipes dumps to a program, which the limit does not prevent.
+fn forbid_core_dumps(log: &Log) {
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let limited = setrlimit(Resource::Core, nothing);
+    let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    if let Err(cause) = limited.and(hidden) {
+        log.write("core_dumps", &json!({"allowed": true, "error": cause.to_string()}));
+    }
 }
 
 fn worker_threads(wanted: u32) -> usize {

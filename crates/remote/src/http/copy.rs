@@ -15,12 +15,24 @@ use crate::options::{CopyOrder, Direction};
 use crate::resource::Resource;
 
 impl CopyOrder {
-    fn headers(&self, request: RequestBuilder, hop: &Hop<'_>) -> RequestBuilder {
+    /// Whether the active server is to act with a credential that we delegate: there is nothing else to show to the
+    /// other side.
+    fn delegates(&self, active: &Resource) -> bool {
+        let access = &self.peer_access;
+        let has_token = access.bearer.is_some() || access.forwarded.has_authorization();
+        active.access.identity.is_some() && !has_token && self.peer.is_encrypted()
+    }
+
+    fn headers(&self, request: RequestBuilder, hop: &Hop<'_>, delegates: bool) -> RequestBuilder {
         let mut request = match self.direction {
             Direction::Pull => request.source(&self.peer),
             Direction::Push => request.destination(&self.peer),
         };
-        request = request.accept_anything().credential_none().overwrite(self.overwrite);
+        request = match delegates && !hop.left_tls {
+            true => request.credential_delegated(),
+            false => request.credential_none(),
+        };
+        request = request.accept_anything().overwrite(self.overwrite);
         let access = &self.peer_access;
         // The token for the other server may not travel in clear text where TLS was asked for.
         if !hop.left_tls {
@@ -57,14 +69,13 @@ impl Client {
     /// # Errors
     /// What the server answers before it begins: its own refusal, or what it met at the other side.
     pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
-        let headers = |request: RequestBuilder, hop: &Hop<'_>| order.headers(request, hop);
-        let ask = Ask {
-            method: Method::Copy,
-            headers: &headers,
-            body: Body::Nothing,
-            repeatable: true,
-        };
-        let mut answer = self.ask(active, &ask).await?;
+        let delegates = order.delegates(active);
+        let mut answer = self.ask_to_copy(active, order, delegates).await?;
+        // Most servers take no delegation, and say so; the other side may still let everybody in.
+        if delegates && answer.head.status == 400 {
+            answer.finish().await;
+            answer = self.ask_to_copy(active, order, false).await?;
+        }
         if !answer.is_success() {
             return Err(refused(answer, order).await);
         }
@@ -76,6 +87,19 @@ impl Client {
             silence: order.silence,
             other_side: order.direction.peer_side(),
         })
+    }
+}
+
+impl Client {
+    async fn ask_to_copy(&self, active: &Resource, order: &CopyOrder, delegates: bool) -> Result<Answer> {
+        let headers = |request: RequestBuilder, hop: &Hop<'_>| order.headers(request, hop, delegates);
+        let ask = Ask {
+            method: Method::Copy,
+            headers: &headers,
+            body: Body::Nothing,
+            repeatable: true,
+        };
+        self.ask(active, &ask).await
     }
 }
 

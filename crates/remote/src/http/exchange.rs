@@ -136,8 +136,12 @@ impl Client {
                 return Ok(Reply::Answered(answer));
             };
             let next = at.redirected(reference)?;
+            let service = answer.head.delegate_to().next().map(str::to_owned);
             left_tls |= at.downgrades_to(&next);
             answer.finish().await;
+            if let Some(service) = service.filter(|_| ask.method == Method::Copy && at.access.identity.is_some()) {
+                Box::pin(self.delegate(&at, &service)).await?;
+            }
             at = next;
         }
         let error = file.error(ErrorCode::TooManyRedirects, Phase::Open);

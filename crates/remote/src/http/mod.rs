@@ -3,6 +3,7 @@
 mod answer;
 mod client;
 mod copy;
+mod delegate;
 mod download;
 mod exchange;
 mod listing;
