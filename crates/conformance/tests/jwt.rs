@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use conformance::{Answer, Endpoint, Lab, Slot, shared};
+use conformance::{Answer, Endpoint, Lab, Slot, run, shared};
 use serde_json::json;
 use testkit::{
     Access, CrossloadOptions, IssuerMode, Result, TokenAlgorithm, TokenDraft, TokenIssuer, available, require,
@@ -304,7 +304,7 @@ on_site!(tokens_that_must_be_refused, site, {
             "are allowed",
         ),
         (scoped().claim("nested", deep).mint(), "token_malformed", "deeper"),
-        (scoped().lifetime_s(-10).mint(), "token_expired", "expired 10"),
+        (scoped().lifetime_s(-10).mint(), "token_expired", "it expired"),
         (
             scoped().claim("nbf", 4_000_000_000_u64).mint(),
             "token_not_yet_valid",
@@ -432,4 +432,69 @@ fn an_issuer_that_hangs_holds_up_only_those_who_need_it_and_not_long() {
         let (expired, _) = ask(&bad.token().lifetime_s(-5).mint());
         assert!(expired.text().contains("expired"), "{}", expired.text());
     }
+}
+
+on_site!(a_token_is_explained_offline_and_with_the_keys_of_its_issuer, site, {
+    let Endpoint::Crossload(server) = &site.server else {
+        unreachable!("it is ours")
+    };
+    let configuration = server.configuration();
+    let configuration = configuration.to_str().expect("plain");
+    let explain = |token: &str, more: &[&str]| {
+        let file = site.lab.file(token.as_bytes());
+        let file = file.to_str().expect("plain").to_owned();
+        let mut arguments = vec!["explain", "--config", configuration, "--token", &file];
+        arguments.extend(["--op", "read", "--path", "/data/a/f"]);
+        arguments.extend(more);
+        run(&site.lab.client(arguments).expect("the client"))
+    };
+    let good = site.token("storage.read:/a");
+    let asked = site.issuer.connections();
+    let offline = explain(&good, &[]).succeeded();
+    assert!(offline.text().contains("NOT checked"), "{}", offline.said());
+    assert_eq!(site.issuer.connections(), asked, "nobody was asked");
+    let online = explain(&good, &["--online"]).succeeded();
+    assert!(online.text().contains("just now"), "{}", online.said());
+    let forged = format!("{}AAAA", &good[..good.len() - 4]);
+    let refused = explain(&forged, &["--online"]).failed_with(13);
+    assert!(refused.text().contains("signature"), "{}", refused.said());
+    explain(&site.token("storage.read:/b"), &[]).failed_with(1);
+});
+
+#[test]
+fn the_issuers_of_a_scitokens_cfg_are_taken_over_and_read_again() {
+    let test = "the_issuers_of_a_scitokens_cfg_are_taken_over_and_read_again";
+    let Some(site) = available(test, site()) else {
+        return;
+    };
+    let lab = &site.lab;
+    let mut options = lab.options("cfg");
+    options.exports[0].anonymous = Access::None;
+    let file = lab.fresh("scitokens.cfg");
+    let write = |base: &str| {
+        let text = format!(
+            "[Global]\naudience = https://site.example.org\n[Issuer one]\nissuer = {}\nbase_path = {base}\n",
+            site.issuer.url()
+        );
+        std::fs::write(&file, text).expect("written");
+    };
+    write("/data/one");
+    options.more = format!("[tokens]\nscitokens_file = {file:?}\n");
+    let server = Endpoint::Crossload(Box::new(lab.crossload(options).expect("a server")));
+    server.put("one/f", b"content");
+    server.put("two/f", b"content");
+    let token = site
+        .issuer
+        .token()
+        .audience("https://site.example.org")
+        .scope("storage.read:/")
+        .mint();
+    let header = format!("Authorization: Bearer {token}");
+    let status = |name: &str| lab.request("GET", &server.url(name), &[&header]).status;
+    assert_eq!((status("one/f"), status("two/f")), (200, 403));
+    write("/data/two");
+    conformance::until("the file is read again", Duration::from_secs(60), || {
+        status("two/f") == 200
+    });
+    assert_eq!(status("one/f"), 403);
 }
