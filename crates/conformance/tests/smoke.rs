@@ -166,7 +166,7 @@ import base64, hashlib, hmac, sys, time
 secret = base64.b64decode(sys.argv[1])
 sign = lambda key, text: hmac.new(key, text, hashlib.sha256).digest()
 before = time.strftime("before:%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1800))
-caveats = ["name:probe", "activity:READ_METADATA,DOWNLOAD,UPLOAD,DELETE,LIST,MANAGE", "path:/data", before]
+caveats = ["activity:READ_METADATA,DOWNLOAD,UPLOAD,DELETE,LIST,MANAGE", "path:/data", before]
 packet = lambda key, value: b"%04x%s %s\n" % (len(key) + len(value) + 6, key, value)
 signature = sign(sign(b"macaroons-key-generator".ljust(32, b"\0"), secret), b"probe")
 text = packet(b"location", sys.argv[2].encode()) + packet(b"identifier", b"probe")
@@ -342,6 +342,48 @@ fn a_refusal_is_told_with_the_servers_words_and_the_command_that_shows_it_again(
     for words in ["FAILED", "the server said 401", "$ curl --fail-with-body"] {
         assert!(told.text().contains(words), "{words} is not in\n{}", told.text());
     }
+}
+
+#[test]
+fn a_proxy_is_a_credential_of_its_own_and_macaroons_are_asked_for_with_it() {
+    let test = "a_proxy_is_a_credential_of_its_own_and_macaroons_are_asked_for_with_it";
+    let started = Lab::new("smoke-proxy").and_then(|lab| {
+        let jane = lab.authority().issue_user("/O=Crossload test/CN=Jane Doe")?;
+        let proxy = jane.proxy()?.write_proxy(&lab.fresh("proxy"))?;
+        let start = |name: &str| {
+            let mut options = lab.options(name);
+            options.exports[0].anonymous = Access::None;
+            options.more = format!(
+                "[x509]\ntrust_directory = {:?}\n\
+                 [[rule]]\nwho = \"dn:/O=Crossload test/CN=Jane Doe\"\nmay = \"all\"\n",
+                lab.authority().trust_directory()
+            );
+            lab.crossload(options)
+                .map(|server| Endpoint::Crossload(Box::new(server)))
+        };
+        let (first, second) = (start("first")?, start("second")?);
+        Ok((Pair { lab, first, second }, proxy))
+    });
+    let Some((pair, proxy)) = available(test, started) else {
+        return;
+    };
+    for server in [&pair.first, &pair.second] {
+        server.make_directory("probes");
+    }
+    let here = pair.first.url("probes").replace("localhost", "127.0.0.1");
+    let proxy = proxy.to_str().expect("plain");
+    let push = pair.second.url("probes");
+    let kinds = ["--proxy", proxy, "--credential-kinds", "x509,macaroon"];
+    let (run, probes, sum) = smoke(&pair.lab, &[&[here.as_str()][..], &kinds, &["--push", &push]].concat());
+    let failed = outcomes(&probes, "failed");
+    assert!(failed.is_empty(), "{failed:#?}\n{}", run.stderr);
+    has_all(&probes, "https", "x509", &SERIES);
+    has_all(&probes, "https", "macaroon", &SERIES);
+    has_all(&probes, "https", "x509", &COPIES[1..]);
+    has_all(&probes, "https", "macaroon", &COPIES[1..]);
+    // Only the pull from a public source was left out: none was named.
+    assert_eq!((run.code, &sum["skipped"]), (Some(2), &1.into()), "{probes:#?}");
+    pair.is_clean();
 }
 
 #[test]

@@ -150,7 +150,7 @@ mod tests {
             ("/dat", "/data"),
             ("/data2", "/data"),
             ("/other/*", "/data"),
-            ("/home/{user}", "/data"),
+            ("/users/{user}", "/data"),
         ] {
             assert!(!meets(area, export), "{area} {export}");
         }
