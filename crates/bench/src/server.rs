@@ -161,7 +161,9 @@ impl Lab {
         let data = self.memory.join(&name).join("data");
         Ok(match kind {
             Kind::Crossload => {
-                let options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
+                let mut options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
+                // Clients are asked for certificates, as XRootD asks them.
+                options.more = format!("[x509]\ntrust_directory = {:?}\n", self.authority.trust_directory());
                 Server::Crossload(Box::new(Crossload::start(options)?))
             }
             Kind::Xrootd => Server::Xrootd(Xrootd::start(&XrootdOptions {

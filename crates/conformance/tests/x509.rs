@@ -356,6 +356,54 @@ fn the_trust_directory_may_change_and_break_while_the_server_runs() {
 }
 
 #[test]
+fn a_session_of_the_xrootd_protocol_is_its_certificates_holder() {
+    let Some(site) = available("a_session_of_the_xrootd_protocol", site()) else {
+        return;
+    };
+    let (lab, server) = (&site.lab, &site.server);
+    let content = bytes(3 << 20, 9);
+    std::fs::write(server.data().join("by-root"), &content).expect("a file");
+    let jane = lab.authority().issue_user(JANE).expect("a user");
+    let proxy = write(lab, &jane.proxy().expect("a proxy"));
+    let strange = Authority::new(&lab.fresh("stranger")).expect("another authority");
+    let foreign = write(lab, &strange.issue_user(JANE).expect("a stranger"));
+    let ca_file = lab.authority().ca_file();
+    let get = |shown: Option<&Path>, streams: &str| {
+        let target = lab.fresh("got");
+        let url = server.root_url("/data/by-root").replace("root://", "roots://");
+        let mut command = lab
+            .client(["copy", "-f", "-n", streams, "--cacert"])
+            .expect("our client");
+        command.arg(&ca_file);
+        if let Some(file) = shown {
+            command.arg("--proxy").arg(file);
+        }
+        command.arg(url).arg(&target);
+        (run(&command), std::fs::read(&target).unwrap_or_default())
+    };
+    // Further streams of a session have handshakes of their own.
+    for streams in ["1", "4"] {
+        let (done, got) = get(Some(&proxy), streams);
+        assert_eq!(done.code, Some(0), "{streams} streams: {}", done.said());
+        assert!(got == content, "{streams} streams");
+    }
+    let seen = requests(server.log());
+    assert!(
+        seen.iter()
+            .any(|line| line["method"] == "open" && line["subject"] == JANE),
+        "{seen:#?}"
+    );
+    let (done, _) = get(None, "1");
+    assert_eq!(done.code, Some(13), "{}", done.said());
+    let (done, _) = get(Some(&foreign), "1");
+    assert!(
+        done.code != Some(0) && done.said().contains("certificate_signature"),
+        "{}",
+        done.said()
+    );
+}
+
+#[test]
 fn gfal_and_davix_show_the_proxy_of_their_user() {
     let Some(site) = available("gfal_and_davix", site()) else {
         return;
