@@ -202,3 +202,27 @@ fn a_delegated_proxy_is_made_from_a_request_and_believed_by_us_and_openssl() {
         assert!(lab.openssl_accepts(&chain));
     }
 }
+
+#[test]
+fn no_bit_of_a_chain_can_be_changed() {
+    let Some(lab) = &*LAB else { return };
+    let options = CertificateOptions {
+        key: KeyKind::EcdsaP256,
+        ..CertificateOptions::default()
+    };
+    let user = lab.authority.issue(JANE, &options).unwrap();
+    let proxy = user.proxy_with(&plain()).unwrap();
+    let rules = lab.rules();
+    let chain = proxy.chain();
+    assert!(verify_chain(&chain, &rules, now_s()).is_ok());
+    for (position, der) in chain.iter().enumerate() {
+        for index in 0..der.len() {
+            let mut changed = der.to_vec();
+            changed[index] ^= 1 << (index % 8);
+            let mut chain = chain.clone();
+            chain[position] = &changed;
+            let verdict = verify_chain(&chain, &rules, now_s());
+            assert!(verdict.is_err(), "byte {index} of certificate {position}: {verdict:?}");
+        }
+    }
+}
