@@ -212,7 +212,10 @@ mod tests {
     use super::*;
     use crate::encode;
 
-    fn name(parts: &[&[(&str, u8, &[u8])]]) -> Vec<u8> {
+    /// The attributes of one part of a name: type, tag and value.
+    type Attributes<'a> = &'a [(&'a str, u8, &'a [u8])];
+
+    fn name(parts: &[Attributes<'_>]) -> Vec<u8> {
         let sets: Vec<Vec<u8>> = parts
             .iter()
             .map(|attributes| {
@@ -248,7 +251,7 @@ mod tests {
         ] {
             assert_eq!(one_line(&der).unwrap(), line);
         }
-        let many: Vec<&[(&str, u8, &[u8])]> = vec![&[("2.5.4.3", 0x13, b"a")]; NAME_PARTS_MAX + 1];
+        let many: Vec<Attributes<'_>> = vec![&[("2.5.4.3", 0x13, b"a")]; NAME_PARTS_MAX + 1];
         assert!(one_line(&name(&many)).is_err());
         let long = vec![b'a'; ONE_LINE_NAME_BYTES_MAX];
         assert!(one_line(&name(&[&[("2.5.4.3", 0x13, &long)]])).is_err());
@@ -272,10 +275,10 @@ mod tests {
 
     #[test]
     fn exactly_one_common_name_is_appended_to_a_proxys() {
-        let (a, b): (&[(&str, u8, &[u8])], &[(&str, u8, &[u8])]) =
-            (&[("2.5.4.10", 0x13, b"a")], &[("2.5.4.3", 0x13, b"1")]);
-        let both: &[(&str, u8, &[u8])] = &[("2.5.4.3", 0x13, b"1"), ("2.5.4.10", 0x13, b"a")];
-        let of = |longer: &[&[(&str, u8, &[u8])]]| appended_common_name(&name(&[a]), &name(longer)).unwrap();
+        let a: Attributes<'_> = &[("2.5.4.10", 0x13, b"a")];
+        let b: Attributes<'_> = &[("2.5.4.3", 0x13, b"1")];
+        let both: Attributes<'_> = &[("2.5.4.3", 0x13, b"1"), ("2.5.4.10", 0x13, b"a")];
+        let of = |longer: &[Attributes<'_>]| appended_common_name(&name(&[a]), &name(longer)).unwrap();
         assert_eq!(of(&[a, b]).as_deref(), Some("1"));
         assert_eq!(of(&[a]), None);
         assert_eq!(of(&[a, b, b]), None);
