@@ -17,6 +17,7 @@ mod gsi;
 mod http_wire;
 pub mod mutate;
 mod paths;
+mod tokens;
 mod x509;
 mod xroot_session;
 mod xroot_wire;
@@ -130,6 +131,11 @@ pub const TARGETS: &[Target] = &[
         words: http_wire::HEAD_WORDS,
     },
     Target {
+        name: "key-set",
+        run: tokens::key_set,
+        words: tokens::KEY_WORDS,
+    },
+    Target {
         name: "location",
         run: paths::location,
         words: paths::LOCATION_WORDS,
@@ -153,6 +159,26 @@ pub const TARGETS: &[Target] = &[
         name: "revocation-list",
         run: x509::revocation_list,
         words: x509::DER_WORDS,
+    },
+    Target {
+        name: "token",
+        run: tokens::token,
+        words: tokens::TOKEN_WORDS,
+    },
+    Target {
+        name: "token-claims",
+        run: tokens::token_claims,
+        words: tokens::CLAIM_WORDS,
+    },
+    Target {
+        name: "token-files",
+        run: tokens::token_files,
+        words: tokens::FILE_WORDS,
+    },
+    Target {
+        name: "token-scope",
+        run: tokens::token_scope,
+        words: tokens::CLAIM_WORDS,
     },
     Target {
         name: "url-path",
