@@ -2,7 +2,7 @@
 
 use conformance::{Endpoint, Lab, Run, json_lines, requests};
 use serde_json::Value;
-use testkit::{Access, Crossload, Result, available, free_port};
+use testkit::{Access, Crossload, Result, TokenIssuer, available, free_port};
 
 /// A server with a certificate for its name, whose configuration file is examined.
 fn start(name: &str) -> Result<(Lab, Crossload)> {
@@ -137,6 +137,47 @@ fn a_server_that_does_not_run_is_no_fault_but_a_closed_port_is() {
     assert!(has(&findings, "not_running"), "{findings:#?}");
     assert_eq!(run.code, Some(0), "{}", run.said());
     assert!(!has(&check(&lab, &file, &["--offline"]).1, "not_running"));
+}
+
+#[test]
+fn issuers_are_asked_for_their_keys() {
+    let test = "issuers_are_asked_for_their_keys";
+    let Some((lab, server)) = available(test, start("check-issuer")) else {
+        return;
+    };
+    let Some(issuer) = available(test, TokenIssuer::start(lab.authority())) else {
+        return;
+    };
+    let with = |url: &str| {
+        let more = format!("\n[[issuer]]\nurl = \"{url}\"\n");
+        configuration(&server, |text| text + &more)
+    };
+    let (run, findings) = check(&lab, &with(&issuer.url()), &[]);
+    assert_eq!(bad(&findings), Vec::<&str>::new(), "{}", run.said());
+    for code in ["issuer", "audiences"] {
+        assert!(has(&findings, code), "{code} is not among {findings:#?}");
+    }
+    // A slash makes another issuer of it, and the line is told where it is written.
+    let wrong = match issuer.url().strip_suffix('/') {
+        Some(bare) => bare.to_owned(),
+        None => issuer.url() + "/",
+    };
+    let (run, findings) = check(&lab, &with(&wrong), &[]);
+    assert_eq!(bad(&findings), ["issuer_name_differs"], "{}", run.said());
+    let finding = findings
+        .iter()
+        .find(|finding| finding["code"] == "issuer_name_differs")
+        .expect("found");
+    assert_eq!(finding["key"], "issuer.url");
+    assert!(
+        finding["change"]
+            .as_str()
+            .is_some_and(|change| change.contains(&issuer.url())),
+        "{finding}"
+    );
+    let nobody = format!("https://localhost:{}/", free_port().expect("a port"));
+    let (_, findings) = check(&lab, &with(&nobody), &[]);
+    assert_eq!(bad(&findings), ["issuer_unreachable"], "{findings:#?}");
 }
 
 #[test]
