@@ -23,7 +23,7 @@ use crate::workload::{Bench, Pair, Sample};
 /// Clients at the same time.
 pub(crate) const HANDSHAKE_CLIENTS: usize = 8;
 /// Idle connections whose memory is measured.
-pub(crate) const IDLE_CONNECTIONS: usize = 1000;
+pub(crate) const IDLE_CONNECTIONS: usize = 500;
 /// Part of the connections that must go on with a session for the figure to be one of resumption.
 const RESUMED_PART_MIN: f64 = 0.95;
 /// A server that says nothing for so long has failed.

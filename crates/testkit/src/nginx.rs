@@ -122,6 +122,7 @@ fn configuration(options: &NginxOptions, root: &Path, https_port: u16, http_port
          sendfile on;\n\
          tcp_nopush on;\n\
          keepalive_requests 1000000000;\n\
+         keepalive_timeout 3600s;\n\
          client_max_body_size 0;\n\
          large_client_header_buffers 4 64k;\n\
          client_body_temp_path {root}/incoming;\n\
