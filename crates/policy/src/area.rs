@@ -72,7 +72,7 @@ impl Area {
                     .zip(user.filter(|user| is_component(user)))
                     .and_then(|(rest, user)| rest.strip_prefix(user));
                 rest.is_some_and(|rest| match after.strip_suffix('*') {
-                    Some(after) if after.is_empty() => true,
+                    Some("") => true,
                     Some(after) => rest.starts_with(after),
                     None => is_below(rest, after),
                 })
