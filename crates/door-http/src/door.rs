@@ -71,7 +71,8 @@ impl Door {
         let gate = shared.gate.clone();
         gate.host(async move {
             let limits = &shared.settings.limits;
-            let hello = welcome(tcp, shared.settings.tls.as_ref(), limits.idle, shared.waits());
+            // On the heap, where it is gone when it is done: a handshake takes more than a waiting connection.
+            let hello = Box::pin(welcome(tcp, shared.settings.tls.as_ref(), limits.idle, shared.waits()));
             let stream = tokio::select! {
                 () = shared.gate.draining() => return Ok(()),
                 stream = hello => stream?,
