@@ -140,7 +140,8 @@ impl Session {
 
     /// Tells whoever was refused, which the exit code says, what was shown: it is often not what was meant.
     pub(crate) fn explain_denial(&self, exit_code: u8) {
-        if DENIED.contains(&exit_code) {
+        // With -v it has been said.
+        if DENIED.contains(&exit_code) && self.common.verbose == 0 {
             output::complain(&format!("shown to servers: {}", self.credentials.describe()));
         }
     }

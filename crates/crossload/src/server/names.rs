@@ -51,7 +51,10 @@ impl Names {
 
     /// Takes out of an error what may name somebody: the details of who was not let in.
     pub(crate) fn hide_in(&self, error: &mut Option<ErrorFacts>) {
-        let Some(error) = error.as_mut().filter(|error| matches!(error.phase, "authenticate" | "authorize")) else {
+        let Some(error) = error
+            .as_mut()
+            .filter(|error| matches!(error.phase, "authenticate" | "authorize"))
+        else {
             return;
         };
         let code = ErrorCode::ALL.iter().find(|code| code.name() == error.code);
