@@ -1,3 +1,5 @@
+//! What a capability is good for, and what not.
+
 use types::limits::CAPABILITIES_USED_MAX;
 
 use super::*;

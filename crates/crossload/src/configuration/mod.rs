@@ -251,12 +251,8 @@ impl Configuration {
             let words = "authentication: gsi needs [server] certificate and [x509] trust_directory".to_owned();
             fault("xroot", words);
         }
-        if self.delegation.directory.is_some() != self.delegation.key_file.is_some() {
-            let words = "\"directory\" and \"key_file\" belong together".to_owned();
-            fault("delegation", words);
-        }
-        for words in self.hand_over.faults() {
-            fault("hand_over", words);
+        for (section, words) in self.hand_over.faults().into_iter().chain(self.delegation.faults()) {
+            fault(section, words);
         }
         for words in forwarding::faults(&self.tpc.forward_to) {
             fault("tpc", words);

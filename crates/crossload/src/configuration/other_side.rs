@@ -60,8 +60,8 @@ impl HandOver {
         place(self.target.as_deref()?)
     }
 
-    /// What is wrong between the keys.
-    pub(super) fn faults(&self) -> Vec<String> {
+    /// What is wrong between the keys, with the name of the section.
+    pub(super) fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         for (name, url) in [("target", &self.target), ("accept_as", &self.accept_as)] {
             let Some(url) = url else { continue };
@@ -76,7 +76,16 @@ impl HandOver {
             let most = limits::CAPABILITY_LIFETIME_MAX.as_secs();
             faults.push(format!("lifetime: from 1s to {most}s"));
         }
-        faults
+        faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
+    }
+}
+
+impl Delegation {
+    /// What is wrong between the keys, with the name of the section.
+    pub(super) fn faults(&self) -> Option<(&'static str, String)> {
+        let is_whole = self.directory.is_some() == self.key_file.is_some();
+        let words = || "\"directory\" and \"key_file\" belong together".to_owned();
+        (!is_whole).then(|| (Self::SECTION.name, words()))
     }
 }
 

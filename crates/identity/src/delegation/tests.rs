@@ -1,3 +1,5 @@
+//! The store of delegated credentials.
+
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
