@@ -1,3 +1,5 @@
+//! Tokens as a whole: keys, signatures, claims, and what is made of them.
+
 use std::sync::Arc;
 
 use aws_lc_rs::rand::SystemRandom;

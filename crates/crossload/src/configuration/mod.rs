@@ -120,39 +120,23 @@ impl Configuration {
     ) -> Option<Self> {
         check_names(root, faults);
         let empty = DeTable::new();
-        let mut exports = Vec::new();
-        let mut whole = true;
-        for (table, offset) in repeated(root, Export::SECTION.name) {
-            match Export::read(&mut Reader {
-                table,
-                offset,
-                base,
-                faults,
-            }) {
-                Some(export) => exports.push(export),
-                None => whole = false,
-            }
+        macro_rules! read_all {
+            ($section:ident) => {{
+                let mut all = Vec::new();
+                for (table, offset) in repeated(root, $section::SECTION.name) {
+                    all.extend($section::read(&mut Reader {
+                        table,
+                        offset,
+                        base,
+                        faults,
+                    }));
+                }
+                all
+            }};
         }
+        // One of which a key is missing is left out here, and that is a fault already.
+        let (exports, quotas, issuers) = (read_all!(Export), read_all!(Quota), read_all!(Issuer));
         let rules = read_rules(root, base, line, faults);
-        let mut quotas = Vec::new();
-        for (table, offset) in repeated(root, Quota::SECTION.name) {
-            let quota = Quota::read(&mut Reader {
-                table,
-                offset,
-                base,
-                faults,
-            });
-            quotas.extend(quota);
-        }
-        let mut issuers = Vec::new();
-        for (table, offset) in repeated(root, Issuer::SECTION.name) {
-            issuers.extend(Issuer::read(&mut Reader {
-                table,
-                offset,
-                base,
-                faults,
-            }));
-        }
         let reader = |section: Section| {
             let value = root.get(section.name);
             let table = value.and_then(|value| value.get_ref().as_table()).unwrap_or(&empty);
@@ -194,7 +178,18 @@ impl Configuration {
             log: log?,
         };
         configuration.check(root, faults);
-        whole.then_some(configuration)
+        Some(configuration)
+    }
+
+    /// What there must be at least one of.
+    fn counts(&self) -> [(&'static str, u32); 5] {
+        [
+            ("connections", self.limits.connections),
+            ("transfers", self.limits.transfers),
+            ("streams", self.limits.streams),
+            ("header_count", self.limits.header_count),
+            ("attempts", self.limits.attempts),
+        ]
     }
 
     /// What no key can be wrong about alone.
@@ -226,13 +221,6 @@ impl Configuration {
         for words in users::quota_faults(&self.quotas, &paths) {
             fault("quota", words);
         }
-        let counts = [
-            ("connections", self.limits.connections),
-            ("transfers", self.limits.transfers),
-            ("streams", self.limits.streams),
-            ("header_count", self.limits.header_count),
-            ("attempts", self.limits.attempts),
-        ];
         if self.limits.header_count as usize > types::limits::HEADER_COUNT_MAX {
             let words = format!("header_count: at most {}", types::limits::HEADER_COUNT_MAX);
             fault("limits", words);
@@ -263,7 +251,7 @@ impl Configuration {
         if self.tpc.key_lifetime > self.tpc.key_lifetime_max {
             fault("tpc", "key_lifetime is longer than key_lifetime_max".to_owned());
         }
-        for (name, _) in counts.iter().filter(|(_, count)| *count == 0) {
+        for (name, _) in self.counts().iter().filter(|(_, count)| *count == 0) {
             fault("limits", format!("{name}: must be at least 1"));
         }
     }

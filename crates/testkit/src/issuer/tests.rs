@@ -1,3 +1,5 @@
+//! The throw-away issuer as its clients see it.
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
