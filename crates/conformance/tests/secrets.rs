@@ -168,3 +168,18 @@ fn the_commands_for_tokens_show_no_signature() {
         assert!(!run.said().contains(&token[token.len() - 40..]), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_server_leaves_no_core_dump() {
+    let test = "a_server_leaves_no_core_dump";
+    let Some(lab) = available(test, Lab::new("core")) else {
+        return;
+    };
+    let Some(server) = available(test, lab.crossload(lab.options("server"))) else {
+        return;
+    };
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.log().id())).expect("its limits");
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size"));
+    let values: Vec<&str> = core.unwrap_or_default().split_whitespace().take(2).collect();
+    assert_eq!(values, ["0", "0"], "{limits}");
+}
