@@ -40,14 +40,21 @@ pub(crate) fn docs() -> String {
 pub(crate) fn example() -> String {
     let mut text = "# Every key with its default. `crossload config docs` says more.\n".to_owned();
     for section in &SECTIONS {
-        text.push_str(&format!("\n{}{}\n", comment(section.about), heading(section)));
+        // What there may be several of is only shown, but for the export that everybody needs.
+        let is_optional = section.repeated && section.name != "export";
+        let mark = if is_optional { "# " } else { "" };
+        text.push_str(&format!("\n{}{mark}{}\n", comment(section.about), heading(section)));
         for key in section.keys {
             text.push_str(&format!("\n{}", comment(key.about)));
-            text.push_str(&match ((key.default)(), key.required) {
+            let line = match ((key.default)(), key.required) {
                 (Some(default), _) => format!("{} = {default}\n", key.name),
-                (None, true) if key.name == "who" => format!("{} = \"anyone\"\n", key.name),
                 (None, true) => format!("{} = \"/srv/data\"\n", key.name),
                 (None, false) => format!("# {} = \u{2026}\n", key.name),
+            };
+            text.push_str(&if is_optional && !line.starts_with('#') {
+                format!("# {line}")
+            } else {
+                line
             });
         }
     }
