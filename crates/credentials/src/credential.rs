@@ -6,10 +6,9 @@
 
 use types::{Error, ErrorCode, Phase, Side};
 
-use crate::caveat::Caveat;
 use crate::grant::Grant;
 use crate::invalid_token;
-use crate::issue::vo_of;
+use crate::issue::owner_of;
 use crate::macaroon::{Macaroon, MacaroonKey};
 use crate::principal::Principal;
 use crate::token::{TokenRules, UnverifiedToken};
@@ -82,15 +81,15 @@ impl VerifiedMacaroon {
     pub fn new(macaroon: Macaroon, keys: &[MacaroonKey]) -> Result<Self, Error> {
         let mut refusal = invalid_token("this server accepts no macaroons");
         for key in keys {
-            let verified = macaroon.verify(key);
-            match verified.and_then(|caveats| Ok((Grant::from_caveats(&caveats)?, user_of(&caveats)))) {
-                Ok((grant, user)) => {
-                    let vo = vo_of(&macaroon.identifier()).map(str::to_owned);
+            match macaroon.verify(key).and_then(|caveats| Grant::from_caveats(&caveats)) {
+                Ok(grant) => {
+                    let identifier = macaroon.identifier();
+                    let owner = owner_of(&identifier);
                     return Ok(Self {
-                        macaroon,
                         grant,
-                        user,
-                        vo,
+                        user: owner.user.map(str::to_owned),
+                        vo: owner.vo.map(str::to_owned),
+                        macaroon,
                     });
                 }
                 Err(error) => refusal = error,
@@ -122,16 +121,6 @@ impl VerifiedMacaroon {
     pub fn macaroon(&self) -> &Macaroon {
         &self.macaroon
     }
-}
-
-/// The local user that a macaroon's issuer named in front of all restrictions, as XRootD does. For those who
-/// have none the issuer writes another name there, which cannot be one of a user.
-fn user_of(caveats: &[Caveat]) -> Option<String> {
-    let mut leading = caveats.iter().take_while(|caveat| caveat.is_identity());
-    leading.find_map(|caveat| match caveat {
-        Caveat::Name(name) if is_user_name(name) => Some(name.clone()),
-        _ => None,
-    })
 }
 
 /// Whether a name can be one of a local user: letters, digits, `.`, `_`, `-` and `@`, and neither an option nor

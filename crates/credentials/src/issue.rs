@@ -149,7 +149,7 @@ fn build(requester: &Credential, owner: Owner<'_>, issuer: &Issuer<'_>, caveats:
         | Credential::RefusedCertificate(_)
         | Credential::Token(_)
         | Credential::Certificate(_) => {
-            let identifier = identifier(issuer.random, owner.vo);
+            let identifier = identifier(issuer.random, owner);
             let name = owner.user.map(str::to_owned).or_else(|| name_of(requester));
             texts.splice(0..0, name.map(|name| Caveat::Name(name).to_string()));
             Macaroon::mint(
@@ -185,22 +185,35 @@ fn name_of(requester: &Credential) -> Option<String> {
     (!name.chars().any(char::is_control) && !is_user_name(&name)).then_some(name)
 }
 
-/// What parts the organisation from the random part of an identifier.
-const VO_MARK: &str = "/vo=";
+/// What marks the local user and the organisation behind the random part of an identifier.
+const USER_MARK: &str = "user=";
+const VO_MARK: &str = "vo=";
 
-/// A macaroon's own name. The organisation stands in it, since a caveat for that would make other servers refuse the
-/// macaroon, while every server takes an identifier as it is; the signature covers it from the start.
-fn identifier(random: [u8; 16], vo: Option<&str>) -> String {
-    let plain = vo.filter(|vo| !vo.is_empty() && !vo.contains(['/', '\n']));
-    let vo = plain.map(|vo| format!("{VO_MARK}{vo}")).unwrap_or_default();
-    format!("{}{vo}", uuid_text(random))
+/// A macaroon's own name. For whom it acts stands in it: a caveat for the organisation would make other servers refuse the
+/// macaroon, and the caveat `name:` of another server that shares the secret may hold a name that means nobody here. Every
+/// server takes an identifier as it is, and the signature covers it from the start.
+fn identifier(random: [u8; 16], owner: Owner<'_>) -> String {
+    let is_plain = |name: &&str| !name.is_empty() && !name.contains(['/', '\n']);
+    let mut text = uuid_text(random);
+    for (mark, name) in [(USER_MARK, owner.user), (VO_MARK, owner.vo)] {
+        if let Some(name) = name.filter(is_plain) {
+            text.extend(["/", mark, name]);
+        }
+    }
+    text
 }
 
-/// The organisation that an identifier names.
-pub(crate) fn vo_of(identifier: &str) -> Option<&str> {
-    let (random, vo) = identifier.split_once(VO_MARK)?;
+/// The local user and the organisation that an identifier names.
+pub(crate) fn owner_of(identifier: &str) -> Owner<'_> {
+    let mut parts = identifier.split('/');
+    let random = parts.next().unwrap_or_default();
     let is_ours = random.len() == UUID_BYTES && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    is_ours.then_some(vo)
+    let mut owner = Owner::default();
+    for part in parts.filter(|_| is_ours) {
+        owner.user = owner.user.or(part.strip_prefix(USER_MARK));
+        owner.vo = owner.vo.or(part.strip_prefix(VO_MARK));
+    }
+    owner
 }
 
 /// How long a UUID in text is.
@@ -276,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_becomes_a_local_user_by_the_subject_of_a_token() {
+    fn nobody_becomes_a_local_user_by_the_subject_of_a_token_or_the_word_of_another_server() {
         let root = Principal {
             subject: Some("root".to_owned()),
             issuer: Some("https://iam.example.org/".to_owned()),
@@ -288,7 +301,7 @@ mod tests {
         assert_eq!(subject.as_deref(), Some("root of https://iam.example.org/"));
         // Whoever holds a macaroon can append a name, which then is none.
         let key = MacaroonKey::new(b"secret");
-        let minted = Macaroon::mint(&key, "se", "id/vo=atlas", ["path:/a"]).unwrap();
+        let minted = Macaroon::mint(&key, "se", "id/user=ann/vo=atlas", ["name:ann", "path:/a"]).unwrap();
         let bearer = read_bearer(minted.to_text().expose(), &[key]).unwrap();
         assert_eq!((bearer.local_user(), bearer.vo()), (None, None));
     }
