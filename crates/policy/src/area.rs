@@ -20,7 +20,7 @@ pub enum Area {
 
 impl Area {
     /// Reads `/data` (that and everything below), `/data/*` (only what is inside), `/data/x*` (what begins
-    /// so) or `/home/{user}` (in either of these forms, with the name of the local user in its place).
+    /// so) or `/users/{user}` (in either of these forms, with the name of the local user in its place).
     ///
     /// # Errors
     /// What is wrong, in words for whoever wrote the rule.
@@ -155,22 +155,22 @@ mod tests {
             ("/data/x*", "/data/xy/z", true),
             ("/data/x*", "/data/y", false),
             ("/*", "/x", true),
-            ("/home/{user}", "/home/ann", true),
-            ("/home/{user}", "/home/ann/x", true),
-            ("/home/{user}", "/home/anna", false),
-            ("/home/{user}*", "/home/anna", true),
-            ("/home/{user}/*", "/home/ann", false),
-            ("/home/{user}/*", "/home/ann/x", true),
-            ("/home/{user}/in", "/home/ann/in/x", true),
-            ("/home/{user}/in", "/home/ann/index", false),
-            ("/home/{user}", "/home/bob", false),
+            ("/users/{user}", "/users/ann", true),
+            ("/users/{user}", "/users/ann/x", true),
+            ("/users/{user}", "/users/anna", false),
+            ("/users/{user}*", "/users/anna", true),
+            ("/users/{user}/*", "/users/ann", false),
+            ("/users/{user}/*", "/users/ann/x", true),
+            ("/users/{user}/in", "/users/ann/in/x", true),
+            ("/users/{user}/in", "/users/ann/index", false),
+            ("/users/{user}", "/users/bob", false),
         ] {
             let parsed = Area::parse(area).unwrap();
             assert_eq!(parsed.holds(path, Some("ann")), inside, "{area} {path}");
             assert!(!inside || is_below(path, parsed.anchor()), "{area} {path}");
         }
-        assert!(!Area::parse("/home/{user}").unwrap().holds("/home/", None));
-        assert!(!Area::parse("/home/{user}").unwrap().holds("/home/../x", Some("..")));
+        assert!(!Area::parse("/users/{user}").unwrap().holds("/users/", None));
+        assert!(!Area::parse("/users/{user}").unwrap().holds("/users/../x", Some("..")));
     }
 
     #[test]
@@ -181,10 +181,10 @@ mod tests {
             "/a/../b",
             "/a*b",
             "/a/**",
-            "/home/x{user}",
-            "/home/{user}x",
+            "/users/x{user}",
+            "/users/{user}x",
             "/{user}/{user}",
-            "/home//{user}",
+            "/users//{user}",
             "*",
         ] {
             assert!(Area::parse(bad).is_err(), "{bad}");
@@ -194,9 +194,9 @@ mod tests {
             "/data",
             "/data/*",
             "/data*",
-            "/home/{user}",
-            "/home/{user}/*",
-            "/home/{user}/x*",
+            "/users/{user}",
+            "/users/{user}/*",
+            "/users/{user}/x*",
         ] {
             assert_eq!(Area::parse(text).unwrap().to_string(), text);
         }

@@ -312,7 +312,7 @@ t pub /data/pub lr /data/pub2/ r
 u * pub /data lr-d
 u ann /data/ann a \\
       /data/in irw   # and a comment
-u = /home/@=/ a
+u = /users/@=/ a
 u /DC=org/CN=Ann /dn lr
 g /atlas/de /data lr
 o atlas /atlas lr
@@ -330,7 +330,7 @@ x banned /data -a
         let first = "authdb line 3: anyone may READ_METADATA,LIST,DOWNLOAD on /data/pub*";
         assert_eq!(told[2], first, "the other path of the template is hidden by it");
         assert_eq!(rules[3].except.len(), 2, "{}", told[3]);
-        assert_eq!(rules[6].area.to_string(), "/home/{user}/*");
+        assert_eq!(rules[6].area.to_string(), "/users/{user}/*");
         assert!(told[7].contains("dn:/DC=org/CN=Ann"), "{}", told[7]);
         assert!(told[11].contains("vo:atlas and role:production"), "{}", told[11]);
         let toml = rules[3].to_toml();

@@ -220,4 +220,18 @@ mod tests {
         assert_eq!(of("/"), ["/"]);
         assert_eq!(of("/a/\0"), ["/a/\0", "/a", "/"]);
     }
+
+    #[test]
+    fn a_decision_looks_at_no_rule_about_others() {
+        let about = |who: String| Rule {
+            who: vec![Who::parse(&who).unwrap()],
+            ..Rule::default()
+        };
+        let users = (0..10_000).map(|number| about(format!("user:u{number}")));
+        let rules = users.chain((0..1000).map(|number| about(format!("vo:v{number}"))));
+        let index = Policy::new(Vec::new(), rules.collect()).index;
+        assert!(index.rest.is_empty(), "these are looked at for everybody");
+        assert_eq!((index.users.len(), index.vos.len()), (10_000, 1000));
+        assert!(index.users.values().all(|places| places["/"].len() == 1));
+    }
 }
