@@ -16,7 +16,7 @@ u ann /data/ann a pool \\
       /data/in lrwi
 # the first path that fits counts, so that the shared part is read only
 u bob /data/ann/shared lr /data/ann a /data/box i
-u = /data/home/@=/ a
+u = /data/users/@=/ a
 = banned u: eve
 x banned /data/pool lr
 ";

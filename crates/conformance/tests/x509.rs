@@ -64,9 +64,9 @@ fn write(lab: &Lab, user: &User) -> PathBuf {
 
 fn code_of(answer: &Answer) -> String {
     let text = answer.text();
-    let words = text.split(|letter: char| !(letter.is_ascii_lowercase() || letter == '_'));
+    let mut words = text.split(|letter: char| !(letter.is_ascii_lowercase() || letter == '_'));
     let is_code = |word: &&str| word.starts_with("certificate_") || word.starts_with("proxy_");
-    words.filter(is_code).next().unwrap_or_default().to_owned()
+    words.find(is_code).unwrap_or_default().to_owned()
 }
 
 #[test]

@@ -138,7 +138,10 @@ impl CertificateFiles {
         let mut found = Vec::new();
         for (vo, path) in vos {
             // A file beside the directories of the VOs is for no VO.
-            let Ok(files) = path.is_dir().then(|| files(&path, report)).unwrap_or(Ok(Vec::new())) else {
+            if !path.is_dir() {
+                continue;
+            }
+            let Ok(files) = files(&path, report) else {
                 report.fault(&path, "the directory cannot be read; the VO has no servers");
                 continue;
             };

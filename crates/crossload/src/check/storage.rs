@@ -16,6 +16,9 @@ const ATTRIBUTE: &str = "user.crossload.check";
 /// Below this share of a file system, in percent, free space is called low.
 const FREE_PERCENT_MIN: u64 = 5;
 
+/// What is tried out in a directory.
+type Probe = fn(&Place) -> std::io::Result<()>;
+
 /// One export.
 pub(crate) struct Subject<'a> {
     pub(crate) path: String,
@@ -94,7 +97,7 @@ impl Subject<'_> {
                 return vec![self.fault("export_not_writable", says).change(change)];
             }
         };
-        let steps: [(&'static str, &str, fn(&Place) -> std::io::Result<()>); 3] = [
+        let steps: [(&'static str, &str, Probe); 3] = [
             (
                 "storage_write",
                 "files cannot be written and made durable (fsync)",

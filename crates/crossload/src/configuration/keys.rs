@@ -85,7 +85,7 @@ section! {
         /// `address:192.0.2.0/24`.
         who: People = None;
         /// Where it holds: a path with everything below it, `/data/*` for what is inside only, `/data/x*` for what
-        /// begins so, `/home/{user}` with the name of the local user.
+        /// begins so, `/users/{user}` with the name of the local user.
         path: Area = Some(Area::everything());
         /// Where it does not hold after all.
         except: Vec<Area> = Some(Vec::new());
