@@ -166,7 +166,7 @@ import base64, hashlib, hmac, sys, time
 secret = base64.b64decode(sys.argv[1])
 sign = lambda key, text: hmac.new(key, text, hashlib.sha256).digest()
 before = time.strftime("before:%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1800))
-caveats = ["activity:READ_METADATA,DOWNLOAD,UPLOAD,DELETE,LIST,MANAGE", "path:/data", before]
+caveats = ["name:probe", "activity:READ_METADATA,DOWNLOAD,UPLOAD,DELETE,LIST,MANAGE", "path:/data", before]
 packet = lambda key, value: b"%04x%s %s\n" % (len(key) + len(value) + 6, key, value)
 signature = sign(sign(b"macaroons-key-generator".ljust(32, b"\0"), secret), b"probe")
 text = packet(b"location", sys.argv[2].encode()) + packet(b"identifier", b"probe")
