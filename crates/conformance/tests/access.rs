@@ -91,7 +91,9 @@ const KEEPER: &str = "/O=Crossload test/CN=Keeper";
 fn rules(lab: &Lab, issuer: &TokenIssuer, voms: &std::path::Path) -> String {
     let trust = lab.authority().trust_directory();
     format!(
-        "[x509]\ntrust_directory = \"{}\"\nvoms_directory = \"{}\"\n\
+        // Tokens come with the requests here, and certificates in the handshake: nobody is asked for more at the login.
+        "[xroot]\nauthentication = []\n\
+         [x509]\ntrust_directory = \"{}\"\nvoms_directory = \"{}\"\n\
          [[issuer]]\nurl = \"{}\"\nbase_paths = [\"/data\"]\n\
          [[rule]]\nwho = \"dn:{READER}\"\npath = \"/data\"\nmay = \"read\"\n\
          [[rule]]\nwho = [\"dn:{WRITER}\", \"fqan:/atlas/Role=production\"]\npath = \"/data\"\nmay = [\"read\", \"write\"]\n\

@@ -22,8 +22,12 @@ fn export(at: &str, anonymous: AnonymousAccess, read_only: bool) -> ExportRules 
 }
 
 fn macaroon(caveats: &[&str]) -> Credential {
+    named_macaroon("id", caveats)
+}
+
+fn named_macaroon(identifier: &str, caveats: &[&str]) -> Credential {
     let key = MacaroonKey::new(SECRET);
-    let made = Macaroon::mint(&key, "se", "id", caveats.iter().copied()).unwrap();
+    let made = Macaroon::mint(&key, "se", identifier, caveats.iter().copied()).unwrap();
     read_bearer(made.to_text().expose(), &[key]).unwrap()
 }
 
@@ -69,13 +73,15 @@ fn a_refusal_is_told_from_what_was_received_to_what_would_help() {
         export("/other", AnonymousAccess::None, false),
     ];
     let before = format!("before:{}", format_time(NOW_S + 1500));
-    let credential = macaroon(&["name:jdoe", "activity:UPLOAD", "path:/data/mine", &before]);
+    let identifier = "c0ffee00-0000-4000-8000-000000000000/user=jdoe";
+    let caveats = ["name:jdoe", "activity:UPLOAD", "path:/data/mine", &before];
+    let credential = named_macaroon(identifier, &caveats);
     let asked = request(Operation::Create, "/data/f");
     let text = explained(&exports, Ok(&credential), &asked).to_string();
     assert_eq!(
         text,
         "asked     create /data/f, from 192.0.2.1, at 1970-01-12T13:46:40Z\n\
-         received  credential: macaroon id\n\
+         received  credential: macaroon c0ffee00-0000-4000-8000-000000000000/user=jdoe\n\
          read      the token grants UPLOAD on /data/mine\n          \
                    the token was issued by se for jdoe\n          \
                    user: jdoe\n          \
