@@ -185,13 +185,18 @@ fn metrics_and_health_are_shown_on_the_admin_port_only() {
 
 /// The serial number of the certificate that the server shows now.
 fn served_certificate(lab: &Lab, server: &Crossload) -> String {
-    let script = format!(
-        "openssl s_client -connect localhost:{} -servername localhost </dev/null 2>/dev/null | openssl x509 -noout -serial",
-        server.port()
-    );
-    let mut command = lab.command("sh").expect("a shell");
-    command.args(["-c", &script]);
-    run(&command).succeeded().text()
+    let mut connect = lab.command("openssl").expect("openssl");
+    connect
+        .args(["s_client", "-servername", "localhost", "-connect"])
+        .arg(format!("localhost:{}", server.port()));
+    let shown = run(&connect);
+    let pem = lab.scratch().path().join("served.pem");
+    let begin = shown.text().find("-----BEGIN CERTIFICATE-----");
+    let begin = begin.unwrap_or_else(|| panic!("no certificate was shown: {shown:?}"));
+    fs::write(&pem, &shown.text()[begin..]).expect("written");
+    let mut read = lab.command("openssl").expect("openssl");
+    read.args(["x509", "-noout", "-serial", "-in"]).arg(&pem);
+    run(&read).succeeded().text()
 }
 
 #[test]

@@ -30,10 +30,10 @@ const FLOORS: [(&str, u8); 22] = [
 ];
 
 /// Crates beside the house: they may look into every room, and no room may need them.
-const BESIDE: [&str; 4] = ["testkit", "conformance", "fuzz-targets", "xtask"];
+const BESIDE: [&str; 5] = ["testkit", "conformance", "bench-peers", "fuzz-targets", "xtask"];
 
 /// Dependencies that the floors alone would refuse, each with its reason.
-const AGREED: [(&str, &str, &str); 4] = [
+const AGREED: [(&str, &str, &str); 2] = [
     (
         "remote",
         "net",
@@ -43,16 +43,6 @@ const AGREED: [(&str, &str, &str); 4] = [
         "policy",
         "credentials",
         "a decision is about whoever credentials found; credentials knows nothing of policy",
-    ),
-    (
-        "bench",
-        "testkit",
-        "the benchmark needs throw-away certificates and peers, and is not part of the product",
-    ),
-    (
-        "probe",
-        "testkit",
-        "the probe needs throw-away certificates, and is not part of the serving product",
     ),
 ];
 

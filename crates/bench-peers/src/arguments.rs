@@ -8,7 +8,7 @@ const MIB: u64 = 1 << 20;
 
 /// Measures Crossload against Debian's XRootD and nginx on this machine, over loopback, with files in memory.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "bench")]
+#[command(name = "bench-peers")]
 pub(crate) struct Arguments {
     /// How often each measurement is repeated; the median counts [default: 5, with --quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99))]
