@@ -138,7 +138,7 @@ impl<'c> Exchange<'c> {
         let mut whole = Vec::new();
         while let Some(batch) = self.incoming.next(self.connection).await? {
             self.record.bytes_in += batch.len() as u64;
-            whole.extend(batch.slices().flatten());
+            batch.append_to(&mut whole);
             if whole.len() > limit_bytes {
                 return Err(too_large());
             }

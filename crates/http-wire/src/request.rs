@@ -26,14 +26,50 @@ pub enum Depth {
 }
 
 /// The credential that a request carries.
-#[derive(Clone, Debug)]
-pub enum Authorization {
+#[derive(Debug)]
+pub enum Authorization<'h> {
     /// None.
     Absent,
     /// A bearer token (RFC 6750), from the header or from the query's `authz`.
-    Bearer(Secret),
+    Bearer(BearerToken<'h>),
     /// Another scheme, an empty token, or more than one header.
     Unsupported,
+}
+
+/// A bearer token as it came. One in a header stays where it is: a copy that is wiped afterwards would cost each request
+/// more than the look into the memory of verified tokens does.
+pub struct BearerToken<'h>(Came<'h>);
+
+enum Came<'h> {
+    InHeader(&'h str),
+    InQuery(Secret),
+}
+
+impl BearerToken<'_> {
+    /// The token itself.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        match &self.0 {
+            Came::InHeader(token) => token,
+            Came::InQuery(token) => token.expose(),
+        }
+    }
+}
+
+impl From<BearerToken<'_>> for Secret {
+    fn from(token: BearerToken<'_>) -> Self {
+        match token.0 {
+            Came::InHeader(token) => Self::new(token),
+            Came::InQuery(token) => token,
+        }
+    }
+}
+
+/// Only that there is one.
+impl std::fmt::Debug for BearerToken<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("BearerToken")
+    }
 }
 
 /// Where a MOVE or local COPY goes: a path, and the `host[:port]` when a URL was given.
@@ -238,16 +274,22 @@ impl RequestHead {
     /// The credential. The header counts before the query's `authz`; the scheme's name may be in any
     /// case (RFC 9110 §11.1).
     #[must_use]
-    pub fn authorization(&self) -> Authorization {
+    pub fn authorization(&self) -> Authorization<'_> {
+        let bearer = |came| Authorization::Bearer(BearerToken(came));
         let mut values = self.headers.all(AUTHORIZATION);
         match (values.next(), values.next()) {
-            (Some(value), None) => bearer_token(value).map_or(Authorization::Unsupported, Authorization::Bearer),
+            (Some(value), None) => {
+                let token = bearer_token(value);
+                token.map_or(Authorization::Unsupported, |token| bearer(Came::InHeader(token)))
+            }
             (Some(_), Some(_)) => Authorization::Unsupported,
             (None, _) => match self.target.query_value("authz") {
                 None => Authorization::Absent,
                 Some(value) => {
                     let token = bearer_token(&value).or_else(|| plain_token(&value));
-                    token.map_or(Authorization::Unsupported, Authorization::Bearer)
+                    token.map_or(Authorization::Unsupported, |token| {
+                        bearer(Came::InQuery(Secret::new(token)))
+                    })
                 }
             },
         }
@@ -257,7 +299,7 @@ impl RequestHead {
     #[must_use]
     pub fn bearer(&self) -> Option<Secret> {
         match self.authorization() {
-            Authorization::Bearer(token) => Some(token),
+            Authorization::Bearer(token) => Some(token.into()),
             _ => None,
         }
     }
@@ -373,7 +415,7 @@ pub(crate) fn parse_destination_path(value: &str) -> Result<DestinationPath, Err
 }
 
 /// The token behind the word `Bearer`.
-pub(crate) fn bearer_token(value: &str) -> Option<Secret> {
+pub(crate) fn bearer_token(value: &str) -> Option<&str> {
     let (scheme, token) = value.trim().split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
         plain_token(token)
@@ -383,10 +425,13 @@ pub(crate) fn bearer_token(value: &str) -> Option<Secret> {
 }
 
 /// A text that can be a token: without blanks, not empty.
-fn plain_token(text: &str) -> Option<Secret> {
+fn plain_token(text: &str) -> Option<&str> {
     let token = text.trim();
-    let plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    plain.then(|| Secret::new(token))
+    // All of it is looked at in any case, so that the compiler can take many bytes at once.
+    let plain = token
+        .bytes()
+        .fold(!token.is_empty(), |plain, byte| plain & byte.is_ascii_graphic());
+    plain.then_some(token)
 }
 
 /// `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not all zero; later versions may be longer.

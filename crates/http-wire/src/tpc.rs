@@ -175,7 +175,7 @@ impl ForwardedHeaders {
     pub fn bearer(&self) -> Option<Secret> {
         let is_ours = |name: &str| name.eq_ignore_ascii_case(crate::names::AUTHORIZATION);
         let (_, value) = self.0.iter().find(|(name, _)| is_ours(name))?;
-        bearer_token(value.expose())
+        bearer_token(value.expose()).map(Secret::new)
     }
 
     /// The same headers without the credential, for a redirect to another origin.

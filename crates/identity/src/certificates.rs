@@ -9,7 +9,7 @@ use rustls_pki_types::CertificateDer;
 use types::limits::{VERIFIED_CHAIN_LIFETIME, VERIFIED_CHAINS_MAX};
 
 use crate::clock::now_s;
-use crate::verified::{TokenHash, Verified};
+use crate::verified::Verified;
 
 /// Judges chains of certificates. Clones share everything, so that new rules reach every door.
 #[derive(Clone, Default)]
@@ -74,15 +74,17 @@ impl Certificates {
             return Arc::new(Credential::Anonymous);
         };
         let now_s = now_s();
-        let hash = TokenHash::of_parts(chain.iter().map(AsRef::as_ref));
-        if let Some(known) = judge.verified.find(hash, now_s) {
+        let hash = judge.verified.hash(chain.iter().map(AsRef::as_ref));
+        if let Some(known) = hash.and_then(|hash| judge.verified.find(hash, now_s)) {
             return known;
         }
         let parts: Vec<&[u8]> = chain.iter().map(AsRef::as_ref).collect();
         match verify_chain(&parts, rules, now_s) {
             Ok(verified) => {
                 let credential = Arc::new(Credential::Certificate(Box::new(verified)));
-                judge.verified.remember(hash, &credential, now_s);
+                if let Some(hash) = hash {
+                    judge.verified.remember(hash, &credential, now_s);
+                }
                 credential
             }
             Err(error) => Arc::new(Credential::RefusedCertificate(Box::new(error))),

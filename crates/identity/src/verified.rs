@@ -1,41 +1,25 @@
 //! The memory of bearer tokens that were verified, so that the next request with one costs a look into a table.
 //!
-//! A token is remembered by its hash: who reads the memory of this process gets no token out of it. None is remembered
-//! beyond its own time of validity.
+//! A token is remembered by a hash under a key that this process made for itself and shows nobody: who reads the memory
+//! of this process gets no token out of it, and who does not know the key can do no better than guess 128 bits to be
+//! taken for somebody else. SipHash-2-4 (Aumasson and Bernstein, 2012) is made for that; a hash that also withstands those
+//! who know all, as SHA-256, took longer than everything else that a verified token costs.
 
 use std::collections::HashMap;
+use std::hash::Hasher as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_lc_rs::digest::{Context, SHA256, digest};
+use aws_lc_rs::rand;
 use credentials::Credential;
+use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
 /// Parts of the table, each with its own lock.
 const SHARDS: usize = 16;
 
-/// The hash of a token.
+/// The hash of a token, or of a chain of certificates, in one table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct TokenHash([u8; 32]);
-
-impl TokenHash {
-    /// Of a chain of certificates, in one way only.
-    pub(crate) fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Self {
-        let mut context = Context::new(&SHA256);
-        for part in parts {
-            context.update(&part.len().to_be_bytes());
-            context.update(part);
-        }
-        let mut hash = [0; 32];
-        hash.copy_from_slice(context.finish().as_ref());
-        Self(hash)
-    }
-
-    pub(crate) fn of(token: &str) -> Self {
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        Self(hash)
-    }
-}
+pub(crate) struct ShownHash(u128);
 
 struct Entry {
     credential: Arc<Credential>,
@@ -46,8 +30,8 @@ struct Entry {
 /// Two generations: what is asked for moves to the young one, and when that is full the old one is forgotten.
 #[derive(Default)]
 struct Shard {
-    young: HashMap<TokenHash, Entry>,
-    old: HashMap<TokenHash, Entry>,
+    young: HashMap<ShownHash, Entry>,
+    old: HashMap<ShownHash, Entry>,
 }
 
 /// The table.
@@ -56,25 +40,40 @@ pub(crate) struct Verified {
     lifetime_s: i64,
     /// Entries of one generation of one shard.
     generation_max: usize,
+    /// The key of the hashes; `None` when the system gave no random numbers, and then nothing is remembered.
+    hash_key: Option<[u8; 16]>,
 }
 
 impl Verified {
     /// Remembers `count_max` tokens at the most, each for `lifetime` at the most. With 0 of either nothing is.
     pub(crate) fn new(count_max: usize, lifetime: Duration) -> Self {
+        let mut hash_key = [0; 16];
         Self {
+            hash_key: rand::fill(&mut hash_key).is_ok().then_some(hash_key),
             shards: Default::default(),
             lifetime_s: i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX),
             generation_max: count_max.div_ceil(SHARDS * 2),
         }
     }
 
-    fn shard(&self, hash: TokenHash) -> std::sync::MutexGuard<'_, Shard> {
-        let shard = &self.shards[usize::from(hash.0[0]) % SHARDS];
+    /// The name in this table of what was shown, in however many parts. `None` where nothing is remembered.
+    pub(crate) fn hash<'p>(&self, parts: impl IntoIterator<Item = &'p [u8]>) -> Option<ShownHash> {
+        let mut hasher = SipHasher24::new_with_key(self.hash_key.as_ref()?);
+        for part in parts {
+            // With its length, so that no two lists of parts are the same bytes.
+            hasher.write_u64(part.len() as u64);
+            hasher.write(part);
+        }
+        Some(ShownHash(hasher.finish128().as_u128()))
+    }
+
+    fn shard(&self, hash: ShownHash) -> std::sync::MutexGuard<'_, Shard> {
+        let shard = &self.shards[hash.0 as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the token was found to be.
-    pub(crate) fn find(&self, hash: TokenHash, now_s: i64) -> Option<Arc<Credential>> {
+    pub(crate) fn find(&self, hash: ShownHash, now_s: i64) -> Option<Arc<Credential>> {
         let mut shard = self.shard(hash);
         if let Some(entry) = shard.young.get(&hash) {
             return Some(entry.credential.clone()).filter(|_| now_s < entry.deadline_s);
@@ -86,7 +85,7 @@ impl Verified {
     }
 
     /// Remembers it until its lifetime here or its own validity ends, whichever comes first.
-    pub(crate) fn remember(&self, hash: TokenHash, credential: &Arc<Credential>, now_s: i64) {
+    pub(crate) fn remember(&self, hash: ShownHash, credential: &Arc<Credential>, now_s: i64) {
         if self.generation_max == 0 || self.lifetime_s == 0 {
             return;
         }
@@ -98,7 +97,7 @@ impl Verified {
         self.put(&mut self.shard(hash), hash, entry);
     }
 
-    fn put(&self, shard: &mut Shard, hash: TokenHash, entry: Entry) {
+    fn put(&self, shard: &mut Shard, hash: ShownHash, entry: Entry) {
         if shard.young.len() >= self.generation_max {
             shard.old = std::mem::take(&mut shard.young);
         }
@@ -120,21 +119,32 @@ mod tests {
     #[test]
     fn a_token_is_forgotten_with_its_validity_and_after_its_lifetime() {
         let verified = Verified::new(100, Duration::from_secs(60));
-        let (one, two) = (TokenHash::of("one"), TokenHash::of("two"));
+        let hash = |token: &str| verified.hash([token.as_bytes()]).unwrap();
+        let (one, two) = (hash("one"), hash("two"));
         verified.remember(one, &credential(None), 1000);
         verified.remember(two, &credential(Some("before:1970-01-01T00:16:50Z")), 1000);
         assert!(verified.find(one, 1059).is_some() && verified.find(one, 1060).is_none());
         assert!(verified.find(two, 1009).is_some() && verified.find(two, 1010).is_none());
-        assert!(verified.find(TokenHash::of("three"), 1000).is_none());
+        assert!(verified.find(hash("three"), 1000).is_none());
+    }
+
+    #[test]
+    fn each_table_names_things_its_own_way_and_parts_are_not_run_together() {
+        let (one, other) = (Verified::new(10, Duration::MAX), Verified::new(10, Duration::MAX));
+        let hash = |parts: &[&[u8]]| one.hash(parts.iter().copied());
+        assert!(hash(&[b"token"]) == hash(&[b"token"]));
+        assert!(hash(&[b"token"]) != other.hash([b"token".as_slice()]));
+        assert!(hash(&[b"ab", b"c"]) != hash(&[b"a", b"bc"]));
     }
 
     #[test]
     fn it_never_holds_more_than_it_may_and_keeps_what_is_asked_for() {
         let verified = Verified::new(320, Duration::from_secs(60));
-        let (kept, any) = (TokenHash::of("kept"), credential(None));
+        let hash = |token: &str| verified.hash([token.as_bytes()]).unwrap();
+        let (kept, any) = (hash("kept"), credential(None));
         verified.remember(kept, &any, 0);
         for index in 0..10_000 {
-            verified.remember(TokenHash::of(&index.to_string()), &any, 0);
+            verified.remember(hash(&index.to_string()), &any, 0);
             assert!(verified.find(kept, 1).is_some());
         }
         let held: usize = (0..SHARDS)

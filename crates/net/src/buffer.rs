@@ -153,6 +153,13 @@ impl Batch {
         self.pieces.iter().map(|piece| &self.buffer[piece.clone()])
     }
 
+    /// Copies the payload behind what `whole` holds.
+    pub fn append_to(&self, whole: &mut Vec<u8>) {
+        for piece in self.slices() {
+            whole.extend_from_slice(piece);
+        }
+    }
+
     /// The pieces as the operating system wants them for a vectored write.
     #[must_use]
     pub fn io_slices(&self) -> Vec<IoSlice<'_>> {

@@ -91,7 +91,7 @@ impl Connection {
                 return Ok(Some(head));
             }
             match self.stream.read_available()? {
-                Some(batch) => self.leftover.extend(batch.slices().flatten()),
+                Some(batch) => batch.append_to(&mut self.leftover),
                 None => return Ok(None),
             }
         }
@@ -107,7 +107,7 @@ impl Connection {
                 return Ok(Some(head));
             }
             match self.stream.read(Appetite::Small).await? {
-                Some(batch) => self.leftover.extend(batch.slices().flatten()),
+                Some(batch) => batch.append_to(&mut self.leftover),
                 None if self.leftover.is_empty() => return Ok(None),
                 None => return Err(self.stream.role().closed(Phase::Open)),
             }
@@ -264,7 +264,7 @@ impl Body<'_> {
     pub async fn collect(&mut self, limit_bytes: usize) -> Result<Vec<u8>, Error> {
         let mut whole = Vec::new();
         while let Some(batch) = self.next().await? {
-            whole.extend(batch.slices().flatten());
+            batch.append_to(&mut whole);
             if whole.len() > limit_bytes {
                 let side = self.connection.stream.role().side();
                 let error = Error::new(ErrorCode::BodyTooLarge, side, Phase::Transfer);

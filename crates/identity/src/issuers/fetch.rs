@@ -3,16 +3,15 @@
 
 use std::time::Duration;
 
-use credentials::KeySet;
+use credentials::{KeySet, https_location, key_set_place};
 use http_wire::{HeadLimits, Method, RequestBuilder};
 use net::address::AddressPolicy;
 use net::dial::dial;
 use net::http::Connection;
 use net::tls::ClientTls;
 use net::{Role, Stream, Waits};
-use serde_json::Value;
 use types::limits::ISSUER_DOCUMENT_BYTES_MAX;
-use types::{Error, ErrorCode, Location, Phase, Result, Scheme, Side};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 /// Whose side an issuer is on: none of a transfer's, so the faults of its server are told as details of our own.
 const SIDE: Side = Side::Source;
@@ -105,7 +104,7 @@ impl KeyFetcher {
     }
 
     async fn get(&self, url: &str) -> Result<Found> {
-        let location = https(url)?;
+        let location = https_location(url)?;
         let waits = Waits {
             handshake: self.timeout,
             stall: self.timeout,
@@ -159,19 +158,9 @@ fn unreachable(why: impl Into<String>) -> Error {
     Error::new(ErrorCode::TokenIssuerUnreachable, Side::Client, Phase::Authenticate).with_detail(why)
 }
 
-fn https(url: &str) -> Result<Location> {
-    let location = Location::parse(url).map_err(|error| unreachable(format!("{url}: {}", error.public())))?;
-    if location.scheme() != Scheme::Https || !url.starts_with("https://") {
-        return Err(unreachable(format!(
-            "{url} is not an https URL, and nothing else is asked for keys"
-        )));
-    }
-    Ok(location)
-}
-
 /// Where the discovery document may be, the likelier place first.
 fn discovery_places(issuer: &str) -> Result<Vec<String>> {
-    https(issuer)?;
+    https_location(issuer)?;
     let bare = issuer.trim_end_matches('/');
     let rest = &bare["https://".len()..];
     let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
@@ -180,30 +169,6 @@ fn discovery_places(issuer: &str) -> Result<Vec<String>> {
         format!("{bare}/.well-known/openid-configuration"),
         format!("https://{host}/.well-known/oauth-authorization-server{slash}{path}"),
     ])
-}
-
-/// The document must be about this very issuer (RFC 8414 §3.3): another one's keys must not verify its tokens.
-fn key_set_place(issuer: &str, place: &str, document: &[u8]) -> Result<String> {
-    let fault = |why: String| Err(unreachable(format!("{place} {why}")));
-    let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(document) else {
-        return fault("is not a JSON object".to_owned());
-    };
-    match members.get("issuer").and_then(Value::as_str) {
-        Some(named) if named == issuer => {}
-        Some(named) => {
-            let named: String = named
-                .chars()
-                .filter(|character| !character.is_control())
-                .take(256)
-                .collect();
-            return fault(format!("is about another issuer: \"{named}\" in place of \"{issuer}\""));
-        }
-        None => return fault("names no issuer".to_owned()),
-    }
-    match members.get("jwks_uri").and_then(Value::as_str) {
-        Some(url) => https(url).map(|_| url.to_owned()),
-        None => fault("does not say where the keys are (jwks_uri)".to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -238,25 +203,6 @@ mod tests {
         ] {
             let error = discovery_places(bad).unwrap_err();
             assert_eq!(error.code(), ErrorCode::TokenIssuerUnreachable, "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_document_leads_to_keys_of_its_own_issuer_only() {
-        let of = |text: &str| key_set_place("https://i/", "P", text.as_bytes()).map_err(|error| error.public());
-        assert_eq!(
-            of(r#"{"issuer":"https://i/","jwks_uri":"https://k/x"}"#),
-            Ok("https://k/x".to_owned())
-        );
-        for (text, words) in [
-            ("[]", "not a JSON object"),
-            (r#"{"jwks_uri":"https://k/x"}"#, "names no issuer"),
-            (r#"{"issuer":"https://i","jwks_uri":"https://k/x"}"#, "another issuer"),
-            (r#"{"issuer":"https://i/"}"#, "jwks_uri"),
-            (r#"{"issuer":"https://i/","jwks_uri":"http://k/x"}"#, "not an https URL"),
-        ] {
-            let why = of(text).unwrap_err();
-            assert!(why.contains(words), "{why}");
         }
     }
 }
