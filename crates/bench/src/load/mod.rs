@@ -1,1 +1,6 @@
-//! The loads.
+//! The loads. Each is an async function of a [`Ground`](crate::Ground) and its own parameters that returns
+//! [`Measured`](crate::Measured): what it measured, whole, or as far as it came before the wish to stop. What fails for
+//! one target is noted in its row, and the others go on.
+
+pub mod data;
+pub mod measure;

@@ -63,7 +63,7 @@ impl Relay {
         rtt: Duration,
         window_bytes: Option<u64>,
     ) -> io::Result<Self> {
-        let listener = net::listen(listen)?;
+        let listener = net::listen::listen(listen)?;
         let address = listener.local_addr()?;
         let window_bytes = window_bytes.unwrap_or(u64::MAX).clamp(1, RELAY_QUEUE_BYTES_MAX);
         let line = Line {

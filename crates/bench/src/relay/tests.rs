@@ -151,5 +151,8 @@ async fn hundreds_of_connections_share_the_line_without_lengthening_it() {
     fetches.join_all().await;
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(400), "{took:?}");
-    assert!(took < Duration::from_secs(5), "one after the other they take two minutes: {took:?}");
+    assert!(
+        took < Duration::from_secs(5),
+        "one after the other they take two minutes: {took:?}"
+    );
 }

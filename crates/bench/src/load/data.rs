@@ -1,0 +1,109 @@
+//! Files as loads move them: content that is made here, and downloads that nobody keeps.
+
+use std::sync::Arc;
+
+use remote::{Client, GetOptions, PutOptions, Resource, Stored};
+use types::{ByteRange, Result};
+
+/// Of the block that content repeats: larger than what compresses away, small enough for the processor's cache.
+const BLOCK_BYTES: usize = 512 << 10;
+
+/// The content of all files that loads make: noise that repeats after 512 KiB, so that neither making nor sending it
+/// costs the client much. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Content(Arc<[u8]>);
+
+impl Default for Content {
+    fn default() -> Self {
+        // xorshift64 (Marsaglia 2003): the same bytes each time, and none that compress.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let words = (0..BLOCK_BYTES / 8).flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        Self(words.collect())
+    }
+}
+
+impl Content {
+    /// Copies the content at `offset` of a file into `slot`.
+    pub fn fill(&self, offset: u64, slot: &mut [u8]) {
+        let mut at = usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or(0);
+        let mut left = slot;
+        while !left.is_empty() {
+            let step = left.len().min(BLOCK_BYTES - at);
+            left[..step].copy_from_slice(&self.0[at..at + step]);
+            left = &mut left[step..];
+            at = 0;
+        }
+    }
+}
+
+/// Uploads a file of `size_bytes`.
+///
+/// # Errors
+/// The server's refusal, or a lost connection.
+pub async fn upload(
+    client: &Client,
+    file: &Resource,
+    size_bytes: u64,
+    overwrite: bool,
+    content: &Content,
+) -> Result<Stored> {
+    let options = PutOptions {
+        size_bytes: Some(size_bytes),
+        overwrite,
+        declared: Vec::new(),
+    };
+    let mut outlet = client.put(file, &options).await?;
+    let mut offset = 0;
+    while offset < size_bytes {
+        let mut room = outlet.outgoing().await?;
+        let want = usize::try_from(size_bytes - offset).map_or(room.capacity(), |left| left.min(room.capacity()));
+        let mut at = offset;
+        for mut slot in room.slots(want) {
+            content.fill(at, &mut slot);
+            at += slot.len() as u64;
+        }
+        outlet.send(room, want).await?;
+        offset = at;
+    }
+    outlet.finish().await
+}
+
+/// Downloads a file, or one part of it, and keeps nothing. Returns how many bytes came.
+///
+/// # Errors
+/// The server's refusal, a lost connection, or not exactly what was announced.
+pub async fn download(client: &Client, file: &Resource, range: Option<ByteRange>) -> Result<u64> {
+    let options = GetOptions {
+        range,
+        ..GetOptions::default()
+    };
+    let mut download = client.get(file, &options).await?;
+    let mut bytes = 0;
+    while let Some(batch) = download.next().await? {
+        bytes += batch.len() as u64;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_the_same_wherever_a_slot_begins() {
+        let content = Content::default();
+        let mut whole = vec![0; BLOCK_BYTES + 1000];
+        content.fill(0, &mut whole);
+        let mut part = vec![0; 900];
+        content.fill(BLOCK_BYTES as u64 - 450, &mut part);
+        assert_eq!(part, whole[BLOCK_BYTES - 450..BLOCK_BYTES + 450]);
+        assert_eq!(whole[..1000], whole[BLOCK_BYTES..]);
+        let zeros = whole.iter().filter(|byte| **byte == 0).count();
+        assert!(zeros < whole.len() / 128, "{zeros}");
+    }
+}
