@@ -41,7 +41,10 @@ pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
 pub use sealed::{SEAL_SALT_BYTES, SealingKey};
-pub use token::{IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, verify_token};
+pub use token::{
+    IssuerRules, KeySet, NameMap, SciTokensConfig, Strategy, TokenRules, UnverifiedToken, https_location,
+    key_set_place, verify_token,
+};
 
 use types::{Error, ErrorCode, Phase, Side};
 

@@ -5,6 +5,7 @@
 //! Then come the issuer, which must be in the list, the key, the signature, and last the claims.
 
 mod claims;
+mod discovery_document;
 mod groups;
 mod issuer;
 mod json;
@@ -16,6 +17,7 @@ mod scitokens_cfg;
 mod scope;
 
 pub(crate) use claims::{ANY_AUDIENCE, SCITOKENS_ANY_AUDIENCE};
+pub use discovery_document::{https_location, key_set_place};
 pub use issuer::{IssuerRules, Strategy, TokenRules};
 pub use jwt::UnverifiedToken;
 pub(crate) use jwt::is_access_token;
