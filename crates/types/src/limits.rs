@@ -14,6 +14,14 @@ pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 /// Most byte ranges in one request; davix coalesces to a few hundred.
 pub const RANGE_COUNT_MAX: usize = 1024;
+/// Longest value of a header with many ranges that we send, in bytes: servers take lines of 8 KiB.
+pub const RANGES_VALUE_BYTES_MAX: usize = 7 * 1024;
+/// What a server may send between two ranges to save a part of its answer, in bytes.
+pub const RANGES_GAP_BYTES_MAX: u64 = 64 * 1024;
+/// Longest line between the parts of an answer with many ranges, in bytes.
+pub const MULTIPART_LINE_BYTES_MAX: usize = 1024;
+/// Most lines between two parts of an answer with many ranges.
+pub const MULTIPART_LINES_MAX: usize = 64;
 /// Largest XML body of a PROPFIND request, in bytes.
 pub const PROPFIND_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Largest control body (macaroon request, error text of a peer, token answer), in bytes.
@@ -367,6 +375,12 @@ pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
 pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes that one vector read of a client may gather in memory.
 pub const VECTOR_READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of one direction of one connection that the benchmark's delaying relay holds at the most: 10 Gbit/s
+/// over 200 ms.
+pub const RELAY_QUEUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Buffers of 256 KiB that such a relay keeps for reuse, for all its connections together.
+pub const RELAY_BUFFERS_KEPT_MAX: usize = 512;
 
 /// Local users that are remembered at the same time.
 pub const LOCAL_USERS_MAX: usize = 16 * 1024;

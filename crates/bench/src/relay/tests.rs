@@ -1,3 +1,6 @@
+//! The line is as long as it is said to be, and not narrower than that makes it. What it must not undercut is exact; what it
+//! may take longer is generous, because tests run on busy machines.
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -85,23 +88,23 @@ async fn a_question_takes_a_round_trip_and_the_first_one_two() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_window_goes_in_each_round_trip() {
     let (to, _server) = server(source).await;
-    let (rtt, window) = (Duration::from_millis(50), 1 << 20);
+    let (rtt, window) = (Duration::from_millis(100), 1 << 20);
     let relay = Relay::start_with_window(ANY, to, rtt, Some(window)).unwrap();
     let trips = 10;
     let took = fetch(relay.address(), trips * window).await;
     // The last window need not be acknowledged; the question and its way come on top.
     let least = rtt * (trips as u32 - 1);
     assert!(took >= least, "{took:?}: faster than the window allows");
-    assert!(took < least * 2, "{took:?}: much slower than the window allows");
+    assert!(took < least * 3, "{took:?}: much slower than the window allows");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_window_the_relay_is_no_bottleneck() {
     let (to, _server) = server(source).await;
-    let relay = Relay::start(ANY, to, Duration::from_millis(100)).unwrap();
-    // On a line of 4 MiB windows it would take 3.2 seconds.
+    let relay = Relay::start(ANY, to, Duration::from_millis(300)).unwrap();
+    // On a line of 4 MiB windows it would take 9.6 seconds.
     let took = fetch(relay.address(), 128 << 20).await;
-    assert!(took < Duration::from_millis(1600), "{took:?}");
+    assert!(took < Duration::from_millis(6400), "{took:?}");
 }
 
 #[tokio::test]
