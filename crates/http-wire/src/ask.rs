@@ -108,7 +108,14 @@ impl RequestBuilder {
     /// One part of the file, not empty (RFC 9110 §14.2).
     #[must_use]
     pub fn range(self, range: ByteRange) -> Self {
-        self.field(RANGE, &format!("bytes={}-{}", range.start, range.end.saturating_sub(1)))
+        self.field(RANGE, &format!("bytes={}", range_spec(range)))
+    }
+
+    /// Several parts of the file, none empty (RFC 9110 §14.2): the answer has them in one multipart body.
+    #[must_use]
+    pub fn ranges(self, ranges: impl IntoIterator<Item = ByteRange>) -> Self {
+        let list: Vec<_> = ranges.into_iter().map(range_spec).collect();
+        self.field(RANGE, &format!("bytes={}", list.join(",")))
     }
 
     /// The file from an offset to its end.
@@ -284,4 +291,9 @@ impl RequestBuilder {
         bytes.extend_from_slice(b"\r\n");
         bytes
     }
+}
+
+/// One range as requests have it: the last byte is named, not the one behind it.
+fn range_spec(range: ByteRange) -> String {
+    format!("{}-{}", range.start, range.end.saturating_sub(1))
 }

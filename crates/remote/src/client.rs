@@ -16,7 +16,7 @@ use crate::download::{self, Download};
 use crate::listing::{self, Listing};
 use crate::options::{CopyOrder, GetOptions, PutOptions};
 use crate::outlet::{self, Outlet};
-use crate::ranges::Ranges;
+use crate::ranges::{self, Ranges};
 use crate::resource::{Facts, Resource};
 use crate::{Entry, Space, http, root};
 
@@ -149,11 +149,11 @@ impl Client {
     /// Opens a file for reading many small ranges of it.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_unsupported` for protocols that have no such request here.
+    /// The peer's refusal.
     pub async fn open_ranges(&self, file: &Resource) -> Result<Ranges> {
         match self.speaker(file)? {
-            Speaker::Http(_) => Err(unsupported(file)),
-            Speaker::Root(root) => root.open_ranges(file).await.map(Ranges),
+            Speaker::Http(http) => Ok(Ranges(ranges::Way::Http(Box::new(http.open_ranges(file).await?)))),
+            Speaker::Root(root) => Ok(Ranges(ranges::Way::Root(Box::new(root.open_ranges(file).await?)))),
         }
     }
 

@@ -2,11 +2,11 @@
 
 use http_wire::webdav::{Entry, MultistatusParser, MultistatusWriter, RemoteEntry, parse_multistatus, parse_propfind};
 use http_wire::{
-    BodyDecoder, CopyRequest, Framing, HeadLimits, MarkerParser, Multipart, Outcome, Progress, Ranges, RequestHead,
-    parse_request, parse_response,
+    BodyDecoder, CopyRequest, Framing, HeadLimits, MarkerParser, Multipart, MultipartDecoder, MultipartPiece, Outcome,
+    Progress, Ranges, RequestHead, parse_request, parse_response,
 };
 use types::limits::{MARKER_LINE_BYTES_MAX, RANGE_COUNT_MAX};
-use types::{LogicalPath, Secret};
+use types::{ByteRange, LogicalPath, Secret};
 
 /// Pieces of heads.
 pub(crate) const HEAD_WORDS: &[&str] = &[
@@ -135,6 +135,48 @@ pub(crate) const RANGE_WORDS: &[&str] = &[
     "bytes",
     " ",
 ];
+
+/// Pieces of answers with many ranges.
+pub(crate) const MULTIPART_WORDS: &[&str] = &[
+    "\r\n--b\r\n",
+    "--b--",
+    "Content-Range: bytes 0-3/9\r\n\r\nabcd",
+    "Content-Range: bytes */9\r\n\r\n",
+    "Content-Type: text/plain\r\n",
+    "bytes 0-18446744073709551614/*",
+    "\n\n",
+];
+
+/// How the bytes arrive does not change the parts, and no part has more bytes than it announced. The first byte of the
+/// input says how they are cut.
+pub(crate) fn multipart(data: &[u8]) {
+    let Some((cut, body)) = data.split_first() else { return };
+    let piece_bytes = usize::from(*cut % 16) + 1;
+    assert_eq!(parts_of(body, body.len().max(1)), parts_of(body, piece_bytes));
+}
+
+/// The bytes of the file that a part holds.
+type Part = (ByteRange, Vec<u8>);
+
+/// What a decoder makes of a body, and whether it found its end; `None` when it refuses it.
+fn parts_of(body: &[u8], piece_bytes: usize) -> Option<(Vec<Part>, bool)> {
+    let mut decoder = MultipartDecoder::new("b");
+    let mut parts: Vec<Part> = Vec::new();
+    for mut piece in body.chunks(piece_bytes) {
+        while let Some(found) = decoder.next(&mut piece).ok()? {
+            match (found, parts.last_mut()) {
+                (MultipartPiece::Part(range), _) => parts.push((range, Vec::new())),
+                (MultipartPiece::Data(data), Some((range, held))) => {
+                    held.extend_from_slice(data);
+                    assert!(!data.is_empty() && held.len() as u64 <= range.len());
+                }
+                (MultipartPiece::Data(_), None) => panic!("data of no part"),
+            }
+        }
+        assert!(piece.is_empty());
+    }
+    Some((parts, decoder.is_done()))
+}
 
 /// Pieces of digest headers.
 pub(crate) const DIGEST_WORDS: &[&str] = &[

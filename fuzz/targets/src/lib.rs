@@ -106,6 +106,11 @@ pub const TARGETS: &[Target] = &[
         words: http_wire::MARKER_WORDS,
     },
     Target {
+        name: "http-multipart",
+        run: http_wire::multipart,
+        words: http_wire::MULTIPART_WORDS,
+    },
+    Target {
         name: "http-multistatus",
         run: http_wire::multistatus,
         words: http_wire::XML_WORDS,

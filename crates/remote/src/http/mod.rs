@@ -11,6 +11,7 @@ mod macaroon;
 mod namespace;
 mod outlet;
 mod pool;
+mod ranges;
 mod verdict;
 
 pub(crate) use client::Client;
@@ -18,3 +19,4 @@ pub(crate) use copy::Copying;
 pub(crate) use download::Download;
 pub(crate) use listing::Listing;
 pub(crate) use outlet::Outlet;
+pub(crate) use ranges::Ranges;

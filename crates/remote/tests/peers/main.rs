@@ -1,6 +1,7 @@
 //! The client against scripted peers: good ones, odd ones and broken ones.
 
 mod asking;
+mod ranges;
 mod reading;
 mod redirects;
 mod script;
