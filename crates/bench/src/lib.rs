@@ -12,9 +12,11 @@ pub mod machine;
 pub mod progress;
 pub mod relay;
 pub mod report;
+pub mod run;
 pub mod stop;
 
 pub use ground::Ground;
 pub use progress::Progress;
 pub use report::{Measured, Report};
+pub use run::Run;
 pub use stop::Stop;

@@ -2,5 +2,7 @@
 //! [`Measured`](crate::Measured): what it measured, whole, or as far as it came before the wish to stop. What fails for
 //! one target is noted in its row, and the others go on.
 
+pub mod bulk;
 pub mod data;
 pub mod measure;
+pub mod tally;

@@ -3,11 +3,14 @@
 
 mod noise;
 mod row;
+pub mod text;
+pub mod view;
 
 use serde::{Deserialize, Serialize};
 
 pub use noise::{Noise, NoiseMeter, SPREAD_MAX};
 pub use row::{Failure, Parameters, Row, Summary, Value};
+pub use view::View;
 
 use crate::machine::Machine;
 

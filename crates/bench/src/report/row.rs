@@ -191,6 +191,13 @@ impl Failure {
         }
     }
 
+    /// The same with other advice.
+    #[must_use]
+    pub fn advised(mut self, advice: &str) -> Self {
+        advice.clone_into(&mut self.advice);
+        self
+    }
+
     /// A failure that is no error of a transfer.
     #[must_use]
     pub fn new(phase: &str, words: impl Into<String>, advice: &str) -> Self {

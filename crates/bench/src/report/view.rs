@@ -1,0 +1,426 @@
+//! A report as people look at it: one column for each target, an earlier run beside it, and ratios. All writers for
+//! people show what is arranged here, so that they say the same.
+
+use super::{Axis, Better, Curve, Report, Row, Summary, Table};
+
+/// A report, and possibly an earlier one, side by side.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// The report itself.
+    pub report: &'a Report,
+    /// What it is compared with.
+    pub earlier: Option<&'a Report>,
+    /// Its tables.
+    pub sheets: Vec<Sheet>,
+    /// Curves of one title each.
+    pub charts: Vec<Chart>,
+}
+
+/// A table with its columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// What was measured.
+    pub title: String,
+    /// The unit of all figures.
+    pub unit: String,
+    /// Which figures are good ones.
+    pub better: Better,
+    /// What the lines are plotted against.
+    pub axis: Option<Axis>,
+    /// The columns of figures.
+    pub series: Vec<Series>,
+    /// The columns of ratios.
+    pub ratios: Vec<Ratio>,
+    /// The lines, in the order in which they were measured.
+    pub lines: Vec<Line>,
+}
+
+/// A column of figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The target's name.
+    pub target: String,
+    /// Of the earlier run.
+    pub is_earlier: bool,
+}
+
+impl Series {
+    /// The head of the column.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.is_earlier {
+            true => format!("{}, earlier", self.target),
+            false => self.target.clone(),
+        }
+    }
+}
+
+/// A column of ratios: the figures of one column divided by those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    /// Which column is divided.
+    pub of: usize,
+    /// By which.
+    pub to: usize,
+}
+
+/// A line of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What was measured.
+    pub label: String,
+    /// Where it stands on the axis.
+    pub at: Option<f64>,
+    /// A cell for each series; `None` where nothing was tried.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// What is known of one target in one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The figures, unless all failed.
+    pub summary: Option<Summary>,
+    /// How many samples there are.
+    pub samples: usize,
+    /// What went wrong, in sentences.
+    pub failures: Vec<String>,
+}
+
+impl Cell {
+    fn of(row: &Row) -> Self {
+        Self {
+            summary: row.summary(),
+            samples: row.samples.len(),
+            failures: row.failures.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Whether its figure says little.
+    #[must_use]
+    pub fn is_noisy(&self) -> bool {
+        self.summary.is_some_and(|summary| summary.is_noisy())
+    }
+
+    /// The figure for reading, with its spread: `12.0 (11.0 to 13.0)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Some(Summary { min, median, max }) = self.summary else {
+            return "failed".to_owned();
+        };
+        let mut words = figure(median);
+        if self.samples > 1 {
+            words.push_str(&format!(" ({} to {})", figure(min), figure(max)));
+        }
+        if self.is_noisy() {
+            words.push_str(" noisy");
+        }
+        if !self.failures.is_empty() {
+            words.push_str(" !");
+        }
+        words
+    }
+}
+
+/// How a ratio is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// At least a twentieth better.
+    Better,
+    /// At least a twentieth worse.
+    Worse,
+    /// Neither.
+    Same,
+    /// One of the figures is noisy.
+    Unclear,
+}
+
+/// Ratios nearer to 1 than this tell nothing.
+const SAME_WITHIN: f64 = 0.05;
+
+impl Sheet {
+    /// The ratio of a column in a line, if both its figures are there.
+    #[must_use]
+    pub fn ratio(&self, ratio: Ratio, line: &Line) -> Option<(f64, Verdict)> {
+        let cell = |at: usize| line.cells.get(at)?.as_ref();
+        let (of, to) = (cell(ratio.of)?, cell(ratio.to)?);
+        let value = of.summary?.median / to.summary?.median;
+        let verdict = match value {
+            _ if of.is_noisy() || to.is_noisy() => Verdict::Unclear,
+            value if (value - 1.0).abs() < SAME_WITHIN => Verdict::Same,
+            value if (value > 1.0) == (self.better == Better::More) => Verdict::Better,
+            _ => Verdict::Worse,
+        };
+        value.is_finite().then_some((value, verdict))
+    }
+
+    /// The head of a column of ratios.
+    #[must_use]
+    pub fn ratio_name(&self, ratio: Ratio) -> String {
+        let (of, to) = (&self.series[ratio.of], &self.series[ratio.to]);
+        match of.target == to.target {
+            true => format!("{}: now ÷ earlier", of.target),
+            false => format!("{} ÷ {}", of.name(), to.name()),
+        }
+    }
+}
+
+/// Curves that share a plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What is shown.
+    pub title: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// The curves: which column's colour, name, and points.
+    pub lines: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+impl<'a> View<'a> {
+    /// Arranges a report, beside an earlier one if there is one.
+    #[must_use]
+    pub fn new(report: &'a Report, earlier: Option<&'a Report>) -> Self {
+        let tables = report.tables.iter().filter(|table| !table.rows.is_empty());
+        let sheets = tables.map(|table| sheet(table, earlier.and_then(|earlier| same_table(earlier, table))));
+        Self {
+            sheets: sheets.collect(),
+            charts: charts(report, earlier),
+            report,
+            earlier,
+        }
+    }
+
+    /// All failures of this run: the target, what was measured, and what went wrong.
+    #[must_use]
+    pub fn failures(&self) -> Vec<(String, String, String)> {
+        let rows = self.report.tables.iter().flat_map(|table| &table.rows);
+        let mut all = Vec::new();
+        for row in rows {
+            for failure in &row.failures {
+                let one = (row.target.clone(), row.label.clone(), failure.to_string());
+                // The same row may stand in several tables.
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
+        }
+        all
+    }
+}
+
+fn same_table<'a>(earlier: &'a Report, table: &Table) -> Option<&'a Table> {
+    let is_same = |known: &&Table| known.title == table.title && known.unit == table.unit;
+    earlier.tables.iter().find(is_same)
+}
+
+fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
+    let mut sheet = Sheet {
+        title: table.title.clone(),
+        unit: table.unit.clone(),
+        better: table.better,
+        axis: table.axis.clone(),
+        series: Vec::new(),
+        ratios: Vec::new(),
+        lines: Vec::new(),
+    };
+    for (table, is_earlier) in [(Some(table), false), (earlier, true)] {
+        for row in table.into_iter().flat_map(|table| &table.rows) {
+            sheet.take(row, is_earlier);
+        }
+    }
+    for line in &mut sheet.lines {
+        line.cells.resize(sheet.series.len(), None);
+    }
+    sheet.ratios = ratios(&sheet.series);
+    sheet
+}
+
+impl Sheet {
+    fn take(&mut self, row: &Row, is_earlier: bool) {
+        let series = Series {
+            target: row.target.clone(),
+            is_earlier,
+        };
+        let at = self.axis.as_ref();
+        let at = at.and_then(|axis| row.parameters.get(&axis.parameter)?.number());
+        let line = self
+            .lines
+            .iter()
+            .position(|line| line.label == row.label && line.at == at);
+        // What only the earlier run measured has nothing to be compared with.
+        if line.is_none() && is_earlier {
+            return;
+        }
+        let column = self
+            .series
+            .iter()
+            .position(|known| *known == series)
+            .unwrap_or_else(|| {
+                self.series.push(series);
+                self.series.len() - 1
+            });
+        let line = line.unwrap_or_else(|| {
+            self.lines.push(Line {
+                label: row.label.clone(),
+                at,
+                cells: Vec::new(),
+            });
+            self.lines.len() - 1
+        });
+        let cells = &mut self.lines[line].cells;
+        if cells.len() <= column {
+            cells.resize(column + 1, None);
+        }
+        cells[column] = Some(Cell::of(row));
+    }
+}
+
+/// Every other target beside the first, and every target beside its earlier self, or else the first of the earlier run.
+fn ratios(series: &[Series]) -> Vec<Ratio> {
+    let now: Vec<usize> = (0..series.len()).filter(|at| !series[*at].is_earlier).collect();
+    let mut ratios: Vec<Ratio> = now.iter().skip(1).map(|of| Ratio { of: *of, to: now[0] }).collect();
+    let first_earlier = series.iter().position(|one| one.is_earlier);
+    for of in now {
+        let own = |one: &Series| one.is_earlier && one.target == series[of].target;
+        let to = series.iter().position(own).or(first_earlier);
+        ratios.extend(to.map(|to| Ratio { of, to }));
+    }
+    ratios
+}
+
+fn charts(report: &Report, earlier: Option<&Report>) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = Vec::new();
+    let name = |curve: &Curve, is_earlier: bool| {
+        let mut name = match report.targets.iter().any(|target| target.name != curve.target) {
+            true => format!("{}, {}", curve.target, curve.label),
+            false => curve.label.clone(),
+        };
+        if is_earlier {
+            name.push_str(", earlier");
+        }
+        name
+    };
+    for curve in &report.curves {
+        let line = (name(curve, false), curve.points.clone());
+        match charts
+            .iter_mut()
+            .find(|chart| chart.title == curve.title && chart.unit == curve.unit)
+        {
+            Some(chart) => chart.lines.push(line),
+            None => charts.push(Chart {
+                title: curve.title.clone(),
+                unit: curve.unit.clone(),
+                lines: vec![line],
+            }),
+        }
+    }
+    for curve in earlier.iter().flat_map(|earlier| &earlier.curves) {
+        let same = |chart: &&mut Chart| chart.title == curve.title && chart.unit == curve.unit;
+        if let Some(chart) = charts.iter_mut().find(same) {
+            chart.lines.push((name(curve, true), curve.points.clone()));
+        }
+    }
+    charts
+}
+
+/// A figure with three digits that count.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        0.01.. => format!("{value:.3}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn targets_stand_side_by_side_with_their_ratio() {
+        let report = sample();
+        let view = View::new(&report, None);
+        let sheet = &view.sheets[0];
+        let names: Vec<String> = sheet.series.iter().map(Series::name).collect();
+        assert_eq!(names, ["ours", "theirs"]);
+        assert_eq!(sheet.ratios, [Ratio { of: 1, to: 0 }]);
+        let (ratio, verdict) = sheet.ratio(sheet.ratios[0], &sheet.lines[0]).unwrap();
+        assert!((ratio - 0.75).abs() < 1e-9, "{ratio}");
+        assert_eq!(verdict, Verdict::Unclear);
+        assert_eq!(sheet.ratio(sheet.ratios[0], &sheet.lines[1]), None);
+        assert_eq!(sheet.lines[1].cells[0], None);
+        assert_eq!(sheet.lines[1].cells[1].as_ref().unwrap().words(), "failed");
+        assert_eq!(sheet.lines[0].cells[0].as_ref().unwrap().words(), "12.0 (11.0 to 13.0)");
+        assert_eq!(view.failures().len(), 1);
+    }
+
+    #[test]
+    fn rows_of_an_axis_are_lines_of_their_own() {
+        let report = sample();
+        let view = View::new(&report, None);
+        let at: Vec<Option<f64>> = view.sheets[1].lines.iter().map(|line| line.at).collect();
+        assert_eq!(at, [Some(1.0), Some(4.0), Some(16.0)]);
+    }
+
+    #[test]
+    fn an_earlier_run_stands_beside_this_one_and_says_better_or_worse() {
+        let earlier = sample();
+        let mut report = sample();
+        report.targets.pop();
+        for table in &mut report.tables {
+            table.rows.retain(|row| row.target == "ours");
+            for sample in table.rows.iter_mut().flat_map(|row| &mut row.samples) {
+                *sample *= 1.5;
+            }
+        }
+        let view = View::new(&report, Some(&earlier));
+        let sheet = &view.sheets[1];
+        let names: Vec<String> = sheet.series.iter().map(Series::name).collect();
+        assert_eq!(names, ["ours", "ours, earlier", "theirs, earlier"]);
+        assert_eq!(sheet.ratio_name(sheet.ratios[0]), "ours: now ÷ earlier");
+        let (ratio, verdict) = sheet.ratio(sheet.ratios[0], &sheet.lines[0]).unwrap();
+        assert!((ratio - 1.5).abs() < 1e-9 && verdict == Verdict::Better);
+        // What was measured earlier only is left out.
+        assert_eq!(view.sheets[0].lines.len(), 1);
+        let names: Vec<&str> = view.charts[0].lines.iter().map(|line| line.0.as_str()).collect();
+        assert_eq!(names, ["pull, 10 concurrent", "pull, 10 concurrent, earlier"]);
+    }
+
+    #[test]
+    fn another_endpoint_is_compared_with_the_first_of_the_earlier_run() {
+        let earlier = sample();
+        let mut report = sample();
+        for row in report.tables.iter_mut().flat_map(|table| &mut table.rows) {
+            row.target = row.target.replace("ours", "new").replace("theirs", "newer");
+        }
+        let view = View::new(&report, Some(&earlier));
+        let sheet = &view.sheets[1];
+        let names: Vec<String> = sheet.ratios.iter().map(|ratio| sheet.ratio_name(*ratio)).collect();
+        assert_eq!(names, ["newer ÷ new", "new ÷ ours, earlier", "newer ÷ ours, earlier"]);
+    }
+
+    #[test]
+    fn less_may_be_better_and_nearly_the_same_is_the_same() {
+        let mut table = Table::new("CPU", "s/GB", Better::Less);
+        for (target, sample) in [("a", 1.0), ("b", 0.5), ("c", 1.02), ("d", 2.0)] {
+            table.row(target, "GET", &super::super::Parameters::new()).add(sample);
+        }
+        let sheet = sheet(&table, None);
+        let verdicts: Vec<Verdict> = sheet
+            .ratios
+            .iter()
+            .map(|ratio| sheet.ratio(*ratio, &sheet.lines[0]).unwrap().1)
+            .collect();
+        assert_eq!(verdicts, [Verdict::Better, Verdict::Same, Verdict::Worse]);
+    }
+
+    #[test]
+    fn figures_have_three_digits_that_count() {
+        let words: Vec<String> = [0.0, 1234.5, 12.34, 1.234, 0.1234, 0.001_234].map(figure).into();
+        assert_eq!(words, ["0", "1234", "12.3", "1.23", "0.123", "0.00123"]);
+    }
+}
