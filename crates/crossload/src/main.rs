@@ -42,6 +42,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Smoke(options) => client::smoke::run(&options),
+        Command::Bench(load) => client::bench::run(&load),
         other => client::run(other),
     }
 }

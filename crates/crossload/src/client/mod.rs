@@ -1,5 +1,6 @@
 //! The client: copies, and what is done to names, on servers and on this machine.
 
+pub(crate) mod bench;
 mod copy;
 mod credentials;
 mod local;
@@ -80,6 +81,7 @@ fn common_of(command: &Command) -> Option<&Common> {
         | Command::Serve(_)
         | Command::Check(_)
         | Command::Smoke(_)
+        | Command::Bench(_)
         | Command::Config(_)
         | Command::Demo(_) => {
             return None;
@@ -103,6 +105,7 @@ async fn perform(session: &Session, command: Command) -> Result<u8, Failure> {
         | Command::Serve(_)
         | Command::Check(_)
         | Command::Smoke(_)
+        | Command::Bench(_)
         | Command::Config(_)
         | Command::Demo(_) => Ok(0),
     }

@@ -61,19 +61,24 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) files: Store,
     pub(crate) common: Common,
+    tls: ClientTls,
     credentials: Credentials,
 }
 
 /// The client of every command: it may go wherever its user sends it.
 pub(crate) fn new_client(tls: ClientTls) -> Client {
-    Client::new(ClientOptions {
+    Client::new(client_options(tls))
+}
+
+fn client_options(tls: ClientTls) -> ClientOptions {
+    ClientOptions {
         tls,
         addresses: AddressPolicy::ANY,
         connect: CONNECT_TIMEOUT,
         first_byte: FIRST_BYTE_TIMEOUT,
         stall: STALL_TIMEOUT,
         user_agent: concat!("crossload/", env!("CARGO_PKG_VERSION")).to_owned(),
-    })
+    }
 }
 
 impl Session {
@@ -102,13 +107,19 @@ impl Session {
         if common.verbose > 0 {
             output::complain(&format!("shown to servers: {}", credentials.describe()));
         }
-        let client = new_client(tls);
+        let client = new_client(tls.clone());
         Ok(Self {
             client,
             files: Store::new(Arc::new(LocalFiles)),
             common: common.clone(),
+            tls,
             credentials,
         })
+    }
+
+    /// How further clients of this command reach servers.
+    pub(crate) fn client_options(&self) -> ClientOptions {
+        client_options(self.tls.clone())
     }
 
     /// What is shown to a server itself.

@@ -1,6 +1,7 @@
 //! What can be written on the command line. Option letters are those of gfal's tools where both
 //! have the same option.
 
+mod bench;
 mod check;
 mod client;
 mod explain;
@@ -10,6 +11,7 @@ mod token;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,
@@ -59,6 +61,9 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Probe an endpoint: uploads, downloads, checksums, macaroons, third-party copies
     Smoke(SmokeOptions),
+    /// Measure endpoints: throughput, requests, TLS; print tables, write pages with plots, compare runs
+    #[command(subcommand)]
+    Bench(BenchLoad),
     /// Describe or check the configuration file
     #[command(subcommand)]
     Config(ConfigAction),
@@ -85,6 +90,7 @@ impl Command {
             Self::Explain(_) => "explain",
             Self::Check(_) => "check",
             Self::Smoke(_) => "smoke",
+            Self::Bench(_) => "bench",
             Self::Config(_) => "config",
             Self::Demo(_) => "demo",
         }

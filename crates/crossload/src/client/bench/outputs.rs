@@ -1,0 +1,69 @@
+//! Where a report goes: the terminal, and the files that were asked for.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use bench::report::{Report, View, text};
+
+use crate::command_line::BenchCommon;
+use crate::failure::Failure;
+use crate::output;
+
+/// A larger file is no report.
+const REPORT_BYTES_MAX: u64 = 256 << 20;
+
+/// The files of one run.
+pub(super) struct Outputs {
+    earlier: Option<Report>,
+    json: Option<PathBuf>,
+}
+
+impl Outputs {
+    /// Reads the earlier report, and looks whether the files can be written: an hour later would be too late.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub(super) fn prepare(options: &BenchCommon) -> Result<Self, Failure> {
+        let files = [&options.json, &options.csv, &options.html];
+        for file in files.into_iter().flatten() {
+            // What is in it stays until there is something better.
+            let opened = OpenOptions::new().create(true).append(true).open(file);
+            opened.map_err(|cause| Failure::system(file.display(), &cause))?;
+        }
+        Ok(Self {
+            earlier: options.compare.as_deref().map(read).transpose()?,
+            json: options.json.clone(),
+        })
+    }
+
+    /// Prints the report, and writes the files.
+    ///
+    /// # Errors
+    /// When a file cannot be written. The others are, all the same.
+    pub(super) fn write(&self, report: &Report) -> Result<(), Failure> {
+        let view = View::new(report, self.earlier.as_ref());
+        output::write_out(text::write(&view).as_bytes());
+        let mut result = Ok(());
+        let files = [(&self.json, report.to_json())];
+        for (file, content) in files {
+            let Some(file) = file else { continue };
+            if let Err(cause) = fs::write(file, content) {
+                result = Err(Failure::system(file.display(), &cause));
+            }
+        }
+        result
+    }
+}
+
+fn read(file: &Path) -> Result<Report, Failure> {
+    let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
+    let size_bytes = fs::metadata(file).map_err(failed)?.len();
+    if size_bytes > REPORT_BYTES_MAX {
+        return Err(Failure::invalid(format!(
+            "{}: it is too large for a report",
+            file.display()
+        )));
+    }
+    let text = fs::read_to_string(file).map_err(failed)?;
+    Report::from_json(&text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))
+}

@@ -1,0 +1,101 @@
+//! How a run shows how far it is: one line that is rewritten on a terminal, a line for each measurement elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use bench::Progress;
+use bench::progress::{Event, Standing};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+
+use crate::output;
+
+/// How often the line is drawn anew, for its clock.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Who is told: standard error, unless it is to be quiet.
+pub(super) fn progress(quiet: bool) -> Progress {
+    if quiet {
+        return Progress::silent();
+    }
+    if !std::io::stderr().is_terminal() {
+        return Progress::new(|event, standing| {
+            if let Some(line) = line(event, standing) {
+                output::complain(&line);
+            }
+        });
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_finish(ProgressFinish::AndClear);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(TICK);
+    Progress::new(move |event, standing| redraw(&bar, event, standing))
+}
+
+fn redraw(bar: &ProgressBar, event: &Event, standing: &Standing) {
+    bar.set_prefix(format!("{} of {}{}", standing.done, standing.planned, left(standing)));
+    match event {
+        Event::Began { label } => bar.set_message(label.clone()),
+        Event::Ended { label, words } => bar.set_message(format!("{label}: {words}")),
+        Event::Aside { words } => bar.set_message(words.clone()),
+    }
+    if standing.done == standing.planned && matches!(event, Event::Aside { .. }) {
+        bar.set_prefix("");
+    }
+}
+
+/// The line of an event; the beginning of a measurement has none.
+fn line(event: &Event, standing: &Standing) -> Option<String> {
+    match event {
+        Event::Began { .. } => None,
+        Event::Ended { label, words } => Some(format!(
+            "{} of {}{}  {label}: {words}",
+            standing.done,
+            standing.planned,
+            left(standing)
+        )),
+        Event::Aside { words } => Some(words.clone()),
+    }
+}
+
+fn left(standing: &Standing) -> String {
+    match standing.left {
+        Some(left) if standing.done < standing.planned => format!(", {} left", duration(left)),
+        _ => String::new(),
+    }
+}
+
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds @ 100..6000 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_was_measured_and_how_long_the_rest_takes() {
+        let standing = Standing {
+            done: 2,
+            planned: 6,
+            elapsed: Duration::from_secs(80),
+            left: Some(Duration::from_secs(160)),
+        };
+        let event = Event::Ended {
+            label: "se: GET https".to_owned(),
+            words: "11.8 Gbit/s".to_owned(),
+        };
+        let said = line(&event, &standing);
+        assert_eq!(said.as_deref(), Some("2 of 6, 3 min left  se: GET https: 11.8 Gbit/s"));
+        let last = Standing { done: 6, ..standing };
+        assert_eq!(
+            line(&event, &last).as_deref(),
+            Some("6 of 6  se: GET https: 11.8 Gbit/s")
+        );
+        assert_eq!(duration(Duration::from_secs(7300)), "2 h 1 min");
+    }
+}

@@ -1,0 +1,85 @@
+//! Whom to measure: what the command line says, made into targets.
+
+use bench::ground::Target;
+use types::{Error, ErrorCode, Location, Phase, Side};
+
+use crate::client::session::Session;
+use crate::command_line::{BenchCommon, Named};
+use crate::failure::Failure;
+
+/// The targets, with their files and processes.
+///
+/// # Errors
+/// When a URL cannot be measured, or a file or process belongs to no target.
+pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Target>, Failure> {
+    let mut targets = Vec::new();
+    for Named { name, url } in &options.targets {
+        let location = place(url)?;
+        targets.push(Target {
+            name: name
+                .clone()
+                .unwrap_or_else(|| format!("{}:{}", location.host(), location.port())),
+            place: session.resource(&location, Side::Source),
+            file: None,
+            processes: Vec::new(),
+        });
+    }
+    for text in &options.file {
+        let location = place(text)?;
+        let home = targets
+            .iter_mut()
+            .find(|target| target.place.location.same_origin(&location));
+        let home = home.ok_or_else(|| {
+            Failure::invalid(format!(
+                "--file {location} is at none of the targets: scheme, host and port must be the same"
+            ))
+        })?;
+        home.file = Some(session.resource(&location, Side::Source));
+    }
+    for process in &options.processes {
+        let is_of = |target: &&mut Target| process.name.as_ref().is_none_or(|name| *name == target.name);
+        let mut found = false;
+        for target in targets.iter_mut().filter(is_of) {
+            target.processes.push(process.id);
+            found = true;
+        }
+        if !found {
+            let name = process.name.as_deref().unwrap_or_default();
+            return Err(Failure::invalid(format!(
+                "--pid {name}={}: no target has this name",
+                process.id
+            )));
+        }
+        if bench::machine::cpu_seconds(process.id).is_none() {
+            return Err(Failure::invalid(format!(
+                "--pid {}: there is no such process here",
+                process.id
+            )));
+        }
+    }
+    unambiguous(options, &targets)?;
+    Ok(targets)
+}
+
+/// A process without a name is for the only server; of several, nobody knows which.
+fn unambiguous(options: &BenchCommon, targets: &[Target]) -> Result<(), Failure> {
+    let several = targets.iter().any(|target| target.name != targets[0].name);
+    match options.processes.iter().any(|process| process.name.is_none()) && several {
+        true => Err(Failure::invalid(
+            "--pid needs a NAME=, because there are several targets",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn place(text: &str) -> Result<Location, Failure> {
+    let location = Location::parse(text)?;
+    match location.is_http() || location.is_root() {
+        true => Ok(location),
+        false => {
+            let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
+            let words = "only http, https, dav, davs, root and roots can be measured";
+            Err(error.with_detail(words).into())
+        }
+    }
+}
