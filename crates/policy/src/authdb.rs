@@ -193,23 +193,32 @@ impl Reading {
 /// Who a record is about.
 fn who(kind: char, name: &str) -> Result<Who, String> {
     let owned = name.to_owned();
-    match (kind, name) {
-        ('u', "*") => Ok(Who::Anyone),
-        ('u', "=") => Ok(Who::Authenticated),
+    let who = match (kind, name) {
+        ('u', "*") => Who::Anyone,
+        ('u', "=") => Who::Authenticated,
         // A server without a grid-mapfile calls people by their distinguished names.
-        ('u', _) if name.starts_with('/') => Ok(Who::Dn(owned)),
-        ('u', _) => Ok(Who::User(owned)),
-        ('g', _) if name.starts_with('/') => Ok(Who::Group(owned)),
-        ('g', _) => Err(format!(
-            "\"{name}\" is a Unix group, which cannot be expressed; name its users"
-        )),
-        ('o', _) => Ok(Who::Vo(owned)),
-        ('r', _) => Ok(Who::Role(owned)),
-        ('h', _) => Err(format!(
-            "\"{name}\": names of hosts cannot be expressed; use address: in a [[rule]]"
-        )),
-        ('n', _) => Err(format!("\"{name}\": netgroups cannot be expressed")),
-        _ => Err(format!("\"{kind}\" is not a kind of record")),
+        ('u', _) if name.starts_with('/') => Who::Dn(owned),
+        ('u', _) => Who::User(owned),
+        ('g', _) if name.starts_with('/') => Who::Group(owned),
+        ('g', _) => {
+            return Err(format!(
+                "\"{name}\" is a Unix group, which cannot be expressed; name its users"
+            ));
+        }
+        ('o', _) => Who::Vo(owned),
+        ('r', _) => Who::Role(owned),
+        ('h', _) => {
+            return Err(format!(
+                "\"{name}\": names of hosts cannot be expressed; use address: in a [[rule]]"
+            ));
+        }
+        ('n', _) => return Err(format!("\"{name}\": netgroups cannot be expressed")),
+        _ => return Err(format!("\"{kind}\" is not a kind of record")),
+    };
+    // As with paths: what a rule could not say cannot be taken over.
+    match Who::parse(&who.to_string())? {
+        again if again == who => Ok(who),
+        _ => Err(format!("\"{}\" means something else in a rule", name.escape_debug())),
     }
 }
 
@@ -242,13 +251,21 @@ fn area(path: &str, of_user: bool) -> Result<Area, String> {
     if plain.as_str().len() + trailing != path.len() {
         return Err(format!("{path} is not written plainly"));
     }
-    match (of_user, path.split_once("@=")) {
-        (true, Some((before, after))) => Ok(Area::OfUser(before.to_owned(), format!("{after}*"))),
-        (true, None) => Err(format!(
-            "{path}: in a record \"u =\" the path says with @= where the user's name stands"
-        )),
-        (false, _) if plain.is_root() => Ok(Area::Below(plain)),
-        (false, _) => Ok(Area::BeginningWith(path.to_owned())),
+    let area = match (of_user, path.split_once("@=")) {
+        (true, Some((before, after))) => Area::OfUser(before.to_owned(), format!("{after}*")),
+        (true, None) => {
+            return Err(format!(
+                "{path}: in a record \"u =\" the path says with @= where the user's name stands"
+            ));
+        }
+        (false, _) if plain.is_root() => Area::Below(plain),
+        (false, _) => Area::BeginningWith(path.to_owned()),
+    };
+    // What a rule would read as something else, or not at all, could not be taken over into a configuration.
+    match Area::parse(&area.to_string()) {
+        Ok(again) if again == area => Ok(area),
+        Ok(_) => Err(format!("{path} means something else in a rule")),
+        Err(words) => Err(format!("{path} cannot be written as a rule: {words}")),
     }
 }
 
@@ -356,6 +373,11 @@ x banned /data -a
             ("u = /home a", "@="),
             ("u ann /a/../b a", "cannot be used"),
             ("u ann /a//b a", "plainly"),
+            ("u = /users_@=/ a", "one whole component"),
+            ("u ann /a*b a", "a star"),
+            ("u ann /a/{user}/ a", "something else"),
+            ("u a\u{1}b /data a", "no value"),
+            ("o a/b /data a", "no slash"),
             ("x nobody /data a", "not defined"),
             ("z ann /data a", "not a kind"),
             ("user ann /data a", "not a kind"),

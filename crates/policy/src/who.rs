@@ -57,7 +57,12 @@ impl Who {
         };
         match kind {
             "dn" => begins_with_slash().map(Self::Dn),
-            "fqan" => begins_with_slash().map(|name| Self::Fqan(plain_fqan(&name).to_owned())),
+            "fqan" => match plain_fqan(&begins_with_slash()?) {
+                name if name.is_empty() || name.trim() != name || plain_fqan(name) != name => {
+                    Err(format!("\"{text}\" is no name that VOMS gives"))
+                }
+                name => Ok(Self::Fqan(name.to_owned())),
+            },
             "group" => begins_with_slash().map(Self::Group),
             "vo" if !value.contains('/') => Ok(Self::Vo(owned)),
             "vo" => Err(format!(
@@ -262,6 +267,8 @@ mod tests {
             "vo:",
             "vo:/atlas",
             "fqan:atlas",
+            "fqan:/Role=NULL",
+            "fqan:/atlas /Role=NULL",
             "group:x",
             "dn:CN=x",
             "user: ann",
