@@ -13,10 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod credentials;
+mod delegation;
 mod gsi;
+mod gsi_login;
 mod http_wire;
 pub mod mutate;
 mod paths;
+mod policy;
 mod tokens;
 mod x509;
 mod xroot_session;
@@ -35,6 +38,11 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "authdb",
+        run: policy::authdb,
+        words: policy::AUTHDB_WORDS,
+    },
     Target {
         name: "authority-names",
         run: x509::authority_names,
@@ -66,6 +74,11 @@ pub const TARGETS: &[Target] = &[
         words: x509::DER_WORDS,
     },
     Target {
+        name: "delegation",
+        run: delegation::delegation,
+        words: delegation::SOAP_WORDS,
+    },
+    Target {
         name: "duration",
         run: credentials::duration,
         words: credentials::DURATION_WORDS,
@@ -79,6 +92,11 @@ pub const TARGETS: &[Target] = &[
         name: "gsi-key",
         run: gsi::key,
         words: gsi::KEY_WORDS,
+    },
+    Target {
+        name: "gsi-login",
+        run: gsi_login::login,
+        words: gsi::MESSAGE_WORDS,
     },
     Target {
         name: "gsi-message",
@@ -136,6 +154,11 @@ pub const TARGETS: &[Target] = &[
         words: http_wire::HEAD_WORDS,
     },
     Target {
+        name: "issuer-document",
+        run: tokens::issuer_document,
+        words: tokens::DOCUMENT_WORDS,
+    },
+    Target {
         name: "key-set",
         run: tokens::key_set,
         words: tokens::KEY_WORDS,
@@ -151,6 +174,11 @@ pub const TARGETS: &[Target] = &[
         words: credentials::MACAROON_WORDS,
     },
     Target {
+        name: "macaroon-grant",
+        run: credentials::macaroon_grant,
+        words: credentials::CAVEAT_WORDS,
+    },
+    Target {
         name: "macaroon-request",
         run: credentials::macaroon_request,
         words: credentials::REQUEST_WORDS,
@@ -164,6 +192,11 @@ pub const TARGETS: &[Target] = &[
         name: "revocation-list",
         run: x509::revocation_list,
         words: x509::DER_WORDS,
+    },
+    Target {
+        name: "rule-words",
+        run: policy::rule_words,
+        words: policy::RULE_WORDS,
     },
     Target {
         name: "token",

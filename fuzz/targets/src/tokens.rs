@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use credentials::{IssuerRules, KeySet, NameMap, SciTokensConfig, TokenRules, UnverifiedToken, inspect, is_user_name};
+use credentials::{
+    IssuerRules, KeySet, NameMap, SciTokensConfig, TokenRules, UnverifiedToken, inspect, is_user_name, key_set_place,
+};
 use serde_json::json;
 use types::LogicalPath;
 use types::limits::{GRANT_SCOPES_MAX, ISSUER_KEYS_MAX, TOKEN_BYTES_MAX, TOKEN_GROUPS_MAX};
@@ -58,6 +60,17 @@ pub(crate) const KEY_WORDS: &[&str] = &[
     ",\"alg\":\"RS256\"",
     "}",
     ",",
+];
+
+/// Pieces of what an issuer says of itself.
+pub(crate) const DOCUMENT_WORDS: &[&str] = &[
+    "{\"issuer\":\"https://i/\"",
+    ",\"jwks_uri\":\"https://",
+    "http://",
+    "https://u@h:1/",
+    "[[[[",
+    "\"",
+    "}",
 ];
 
 /// Pieces of `scitokens.cfg` and of a file that maps names.
@@ -138,6 +151,18 @@ fn read_with_base(text: &str) {
 pub(crate) fn key_set(data: &[u8]) {
     if let Ok(keys) = KeySet::parse(data) {
         assert!((1..=ISSUER_KEYS_MAX).contains(&keys.count()));
+    }
+}
+
+/// Keys are fetched over https only, and only where the issuer itself says.
+pub(crate) fn issuer_document(data: &[u8]) {
+    if let Ok(place) = key_set_place("https://i/", "https://i/d", data) {
+        assert!(place.starts_with("https://"));
+        let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+        assert_eq!(
+            (document["issuer"].as_str(), document["jwks_uri"].as_str()),
+            (Some("https://i/"), Some(&*place))
+        );
     }
 }
 
