@@ -78,7 +78,7 @@ pub struct CopyOrder {
     pub peer_access: Access,
     /// Whether an existing destination may be replaced.
     pub overwrite: bool,
-    /// How many streams; said only when more than one.
+    /// How many streams; `None` leaves it to the active server, which may take several by itself.
     pub streams: Option<u32>,
     /// Whether the active server must (`true`) or need not (`false`) compare checksums.
     pub verification: Option<bool>,
@@ -90,7 +90,8 @@ pub struct CopyOrder {
 }
 
 impl CopyOrder {
-    /// An order with what is usual for the rest: overwriting allowed, one stream, and the active
+    /// An order with what is usual for the rest: overwriting allowed, as many streams as
+    /// the active server likes, and the active
     /// server's own rule about checksums.
     #[must_use]
     pub fn new(peer: Location, direction: Direction, peer_access: Access) -> Self {

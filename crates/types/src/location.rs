@@ -223,6 +223,12 @@ impl Location {
         }
     }
 
+    /// The same place behind another port of the same host.
+    #[must_use]
+    pub fn with_port(&self, port: u16) -> Self {
+        Self { port, ..self.clone() }
+    }
+
     /// The URL of another target on the same server: path and query as [`Location::target`] has them.
     #[must_use]
     pub fn wire_of(&self, target: &str) -> String {
@@ -343,6 +349,7 @@ mod tests {
         assert_eq!(place.to_string(), "davs://se.example.org/a/b");
         assert_eq!(Location::parse("https://h:80/").unwrap().port(), 80);
         assert_eq!(Location::parse("http://[::1]:8080").unwrap().authority(), "[::1]:8080");
+        assert_eq!(place.with_port(1).to_wire(), "https://se.example.org:1/a/b?x=1");
     }
 
     #[test]

@@ -269,7 +269,7 @@ fn readers(ground: &Ground, bulk: &Bulk, shape: Shape, files: &[Resource], size_
 }
 
 /// A file in `streams` parts, one of all of it included.
-fn parts(size_bytes: u64, streams: u32) -> Vec<Option<ByteRange>> {
+pub(crate) fn parts(size_bytes: u64, streams: u32) -> Vec<Option<ByteRange>> {
     let streams = u64::from(streams).min(size_bytes).max(1);
     if streams == 1 {
         return vec![None];

@@ -4,5 +4,10 @@
 
 pub mod bulk;
 pub mod data;
+pub mod latency;
 pub mod measure;
+mod peak;
 pub mod tally;
+pub mod third_party;
+mod timeline;
+pub mod tpc;

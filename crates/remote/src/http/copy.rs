@@ -43,7 +43,7 @@ impl CopyOrder {
         } else {
             request = transfer_headers(request, &access.forwarded.without_authorization());
         }
-        if let Some(count) = self.streams.filter(|count| *count > 1) {
+        if let Some(count) = self.streams {
             request = request.number_of_streams(count);
         }
         if let Some(required) = self.verification {
