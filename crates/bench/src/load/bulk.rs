@@ -137,11 +137,13 @@ async fn measure(ground: &Ground, bulk: &Bulk, shapes: &[Shape], tally: &mut Tal
                     continue;
                 }
                 let run = format!("{} of {}", repetition + 1, bulk.repetitions);
-                let connections = shape.connections;
-                ground.progress.begin(format!(
-                    "{}: {}, {connections} connections, {run}",
-                    target.name, case.label
-                ));
+                let connections = match shape.connections {
+                    1 => "1 connection".to_owned(),
+                    many => format!("{many} connections"),
+                };
+                ground
+                    .progress
+                    .begin(format!("{}: {}, {connections}, {run}", target.name, case.label));
                 let words = match sample(ground, bulk, target, files, shape, &content).await {
                     Ok(sample) => tally.take(target, &case, &sample?),
                     Err(failure) => tally.fail(target, &case, failure),

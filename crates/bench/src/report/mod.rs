@@ -1,6 +1,8 @@
 //! What was measured, on what, and how far it can be believed. [`Report`] is what JSON files hold; the other modules
 //! write it for people.
 
+pub mod csv;
+pub mod html;
 mod noise;
 mod row;
 pub mod text;

@@ -109,7 +109,8 @@ impl Noise {
                 .words
                 .push("How busy the machine was with other things is not known.".to_owned()),
         }
-        if !noise.noisy && noise.rows > 0 {
+        let judged = shares.is_some() && !strangers;
+        if judged && !noise.noisy && noise.rows > 0 {
             noise
                 .words
                 .insert(0, "It was quiet: the figures can be compared.".to_owned());

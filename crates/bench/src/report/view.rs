@@ -227,6 +227,12 @@ fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
             sheet.take(row, is_earlier);
         }
     }
+    if sheet.axis.is_some() {
+        // Loads take their cases in turns; a reader wants what belongs together.
+        let first: Vec<String> = sheet.lines.iter().map(|line| line.label.clone()).collect();
+        let rank = |line: &Line| first.iter().position(|label| *label == line.label);
+        sheet.lines.sort_by_key(rank);
+    }
     for line in &mut sheet.lines {
         line.cells.resize(sheet.series.len(), None);
     }

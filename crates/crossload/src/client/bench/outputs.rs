@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use bench::report::{Report, View, text};
+use bench::report::{Report, View, csv, html, text};
 
 use crate::command_line::BenchCommon;
 use crate::failure::Failure;
@@ -16,6 +16,8 @@ const REPORT_BYTES_MAX: u64 = 256 << 20;
 pub(super) struct Outputs {
     earlier: Option<Report>,
     json: Option<PathBuf>,
+    csv: Option<PathBuf>,
+    html: Option<PathBuf>,
 }
 
 impl Outputs {
@@ -33,6 +35,8 @@ impl Outputs {
         Ok(Self {
             earlier: options.compare.as_deref().map(read).transpose()?,
             json: options.json.clone(),
+            csv: options.csv.clone(),
+            html: options.html.clone(),
         })
     }
 
@@ -44,7 +48,11 @@ impl Outputs {
         let view = View::new(report, self.earlier.as_ref());
         output::write_out(text::write(&view).as_bytes());
         let mut result = Ok(());
-        let files = [(&self.json, report.to_json())];
+        let files = [
+            (&self.json, report.to_json()),
+            (&self.csv, csv::write(&view)),
+            (&self.html, html::write(&view)),
+        ];
         for (file, content) in files {
             let Some(file) = file else { continue };
             if let Err(cause) = fs::write(file, content) {

@@ -1,0 +1,289 @@
+//! Plots, as SVG inside of a page: lines against a parameter or against time, and bars. They need no script; a figure
+//! is told by the element's title, which browsers show under the pointer.
+
+use std::fmt::Write as _;
+
+use super::escape::Escaped;
+use super::scale::Scale;
+use crate::report::Summary;
+use crate::report::view::{Line, Sheet, figure};
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 330.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 44.0;
+/// Of a bar.
+const BAR: f64 = 15.0;
+/// Colours that the style knows; further lines begin again with other strokes.
+const COLOURS: usize = 8;
+
+/// One line of a plot.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    pub(super) name: String,
+    /// Which colour it has.
+    pub(super) colour: usize,
+    /// Whether it is drawn with dashes: an earlier run.
+    pub(super) dashed: bool,
+    /// Where, and what was measured there.
+    pub(super) points: Vec<(f64, Summary)>,
+    /// Whether each point is marked; a rate over time has too many.
+    pub(super) marked: bool,
+}
+
+/// What a plot says at its edges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub(super) title: &'a str,
+    pub(super) x: &'a str,
+    pub(super) y: &'a str,
+    pub(super) logarithmic: bool,
+}
+
+/// The style's name of a colour.
+fn class(colour: usize, dashed: bool) -> String {
+    let mut class = format!("c{}", colour % COLOURS);
+    if dashed || colour >= COLOURS {
+        class.push_str(" dashed");
+    }
+    class
+}
+
+/// Names and colours, above a plot.
+pub(super) fn legend(out: &mut String, entries: &[(String, usize, bool)]) {
+    out.push_str("<p class=\"legend\">");
+    for (name, colour, dashed) in entries {
+        let _ = write!(
+            out,
+            "<span><svg class=\"{}\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">\
+             <line x1=\"1\" y1=\"6\" x2=\"25\" y2=\"6\"/></svg>{}</span> ",
+            class(*colour, *dashed),
+            Escaped(name)
+        );
+    }
+    out.push_str("</p>\n");
+}
+
+/// Lines against whatever the points stand at.
+pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
+    let points = || traces.iter().flat_map(|trace| &trace.points);
+    let highest = points().map(|(_, summary)| summary.max).fold(0.0, f64::max);
+    let at: Vec<f64> = points().map(|(at, _)| *at).collect();
+    let x = if traces.iter().all(|trace| trace.marked) {
+        Scale::over(&at, frame.logarithmic, LEFT + 14.0, WIDTH - RIGHT - 14.0)
+    } else {
+        Scale::from_zero(at.iter().copied().fold(0.0, f64::max), LEFT, WIDTH - RIGHT)
+    };
+    let y = Scale::from_zero(highest, HEIGHT - BOTTOM, TOP);
+    let entries: Vec<_> = traces
+        .iter()
+        .map(|trace| (trace.name.clone(), trace.colour, trace.dashed))
+        .collect();
+    legend(out, &entries);
+    open(out, frame.title, HEIGHT);
+    grid(out, frame, &x, &y);
+    for trace in traces {
+        draw(out, trace, &x, &y);
+    }
+    out.push_str("</svg>\n");
+}
+
+fn open(out: &mut String, title: &str, height: f64) {
+    let _ = writeln!(
+        out,
+        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+        Escaped(title)
+    );
+}
+
+fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    for tick in &y.ticks {
+        let at = y.place(*tick);
+        let _ = writeln!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>\
+             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 8.0,
+            at + 4.0,
+            short(*tick)
+        );
+    }
+    for tick in &x.ticks {
+        let at = x.place(*tick);
+        let _ = writeln!(
+            out,
+            "<line class=\"axis\" x1=\"{at:.1}\" y1=\"{bottom}\" x2=\"{at:.1}\" y2=\"{:.1}\"/>\
+             <text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 5.0,
+            bottom + 19.0,
+            short(*tick)
+        );
+    }
+    let middle = f64::midpoint(TOP, bottom);
+    let _ = writeln!(
+        out,
+        "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\
+         <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+         <text class=\"name\" transform=\"translate(14 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        f64::midpoint(LEFT, right),
+        HEIGHT - 6.0,
+        Escaped(frame.x),
+        Escaped(frame.y)
+    );
+}
+
+fn draw(out: &mut String, trace: &Trace, x: &Scale, y: &Scale) {
+    let _ = write!(
+        out,
+        "<g class=\"{}\"><polyline points=\"",
+        class(trace.colour, trace.dashed)
+    );
+    for (at, summary) in &trace.points {
+        let _ = write!(out, "{:.1},{:.1} ", x.place(*at), y.place(summary.median));
+    }
+    out.push_str("\"/>\n");
+    for (at, summary) in trace.points.iter().filter(|_| trace.marked) {
+        let (at_x, at_y) = (x.place(*at), y.place(summary.median));
+        let (low, high) = (y.place(summary.min), y.place(summary.max));
+        let _ = writeln!(
+            out,
+            "<g><title>{}, {}: {}</title><path class=\"whisker\" d=\"M{at_x:.1} {low:.1}V{high:.1}\
+             M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8\"/><circle cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4\"/></g>",
+            Escaped(&trace.name),
+            short(*at),
+            spread(summary),
+            left = at_x - 4.0,
+        );
+    }
+    out.push_str("</g>\n");
+}
+
+/// Bars, the lines of a table one below the other, each with a bar for each target.
+pub(super) fn bars(out: &mut String, sheet: &Sheet, colours: &[(usize, bool)]) {
+    let names = sheet.series.iter().map(|series| series.name());
+    let entries: Vec<_> = names
+        .zip(colours)
+        .map(|(name, (colour, dashed))| (name, *colour, *dashed))
+        .collect();
+    if entries.len() > 1 {
+        legend(out, &entries);
+    }
+    let summaries = sheet.lines.iter().flat_map(|line| line.cells.iter().flatten());
+    let highest = summaries
+        .filter_map(|cell| cell.summary)
+        .map(|summary| summary.max)
+        .fold(0.0, f64::max);
+    // Behind the longest bar there must be room for its figure.
+    let x = Scale::from_zero(highest, 6.0, WIDTH - 110.0);
+    let group = |line: &Line| 30.0 + BAR * line.cells.iter().flatten().count() as f64;
+    let bottom: f64 = sheet.lines.iter().map(group).sum::<f64>() + 6.0;
+    open(out, &sheet.title, bottom + 38.0);
+    for tick in &x.ticks {
+        let at = x.place(*tick);
+        let _ = writeln!(
+            out,
+            "<line class=\"grid\" x1=\"{at:.1}\" y1=\"4\" x2=\"{at:.1}\" y2=\"{bottom:.1}\"/>\
+             <text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 15.0,
+            short(*tick)
+        );
+    }
+    let mut top = 6.0;
+    for line in &sheet.lines {
+        let _ = writeln!(
+            out,
+            "<text class=\"label\" x=\"6\" y=\"{:.1}\">{}</text>",
+            top + 14.0,
+            Escaped(&title(line))
+        );
+        bars_of(out, sheet, line, &x, top + 20.0, colours);
+        top += group(line);
+    }
+    let _ = writeln!(
+        out,
+        "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text></svg>",
+        WIDTH / 2.0 - 50.0,
+        bottom + 33.0,
+        Escaped(&sheet.unit)
+    );
+}
+
+fn title(line: &Line) -> String {
+    match line.at {
+        Some(at) => format!("{}, {}", line.label, short(at)),
+        None => line.label.clone(),
+    }
+}
+
+fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, colours: &[(usize, bool)]) {
+    let mut top = top;
+    for (at, cell) in line.cells.iter().enumerate() {
+        let Some(cell) = cell else { continue };
+        let zero = x.place(0.0);
+        let Some(summary) = cell.summary else {
+            let _ = writeln!(
+                out,
+                "<text class=\"value bad\" x=\"{:.1}\" y=\"{:.1}\">failed</text>",
+                zero + 4.0,
+                top + 11.5
+            );
+            top += BAR;
+            continue;
+        };
+        let (colour, dashed) = colours[at];
+        let (end, low, high) = (x.place(summary.median), x.place(summary.min), x.place(summary.max));
+        let middle = top + BAR / 2.0;
+        let _ = writeln!(
+            out,
+            "<g class=\"{}\"><title>{}: {}</title><rect x=\"{zero:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+             rx=\"1.5\"/><path class=\"whisker\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {up:.1}v6M{high:.1} \
+             {up:.1}v6\"/></g><text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            class(colour, dashed),
+            Escaped(&sheet.series[at].name()),
+            spread(&summary),
+            top + 1.0,
+            (end - zero).max(1.0),
+            BAR - 2.5,
+            high.max(end) + 7.0,
+            top + 11.5,
+            figure(summary.median),
+            up = middle - 3.0,
+        );
+        top += BAR;
+    }
+}
+
+fn spread(summary: &Summary) -> String {
+    let Summary { min, median, max } = *summary;
+    format!("{} ({} to {})", figure(median), figure(min), figure(max))
+}
+
+/// A mark's figure: as short as it can be.
+fn short(value: f64) -> String {
+    if value >= 10_000.0 && (value / 1000.0).fract() < 1e-9 {
+        return format!("{}k", value / 1000.0);
+    }
+    // Steps such as 0.1 are not exact, and their sums show it.
+    format!("{}", (value * 1e6).round() / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_short() {
+        let words: Vec<String> = [0.0, 0.1 + 0.2, 2500.0, 40_000.0, 12_500.0].map(short).into();
+        assert_eq!(words, ["0", "0.3", "2500", "40k", "12500"]);
+    }
+
+    #[test]
+    fn more_lines_than_colours_can_still_be_told_apart() {
+        assert_eq!(class(1, false), "c1");
+        assert_eq!(class(9, false), "c1 dashed");
+        assert_eq!(class(1, true), "c1 dashed");
+    }
+}
