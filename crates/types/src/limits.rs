@@ -234,8 +234,19 @@ pub const MARKER_SILENCE: Duration = Duration::from_secs(120);
 pub const STREAMS_MAX: usize = 16;
 /// Largest stream count that a request may name at all (XRootD refuses above 100).
 pub const STREAMS_REQUEST_MAX: u32 = 100;
-/// Bytes of one range in a transfer with several streams.
+/// Bytes of the shortest range in a transfer with several streams.
 pub const STREAM_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes of the longest such range: each costs a round trip in which its connection is idle.
+pub const STREAM_BLOCK_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Default: streams that a transfer takes at the most when nobody says how many.
+pub const CHOSEN_STREAMS_MAX: u32 = 8;
+/// Size of a file from which more streams than one are thought of when nobody says how many, in bytes.
+pub const CHOSEN_STREAMS_BYTES_MIN: u64 = 64 * 1024 * 1024;
+/// Time in which a source answers, from which on more streams are thought of when nobody says how many:
+/// nearer, one stream fills the line.
+pub const CHOSEN_STREAMS_RTT_MIN: Duration = Duration::from_millis(8);
+/// Streams that all transfers of one process together may have added because it made them faster.
+pub const CHOSEN_STREAMS_ADDED_MAX: u32 = 256;
 /// Default: attempts of a transfer that breaks without moving a byte, the first one included.
 pub const ATTEMPTS_MAX: u32 = 6;
 /// Default: period of performance markers.
@@ -381,6 +392,8 @@ pub const VECTOR_READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const RELAY_QUEUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Buffers of 256 KiB that such a relay keeps for reuse, for all its connections together.
 pub const RELAY_BUFFERS_KEPT_MAX: usize = 512;
+/// Most pieces of a pattern of reads that a benchmark repeats.
+pub const BENCH_PATTERN_PIECES_MAX: usize = 1024 * 1024;
 
 /// Local users that are remembered at the same time.
 pub const LOCAL_USERS_MAX: usize = 16 * 1024;

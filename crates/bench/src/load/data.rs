@@ -8,8 +8,11 @@ use types::{ByteRange, Result};
 /// Of the block that content repeats: larger than what compresses away, small enough for the processor's cache.
 const BLOCK_BYTES: usize = 512 << 10;
 
+/// Each stretch of this size begins with its number, so that no two of a file are the same.
+const STRETCH_BYTES: u64 = 4096;
+
 /// The content of all files that loads make: noise that repeats after 512 KiB, so that neither making nor sending it
-/// costs the client much. Clones share it.
+/// costs the client much, with a number every 4 KiB, by which a piece of another place is recognised. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Content(Arc<[u8]>);
 
@@ -31,12 +34,26 @@ impl Content {
     /// Copies the content at `offset` of a file into `slot`.
     pub fn fill(&self, offset: u64, slot: &mut [u8]) {
         let mut at = usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or(0);
-        let mut left = slot;
+        let mut left = &mut *slot;
         while !left.is_empty() {
             let step = left.len().min(BLOCK_BYTES - at);
             left[..step].copy_from_slice(&self.0[at..at + step]);
             left = &mut left[step..];
             at = 0;
+        }
+        number(offset, slot);
+    }
+}
+
+/// Writes the numbers of those stretches that begin in the slot, or just in front of it.
+fn number(offset: u64, slot: &mut [u8]) {
+    let end = offset + slot.len() as u64;
+    for stretch in offset / STRETCH_BYTES..end.div_ceil(STRETCH_BYTES) {
+        let begin = stretch * STRETCH_BYTES;
+        for (at, byte) in (begin..).zip(stretch.to_le_bytes()) {
+            if (offset..end).contains(&at) {
+                slot[(at - offset) as usize] = byte;
+            }
         }
     }
 }
@@ -102,7 +119,12 @@ mod tests {
         let mut part = vec![0; 900];
         content.fill(BLOCK_BYTES as u64 - 450, &mut part);
         assert_eq!(part, whole[BLOCK_BYTES - 450..BLOCK_BYTES + 450]);
-        assert_eq!(whole[..1000], whole[BLOCK_BYTES..]);
+        assert_eq!(whole[8..1000], whole[BLOCK_BYTES + 8..]);
+        assert_ne!(
+            whole[..8],
+            whole[BLOCK_BYTES..][..8],
+            "each 4 KiB are told from all others"
+        );
         let zeros = whole.iter().filter(|byte| **byte == 0).count();
         assert!(zeros < whole.len() / 128, "{zeros}");
     }

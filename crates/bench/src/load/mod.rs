@@ -11,3 +11,4 @@ pub mod tally;
 pub mod third_party;
 mod timeline;
 pub mod tpc;
+pub mod vector;

@@ -13,6 +13,8 @@ const CPU_MIN_S: f64 = 0.05;
 pub enum Counted {
     /// Bytes of payload: Gbit/s (10⁹), and processor seconds for each GB (10⁹ bytes).
     Bytes,
+    /// Bytes of payload in small pieces: MB/s (10⁶), and processor seconds for each GB (10⁹ bytes).
+    Pieces,
     /// Requests, files or handshakes: how many in a second, and processor microseconds for each.
     Requests,
 }
@@ -23,6 +25,7 @@ impl Counted {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Bytes => "Gbit/s",
+            Self::Pieces => "MB/s",
             Self::Requests => "1/s",
         }
     }
@@ -30,13 +33,14 @@ impl Counted {
     fn rate(self, count: u64, seconds: f64) -> f64 {
         match self {
             Self::Bytes => count as f64 * 8e-9 / seconds,
+            Self::Pieces => count as f64 * 1e-6 / seconds,
             Self::Requests => count as f64 / seconds,
         }
     }
 
     fn cost(self, count: u64, cpu_s: f64) -> f64 {
         match self {
-            Self::Bytes => cpu_s * 1e9 / count as f64,
+            Self::Bytes | Self::Pieces => cpu_s * 1e9 / count as f64,
             Self::Requests => cpu_s * 1e6 / count as f64,
         }
     }
@@ -68,7 +72,7 @@ impl Tally {
     #[must_use]
     pub fn new(title: &str, counted: Counted) -> Self {
         let (cost, unit) = match counted {
-            Counted::Bytes => ("server processor time for each GB", "s"),
+            Counted::Bytes | Counted::Pieces => ("server processor time for each GB", "s"),
             Counted::Requests => ("server processor time for each", "µs"),
         };
         Self {
