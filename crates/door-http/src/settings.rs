@@ -11,8 +11,8 @@ use net::tls::ServerTls;
 use remote::Client;
 use transfer::{Refusals, Slots, Verification};
 use types::limits::{
-    ATTEMPTS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT, STREAMS_MAX,
-    TLS_HANDSHAKE_TIMEOUT,
+    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT,
+    STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
 };
 
 use types::{ChecksumAlgorithm, Location};
@@ -87,6 +87,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Connections of one pull; more asked for is cut to this.
     pub streams: u32,
+    /// Connections of one pull at the most when its client asks for no number.
+    pub chosen_streams: u32,
     /// Attempts of a third-party copy that breaks without moving a byte, the first one included.
     pub attempts: u32,
     /// Time between two performance markers.
@@ -104,6 +106,7 @@ impl Default for Limits {
             stall: STALL_TIMEOUT,
             handshake: TLS_HANDSHAKE_TIMEOUT,
             streams: STREAMS_MAX as u32,
+            chosen_streams: CHOSEN_STREAMS_MAX,
             attempts: ATTEMPTS_MAX,
             marker_period: MARKER_PERIOD,
             early_outcome: EARLY_OUTCOME_WAIT,

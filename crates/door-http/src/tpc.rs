@@ -14,7 +14,7 @@ use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::chance::{child_trace, fresh_id, now_s};
-use transfer::{CopyJob, Found, Order, Outcome, Progress, Running, Spot, Verification, refusal};
+use transfer::{CopyJob, Found, Order, Outcome, Progress, Running, Spot, Streams, Verification, refusal};
 use transfer::{TransferOutcome, TransferStart};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
@@ -162,7 +162,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
         } else {
             Overwrite::Refuse
         },
-        streams: copy.streams.unwrap_or(1).min(settings.limits.streams),
+        streams: Streams::asked(copy.streams, settings.limits.streams, settings.limits.chosen_streams),
         verification,
         expected: copy.expected_digests.first().cloned(),
         keep: settings.keep.clone(),

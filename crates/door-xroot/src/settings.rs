@@ -8,8 +8,8 @@ use net::tls::ServerTls;
 use remote::Client;
 use transfer::{Refusals, SharedExports, Slots, Verification};
 use types::limits::{
-    ATTEMPTS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT, TPC_KEY_LIFETIME,
-    TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
+    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
+    TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
 };
 use types::{ChecksumAlgorithm, Location};
 use xroot_wire::TlsPolicy;
@@ -82,6 +82,8 @@ pub struct ThirdPartySettings {
     pub verification: Verification,
     /// Connections of one copy; more asked for is cut to this.
     pub streams: u32,
+    /// Connections of one copy at the most when its client asks for no number.
+    pub chosen_streams: u32,
     /// Attempts of a copy that breaks without moving a byte, the first one included.
     pub attempts: u32,
 }
@@ -99,6 +101,7 @@ impl ThirdPartySettings {
             key_lifetime_max: TPC_KEY_LIFETIME_MAX,
             verification: Verification::WhenAvailable,
             streams: STREAMS_MAX as u32,
+            chosen_streams: CHOSEN_STREAMS_MAX,
             attempts: ATTEMPTS_MAX,
         }
     }

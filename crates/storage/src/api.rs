@@ -380,6 +380,11 @@ pub trait Upload: Send + Sync {
         0
     }
 
+    /// From now on writes come in any order, and only the first `bytes` bytes are without gaps: should the
+    /// upload be interrupted, no more than these are kept for a later one. To be called before the first write
+    /// behind a gap, and again when more is without gaps. A store that keeps nothing ignores it.
+    fn keep_front(&self, _bytes: u64) {}
+
     /// Cuts what was written to this length, or extends it with zero bytes.
     ///
     /// # Errors

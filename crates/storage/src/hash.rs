@@ -137,6 +137,12 @@ impl RangeSums {
         !range.is_empty() && before.is_some_and(|(start, (length, _))| start + length > range.start)
     }
 
+    /// How many bytes from the front on there are without a gap.
+    #[must_use]
+    pub fn front_bytes(&self) -> u64 {
+        self.ranges.get(&0).map_or(0, |(length, _)| *length)
+    }
+
     /// How many ranges there are that do not touch each other.
     #[must_use]
     pub fn range_count(&self) -> usize {

@@ -1,14 +1,16 @@
 //! Fetching a file over one connection after another until all of it has come.
 
+use std::time::Duration;
+
 use net::Batch;
 use remote::{Download, Facts, GetOptions, Validator};
 use storage::{FileReader, Hasher};
-use types::limits::{BUFFER_BYTES, STREAM_BLOCK_BYTES};
-use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
+use types::limits::{BUFFER_BYTES, CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES, STREAMS_MAX};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::job::{Fetched, Job};
 use crate::mover::{Payload, Received, receive};
-use crate::options::Order;
+use crate::options::{Order, Streams};
 use crate::patience::Patience;
 use crate::streams::receive_ranges;
 use crate::verify::{blame_store, computed};
@@ -18,9 +20,10 @@ impl Job<'_> {
     pub(crate) async fn fetch(&self, facts: Option<&Facts>) -> Result<Fetched> {
         self.progress.enter(Phase::Transfer);
         let size = facts.and_then(|facts| facts.size_bytes);
-        let streams = stream_count(self.order.streams, size, facts.and_then(|facts| facts.accepts_ranges));
+        let ranges = facts.and_then(|facts| facts.accepts_ranges);
+        let span = span(self.order.streams, size, ranges, self.asked_for);
         match (facts, size) {
-            (Some(facts), Some(size)) if streams > 1 => match receive_ranges(self, facts, size, streams).await {
+            (Some(facts), Some(size)) if span.most > 1 => match receive_ranges(self, facts, size, span).await {
                 // A source that has no ranges, without having said so.
                 Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
                     self.progress.set_moved(0);
@@ -35,7 +38,8 @@ impl Job<'_> {
     /// One connection after another until everything has come.
     async fn fetch_in_order(&self, facts: Option<&Facts>, size: Option<u64>) -> Result<Fetched> {
         let mut validator = facts.and_then(Facts::validator);
-        let mut received = self.take_up(validator.as_ref(), size).await?;
+        let (held, hasher) = self.take_up(validator.as_ref(), size, &computed(self.order)).await?;
+        let mut received = Received::continued(self.store, self.upload.clone(), hasher, held);
         let mut patience = Patience::new(self.order.attempts);
         let mut told = Vec::new();
         let mut has_ranges = true;
@@ -76,11 +80,17 @@ impl Job<'_> {
         })
     }
 
-    /// What an earlier transfer left of this very file is read back for its checksum, not fetched again.
-    async fn take_up(&self, validator: Option<&Validator>, size: Option<u64>) -> Result<Received> {
-        let hasher = Hasher::new(&computed(self.order));
+    /// What an earlier transfer left of this very file is read back for its checksums, not fetched again. Gives how
+    /// many bytes that is, and what has seen them.
+    pub(crate) async fn take_up(
+        &self,
+        validator: Option<&Validator>,
+        size: Option<u64>,
+        algorithms: &[ChecksumAlgorithm],
+    ) -> Result<(u64, Hasher)> {
+        let mut hasher = Hasher::new(algorithms);
         let (Some(validator), Some(size)) = (validator, size) else {
-            return Ok(Received::new(self.store, self.upload.clone(), hasher));
+            return Ok((0, hasher));
         };
         let (mark, upload) = (format!("{size} {validator:?}"), self.upload.clone());
         let here = |error| blame_store(error, Side::Destination);
@@ -89,18 +99,13 @@ impl Job<'_> {
             .run(move || Ok(upload.take_up(&mark).min(size)))
             .await
             .map_err(here)?;
-        if held == 0 {
-            return Ok(Received::new(self.store, self.upload.clone(), hasher));
+        if held > 0 {
+            let upload = self.upload.clone();
+            let reread = move || read_back(upload.reader()?.as_ref(), held, &mut hasher).map(|()| hasher);
+            hasher = lane.run_blocking(reread).await.map_err(here)?;
+            self.progress.set_moved(held);
         }
-        let upload = self.upload.clone();
-        let reread = move || {
-            let mut hasher = hasher;
-            read_back(upload.reader()?.as_ref(), held, &mut hasher)?;
-            Ok(hasher)
-        };
-        let hasher = lane.run_blocking(reread).await.map_err(here)?;
-        self.progress.set_moved(held);
-        Ok(Received::continued(self.store, self.upload.clone(), hasher, held))
+        Ok((held, hasher))
     }
 
     async fn attempt(
@@ -190,16 +195,33 @@ pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
     }
 }
 
-/// Streams that make sense: at most one for each block, one where ranges are not offered.
-fn stream_count(asked: u32, size: Option<u64>, ranges: Option<bool>) -> u32 {
-    match (size, ranges) {
-        (Some(size), None | Some(true)) => asked.clamp(
-            1,
-            u32::try_from(size.div_ceil(STREAM_BLOCK_BYTES))
-                .unwrap_or(u32::MAX)
-                .max(1),
-        ),
-        _ => 1,
+/// How many streams a transfer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// At the beginning.
+    pub(crate) first: u32,
+    /// At the most.
+    pub(crate) most: u32,
+}
+
+/// Streams that make sense: at most one for each block, one where ranges are not offered, and no choice for
+/// short files and where the source answered at once.
+fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, asked_for: Duration) -> Span {
+    let (Some(size), None | Some(true)) = (size, ranges) else {
+        return Span { first: 1, most: 1 };
+    };
+    let blocks = u32::try_from(size.div_ceil(STREAM_BLOCK_BYTES)).unwrap_or(u32::MAX);
+    let most = |count: u32| count.min(STREAMS_MAX as u32).clamp(1, blocks.max(1));
+    match asked {
+        Streams::Fixed(count) => Span {
+            first: most(count),
+            most: most(count),
+        },
+        Streams::Chosen(max) if size >= CHOSEN_STREAMS_BYTES_MIN && asked_for >= CHOSEN_STREAMS_RTT_MIN => Span {
+            first: 1,
+            most: most(max),
+        },
+        Streams::Chosen(_) => Span { first: 1, most: 1 },
     }
 }
 
@@ -207,14 +229,34 @@ fn stream_count(asked: u32, size: Option<u64>, ranges: Option<bool>) -> u32 {
 mod tests {
     use super::*;
 
+    const FAR: Duration = Duration::from_millis(100);
+
     #[test]
     fn streams_are_limited_by_blocks_and_by_the_source() {
         let block = STREAM_BLOCK_BYTES;
-        assert_eq!(stream_count(4, Some(10 * block), Some(true)), 4);
-        assert_eq!(stream_count(4, Some(block + 1), None), 2);
-        assert_eq!(stream_count(4, Some(0), None), 1);
-        assert_eq!(stream_count(4, Some(10 * block), Some(false)), 1);
-        assert_eq!(stream_count(4, None, Some(true)), 1);
-        assert_eq!(stream_count(0, Some(10 * block), Some(true)), 1);
+        let fixed = |count, size, ranges| {
+            let span = span(Streams::Fixed(count), size, ranges, Duration::ZERO);
+            assert_eq!(span.first, span.most);
+            span.most
+        };
+        assert_eq!(fixed(4, Some(10 * block), Some(true)), 4);
+        assert_eq!(fixed(4, Some(block + 1), None), 2);
+        assert_eq!(fixed(4, Some(0), None), 1);
+        assert_eq!(fixed(4, Some(10 * block), Some(false)), 1);
+        assert_eq!(fixed(4, None, Some(true)), 1);
+        assert_eq!(fixed(0, Some(10 * block), Some(true)), 1);
+        assert_eq!(fixed(99, Some(1000 * block), Some(true)), STREAMS_MAX as u32);
+    }
+
+    #[test]
+    fn a_choice_begins_with_one_and_is_made_for_long_files_from_afar() {
+        let chosen = |size, ranges, asked_for| span(Streams::Chosen(8), size, ranges, asked_for);
+        let alone = Span { first: 1, most: 1 };
+        let long = Some(CHOSEN_STREAMS_BYTES_MIN * 2);
+        assert_eq!(chosen(long, Some(true), FAR), Span { first: 1, most: 8 });
+        assert_eq!(chosen(long, Some(true), Duration::from_millis(1)), alone);
+        assert_eq!(chosen(long, Some(false), FAR), alone);
+        assert_eq!(chosen(Some(CHOSEN_STREAMS_BYTES_MIN - 1), Some(true), FAR), alone);
+        assert_eq!(chosen(None, Some(true), FAR), alone);
     }
 }

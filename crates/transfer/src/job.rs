@@ -1,6 +1,7 @@
 //! The data phase of a pull: what it works with and what it brings.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use remote::{Client, Resource};
 use storage::Upload;
@@ -27,4 +28,6 @@ pub(crate) struct Job<'a> {
     pub(crate) order: &'a Order,
     pub(crate) progress: &'a Progress,
     pub(crate) upload: &'a Arc<dyn Upload>,
+    /// How long the source took to say what the file is.
+    pub(crate) asked_for: Duration,
 }

@@ -16,13 +16,33 @@ pub enum Verification {
     Never,
 }
 
+/// How many connections carry one file at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// So many, 0 meaning one; fewer where the file is short or its source does no ranges.
+    Fixed(u32),
+    /// One, and more, up to so many, while that makes the transfer faster: on long lines, that is.
+    Chosen(u32),
+}
+
+impl Streams {
+    /// What was asked for, at most `max` of it; where nothing was, a number that is chosen on the way, up to `chosen_max`.
+    #[must_use]
+    pub fn asked(asked: Option<u32>, max: u32, chosen_max: u32) -> Self {
+        match asked {
+            Some(count) => Self::Fixed(count.min(max)),
+            None => Self::Chosen(chosen_max.min(max)),
+        }
+    }
+}
+
 /// How a transfer is to be done.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// What happens to an existing destination.
     pub overwrite: Overwrite,
-    /// Connections to the source at the same time; 0 or 1 for one. Pulls only.
-    pub streams: u32,
+    /// Connections to the source at the same time. Pulls only.
+    pub streams: Streams,
     /// Comparison of checksums.
     pub verification: Verification,
     /// The checksum that whoever ordered the transfer expects of the data.
@@ -65,7 +85,7 @@ impl Default for Order {
     fn default() -> Self {
         Self {
             overwrite: Overwrite::Allow,
-            streams: 1,
+            streams: Streams::Fixed(1),
             verification: Verification::WhenAvailable,
             expected: None,
             keep: vec![ChecksumAlgorithm::Adler32],

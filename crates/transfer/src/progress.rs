@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use types::Phase;
 
+use crate::growth::Sample;
+
 /// Shared counters of one transfer.
 ///
 /// Counted is what has reached its sink (stored here, or taken by the peer's socket), not what was
@@ -32,6 +34,9 @@ struct Connections {
     addresses: Vec<SocketAddr>,
     open: usize,
 }
+
+/// Bytes that all transfers of this process have moved.
+static ALL_MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Stands for a size that nobody has told yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -73,6 +78,14 @@ impl Progress {
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         self.0.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that this transfer and all of this process have moved.
+    pub(crate) fn sample(&self) -> Sample {
+        Sample {
+            own: self.moved_bytes(),
+            all: ALL_MOVED_BYTES.load(Ordering::Relaxed),
+        }
     }
 
     /// Size of the file, once known.
@@ -119,6 +132,7 @@ impl Progress {
     /// Counts bytes that have reached the sink.
     pub fn add_moved(&self, bytes: u64) {
         self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        ALL_MOVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Starts the count at `bytes`, when a transfer takes up an earlier part or begins anew.

@@ -1,6 +1,7 @@
 //! Pull: a file elsewhere becomes a file here.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use remote::{Client, Facts, Resource};
 use storage::{CommitFacts, Overwrite, Upload, UploadOptions};
@@ -51,7 +52,9 @@ async fn pull_once(
     progress: &Progress,
 ) -> Result<Outcome> {
     progress.enter(Phase::Open);
+    let asked = Instant::now();
     let facts = ask(client, source, order).await?;
+    let asked_for = asked.elapsed();
     if let Some(bytes) = facts.as_ref().and_then(|facts| facts.size_bytes) {
         progress.set_total(bytes);
         order.check_size(bytes)?;
@@ -72,6 +75,7 @@ async fn pull_once(
         order,
         progress,
         upload: &upload,
+        asked_for,
     };
     // Some sources compute their checksum when asked. That takes as long as reading the file, so
     // it is asked for while the data moves.

@@ -1,15 +1,18 @@
 //! A pull over several connections at once: each fetches blocks of the file by range and writes
 //! them where they belong, so nothing waits in memory to be put in order.
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use remote::{Client, Download, Facts, GetOptions, Resource, Validator};
 use storage::{Hasher, RangeSums, Upload};
 use tokio::task::JoinSet;
-use types::limits::{STREAM_BLOCK_BYTES, STREAMS_MAX};
+use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::fetch::check_size;
+use crate::fetch::{Span, check_size};
+use crate::growth::{Added, Change, Growth};
 use crate::job::{Fetched, Job};
 use crate::mover::write;
 use crate::patience::Patience;
@@ -31,47 +34,74 @@ struct Shared {
     /// Checksums of finished pieces.
     sums: Mutex<RangeSums>,
     progress: Progress,
+    /// How many streams the rest is divided for.
+    sharers: AtomicU32,
+    /// Streams from this number on take no more blocks.
+    wanted: AtomicU32,
+    /// Shortest time in which the source has answered, in microseconds; all bits set before it has.
+    nearest_us: AtomicU64,
 }
 
 impl Shared {
+    fn new(job: &Job<'_>, facts: &Facts, rest: ByteRange, sums: RangeSums, span: Span) -> Arc<Self> {
+        Arc::new(Self {
+            client: job.client.clone(),
+            source: job.source.clone(),
+            store: job.store.clone(),
+            upload: job.upload.clone(),
+            validator: facts.validator(),
+            size_bytes: rest.end,
+            attempts: job.order.attempts,
+            rest: Mutex::new(rest),
+            sums: Mutex::new(sums),
+            progress: job.progress.clone(),
+            sharers: AtomicU32::new(span.most),
+            wanted: AtomicU32::new(span.most),
+            nearest_us: AtomicU64::new(u64::MAX),
+        })
+    }
+
     fn sums(&self) -> MutexGuard<'_, RangeSums> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn rest(&self) -> MutexGuard<'_, ByteRange> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next block for a stream. Each is a part of the rest: long at first, because each costs a round trip in
+    /// which nothing comes, and short at the end, so that all streams end at about the same time.
+    fn take_block(&self) -> ByteRange {
+        let mut rest = self.rest();
+        let part = rest.len() / (u64::from(self.sharers.load(Ordering::Relaxed)) + 1);
+        rest.take_front(part.clamp(STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX))
+    }
+
+    fn nearest(&self) -> Option<Duration> {
+        let nearest_us = self.nearest_us.load(Ordering::Relaxed);
+        (nearest_us != u64::MAX).then_some(Duration::from_micros(nearest_us))
+    }
+
+    fn answered_in(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.nearest_us.fetch_min(micros, Ordering::Relaxed);
+    }
 }
 
-/// Fetches the whole file over `streams` connections.
-pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, streams: u32) -> Result<Fetched> {
-    let streams = streams.min(STREAMS_MAX as u32);
+/// Fetches the whole file over several connections.
+pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, span: Span) -> Result<Fetched> {
     let algorithms = computed(job.order);
     let combining: Vec<ChecksumAlgorithm> = algorithms
         .iter()
         .copied()
         .filter(|algorithm| algorithm.combines())
         .collect();
-    let shared = Arc::new(Shared {
-        client: job.client.clone(),
-        source: job.source.clone(),
-        store: job.store.clone(),
-        upload: job.upload.clone(),
-        validator: facts.validator(),
-        size_bytes: size,
-        attempts: job.order.attempts,
-        rest: Mutex::new(ByteRange::whole(size)),
-        sums: Mutex::new(RangeSums::new(&combining)),
-        progress: job.progress.clone(),
-    });
-    let mut workers = JoinSet::new();
-    for _ in 0..streams {
-        workers.spawn(work(shared.clone()));
-    }
-    while let Some(ended) = workers.join_next().await {
-        let broken = |cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(cause);
-        if let Err(error) = ended.map_err(broken).and_then(|result| result) {
-            // What comes after this must not meet a stream that is still writing.
-            workers.shutdown().await;
-            return Err(error);
-        }
-    }
+    let (held, seen) = job.take_up(facts.validator().as_ref(), Some(size), &combining).await?;
+    job.upload.keep_front(held);
+    let mut sums = RangeSums::new(&combining);
+    sums.add(0, seen);
+    let shared = Shared::new(job, facts, ByteRange::new(held, size), sums, span);
+    let streams = run(&shared, span).await?;
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);
     // What does not combine is read again, as is all of it should a range have been lost.
@@ -91,14 +121,53 @@ pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, stre
     })
 }
 
-/// One stream: block after block until none is left.
-async fn work(shared: Arc<Shared>) -> Result<()> {
+/// Lets the streams run until nothing is left, and gives how many there were at the same time.
+async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
+    let mut workers = JoinSet::new();
+    for number in 0..span.first {
+        workers.spawn(work(shared.clone(), number, None));
+    }
+    let mut growth = Growth::new(span.first, span.most);
+    let (mut streams, mut streams_most) = (span.first, span.first);
     loop {
-        let mut block = shared
-            .rest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take_front(STREAM_BLOCK_BYTES);
+        tokio::select! {
+            ended = workers.join_next() => {
+                let Some(ended) = ended else { return Ok(streams_most) };
+                let broken = |cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(cause);
+                if let Err(error) = ended.map_err(broken).and_then(|result| result) {
+                    // What comes after this must not meet a stream that is still writing.
+                    workers.shutdown().await;
+                    return Err(error);
+                }
+            }
+            () = growth.due() => {
+                let rest_bytes = shared.rest().len();
+                match growth.look(shared.progress.sample(), rest_bytes, shared.nearest()) {
+                    Change::Add(added) => {
+                        for number in streams..streams + added {
+                            workers.spawn(work(shared.clone(), number, Some(Added::new())));
+                        }
+                        streams += added;
+                        streams_most = streams_most.max(streams);
+                    }
+                    Change::Return(count) => {
+                        streams = count;
+                        shared.wanted.store(count, Ordering::Relaxed);
+                    }
+                    Change::None => {}
+                }
+                if growth.is_done() {
+                    shared.sharers.store(streams, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// One stream: block after block until none is left.
+async fn work(shared: Arc<Shared>, number: u32, _added: Option<Added>) -> Result<()> {
+    while number < shared.wanted.load(Ordering::Relaxed) {
+        let mut block = shared.take_block();
         if block.is_empty() {
             return Ok(());
         }
@@ -115,6 +184,7 @@ async fn work(shared: Arc<Shared>) -> Result<()> {
             shared.progress.count_attempt();
         }
     }
+    Ok(())
 }
 
 /// Fetches what is left of `block`; after an error its start tells how far it came.
@@ -124,13 +194,20 @@ async fn fetch_block(shared: &Shared, block: &mut ByteRange) -> Result<()> {
         validator: shared.validator.clone(),
         wanted: Vec::new(),
     };
+    let asked = Instant::now();
     let mut download = shared.client.get(&shared.source, &options).await?;
+    shared.answered_in(asked.elapsed());
     check_size(&download, Some(shared.size_bytes))?;
     let _connected = shared.progress.connected(download.peer_address());
     let start = block.start;
     let mut hasher = shared.sums().range_hasher();
     let received = receive_block(shared, &mut download, block, &mut hasher).await;
-    shared.sums().add(start, hasher);
+    let front_bytes = {
+        let mut sums = shared.sums();
+        sums.add(start, hasher);
+        sums.front_bytes()
+    };
+    shared.upload.keep_front(front_bytes);
     received
 }
 

@@ -9,7 +9,7 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::{Memory, Patience};
-use transfer::{Order, Outcome, Progress, Store, pull};
+use transfer::{Order, Outcome, Progress, Store, Streams, pull};
 use types::{ErrorCode, Location, LogicalPath, Result, Side};
 
 const SIZE: usize = 1_000_000;
@@ -224,7 +224,10 @@ async fn several_streams_fall_back_to_one_where_there_are_no_ranges() {
         tagged: true,
         changes: false,
     });
-    let many = Order { streams: 4, ..order() };
+    let many = Order {
+        streams: Streams::Fixed(4),
+        ..order()
+    };
     let (outcome, stored, _) = fetch(&source, &many).await;
     assert_eq!(outcome.unwrap().streams, 1);
     assert!(stored.unwrap() == content(0));

@@ -242,8 +242,11 @@ impl FileReader for LocalReader {
 enum State {
     /// Nothing is written or taken up.
     Fresh,
-    /// It is written in order and may be taken up later.
-    Marked,
+    /// It is written in order and may be taken up later, by whoever comes with this mark.
+    Marked(String),
+    /// It is written in any order. Its front, of so many bytes, may be taken up later; until all else is cut off it
+    /// bears no mark.
+    Scattered(String, u64),
     /// It is written in any order, and worth nothing when it breaks.
     Plain,
     /// It was committed or given up.
@@ -295,15 +298,32 @@ impl Upload for LocalUpload {
         let mut known = [0_u8; MARK_BYTES_MAX];
         let length = rustix::fs::fgetxattr(&self.file, MARK, &mut known).unwrap_or(0);
         if length > 0 && known.get(..length) == Some(mark.as_bytes()) {
-            *state = State::Marked;
+            *state = State::Marked(mark.to_owned());
             return self.file.metadata().map_or(0, |found| found.len());
         }
         let marked = self.file.set_len(0).is_ok()
             && mark.len() <= MARK_BYTES_MAX
             && rustix::fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok();
         // Where the file system keeps no mark the part is worth nothing after an interruption.
-        *state = if marked { State::Marked } else { State::Plain };
+        *state = if marked {
+            State::Marked(mark.to_owned())
+        } else {
+            State::Plain
+        };
         0
+    }
+
+    fn keep_front(&self, bytes: u64) {
+        let mut state = self.state();
+        *state = match std::mem::replace(&mut *state, State::Plain) {
+            State::Marked(mark) => match rustix::fs::fremovexattr(&self.file, MARK) {
+                Ok(()) => State::Scattered(mark, bytes),
+                // The mark would vouch for gaps.
+                Err(_) => State::Plain,
+            },
+            State::Scattered(mark, _) => State::Scattered(mark, bytes),
+            other => other,
+        };
     }
 
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
@@ -332,8 +352,18 @@ impl Upload for LocalUpload {
 
     fn abort(&self) {
         let mut state = self.state();
-        let empty = self.file.metadata().is_ok_and(|found| found.len() == 0);
-        if matches!(*state, State::Fresh | State::Plain) || (matches!(*state, State::Marked) && empty) {
+        let empty = || self.file.metadata().is_ok_and(|found| found.len() == 0);
+        let is_kept = match &*state {
+            State::Ended => return,
+            State::Fresh | State::Plain => false,
+            State::Marked(_) => !empty(),
+            State::Scattered(mark, front) => {
+                *front > 0
+                    && self.file.set_len(*front).is_ok()
+                    && rustix::fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok()
+            }
+        };
+        if !is_kept {
             let _ = fs::remove_file(&self.part);
         }
         *state = State::Ended;
@@ -411,6 +441,29 @@ mod tests {
         };
         other.commit(&facts).unwrap();
         assert_eq!(fs::read(path.as_str()).unwrap(), b"z");
+    }
+
+    #[test]
+    fn of_what_was_written_in_any_order_only_the_front_is_taken_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = target(&directory);
+        let first = upload(&path);
+        assert_eq!(first.take_up("v1"), 0);
+        first.keep_front(0);
+        first.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
+        drop(first);
+        assert!(names(&directory).is_empty(), "nothing of it is of use");
+        let second = upload(&path);
+        assert_eq!(second.take_up("v1"), 0);
+        second.keep_front(0);
+        second.write_vectored_at(&[IoSlice::new(b"front")], 0).unwrap();
+        second.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
+        second.keep_front(5);
+        drop(second);
+        if names(&directory).is_empty() {
+            return; // The file system keeps no marks, hence no parts.
+        }
+        assert_eq!(upload(&path).take_up("v1"), 5);
     }
 
     #[test]

@@ -100,9 +100,9 @@ pub(crate) struct CopyOptions {
     /// Make missing parent directories of the destination
     #[arg(short, long)]
     pub(crate) parent: bool,
-    /// Connections that carry one file at the same time
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) nbstreams: u32,
+    /// Connections that carry one file at the same time; without it one, and more where they make it faster
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) nbstreams: Option<u32>,
     /// Verify this checksum: adler32, crc32c, md5 or sha-256, with the value when it is known
     #[arg(short = 'K', long, value_name = "ALG[:VALUE]", value_parser = checksum_wish)]
     pub(crate) checksum: Option<ChecksumWish>,

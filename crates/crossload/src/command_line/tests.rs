@@ -25,7 +25,7 @@ fn gfals_letters_mean_the_same_here() {
     assert!(options.force && options.parent && options.recursive);
     assert_eq!(
         (options.nbstreams, options.mode, options.scitag),
-        (4, Mode::Push, Some(66))
+        (Some(4), Mode::Push, Some(66))
     );
     assert_eq!(options.common.timeout, Some(std::time::Duration::from_secs(60)));
     assert_eq!(options.common.client_info, ["job=7"]);

@@ -160,6 +160,9 @@ section! {
         allow_private_peers: bool = Some(true);
         /// Whether the checksums of the two sides are compared when the request does not say.
         verify: Verification = Some(Verification::WhenAvailable);
+        /// Streams that a copy may take when its client asks for no number. It begins with one, and takes more
+        /// while they make it faster, which they do on long lines. 1 leaves it at one.
+        chosen_streams: u32 = Some(limits::CHOSEN_STREAMS_MAX);
         /// Servers that take part in third-party copies in this one's stead, such as
         /// `["https://tpc.example.org:8443"]`: clients that ask for one are sent there, for the same path. One
         /// `http` or `https` URL stands for both protocols, since servers like this one speak both on one port; add

@@ -263,6 +263,7 @@ impl Assembly {
                 stall: limits.stall_timeout,
                 handshake: limits.tls_handshake_timeout,
                 streams: limits.streams,
+                chosen_streams: tpc.chosen_streams,
                 attempts: limits.attempts,
                 marker_period: limits.marker_period,
                 ..door_http::Limits::default()
@@ -313,6 +314,7 @@ impl Assembly {
                 key_lifetime_max: configuration.tpc.key_lifetime_max,
                 verification: configuration.tpc.verify,
                 streams: limits.streams,
+                chosen_streams: configuration.tpc.chosen_streams,
                 attempts: limits.attempts,
             },
             server_name: PRODUCT.to_owned(),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use remote::{Access, Direction, Resource};
 use storage::{Kind, Overwrite, Stat};
 use transfer::chance::{child_trace, fresh_id};
-use transfer::{CopyJob, Order, Progress, Running, Spot, TransferOutcome, TransferStart, Verification};
+use transfer::{CopyJob, Order, Progress, Running, Spot, Streams, TransferOutcome, TransferStart, Verification};
 use types::limits::{TPC_COPY_TIME, TPC_STREAMS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
 use xroot_wire::request::Open;
@@ -170,7 +170,7 @@ fn order(
     let further = copy
         .stream_count()
         .map_err(|_| bad_request("tpc streams value is invalid"))?;
-    let streams = 1 + further.unwrap_or(0).min(TPC_STREAMS_MAX);
+    let streams = further.map(|further| 1 + further.min(TPC_STREAMS_MAX));
     let wanted = copy.checksum.map(wanted_checksum).transpose()?;
     let mut keep = settings.keep.clone();
     if let Some((algorithm, _)) = &wanted {
@@ -190,9 +190,10 @@ fn order(
         },
         // The key opens the file once: on one stream, and not again when that breaks.
         streams: if source.has_key {
-            1
+            Streams::Fixed(1)
         } else {
-            streams.min(settings.third_party.streams)
+            let limits = &settings.third_party;
+            Streams::asked(streams, limits.streams, limits.chosen_streams)
         },
         attempts: if source.has_key {
             1

@@ -7,7 +7,8 @@ use std::io::BufRead as _;
 use std::time::{Duration, Instant};
 
 use storage::Overwrite;
-use transfer::{Order, Progress, Verification};
+use transfer::{Order, Progress, Streams, Verification};
+use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use super::place::Place;
@@ -247,7 +248,7 @@ impl<'a> Copier<'a> {
             } else {
                 Overwrite::Refuse
             },
-            streams: self.options.nbstreams,
+            streams: Streams::asked(self.options.nbstreams, u32::MAX, CHOSEN_STREAMS_MAX),
             verification: Verification::WhenAvailable,
             // Without a wish the grid's common checksum is computed while the data move, so that nothing has
             // to be read again when the other side tells its own.

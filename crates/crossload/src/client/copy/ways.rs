@@ -125,7 +125,7 @@ impl Job<'_> {
         };
         let order = CopyOrder {
             overwrite: self.order.overwrite == Overwrite::Allow,
-            streams: Some(self.options.nbstreams).filter(|streams| *streams > 1),
+            streams: self.options.nbstreams,
             expected: self.order.expected.clone(),
             ..CopyOrder::new(
                 passive.location.clone(),

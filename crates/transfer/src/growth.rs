@@ -1,0 +1,301 @@
+//! How many streams a transfer takes when nobody says: it begins with one, and takes more while that makes it faster.
+//!
+//! One stream carries a window in each round trip. Where the line is short that is more than any line
+//! carries, and further streams only cost. So nothing is tried below [`CHOSEN_STREAMS_RTT_MIN`]. On a longer line the
+//! rate is looked at until it no longer rises by itself; then the streams are doubled. If the rate grows by half of
+//! what that could bring, it goes on so; if it does not for some time, the new streams are taken back, and the
+//! number stays. The rate of all transfers of this process has to grow as much, so that transfers that share a
+//! full line, or a busy machine, do not take from each other by adding streams; and the streams that were added
+//! are counted over all of them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use types::limits::{CHOSEN_STREAMS_ADDED_MAX, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
+
+/// Round trips between two looks: a new stream's connection takes as many to begin.
+const LOOK_ROUND_TRIPS: u32 = 3;
+/// Shortest time between two looks: shorter, it is the moment that is measured.
+const LOOK_MIN: Duration = Duration::from_millis(200);
+/// Longest such time, when a source is slow to answer for other reasons than its distance.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+/// A rate that has not grown by this much since the last look does not rise any more, in percent.
+const RISE_PERCENT: u64 = 25;
+/// New streams have to bring this part of what as many carried before, in percent.
+const GAIN_PERCENT: u64 = 50;
+/// Looks until which they must have done so. A new connection begins slowly: on a line without losses it
+/// reaches a window of 4 MiB in eight round trips.
+const TRIAL_LOOKS_MAX: u32 = 5;
+
+/// Streams that all transfers of this process have added.
+static ADDED: AtomicU32 = AtomicU32::new(0);
+
+/// What has moved until a moment, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// For this transfer.
+    pub(crate) own: u64,
+    /// For all transfers of this process.
+    pub(crate) all: u64,
+}
+
+/// Bytes per second.
+type Rates = Sample;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Until the source has answered once, so that its distance is known.
+    Distance,
+    /// What had moved at the last look, and the rates that were seen then.
+    Watch(Instant, Sample, Option<Rates>),
+    /// The number stays.
+    Done,
+}
+
+/// Streams that were added and have not proved themselves yet.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    before: Rates,
+    added: u32,
+    looks: u32,
+}
+
+/// What is to be done about the number of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// So many more are to begin.
+    Add(u32),
+    /// They are to be this many again.
+    Return(u32),
+    /// Nothing.
+    None,
+}
+
+/// The number of streams of one transfer.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    streams: u32,
+    streams_max: u32,
+    step: Step,
+    trial: Option<Trial>,
+    period: Duration,
+    next: Instant,
+}
+
+impl Growth {
+    /// Begins with `streams`; at `streams_max` they are as many as there can be.
+    pub(crate) fn new(streams: u32, streams_max: u32) -> Self {
+        let grows = streams < streams_max;
+        Self {
+            streams,
+            streams_max,
+            step: if grows { Step::Distance } else { Step::Done },
+            trial: None,
+            period: LOOK_MIN,
+            next: Instant::now() + LOOK_MIN,
+        }
+    }
+
+    /// Whether the number stays as it is.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+
+    /// Waits until it is time to look again; for ever when the number stays.
+    pub(crate) async fn due(&self) {
+        match self.step {
+            Step::Done => std::future::pending().await,
+            _ => sleep_until(self.next).await,
+        }
+    }
+
+    /// Looks at what has moved, with `rest_bytes` that no stream has taken and the shortest time `rtt` in which
+    /// the source has answered.
+    pub(crate) fn look(&mut self, moved: Sample, rest_bytes: u64, rtt: Option<Duration>) -> Change {
+        let now = Instant::now();
+        let change = match (self.step, rtt) {
+            (Step::Distance, Some(rtt)) if rtt < CHOSEN_STREAMS_RTT_MIN => {
+                self.step = Step::Done;
+                Change::None
+            }
+            (Step::Distance, Some(rtt)) => {
+                self.period = (rtt * LOOK_ROUND_TRIPS).clamp(LOOK_MIN, LOOK_MAX);
+                self.step = Step::Watch(now, moved, None);
+                Change::None
+            }
+            (Step::Watch(since, from, last), _) => {
+                let rates = rates(from, moved, now - since);
+                self.step = Step::Watch(now, moved, Some(rates));
+                match self.trial {
+                    Some(trial) => self.judge(trial, rates),
+                    None if last.is_some_and(|last| !rises(last.own, rates.own)) => self.grow(rates, rest_bytes),
+                    None => Change::None,
+                }
+            }
+            (Step::Distance, None) | (Step::Done, _) => Change::None,
+        };
+        self.next = now + self.period;
+        change
+    }
+
+    /// Whether the streams that were added have proved themselves.
+    fn judge(&mut self, trial: Trial, now: Rates) -> Change {
+        if self.pays(trial, now) {
+            self.trial = None;
+        } else if trial.looks + 1 < TRIAL_LOOKS_MAX {
+            let looks = trial.looks + 1;
+            self.trial = Some(Trial { looks, ..trial });
+        } else {
+            self.step = Step::Done;
+            self.streams -= trial.added;
+            return Change::Return(self.streams);
+        }
+        Change::None
+    }
+
+    fn pays(&self, trial: Trial, now: Rates) -> bool {
+        let of_each = trial.before.own / u64::from((self.streams - trial.added).max(1));
+        let least = of_each * u64::from(trial.added) * GAIN_PERCENT / 100;
+        now.own >= trial.before.own + least && now.all >= trial.before.all + least
+    }
+
+    /// Twice as many, as far as there is work for them that lasts until they are in full swing.
+    fn grow(&mut self, rates: Rates, rest_bytes: u64) -> Change {
+        let soon = 2 * u64::try_from(self.period.as_millis()).unwrap_or(u64::MAX / 2);
+        let lasts = rates.own > 0 && rest_bytes / (rates.own / 1000).max(1) > soon;
+        let work = u32::try_from(rest_bytes / STREAM_BLOCK_BYTES).unwrap_or(u32::MAX);
+        let wanted = self.streams.min(self.streams_max - self.streams).min(work);
+        let added = if lasts { permitted(wanted) } else { 0 };
+        if added == 0 {
+            self.step = Step::Done;
+            return Change::None;
+        }
+        self.streams += added;
+        self.trial = Some(Trial {
+            before: rates,
+            added,
+            looks: 0,
+        });
+        Change::Add(added)
+    }
+}
+
+fn rises(before: u64, now: u64) -> bool {
+    now > before + before * RISE_PERCENT / 100
+}
+
+/// Counts streams that are added, as many of them as there may be.
+fn permitted(wanted: u32) -> u32 {
+    let mut granted = 0;
+    let grant = |added: u32| {
+        granted = wanted.min(CHOSEN_STREAMS_ADDED_MAX.saturating_sub(added));
+        Some(added + granted)
+    };
+    let _ = ADDED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant);
+    granted
+}
+
+/// A stream that was added; it counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Added(());
+
+impl Added {
+    /// For a stream that [`Growth::look`] has given.
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Drop for Added {
+    fn drop(&mut self) {
+        ADDED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn rates(from: Sample, to: Sample, time: Duration) -> Rates {
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+    // A transfer that was told to start over counts from nothing again.
+    let rate = |from: u64, to: u64| to.saturating_sub(from) * 1000 / millis;
+    Rates {
+        own: rate(from.own, to.own),
+        all: rate(from.all, to.all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: Duration = Duration::from_millis(100);
+    const MEGA: u64 = 1_000_000;
+
+    /// Follows a transfer whose rate depends on its streams, until the number stays.
+    async fn settled(max: u32, rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> u32 {
+        let mut growth = Growth::new(1, max);
+        let (mut moved, mut last) = (0, Instant::now());
+        while !growth.is_done() {
+            growth.due().await;
+            moved += rate(growth.streams) * u64::try_from(last.elapsed().as_millis()).unwrap() / 1000;
+            last = Instant::now();
+            let sample = Sample { own: moved, all: moved };
+            if let Change::Add(added) = growth.look(sample, rest_bytes, Some(rtt)) {
+                (0..added).for_each(|_| drop(Added::new()));
+            }
+        }
+        growth.streams
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_are_added_while_each_brings_its_part() {
+        let alike = |streams| u64::from(streams) * 40 * MEGA;
+        assert_eq!(settled(8, FAR, 1 << 40, alike).await, 8);
+        assert_eq!(settled(6, FAR, 1 << 40, alike).await, 6);
+        assert_eq!(settled(1, FAR, 1 << 40, alike).await, 1);
+        // A line that three streams fill: eight are too many.
+        assert_eq!(settled(16, FAR, 1 << 40, |streams| alike(streams.min(3))).await, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_that_one_stream_fills_is_left_to_it() {
+        assert_eq!(settled(16, FAR, 1 << 40, |_| 40 * MEGA).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_near_source_and_the_end_of_a_file_get_none() {
+        let alike = |streams| u64::from(streams) * 40 * MEGA;
+        let near = CHOSEN_STREAMS_RTT_MIN - Duration::from_millis(1);
+        assert_eq!(settled(16, near, 1 << 40, alike).await, 1);
+        assert_eq!(settled(16, FAR, STREAM_BLOCK_BYTES, alike).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_transfer_takes_from_another_is_no_gain() {
+        let mut growth = Growth::new(1, 8);
+        growth.streams = 2;
+        let before = Rates { own: 40, all: 400 };
+        let trial = Trial {
+            before,
+            added: 1,
+            looks: 0,
+        };
+        assert!(growth.pays(trial, Rates { own: 60, all: 420 }));
+        assert!(!growth.pays(trial, Rates { own: 60, all: 400 }));
+        assert!(!growth.pays(trial, Rates { own: 40, all: 500 }));
+    }
+
+    #[test]
+    fn all_transfers_together_add_no_more_than_the_limit() {
+        // Other tests of this process add some too, for moments.
+        let mut granted = 0;
+        while granted < CHOSEN_STREAMS_ADDED_MAX {
+            let more = permitted(8);
+            if more == 0 {
+                break;
+            }
+            granted += more;
+        }
+        assert!(granted <= CHOSEN_STREAMS_ADDED_MAX);
+        (0..granted).for_each(|_| drop(Added::new()));
+    }
+}
