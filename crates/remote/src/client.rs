@@ -247,6 +247,20 @@ impl Client {
         }
     }
 
+    /// What many names of one server stand for, in their order, all asked for together on one connection.
+    ///
+    /// # Errors
+    /// The server's first refusal; `peer_unsupported` for protocols in which one question waits for the other.
+    pub async fn stat_many(&self, files: &[Resource]) -> Result<Vec<Entry>> {
+        match files.first() {
+            None => Ok(Vec::new()),
+            Some(first) => match self.speaker(first)? {
+                Speaker::Http(_) => Err(unsupported(first)),
+                Speaker::Root(root) => root.stat_many(files).await,
+            },
+        }
+    }
+
     /// The entries of a directory, a batch at a time.
     ///
     /// # Errors

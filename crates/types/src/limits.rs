@@ -334,7 +334,7 @@ pub const ROOT_WORDS_BYTES_MAX: usize = 64 * 1024;
 pub const ROOT_TRIED_MAX: usize = 8;
 /// Answers to one connection's requests that nobody waits for, such as that to a close.
 pub const ROOT_UNHEARD_MAX: usize = 64;
-/// Stat requests under way at the same time while a directory is listed whose server tells only names.
+/// Stat requests under way at the same time on one connection, as while a directory is listed whose server tells only names.
 pub const ROOT_STATS_MAX: usize = 64;
 
 /// Keys of XRootD third-party copies that a source remembers at the same time.

@@ -6,6 +6,7 @@ mod download;
 mod gsi;
 mod listing;
 mod login;
+mod many;
 mod namespace;
 mod outlet;
 mod pool;

@@ -1,0 +1,90 @@
+//! What many names stand for, asked together: answers are awaited while further questions are already on their way.
+
+use types::limits::ROOT_STATS_MAX;
+use types::{ErrorCode, Phase, Result};
+use xroot_wire::request::Stat;
+use xroot_wire::response::StatText;
+use xroot_wire::{Request, StreamId};
+
+use super::ask::Client;
+use super::namespace::entry_of;
+use super::route::{Route, check_path};
+use super::session::{Event, Reply, Session};
+use super::verdict::refused;
+use crate::Entry;
+use crate::resource::Resource;
+
+impl Client {
+    /// What many names of one server stand for, in their order. [`ROOT_STATS_MAX`] questions are under way at the same
+    /// time on one connection.
+    ///
+    /// # Errors
+    /// The server's first refusal; `bad_url` for names of several servers.
+    pub(crate) async fn stat_many(&self, files: &[Resource]) -> Result<Vec<Entry>> {
+        let Some(first) = files.first() else {
+            return Ok(Vec::new());
+        };
+        if let Some(stranger) = files.iter().find(|file| !file.location.same_origin(&first.location)) {
+            let error = stranger.error(ErrorCode::BadUrl, Phase::Open);
+            return Err(error.with_detail("it is at another server than the first one"));
+        }
+        let route = Route::new(first);
+        let mut session = self.session(&route).await.map_err(|error| first.blame(error))?;
+        let mut entries = vec![None; files.len()];
+        let mut asked: Vec<(StreamId, usize)> = Vec::new();
+        let mut next = 0;
+        while next < files.len() || !asked.is_empty() {
+            // In halves of the window, so that one call sends many questions.
+            if asked.len() <= ROOT_STATS_MAX / 2 && next < files.len() {
+                while asked.len() < ROOT_STATS_MAX && next < files.len() {
+                    asked.push((queue(&mut session, &route, &files[next])?, next));
+                    next += 1;
+                }
+                session
+                    .frames
+                    .stream
+                    .flush()
+                    .await
+                    .map_err(|error| first.blame(error))?;
+            }
+            let event = session.event().await.map_err(|error| first.blame(error))?;
+            let at = asked.iter().position(|(id, _)| *id == event.id());
+            let (id, which) = asked.swap_remove(at.ok_or_else(|| session.misbehaved("an answer came twice"))?);
+            entries[which] = self.entry(&mut session, id, event, &files[which]).await?;
+        }
+        self.keep(&route, session);
+        self.long_way(files, entries).await
+    }
+
+    /// What an answer says; `None` for a redirection or a wait.
+    async fn entry(&self, session: &mut Session, id: StreamId, event: Event, file: &Resource) -> Result<Option<Entry>> {
+        let body = match event {
+            Event::Body { length, last, .. } => session.gather(id, length, last).await,
+            Event::Reply(_, Reply::Done(body)) => Ok(body),
+            Event::Reply(_, Reply::Refused(refusal)) => return Err(refused(file, &refusal, session.is_encrypted())),
+            _ => return Ok(None),
+        };
+        let stat = body.and_then(|body| StatText::parse(&body));
+        let stat = stat.map_err(|error| file.blame(error))?;
+        Ok(Some(entry_of(file.location.path(), &stat)))
+    }
+
+    /// Asks one by one for what the first server does not answer itself.
+    async fn long_way(&self, files: &[Resource], entries: Vec<Option<Entry>>) -> Result<Vec<Entry>> {
+        let mut all = Vec::with_capacity(entries.len());
+        for (file, entry) in files.iter().zip(entries) {
+            all.push(match entry {
+                Some(entry) => entry,
+                None => self.stat(file).await?,
+            });
+        }
+        Ok(all)
+    }
+}
+
+fn queue(session: &mut Session, route: &Route, file: &Resource) -> Result<StreamId> {
+    let path = file.location.path();
+    check_path(path).map_err(|error| file.blame(error))?;
+    let target = route.with_token(path, session.is_encrypted());
+    Ok(session.queue(&Request::Stat(Stat::path(target.expose().as_bytes()))))
+}
