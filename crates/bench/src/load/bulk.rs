@@ -248,11 +248,12 @@ async fn sample(
 
 /// What one connection does.
 #[derive(Clone)]
-struct Job {
-    client: Client,
-    files: Vec<Resource>,
+pub(super) struct Job {
+    pub(super) client: Client,
+    /// The files that it takes, one after the other.
+    pub(super) files: Vec<Resource>,
     /// The part of each that it reads.
-    range: Option<ByteRange>,
+    pub(super) range: Option<ByteRange>,
 }
 
 fn readers(ground: &Ground, bulk: &Bulk, shape: Shape, files: &[Resource], size_bytes: u64) -> Vec<Job> {
@@ -295,7 +296,7 @@ fn writers(ground: &Ground, bulk: &Bulk, shape: Shape, directory: &Resource) -> 
 }
 
 /// Lets each client make its connection, which is not what is measured. That there is no such file yet is no matter.
-async fn warm_up(jobs: &[Job]) {
+pub(super) async fn warm_up(jobs: &[Job]) {
     for job in jobs {
         if let Some(file) = job.files.first() {
             let _ = job.client.head(file, &[]).await;
@@ -303,7 +304,7 @@ async fn warm_up(jobs: &[Job]) {
     }
 }
 
-async fn read(job: Job) -> Result<u64> {
+pub(super) async fn read(job: Job) -> Result<u64> {
     let mut bytes = 0;
     for file in &job.files {
         bytes += data::download(&job.client, file, job.range).await?;
@@ -311,7 +312,7 @@ async fn read(job: Job) -> Result<u64> {
     Ok(bytes)
 }
 
-async fn write(job: Job, size_bytes: u64, content: Content) -> Result<u64> {
+pub(super) async fn write(job: Job, size_bytes: u64, content: Content) -> Result<u64> {
     for file in &job.files {
         data::upload(&job.client, file, size_bytes, true, &content).await?;
     }
@@ -319,7 +320,7 @@ async fn write(job: Job, size_bytes: u64, content: Content) -> Result<u64> {
 }
 
 /// Makes room for the next sample. What cannot be removed now is tried again at the end.
-async fn remove(ground: &Ground, jobs: Vec<Job>) {
+pub(super) async fn remove(ground: &Ground, jobs: Vec<Job>) {
     for job in jobs {
         for file in &job.files {
             if let Some(Ok(())) = ground.stop.or(job.client.delete(file)).await {

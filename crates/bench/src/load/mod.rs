@@ -6,6 +6,8 @@ pub mod bulk;
 pub mod data;
 pub mod latency;
 pub mod measure;
+pub mod metadata;
+pub mod overwrite;
 mod peak;
 pub mod tally;
 pub mod third_party;

@@ -171,8 +171,17 @@ pub struct Chart {
     pub title: String,
     /// The unit of the values.
     pub unit: String,
-    /// The curves: which column's colour, name, and points.
-    pub lines: Vec<(String, Vec<(f64, f64)>)>,
+    /// The curves.
+    pub lines: Vec<Course>,
+}
+
+/// One curve of a plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// What it is called.
+    pub name: String,
+    /// Seconds, and the value then.
+    pub points: Vec<(f64, f64)>,
 }
 
 impl<'a> View<'a> {
@@ -306,7 +315,10 @@ fn charts(report: &Report, earlier: Option<&Report>) -> Vec<Chart> {
         name
     };
     for curve in &report.curves {
-        let line = (name(curve, false), curve.points.clone());
+        let line = Course {
+            name: name(curve, false),
+            points: curve.points.clone(),
+        };
         match charts
             .iter_mut()
             .find(|chart| chart.title == curve.title && chart.unit == curve.unit)
@@ -322,7 +334,10 @@ fn charts(report: &Report, earlier: Option<&Report>) -> Vec<Chart> {
     for curve in earlier.iter().flat_map(|earlier| &earlier.curves) {
         let same = |chart: &&mut Chart| chart.title == curve.title && chart.unit == curve.unit;
         if let Some(chart) = charts.iter_mut().find(same) {
-            chart.lines.push((name(curve, true), curve.points.clone()));
+            chart.lines.push(Course {
+                name: name(curve, true),
+                points: curve.points.clone(),
+            });
         }
     }
     charts
@@ -392,7 +407,7 @@ mod tests {
         assert!((ratio - 1.5).abs() < 1e-9 && verdict == Verdict::Better);
         // What was measured earlier only is left out.
         assert_eq!(view.sheets[0].lines.len(), 1);
-        let names: Vec<&str> = view.charts[0].lines.iter().map(|line| line.0.as_str()).collect();
+        let names: Vec<&str> = view.charts[0].lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["pull, 10 concurrent", "pull, 10 concurrent, earlier"]);
     }
 

@@ -7,7 +7,7 @@ mod scale;
 
 use std::fmt::Write as _;
 
-use super::view::{Cell, Chart, Line, Sheet, Verdict, View, figure};
+use super::view::{Cell, Chart, Course, Line, Sheet, Verdict, View, figure};
 use super::{Report, Summary};
 use escape::Escaped;
 use plot::{Frame, Trace};
@@ -237,11 +237,11 @@ fn over_time(out: &mut String, chart: &Chart) {
             },
         )
     };
-    let trace = |(colour, (name, points)): (usize, &(String, Vec<(f64, f64)>))| Trace {
-        name: name.clone(),
+    let trace = |(colour, course): (usize, &Course)| Trace {
+        name: course.name.clone(),
         colour,
         dashed: false,
-        points: points.iter().map(value).collect(),
+        points: course.points.iter().map(value).collect(),
         marked: false,
     };
     let traces: Vec<Trace> = chart.lines.iter().enumerate().map(trace).collect();

@@ -21,7 +21,7 @@ impl Scale {
         } else {
             1.0
         };
-        let step = round_step(highest / 5.0);
+        let step = round_step(highest / 6.0);
         let count = (highest / step - 1e-9).ceil().max(1.0);
         Self {
             low: 0.0,
