@@ -113,6 +113,12 @@ impl Stream {
         self.tls.as_ref().map_or("clear", |tls| tls.version_name())
     }
 
+    /// Whether its TLS goes on with an earlier session, without a full handshake.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.session.is_resumed)
+    }
+
     /// The certificates that the other end showed in its handshake, its own first, whose key it has proved to
     /// hold. On a resumed session those of the first one.
     #[must_use]

@@ -8,6 +8,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::identity::ClientIdentity;
+use super::suite::Suite;
 use super::trust::{Trust, Trusted, verifier};
 use super::{ALPN, crypto};
 use crate::dial::bare;
@@ -48,6 +49,20 @@ impl ClientTls {
             current: Arc::clone(&self.current),
             identity: identity.cloned(),
         }
+    }
+
+    /// The trust and identity of this moment, with one cipher suite on offer and nothing else: for measurements. Its
+    /// sessions are its own, and none is resumed unless `resumes`.
+    ///
+    /// # Errors
+    /// `internal` when the suite cannot be used alone.
+    pub fn offering(&self, suite: Suite, resumes: bool) -> Result<Self, Error> {
+        let Current { config, verifier } = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = Arc::new(suite.configure(&config, verifier.clone(), resumes)?);
+        Ok(Self {
+            current: Arc::new(RwLock::new(Current { config, verifier })),
+            identity: self.identity.clone(),
+        })
     }
 
     /// Loads them again; on failure the old ones stay in use.

@@ -7,7 +7,7 @@ use rustls::crypto::tls13::OkmBlock;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
-use rustls::{ClientConfig, ProtocolVersion, ServerConfig, SupportedCipherSuite};
+use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 use rustls_pki_types::{CertificateDer, ServerName};
 use types::Error;
 
@@ -66,6 +66,8 @@ pub(crate) struct Session {
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
     pub(crate) version: ProtocolVersion,
+    /// Whether it goes on with an earlier session.
+    pub(crate) is_resumed: bool,
     /// What the other end showed of itself.
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
 }
@@ -147,6 +149,10 @@ impl Handshake {
     /// Takes the secrets over once the handshake is done.
     pub(crate) fn finish(self, role: Role) -> Result<Session, Error> {
         let fault = |cause| role.tls(cause);
+        let is_resumed = match &self {
+            Self::Client(connection) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            Self::Server(connection, _) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        };
         let (secrets, version, keeper, peer_certificates) = match self {
             Self::Client(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(fault)?;
@@ -177,6 +183,7 @@ impl Handshake {
                 sealer,
                 opener,
                 version,
+                is_resumed,
                 peer_certificates,
             }),
             _ => Err(role.tls("the negotiated suite is not offered here")),

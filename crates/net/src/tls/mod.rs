@@ -8,6 +8,7 @@ mod secrets;
 mod server;
 mod sessions;
 mod shown;
+mod suite;
 mod trust;
 
 use std::path::Path;
@@ -24,6 +25,7 @@ pub(crate) use handshake::{Handshake, Session, Step};
 pub use identity::ClientIdentity;
 pub use server::ServerTls;
 pub use shown::ClientCertificates;
+pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
 
 /// The key exchange, suites and versions on offer. AES-128-GCM comes first: it is as safe as

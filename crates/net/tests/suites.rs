@@ -1,0 +1,83 @@
+//! One cipher suite at a time, and sessions that are or are not gone on with.
+
+use http_wire::HeadLimits;
+use net::http::Connection;
+use net::tls::{ClientTls, ServerTls, Suite, Trust};
+use net::{Stream, Waits};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use types::Side;
+
+const WAIT: Duration = Duration::from_secs(10);
+
+/// A server that answers one request on each connection.
+async fn serve(listener: TcpListener, tls: ServerTls) {
+    loop {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let tls = tls.clone();
+        tokio::spawn(async move {
+            let Ok(stream) = Stream::accept_tls(tcp, &tls, Waits::default()).await else {
+                return;
+            };
+            let mut connection = Connection::new(stream);
+            let request = connection.request(&HeadLimits::default(), WAIT, WAIT).await;
+            if let Ok(Some(_)) = request {
+                connection.stream.queue(b"HTTP/1.1 204 No Content\r\n\r\n");
+                connection.stream.flush().await.unwrap();
+            }
+        });
+    }
+}
+
+/// A connection with one answer; what was negotiated, and whether it was resumed.
+async fn visit(address: SocketAddr, tls: &ClientTls) -> Result<(&'static str, bool), types::Error> {
+    let tcp = TcpStream::connect(address).await.unwrap();
+    let stream = Stream::connect_tls(tcp, tls, "localhost", Side::Source, Waits::default()).await?;
+    let found = (stream.security(), stream.is_resumed());
+    let mut connection = Connection::new(stream);
+    connection.stream.queue(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    connection.stream.flush().await?;
+    connection.response(&HeadLimits::default(), WAIT).await?;
+    Ok(found)
+}
+
+#[tokio::test]
+async fn a_suite_alone_is_what_is_negotiated_and_sessions_are_resumed_on_demand() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, ServerTls::load(&certificate, &key).unwrap()));
+    let trust = Trust {
+        files: vec![certificate],
+        ..Trust::default()
+    };
+    let (client, _) = ClientTls::load(&trust).unwrap();
+
+    for suite in Suite::all() {
+        let full = client.offering(suite, false).unwrap();
+        // The server's key is of elliptic curves.
+        if suite.name().starts_with("RSA") {
+            assert!(visit(address, &full).await.is_err(), "{suite}");
+            continue;
+        }
+        let version = if suite.is_tls13() { "TLSv1.3" } else { "TLSv1.2" };
+        for _ in 0..2 {
+            assert_eq!(visit(address, &full).await.unwrap(), (version, false), "{suite}");
+        }
+        let resuming = client.offering(suite, true).unwrap();
+        assert_eq!(visit(address, &resuming).await.unwrap(), (version, false), "{suite}");
+        assert_eq!(visit(address, &resuming).await.unwrap(), (version, true), "{suite}");
+    }
+    let untrusting = ClientTls::load(&Trust::default()).unwrap().0;
+    let suite = Suite::all()[0];
+    assert!(
+        visit(address, &untrusting.offering(suite, true).unwrap())
+            .await
+            .is_err()
+    );
+}
