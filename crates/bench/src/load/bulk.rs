@@ -52,17 +52,17 @@ pub struct Bulk {
 
 /// One case of all.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    way: Way,
-    connections: u32,
-    streams: u32,
+pub(super) struct Shape {
+    pub(super) way: Way,
+    pub(super) connections: u32,
+    pub(super) streams: u32,
 }
 
 /// The files of a target.
-struct Files {
+pub(super) struct Files {
     directory: Option<Resource>,
     /// Those to read, and their size.
-    read: std::result::Result<(Vec<Resource>, u64), Failure>,
+    pub(super) read: std::result::Result<(Vec<Resource>, u64), Failure>,
 }
 
 impl Bulk {
@@ -156,7 +156,7 @@ async fn measure(ground: &Ground, bulk: &Bulk, shapes: &[Shape], tally: &mut Tal
 }
 
 /// Makes what will be read.
-async fn prepare(ground: &Ground, bulk: &Bulk, target: &Target, content: &Content) -> Files {
+pub(super) async fn prepare(ground: &Ground, bulk: &Bulk, target: &Target, content: &Content) -> Files {
     let made = match ground.directory(target, "bulk").await {
         Ok(directory) => Ok(directory),
         Err(error) => Err(Failure::of("making a directory for the run", &error)),
@@ -221,7 +221,7 @@ async fn sample(
     match shape.way {
         Way::Get => {
             let (files, size_bytes) = files.read.as_ref().map_err(Clone::clone)?;
-            let jobs = readers(ground, bulk, shape, files, *size_bytes);
+            let jobs = readers(&|| ground.new_client(), bulk, shape, files, *size_bytes);
             let Some(()) = ground.stop.or(warm_up(&jobs)).await else {
                 return Ok(None);
             };
@@ -256,14 +256,20 @@ pub(super) struct Job {
     pub(super) range: Option<ByteRange>,
 }
 
-fn readers(ground: &Ground, bulk: &Bulk, shape: Shape, files: &[Resource], size_bytes: u64) -> Vec<Job> {
+pub(super) fn readers(
+    new_client: &dyn Fn() -> Client,
+    bulk: &Bulk,
+    shape: Shape,
+    files: &[Resource],
+    size_bytes: u64,
+) -> Vec<Job> {
     let rounds = bulk.rounds(shape.connections, size_bytes);
     let mut jobs = Vec::new();
     for connection in 0..u64::from(shape.connections) {
         let turn = |round: u64| files[((connection + round) % files.len() as u64) as usize].clone();
         let files: Vec<Resource> = (0..rounds).map(turn).collect();
         jobs.extend(parts(size_bytes, shape.streams).into_iter().map(|range| Job {
-            client: ground.new_client(),
+            client: new_client(),
             files: files.clone(),
             range,
         }));

@@ -4,6 +4,7 @@
 
 pub mod bulk;
 pub mod data;
+mod handshake;
 pub mod latency;
 pub mod measure;
 pub mod metadata;
@@ -12,5 +13,6 @@ mod peak;
 pub mod tally;
 pub mod third_party;
 mod timeline;
+pub mod tls;
 pub mod tpc;
 pub mod vector;
