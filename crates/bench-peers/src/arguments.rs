@@ -44,6 +44,10 @@ pub(crate) enum Part {
     Pull,
     /// Third-party copies, the source active
     Push,
+    /// One pull on 1, 4 and 10 streams, and the memory that it takes
+    Streams,
+    /// Uploads over existing files against uploads under new names
+    Overwrite,
     /// Memory at 100 third-party copies
     Memory,
     /// HEAD and PROPFIND

@@ -22,6 +22,8 @@ pub(crate) struct Client {
 pub(crate) struct CopyRequest {
     pub(crate) url: String,
     pub(crate) header: String,
+    /// How many streams it is to take.
+    pub(crate) streams: u32,
 }
 
 /// What wrk measured.
@@ -93,9 +95,11 @@ impl Client {
             let separator = if index == 0 { "" } else { "next\n" };
             let _ = write!(
                 config,
-                "{separator}url = {:?}\nrequest = \"COPY\"\nheader = {:?}\noutput = {:?}\ncacert = {:?}\nmax-time = {}\n",
+                "{separator}url = {:?}\nrequest = \"COPY\"\nheader = {:?}\n\
+                 header = \"X-Number-Of-Streams: {}\"\noutput = {:?}\ncacert = {:?}\nmax-time = {}\n",
                 request.url,
                 request.header,
+                request.streams,
                 body(index),
                 self.ca_file,
                 CLIENT_TIMEOUT_SECONDS,

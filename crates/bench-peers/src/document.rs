@@ -11,7 +11,7 @@ use crate::report::Section;
 fn markers(section: Section) -> [String; 2] {
     let name = section.name();
     [
-        format!("<!-- bench {name}: begin, written by ./dev bench -->"),
+        format!("<!-- bench {name}: begin, written by ./dev bench-peers -->"),
         format!("<!-- bench {name}: end -->"),
     ]
 }

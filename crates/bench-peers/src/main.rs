@@ -117,7 +117,7 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
     let runs = arguments.runs();
     let mib = arguments.size_bytes() >> 20;
     let start = format!(
-        "`./dev bench{}`: median of {runs} run{}, largest file {mib} MiB.",
+        "`./dev bench-peers{}`: median of {runs} run{}, largest file {mib} MiB.",
         if arguments.quick { " --quick" } else { "" },
         if runs == 1 { "" } else { "s" },
     );

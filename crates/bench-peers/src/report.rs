@@ -38,6 +38,8 @@ pub(crate) enum Metric {
     Data,
     /// MB/s (10⁶ bytes) of pieces of files, and server processor seconds per GB.
     Pieces,
+    /// The rate over existing files divided by that of new ones, and the same of the processor time.
+    Again,
     /// Highest resident MiB of the active and of the passive server.
     Memory,
     /// Requests per second, and server processor microseconds per request.
@@ -49,8 +51,9 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Data,
+        Self::Again,
         Self::Pieces,
         Self::Requests,
         Self::Memory,
@@ -61,6 +64,9 @@ impl Metric {
     fn title(self) -> &'static str {
         match self {
             Self::Data => "Data: server CPU seconds per GB, median (min to max); less is better",
+            Self::Again => {
+                "Overwriting: rate over existing files ÷ rate of new ones, median (min to max); more is better"
+            }
             Self::Pieces => "Pieces of 4 to 64 KiB: MB/s, median (min to max); more is better",
             Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
             Self::Connections => "TLS connections per second, median (min to max); more is better",
@@ -72,6 +78,7 @@ impl Metric {
     fn second_title(self) -> &'static str {
         match self {
             Self::Data => "Gbit/s",
+            Self::Again => "CPU ÷ CPU",
             Self::Pieces => "CPU s/GB",
             Self::Memory => "passive MiB",
             Self::Requests => "CPU µs per request",
@@ -83,6 +90,7 @@ impl Metric {
     fn keys(self) -> (&'static str, &'static str) {
         match self {
             Self::Data => ("cpu_seconds_per_gb", "gbit_per_second"),
+            Self::Again => ("rate_ratio", "cpu_ratio"),
             Self::Pieces => ("mb_per_second", "cpu_seconds_per_gb"),
             Self::Memory => ("active_peak_mib", "passive_peak_mib"),
             Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
@@ -92,12 +100,13 @@ impl Metric {
     }
 
     fn more_is_better(self) -> bool {
-        matches!(self, Self::Requests | Self::Pieces | Self::Connections)
+        matches!(self, Self::Requests | Self::Pieces | Self::Connections | Self::Again)
     }
 
     fn digits(self) -> (usize, usize) {
         match self {
             Self::Data => (3, 1),
+            Self::Again => (2, 2),
             Self::Pieces => (0, 3),
             Self::Memory => (0, 0),
             Self::Requests => (0, 1),

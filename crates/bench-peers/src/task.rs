@@ -20,6 +20,9 @@ pub(crate) enum Task {
     Put(Scheme, u64),
     Copies(Mode, u64),
     Memory(Mode),
+    Streams(u32),
+    StreamsMemory(u32),
+    Overwrite(u64),
     Metadata(Scheme, &'static str),
     RootGet(Security, u32),
     RootPut(Security, u32),
@@ -45,6 +48,9 @@ pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     for mode in [Mode::Pull, Mode::Push] {
         tasks.extend([1, 10, 100].map(|count| Task::Copies(mode, count)));
     }
+    tasks.extend([1, 4, 10].map(Task::Streams));
+    tasks.extend([1, 4, 10].map(Task::StreamsMemory));
+    tasks.extend([1, 4].map(Task::Overwrite));
     for scheme in Scheme::BOTH {
         tasks.extend(["HEAD", "PROPFIND"].map(|method| Task::Metadata(scheme, method)));
     }
@@ -84,6 +90,8 @@ impl Task {
             Self::Copies(Mode::Pull, _) => Part::Pull,
             Self::Copies(Mode::Push, _) => Part::Push,
             Self::Memory(_) => Part::Memory,
+            Self::Streams(_) | Self::StreamsMemory(_) => Part::Streams,
+            Self::Overwrite(_) => Part::Overwrite,
             Self::Metadata(..) => Part::Metadata,
             Self::RootGet(..) => Part::RootGet,
             Self::RootPut(..) => Part::RootPut,
@@ -98,6 +106,7 @@ impl Task {
     fn section(self) -> Section {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
+            Part::Streams | Part::Overwrite => Section::Http,
             Part::Tls => Section::Identity,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat | Part::RootTpc => Section::Root,
         }
@@ -105,7 +114,8 @@ impl Task {
 
     fn metric(self) -> Metric {
         match self {
-            Self::Memory(_) | Self::RootMemory => Metric::Memory,
+            Self::Memory(_) | Self::StreamsMemory(_) | Self::RootMemory => Metric::Memory,
+            Self::Overwrite(_) => Metric::Again,
             Self::Metadata(..) | Self::Stat | Self::MetadataOfMany(_) => Metric::Requests,
             Self::Pieces(..) => Metric::Pieces,
             Self::Handshakes(_) => Metric::Connections,
@@ -122,6 +132,8 @@ impl Task {
             Self::Put(scheme, n) => format!("PUT {}, {n} connection{}", scheme.name(), plural(n)),
             Self::Copies(mode, n) => format!("{} https, {n} transfer{}", mode.name(), plural(n)),
             Self::Memory(mode) => format!("{} https, 100 transfers", mode.name()),
+            Self::Streams(n) | Self::StreamsMemory(n) => format!("pull https, 1 transfer on {}", streams(n)),
+            Self::Overwrite(n) => format!("PUT https over existing files, {n} connection{}", plural(n)),
             Self::Metadata(scheme, method) => format!("{method} {}, 16 connections", scheme.name()),
             Self::RootGet(security, n) => format!("xrdcp download {}, {}", security.scheme(), streams(n)),
             Self::RootPut(security, n) => format!("xrdcp upload {}, {}", security.scheme(), streams(n)),
@@ -147,6 +159,7 @@ impl Task {
             Self::Get(Scheme::Https, _) | Self::Put(Scheme::Https, _) | Self::Copies(Mode::Push, _) => ratio(0.60),
             Self::Get(Scheme::Http, _) | Self::RootRead => ratio(1.30),
             Self::Copies(Mode::Pull, _) => ratio(0.70),
+            Self::StreamsMemory(4..) => ratio(0.05),
             Self::RootGet(Security::Clear, _) => ratio(0.50),
             Self::RootGet(Security::Tls, _) | Self::RootPut(Security::Tls, _) => ratio(0.60),
             Self::RootPut(Security::Clear, _) => ratio(0.80),
@@ -164,6 +177,7 @@ impl Task {
         match self {
             Self::Get(..)
             | Self::Put(..)
+            | Self::Overwrite(_)
             | Self::Metadata(_, "HEAD")
             | Self::MetadataOfMany("HEAD")
             | Self::Pieces(Way::Ranges, _)
@@ -181,6 +195,9 @@ impl Task {
             Self::Put(scheme, connections) => bench.put(pair, scheme, connections),
             Self::Copies(mode, count) => bench.copies(pair, mode, count),
             Self::Memory(mode) => bench.memory(kind, mode),
+            Self::Streams(streams) => bench.streams(pair, streams),
+            Self::StreamsMemory(streams) => bench.streams_memory(kind, streams),
+            Self::Overwrite(connections) => bench.overwrite(pair, connections),
             Self::Metadata(scheme, method) => bench.metadata(pair, scheme, method),
             Self::RootGet(security, streams) => bench.root_get(pair, security, streams),
             Self::RootPut(security, streams) => bench.root_put(pair, security, streams),
@@ -248,7 +265,7 @@ mod tests {
     #[test]
     fn the_plan_has_every_row_once_and_parts_select() {
         let all = plan(&Arguments::parse_from(["bench"]));
-        assert_eq!(all.len(), 6 + 6 + 6 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1 + 3);
+        assert_eq!(all.len(), 6 + 6 + 6 + 6 + 2 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1 + 3);
         let mut names: Vec<String> = all
             .iter()
             .map(|task| format!("{:?} {}", task.metric(), task.name()))

@@ -134,14 +134,58 @@ impl Bench {
         else {
             return Err(Error::Failed("copies need two servers".to_owned()));
         };
-        self.copy_files(active, passive, mode, count, file_bytes)
+        self.copy_files(active, passive, mode, (count, 1), file_bytes)
+    }
+
+    /// One pull over TLS on `streams` streams. The processor time is that of both sides.
+    pub(crate) fn streams(&mut self, pair: &mut Pair, streams: u32) -> Result<Sample> {
+        let file_bytes = self.size_bytes;
+        let Pair {
+            first: active,
+            second: Some(passive),
+        } = pair
+        else {
+            return Err(Error::Failed("copies need two servers".to_owned()));
+        };
+        self.copy_files(active, passive, Mode::Pull, (1, streams), file_bytes)
+    }
+
+    /// Uploads to existing files on `connections` at once, set against uploads of the same files under new names, which
+    /// went before: the rate divided by the other rate, and the same of the processor time.
+    pub(crate) fn overwrite(&mut self, pair: &mut Pair, connections: u64) -> Result<Sample> {
+        let spread = Spread::new(self.total_bytes(Scheme::Https), connections, self.size_bytes / 8);
+        let (source, checksum) = self.lab.source(spread.file_bytes)?;
+        let names = spread.names(connections, |c, f| format!("again-{c}-{f}"));
+        let urls: Vec<Vec<String>> = names
+            .iter()
+            .map(|list| list.iter().map(|name| pair.first.url(Scheme::Https, name)).collect())
+            .collect();
+        let expected = spread.file_bytes * spread.files_per_connection * connections;
+        let client = &self.client;
+        let mut once = || measured(&mut [&mut pair.first], expected, || client.upload(&source, &urls));
+        let samples = once().and_then(|new| once().map(|again| (new, again)));
+        let checked = take_away(&pair.first, &names.concat(), checksum);
+        samples.and_then(|(new, again)| {
+            checked.map(|()| Sample {
+                first: again.second / new.second,
+                second: again.first / new.first,
+            })
+        })
     }
 
     /// The highest resident memory of two fresh servers after 100 copies at once, each long enough that they overlap.
     pub(crate) fn memory(&mut self, kind: Kind, mode: Mode) -> Result<Sample> {
-        let file_bytes = self.size_bytes / 32;
+        self.peaks(kind, mode, (100, 1), self.size_bytes / 32)
+    }
+
+    /// The highest resident memory of two fresh servers after one pull on `streams` streams.
+    pub(crate) fn streams_memory(&mut self, kind: Kind, streams: u32) -> Result<Sample> {
+        self.peaks(kind, Mode::Pull, (1, streams), self.size_bytes)
+    }
+
+    fn peaks(&mut self, kind: Kind, mode: Mode, counts: (u64, u32), file_bytes: u64) -> Result<Sample> {
         let (mut active, mut passive) = (self.lab.start(kind)?, self.lab.start(kind)?);
-        self.copy_files(&mut active, &mut passive, mode, 100, file_bytes)?;
+        self.copy_files(&mut active, &mut passive, mode, counts, file_bytes)?;
         let peak = |server: &mut Server| server.process().memory().map(|memory| memory.peak_bytes as f64 / MIB);
         Ok(Sample {
             first: peak(&mut active)?,
@@ -154,7 +198,7 @@ impl Bench {
         active: &mut Server,
         passive: &mut Server,
         mode: Mode,
-        count: u64,
+        (count, streams): (u64, u32),
         file_bytes: u64,
     ) -> Result<Sample> {
         let source = format!("source-{file_bytes}");
@@ -167,10 +211,12 @@ impl Bench {
                 Mode::Pull => CopyRequest {
                     url: active.url(Scheme::Https, name),
                     header: format!("Source: {}", passive.url(Scheme::Https, &source)),
+                    streams,
                 },
                 Mode::Push => CopyRequest {
                     url: active.url(Scheme::Https, &source),
                     header: format!("Destination: {}", passive.url(Scheme::Https, name)),
+                    streams,
                 },
             })
             .collect();
