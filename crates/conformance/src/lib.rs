@@ -31,7 +31,7 @@ pub use files::{
 pub use lab::{Lab, Slot, shared};
 pub use log::{log_lines, requests, transfers};
 pub use macaroon::{Twins, macaroon, oauth_macaroon};
-pub use raw::{Received, exchange, open, read_answer, tls, tls_session};
+pub use raw::{Received, exchange, open, read_answer, tls, tls_session, tls_session_as};
 pub use run::{Run, background, run, run_with_input};
 pub use scripted::{Reply, Scripted, Seen};
 pub use site::{Site, alone};

@@ -6,9 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::client::WantsClientCert;
+use rustls::crypto::aws_lc_rs;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use testkit::User;
 
 /// How long a socket may be silent before a test gives up.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -94,12 +98,31 @@ pub fn tls(port: u16, ca_file: &Path) -> StreamOwned<ClientConnection, TcpStream
 /// When the authority's file is no certificate.
 #[must_use]
 pub fn tls_session(ca_file: &Path) -> ClientConnection {
+    session(trusting(ca_file).with_no_client_auth())
+}
+
+/// The same with a certificate or proxy that is shown.
+///
+/// # Panics
+/// As [`tls_session`], and when the key cannot be used.
+#[must_use]
+pub fn tls_session_as(ca_file: &Path, user: &User) -> ClientConnection {
+    let chain = user.chain().into_iter().map(|der| CertificateDer::from(der.to_vec()));
+    let key = PrivateKeyDer::from_pem_slice(user.key().private_pem().as_bytes()).expect("a key");
+    let key = aws_lc_rs::sign::any_supported_type(&key).expect("a key that can sign");
+    // The usual way refuses proxies, whose critical extension the library does not know.
+    let shown = CertifiedKey::new(chain.collect(), key);
+    session(trusting(ca_file).with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown))))
+}
+
+fn trusting(ca_file: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(ca_file).expect("the authority's certificate");
     roots.add(authority).expect("an authority");
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    ClientConfig::builder().with_root_certificates(roots)
+}
+
+fn session(config: ClientConfig) -> ClientConnection {
     let name = ServerName::try_from("localhost").expect("a name");
     ClientConnection::new(Arc::new(config), name).expect("a session")
 }

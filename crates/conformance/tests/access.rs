@@ -2,12 +2,12 @@
 //! doors must decide alike, and as the table of the protocols' activities and scopes says.
 
 use std::fmt::Write as _;
-use std::net::TcpStream;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conformance::{Endpoint, Frame, Lab, RootSocket, Twins, parameters, run};
-use testkit::{Result, TokenIssuer, available, require};
+use conformance::{Endpoint, Frame, GOES_TO_TLS, Lab, RootSocket, Twins, parameters, run, tls_session_as};
+use testkit::{Result, TokenIssuer, User, VomsServer, available, require};
 
 /// The columns. What only one of the protocols has is marked `h` or `x`.
 const OPERATIONS: [(&str, Operation); 13] = [
@@ -21,8 +21,8 @@ const OPERATIONS: [(&str, Operation); 13] = [
     ("mkdir", Operation::MakeDirectory),
     ("rename", Operation::Rename),
     ("rename over", Operation::RenameOver),
-    ("pull (h)", Operation::Pull),
-    ("push (h)", Operation::Push),
+    ("pull", Operation::Pull),
+    ("push", Operation::Push),
     ("chmod (x)", Operation::ChangeMode),
 ];
 
@@ -47,8 +47,8 @@ enum Operation {
 enum Shown {
     Nothing,
     Token(String),
-    /// A proxy with its key.
-    Proxy(PathBuf),
+    /// A proxy, and the file in which it is.
+    Proxy(Box<User>, PathBuf),
 }
 
 /// Rows: `+` where it is allowed, in the order of [`OPERATIONS`].
@@ -80,6 +80,7 @@ const SCITOKENS: [(&str, &str); 2] = [("read:/", "+++--------+-"), ("write:/", "
 struct Site {
     lab: Lab,
     issuer: TokenIssuer,
+    voms: VomsServer,
     twins: Twins,
     names: AtomicUsize,
 }
@@ -110,12 +111,14 @@ fn site() -> Result<Site> {
     let lab = Lab::new("access")?;
     let issuer = TokenIssuer::start(lab.authority())?;
     let voms = lab.fresh("vomsdir");
-    lab.authority().issue_voms_server("atlas")?.write_lsc(&voms)?;
+    let server = lab.authority().issue_voms_server("atlas")?;
+    server.write_lsc(&voms)?;
     let more = rules(&lab, &issuer, &voms);
     let twins = Twins::start_with(&lab, "access", |guarded| guarded.more = more)?;
     Ok(Site {
         lab,
         issuer,
+        voms: server,
         twins,
         names: AtomicUsize::new(0),
     })
@@ -184,7 +187,7 @@ impl Site {
         for header in [header, token].into_iter().filter(|header| !header.is_empty()) {
             arguments.extend(["-H".to_owned(), header]);
         }
-        if let Shown::Proxy(file) = shown {
+        if let Shown::Proxy(_, file) = shown {
             arguments.extend(["--cert".to_owned(), file.display().to_string()]);
         }
         arguments.push(url);
@@ -198,15 +201,27 @@ impl Site {
         }
     }
 
-    /// Whether the XRootD protocol allows it; `None` when it has no such thing here. A token stands behind the path.
+    /// Whether the XRootD protocol allows it; `None` when it has no such thing here. A token stands behind the path; a
+    /// certificate is shown in the handshake.
     fn by_root(&self, operation: Operation, shown: &Shown) -> Option<bool> {
+        let port = self.server().port();
         let token = match shown {
-            Shown::Nothing => String::new(),
-            Shown::Token(token) => format!("?authz=Bearer%20{token}"),
-            Shown::Proxy(file) => return self.by_client(operation, file),
+            Shown::Nothing => "?".to_owned(),
+            Shown::Token(token) => format!("?authz=Bearer%20{token}&"),
+            Shown::Proxy(user, _) => {
+                let mut clear = RootSocket::connect(port);
+                assert_ne!(clear.greet(0x06) & GOES_TO_TLS, 0, "the server goes on over TLS");
+                let session = tls_session_as(&self.lab.authority().ca_file(), user);
+                let mut session = RootSocket::over_tls(clear, session);
+                let _ = session.login();
+                return self.asked(&mut session, operation, "?");
+            }
         };
-        let mut session: RootSocket<TcpStream> = RootSocket::session(self.server().port());
-        let path = |name: String| format!("/data/{name}{token}");
+        self.asked(&mut RootSocket::session(port), operation, &token)
+    }
+
+    fn asked<S: Read + Write>(&self, session: &mut RootSocket<S>, operation: Operation, behind: &str) -> Option<bool> {
+        let path = |name: String| format!("/data/{name}{behind}");
         let none = [0; 16];
         let mode = parameters(&[&[0; 14], &0o640_u16.to_be_bytes()]);
         let mut ask = |opcode: u16, parameters: [u8; 16], path: String| -> Frame {
@@ -222,6 +237,17 @@ impl Site {
             Operation::Read => session.try_open(&path(self.fresh(false)), 0x0010),
             Operation::Create => session.try_open(&path(self.new_name()), 0x0008),
             Operation::Overwrite => session.try_open(&path(self.fresh(false)), 0x0002),
+            Operation::Pull => {
+                let keys = format!(
+                    "tpc.key={}&tpc.src=localhost:1&tpc.stage=copy&oss.asize=7",
+                    self.new_name()
+                );
+                session.try_open(&format!("{}{keys}", path(self.new_name())), 0x0028)
+            }
+            Operation::Push => {
+                let keys = format!("tpc.key={}&tpc.dst=localhost&tpc.stage=copy", self.new_name());
+                session.try_open(&format!("{}{keys}", path(self.fresh(false))), 0x0010)
+            }
             Operation::Rename | Operation::RenameOver => {
                 let over = operation == Operation::RenameOver;
                 let target = if over { self.fresh(false) } else { self.new_name() };
@@ -230,34 +256,11 @@ impl Site {
                 let both = format!("{from} {}", path(target));
                 ask(3009, parameters(&[&[0; 14], &length.to_be_bytes()]), both)
             }
-            Operation::Pull | Operation::Push => return None,
         };
         match frame.error() {
             0 => Some(true),
             3010 => Some(false),
             _ => panic!("{}", frame.words()),
-        }
-    }
-
-    /// The same with a certificate in the handshake, by our client.
-    fn by_client(&self, operation: Operation, proxy: &std::path::Path) -> Option<bool> {
-        let (command, name, other) = match operation {
-            Operation::Look => ("stat", self.fresh(false), None),
-            Operation::Read => ("cat", self.fresh(false), None),
-            Operation::List => ("ls", self.fresh(true), None),
-            Operation::Delete => ("rm", self.fresh(false), None),
-            Operation::MakeDirectory => ("mkdir", self.new_name(), None),
-            Operation::Rename => ("mv", self.fresh(false), Some(self.new_name())),
-            _ => return None,
-        };
-        let mut client = self.lab.client([command]).expect("the client");
-        client.arg("--proxy").arg(proxy).arg(self.server().roots(&name));
-        client.args(other.map(|name| self.server().roots(&name)));
-        let ran = run(&client);
-        match ran.code {
-            Some(0) => Some(true),
-            Some(1 | 13) => Some(false),
-            _ => panic!("{command}: {}", ran.said()),
         }
     }
 
@@ -334,20 +337,34 @@ fn certificates_may_do_what_rules_say_at_both_doors() {
     let Some(site) = available(test, site()) else {
         return;
     };
-    let proxy = |dn: &str| {
-        let user = site.lab.authority().issue_user(dn).expect("a user");
-        let proxy = user.proxy().expect("a proxy");
-        Shown::Proxy(proxy.write_proxy(&site.lab.fresh("proxy")).expect("a file"))
+    let shown = |proxy: User| {
+        let file = proxy.write_proxy(&site.lab.fresh("proxy")).expect("a file");
+        Shown::Proxy(Box::new(proxy), file)
     };
+    let user = |dn: &str| site.lab.authority().issue_user(dn).expect("a user");
     let mut table = String::new();
     for (dn, expected) in [
         (READER, "+++--------+-"),
         // The rule is about her as a member of the production only.
         (WRITER, "-------------"),
-        (KEEPER, "+++++--+++++-"),
+        (KEEPER, "+++++--++++++"),
         ("/O=Crossload test/CN=Stranger", "-------------"),
     ] {
-        site.row(dn, &proxy(dn), expected, &mut table);
+        site.row(dn, &shown(user(dn).proxy().expect("a proxy")), expected, &mut table);
+    }
+    for (dn, fqan, expected) in [
+        (WRITER, "/atlas/Role=production", "+++++-+++++++"),
+        (WRITER, "/atlas/Role=pilot", "-------------"),
+        (
+            "/O=Crossload test/CN=Stranger",
+            "/atlas/Role=production",
+            "-------------",
+        ),
+    ] {
+        let holder = user(dn);
+        let attributes = site.voms.attributes(&holder, &["/atlas", fqan]).expect("attributes");
+        let proxy = holder.voms_proxy(vec![attributes]).expect("a proxy");
+        site.row(&format!("{dn} with {fqan}"), &shown(proxy), expected, &mut table);
     }
     assert_none_differs(&table);
 }
