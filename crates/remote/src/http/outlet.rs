@@ -242,11 +242,15 @@ impl Outlet {
         self.sent_bytes += bytes;
     }
 
-    /// Whether the peer has already answered, which before the end of the body means that it refuses.
+    /// Whether the peer has already answered, which before the end of the body means that it refuses. Behind the
+    /// last byte the answer is none of that, and left to [`Outlet::finish`].
     ///
     /// # Errors
     /// The refusal, or that the connection is lost.
     pub(crate) async fn check_answer(&mut self) -> Result<()> {
+        if matches!(self.form, Form::Known(size) if size == self.sent_bytes) {
+            return Ok(());
+        }
         loop {
             match self.live()?.connection.response_available(&HeadLimits::default()) {
                 Ok(None) => return Ok(()),

@@ -1,5 +1,7 @@
 //! PUT: the invitation to send, refusals at any moment, both framings.
 
+use std::sync::Mutex;
+
 use crate::script::{Server, client, send};
 use remote::PutOptions;
 use types::{Checksum, ErrorCode};
@@ -63,6 +65,31 @@ async fn a_peer_that_knows_no_invitation_gets_the_body_anyway() {
     let mut outlet = client().put(&server.file("/f"), &sized(5)).await.unwrap();
     send(&mut outlet, b"hello").await.unwrap();
     assert!(!outlet.finish().await.unwrap().created);
+}
+
+/// Whoever copies asks for room once more, before it learns that there is nothing left to be sent. A quick peer has
+/// answered by then.
+#[tokio::test]
+async fn an_answer_behind_the_last_byte_is_not_too_early() {
+    let (answered, answer) = tokio::sync::oneshot::channel();
+    let answered = Mutex::new(Some(answered));
+    let server = Server::start(move |_, mut peer| {
+        let answered = answered.lock().unwrap().take();
+        async move {
+            peer.head().await;
+            peer.body(5).await;
+            peer.answer("201 Created", "", "").await;
+            answered.unwrap().send(()).unwrap();
+            peer.wait_for_end().await;
+        }
+    })
+    .await;
+    let mut outlet = client().put(&server.file("/f"), &sized(5)).await.unwrap();
+    send(&mut outlet, b"hello").await.unwrap();
+    answer.await.unwrap();
+    let room = outlet.outgoing().await;
+    drop(room.expect("it has been sent whole"));
+    assert!(outlet.finish().await.unwrap().created);
 }
 
 #[tokio::test]
