@@ -343,6 +343,32 @@ fn a_source_that_dies_in_the_middle_is_told() {
 }
 
 #[test]
+fn what_is_damaged_on_the_way_is_never_shown() {
+    let test = "what_is_damaged_on_the_way_is_never_shown";
+    let Some(parties) = parties(test, |_| {}) else { return };
+    // Uploaded to, the source knows the checksum, and tells it before any data; if it were late all the same, the pages
+    // would have checksums of their own, and the damaged one would be asked for again.
+    parties
+        .lab
+        .upload(&parties.source.url("/data/file"), &parties.content, &[])
+        .expect(201);
+    parties
+        .relay
+        .set_fault(Fault::FlipBitAfter(Direction::ToClient, (SIZE / 2) as u64), 1);
+    let mut ordered = parties.order("damaged", "key-7");
+    let ended = in_the_end(&mut ordered.destination, ordered.promise);
+    assert_eq!(parties.relay.struck(), 1);
+    let _ = ordered.destination.close(ordered.handle);
+    if ended.status == status::ERROR {
+        assert!(ended.words().contains("checksum"), "{}", ended.words());
+        parties.assert_nothing_left();
+    } else {
+        let stored = std::fs::read(parties.destination.data().join("damaged")).expect("stored");
+        assert!(stored == parties.content, "damage was stored");
+    }
+}
+
+#[test]
 fn a_source_that_stalls_is_given_up() {
     let test = "a_source_that_stalls_is_given_up";
     let Some(parties) = parties(test, |_| {}) else { return };

@@ -16,6 +16,10 @@ pub struct GetOptions {
     pub validator: Option<Validator>,
     /// Checksums to ask for, best first.
     pub wanted: Vec<ChecksumAlgorithm>,
+    /// What comes is compared, as a whole, with a checksum that the server told. Then the protocol need not protect each
+    /// page on the way: that would be the same work once more on both sides, and keep the source from sending its file
+    /// without looking at it.
+    pub is_compared: bool,
 }
 
 /// How a file is to be stored.

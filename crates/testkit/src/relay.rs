@@ -34,6 +34,8 @@ pub enum Fault {
     CutAfter(Direction, u64),
     /// Passes on this many bytes, then nothing more in that direction, while the connection stays open.
     StallAfter(Direction, u64),
+    /// Turns one bit over in the byte behind so many, as memory that is going bad does.
+    FlipBitAfter(Direction, u64),
     /// Holds back each piece (at most 16 KiB) for this long.
     Delay(Direction, Duration),
     /// Closes new connections at once.
@@ -43,7 +45,10 @@ pub enum Fault {
 impl Fault {
     fn concerns(self, direction: Direction) -> bool {
         match self {
-            Self::CutAfter(own, _) | Self::StallAfter(own, _) | Self::Delay(own, _) => own == direction,
+            Self::CutAfter(own, _)
+            | Self::StallAfter(own, _)
+            | Self::FlipBitAfter(own, _)
+            | Self::Delay(own, _) => own == direction,
             Self::Refuse => false,
         }
     }
@@ -268,6 +273,7 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
         match from.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => {
+                damage(&mut buffer[..length], passed, shared, direction);
                 if !forward(&buffer[..length], &mut to, &mut passed, pair, shared, direction) {
                     return;
                 }
@@ -278,6 +284,19 @@ fn pump(pair: &Pair, shared: &Shared, direction: Direction) {
     }
     if !pair.is_broken() {
         let _ = to.shutdown(Shutdown::Write);
+    }
+}
+
+/// Turns a bit of `data`, which begins behind `passed` bytes, where the fault says so.
+fn damage(data: &mut [u8], passed: u64, shared: &Shared, direction: Direction) {
+    let Some(fault @ Fault::FlipBitAfter(_, at)) = shared.fault().filter(|fault| fault.concerns(direction)) else {
+        return;
+    };
+    let index = at.checked_sub(passed).and_then(|index| usize::try_from(index).ok());
+    if let Some(byte) = index.and_then(|index| data.get_mut(index))
+        && shared.strike(fault)
+    {
+        *byte ^= 1;
     }
 }
 

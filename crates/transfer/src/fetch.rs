@@ -124,6 +124,7 @@ impl Job<'_> {
             range,
             validator: validator.clone().filter(|_| from > 0),
             wanted: Vec::new(),
+            is_compared: self.is_compared,
         };
         let mut download: Download = self.client.get(self.source, &options).await?;
         check_size(&download, size)?;

@@ -30,4 +30,6 @@ pub(crate) struct Job<'a> {
     pub(crate) upload: &'a Arc<dyn Upload>,
     /// How long the source took to say what the file is.
     pub(crate) asked_for: Duration,
+    /// The source has told its checksum already, and it will be compared.
+    pub(crate) is_compared: bool,
 }

@@ -1,10 +1,13 @@
 //! Pull: a file elsewhere becomes a file here.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Instant;
 
 use remote::{Client, Facts, Resource};
 use storage::{CommitFacts, Overwrite, Upload, UploadOptions};
+use tokio::time::timeout;
+use types::limits::EARLY_CHECKSUM_WAIT;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::job::Job;
@@ -68,6 +71,11 @@ async fn pull_once(
         .create(path, &upload_options(order, facts.as_ref()))
         .await
         .map_err(here)?;
+    // Some sources compute their checksum when asked. That takes as long as reading the file, so
+    // it is asked for while the data moves.
+    let mut digests = pin!(late_digests(client, source, order, facts.as_ref()));
+    let early = early_digests(digests.as_mut(), source, order).await;
+    let known = [early.as_ref(), facts.as_ref().map(|facts| &facts.checksums)];
     let job = Job {
         client,
         source,
@@ -76,16 +84,19 @@ async fn pull_once(
         progress,
         upload: &upload,
         asked_for,
+        is_compared: order.verification != Verification::Never
+            && known.into_iter().flatten().any(|told| !told.is_empty()),
     };
-    // Some sources compute their checksum when asked. That takes as long as reading the file, so
-    // it is asked for while the data moves.
-    let (moved, told) = tokio::join!(
-        keep_pace(progress, Side::Source, job.fetch(facts.as_ref())),
-        late_digests(client, source, order, facts.as_ref())
-    );
+    let told = async {
+        match early {
+            Some(told) => told,
+            None => digests.await,
+        }
+    };
+    let (moved, told) = tokio::join!(keep_pace(progress, Side::Source, job.fetch(facts.as_ref())), told);
     let fetched = moved?;
     progress.enter(Phase::Checksum);
-    let mut theirs = facts.map(|facts| facts.checksums).unwrap_or_default();
+    let mut theirs = facts.as_ref().map_or_else(Vec::new, |facts| facts.checksums.clone());
     theirs.extend(told);
     theirs.extend(fetched.told);
     let (ours, verified) = verify(store, &upload, order, fetched.checksums, theirs).await?;
@@ -168,6 +179,19 @@ async fn late_digests(client: &Client, source: &Resource, order: &Order, facts: 
         Ok(answer) => answer.checksums,
         Err(_) => Vec::new(),
     }
+}
+
+/// The source's checksums if they come at once; `None` when they do not, and where nothing depends on that.
+async fn early_digests(
+    digests: Pin<&mut impl Future<Output = Vec<Checksum>>>,
+    source: &Resource,
+    order: &Order,
+) -> Option<Vec<Checksum>> {
+    let has_pages = !source.location.is_http() && !source.location.is_encrypted();
+    if !has_pages || order.verification == Verification::Never {
+        return None;
+    }
+    timeout(EARLY_CHECKSUM_WAIT, digests).await.ok()
 }
 
 /// Whether the destination exists, which decides about its rights and the answer's words.

@@ -29,6 +29,8 @@ struct Shared {
     validator: Option<Validator>,
     size_bytes: u64,
     attempts: u32,
+    /// The whole will be compared with the source's checksum.
+    is_compared: bool,
     /// What no stream has taken yet.
     rest: Mutex<ByteRange>,
     /// Checksums of finished pieces.
@@ -52,6 +54,7 @@ impl Shared {
             validator: facts.validator(),
             size_bytes: rest.end,
             attempts: job.order.attempts,
+            is_compared: job.is_compared,
             rest: Mutex::new(rest),
             sums: Mutex::new(sums),
             progress: job.progress.clone(),
@@ -193,6 +196,7 @@ async fn fetch_block(shared: &Shared, block: &mut ByteRange) -> Result<()> {
         range: Some(*block),
         validator: shared.validator.clone(),
         wanted: Vec::new(),
+        is_compared: shared.is_compared,
     };
     let asked = Instant::now();
     let mut download = shared.client.get(&shared.source, &options).await?;

@@ -228,6 +228,9 @@ pub const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 pub const ACCEPTED_POLL_PERIOD: Duration = Duration::from_secs(5);
 /// How often to ask for a checksum that a peer is still computing; dCache gives up after as long.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;
+/// How long a source of the XRootD protocol is waited for to tell its checksum before any data is asked for. One that knows
+/// it tells at once, and then no page needs a checksum of its own; one that has to read the file for it takes longer.
+pub const EARLY_CHECKSUM_WAIT: Duration = Duration::from_millis(100);
 /// Default: time between two performance markers after which a third-party copy is given up.
 pub const MARKER_SILENCE: Duration = Duration::from_secs(120);
 /// Default: streams of one transfer at the most; more asked for is cut to this.

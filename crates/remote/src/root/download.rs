@@ -90,7 +90,7 @@ impl Client {
         Ok(Download {
             client: self.clone(),
             peer: opened.session.frames.stream.peer_address(),
-            has_pages: opened.session.server.uses_pages(),
+            has_pages: opened.session.server.uses_pages() && !options.is_compared,
             handle: opened.handle,
             session: Some(opened.session),
             route: opened.route,

@@ -40,6 +40,28 @@ async fn whole(server: &Server) -> types::Result<Vec<u8>> {
 }
 
 #[tokio::test]
+async fn pages_are_not_protected_one_by_one_where_the_whole_is_compared() {
+    let content = pattern(CHUNK + 5000);
+    let served = content.clone();
+    let server = Server::start(move |_, mut peer| {
+        let served = served.clone();
+        async move {
+            peer.welcome(crate::script::data_server()).await;
+            peer.serve(&served).await;
+        }
+    })
+    .await;
+    let options = GetOptions {
+        is_compared: true,
+        ..GetOptions::default()
+    };
+    let mut download = client().get(&server.file("/f"), &options).await.unwrap();
+    assert!(read_all(&mut download).await.unwrap() == content);
+    assert_eq!(server.heard_of(Opcode::Read).len(), 2);
+    assert!(server.heard_of(Opcode::PageRead).is_empty());
+}
+
+#[tokio::test]
 async fn a_file_comes_in_order_with_many_requests_under_way() {
     let content = pattern(3 * CHUNK + 5000);
     let served = content.clone();
