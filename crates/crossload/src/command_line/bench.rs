@@ -6,6 +6,8 @@ use std::time::Duration;
 use bench::load::bulk::{Bulk, Way};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
+use super::bench_files::{MetadataOptions, OverwriteOptions, TlsOptions};
+use super::bench_transfers::{LatencyOptions, TpcOptions, VectorOptions};
 use super::client::{Access, time};
 use super::server::size;
 
@@ -14,6 +16,18 @@ use super::server::size;
 pub(crate) enum BenchLoad {
     /// Large files: throughput against connections and streams
     Bulk(BulkOptions),
+    /// Many small questions: stat over each protocol in its own ways, and listing a directory
+    Metadata(MetadataOptions),
+    /// Writing over existing files against writing new ones
+    Overwrite(OverwriteOptions),
+    /// What encryption costs: each cipher suite beside clear text, and connections made in a second
+    Tls(TlsOptions),
+    /// Third-party copies from the first of two targets to the second: throughput against how many are under way
+    Tpc(TpcOptions),
+    /// Long lines: throughput against round-trip time and streams, with a relay that delays
+    Latency(LatencyOptions),
+    /// Many small pieces in each request, as an analysis reads them
+    Vector(VectorOptions),
 }
 
 impl BenchLoad {
@@ -21,6 +35,12 @@ impl BenchLoad {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Bulk(_) => "bulk",
+            Self::Metadata(_) => "metadata",
+            Self::Overwrite(_) => "overwrite",
+            Self::Tls(_) => "tls",
+            Self::Tpc(_) => "tpc",
+            Self::Latency(_) => "latency",
+            Self::Vector(_) => "vector",
         }
     }
 
@@ -28,6 +48,12 @@ impl BenchLoad {
     pub(crate) fn common(&self) -> &BenchCommon {
         match self {
             Self::Bulk(options) => &options.common,
+            Self::Metadata(options) => &options.common,
+            Self::Overwrite(options) => &options.common,
+            Self::Tls(options) => &options.common,
+            Self::Tpc(options) => &options.common,
+            Self::Latency(options) => &options.common,
+            Self::Vector(options) => &options.common,
         }
     }
 }
@@ -143,11 +169,11 @@ impl BulkOptions {
 }
 
 /// A number of connections or streams: beyond, the client would be measured.
-fn many() -> clap::builder::RangedI64ValueParser<u32> {
+pub(super) fn many() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=4096)
 }
 
-fn positive_size(text: &str) -> Result<u64, String> {
+pub(super) fn positive_size(text: &str) -> Result<u64, String> {
     match size(text)? {
         0 => Err("at least one byte is needed".to_owned()),
         size => Ok(size),

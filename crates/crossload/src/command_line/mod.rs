@@ -2,6 +2,8 @@
 //! have the same option.
 
 mod bench;
+mod bench_files;
+mod bench_transfers;
 mod check;
 mod client;
 mod explain;
@@ -12,6 +14,7 @@ mod token;
 use clap::{Parser, Subcommand};
 
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
+pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use check::CheckOptions;
 pub(crate) use client::{
     Access, CatOptions, ChecksumMode, Common, CopyOptions, ListOptions, MakeDirectoryOptions, Mode, RemoveOptions,

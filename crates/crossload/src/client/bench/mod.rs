@@ -3,6 +3,7 @@
 mod outputs;
 mod show;
 mod targets;
+mod transfers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +47,7 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let ground = Arc::new(ground);
     let watch = tokio::spawn(interrupt(Arc::clone(&ground), options.timeout));
     let run = Run::start(&ground);
-    let (parameters, measured) = perform(load, &ground).await;
+    let (parameters, measured) = perform(load, &ground).await?;
     let report = run.finish(&ground, PROGRAM, load.name(), parameters, measured);
     // A second interruption is heard by nobody: what was made on a server must not stay there.
     clean_up(&ground).await;
@@ -61,7 +62,10 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
 const PROGRAM: &str = concat!("crossload ", env!("CARGO_PKG_VERSION"));
 
 /// The load itself, and the parameters that explain its figures. A new load is one more line.
-async fn perform(load: &BenchLoad, ground: &Ground) -> (Parameters, Measured) {
+///
+/// # Errors
+/// When what the load needs beside its options cannot be had; nothing has been measured then.
+async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measured), Failure> {
     let mut parameters = Parameters::new();
     let mut tell = |name: &str, value: Value| drop(parameters.insert(name.to_owned(), value));
     tell("repetitions", load.common().repetitions.into());
@@ -71,8 +75,47 @@ async fn perform(load: &BenchLoad, ground: &Ground) -> (Parameters, Measured) {
             tell("bytes in a sample, at the least", options.volume.into());
             load::bulk::run(ground, &options.load()).await
         }
+        BenchLoad::Metadata(options) => {
+            tell("files", options.files.into());
+            tell("seconds of a sample", options.during.as_secs_f64().into());
+            load::metadata::run(ground, &options.load()).await
+        }
+        BenchLoad::Overwrite(options) => {
+            tell("file size in bytes", options.size.into());
+            tell("files on each connection", options.files.into());
+            load::overwrite::run(ground, &options.load()).await
+        }
+        BenchLoad::Tls(options) => {
+            tell("file size in bytes", options.size.into());
+            tell("bytes in a sample, at the least", options.volume.into());
+            tell("clients that make connections", options.clients.into());
+            tell(
+                "seconds of a sample of connections",
+                options.during.as_secs_f64().into(),
+            );
+            load::tls::run(ground, &options.load()).await
+        }
+        BenchLoad::Tpc(options) => {
+            tell("file size in bytes", options.size.into());
+            tell("seconds of a sample", options.during.as_secs_f64().into());
+            let pairs = transfers::pairs(&ground.targets)?;
+            load::tpc::run(ground, &options.load(pairs)).await
+        }
+        BenchLoad::Latency(options) => {
+            tell("bytes in a sample", options.size.into());
+            let pairs = match options.has_copies() {
+                true => transfers::pairs(&ground.targets)?,
+                false => Vec::new(),
+            };
+            load::latency::run(ground, &options.load(pairs)).await
+        }
+        BenchLoad::Vector(options) => {
+            tell("seconds of a sample", options.during.as_secs_f64().into());
+            let pattern = transfers::pattern(options)?;
+            load::vector::run(ground, &options.load(pattern)).await
+        }
     };
-    (parameters, measured)
+    Ok((parameters, measured))
 }
 
 async fn clean_up(ground: &Ground) {

@@ -1,0 +1,107 @@
+//! Options of the loads of `bench` that are about names, overwriting, and encryption.
+
+use std::time::Duration;
+
+use bench::load::metadata::Metadata;
+use bench::load::overwrite::Overwrite;
+use bench::load::tls::Tls;
+use clap::Args;
+
+use super::bench::{BenchCommon, many, positive_size};
+use super::client::time;
+
+/// Options of `bench metadata`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MetadataOptions {
+    /// How many files are made and asked about
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) files: u32,
+    /// Ask about files that are in the targets themselves, and make none
+    #[arg(long)]
+    pub(crate) existing: bool,
+    /// Connections that ask at the same time
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,16,64", value_parser = many())]
+    pub(crate) connections: Vec<u32>,
+    /// For how long each sample asks
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    pub(crate) during: Duration,
+    #[command(flatten)]
+    pub(crate) common: BenchCommon,
+}
+
+impl MetadataOptions {
+    /// As the load takes them.
+    pub(crate) fn load(&self) -> Metadata {
+        Metadata {
+            files: self.files,
+            connections: self.connections.clone(),
+            duration: self.during,
+            repetitions: self.common.repetitions,
+            existing: self.existing,
+        }
+    }
+}
+
+/// Options of `bench overwrite`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OverwriteOptions {
+    /// Connections that write at the same time
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,16", value_parser = many())]
+    pub(crate) connections: Vec<u32>,
+    /// Files that each connection writes one after the other
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) files: u32,
+    /// Size of each file, such as 1GiB
+    #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = positive_size)]
+    pub(crate) size: u64,
+    #[command(flatten)]
+    pub(crate) common: BenchCommon,
+}
+
+impl OverwriteOptions {
+    /// As the load takes them.
+    pub(crate) fn load(&self) -> Overwrite {
+        Overwrite {
+            connections: self.connections.clone(),
+            files: self.files,
+            size_bytes: self.size,
+            repetitions: self.common.repetitions,
+        }
+    }
+}
+
+/// Options of `bench tls`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TlsOptions {
+    /// Files that are under way at the same time
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = many())]
+    pub(crate) connections: Vec<u32>,
+    /// Size of each file, such as 1GiB
+    #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
+    pub(crate) size: u64,
+    /// What a sample moves at the least: few connections take several files one after the other
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = positive_size)]
+    pub(crate) volume: u64,
+    /// Clients that make new connections at the same time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = many())]
+    pub(crate) clients: u32,
+    /// For how long each sample makes new connections
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    pub(crate) during: Duration,
+    #[command(flatten)]
+    pub(crate) common: BenchCommon,
+}
+
+impl TlsOptions {
+    /// As the load takes them.
+    pub(crate) fn load(&self) -> Tls {
+        Tls {
+            connections: self.connections.clone(),
+            size_bytes: self.size,
+            volume_bytes: self.volume,
+            clients: self.clients,
+            duration: self.during,
+            repetitions: self.common.repetitions,
+        }
+    }
+}
