@@ -152,7 +152,13 @@ impl Ground {
             files: HashMap::new(),
         });
         match self.new_client().make_directory(&directory).await {
-            Err(error) if error.code() != ErrorCode::PeerExists => Err(error),
+            Err(error) if error.code() != ErrorCode::PeerExists => {
+                // Where the server said no there is nothing to remove.
+                if error.peer_status().is_some() {
+                    self.lock().retain(|made| made.directory.location != directory.location);
+                }
+                Err(error)
+            }
             _ => Ok(directory),
         }
     }

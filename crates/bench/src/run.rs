@@ -54,6 +54,12 @@ impl Run {
         let noise = self.meter.finish(&measured.tables);
         let mut targets: Vec<report::Target> = ground.targets.iter().map(crate::ground::Target::listed).collect();
         targets.dedup();
+        let mut notes = Vec::new();
+        for note in measured.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
         Report {
             format: FORMAT,
             program: program.to_owned(),
@@ -67,7 +73,7 @@ impl Run {
             tables: measured.tables,
             curves: measured.curves,
             noise,
-            notes: measured.notes,
+            notes,
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::report::{Failure, Measured, Parameters, Value};
 
 /// Files that are made for reading: connections share them, so that many connections need no more space.
 const FILES: usize = 4;
+/// Files that a connection takes in one sample at the most, however small they are.
+const ROUNDS_MAX: u64 = 1024;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl Bulk {
     /// How many files of this size each connection takes in one sample.
     fn rounds(&self, connections: u32, size_bytes: u64) -> u64 {
         let share = u64::from(connections).saturating_mul(size_bytes).max(1);
-        self.volume_bytes.div_ceil(share).max(1)
+        self.volume_bytes.div_ceil(share).clamp(1, ROUNDS_MAX)
     }
 }
 
@@ -365,6 +367,7 @@ mod tests {
         assert_eq!(bulk.rounds(16, 1 << 20), 4);
         assert_eq!(bulk.rounds(1000, 1 << 20), 1);
         assert_eq!(bulk.rounds(1, 3 << 20), 22);
+        assert_eq!(bulk.rounds(1, 7), ROUNDS_MAX);
     }
 
     #[test]

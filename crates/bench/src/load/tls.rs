@@ -202,11 +202,20 @@ async fn look(ground: &Ground, tls: &Tls, target: &Target, notes: &mut Vec<Strin
         }
     }
     if !refused.is_empty() {
-        notes.push(format!("{} does not take {}.", target.name, refused.join("; ")));
+        notes.push(format!(
+            "{} ({}) does not take {}.",
+            target.name,
+            target.protocol(),
+            refused.join("; ")
+        ));
     }
     match plain(ground, &files).await {
         Some(wrapping) => wrappings.push(wrapping),
-        None => notes.push(format!("{} does not answer plain at the same place.", target.name)),
+        None => notes.push(format!(
+            "{} ({}) does not answer in clear text on the same port.",
+            target.name,
+            target.protocol()
+        )),
     }
     Ok(Offer { wrappings, size_bytes })
 }
