@@ -196,6 +196,41 @@ fn an_expired_one_one_of_before_a_restart_and_one_for_another_address_are_refuse
 }
 
 #[test]
+fn a_capability_is_of_no_use_in_an_export_that_was_closed() {
+    let test = "a_capability_is_of_no_use_in_an_export_that_was_closed";
+    let Some((lab, twins)) = available(test, site("curl", BOTH)) else {
+        return;
+    };
+    let content = bytes(2 * MIB, 6);
+    twins.open.put("f", &content);
+    let bearer = bearer(&twins.macaroon(&lab, "", "DOWNLOAD,UPLOAD,MANAGE,LIST"));
+    let url = twins.guarded.url("new");
+    let ask = |url: &str| lab.upload(url, &content, &[&bearer, "Expect: 100-continue"]);
+    let (writes, writes_too) = (sent_to(&ask(&url).expect(307)), sent_to(&ask(&url).expect(307)));
+    let reads = sent_to(&lab.request("GET", &twins.guarded.url("f"), &[&bearer]).expect(302));
+    let Endpoint::Crossload(server) = &twins.guarded else {
+        unreachable!("the twins are ours")
+    };
+    let file = server.configuration();
+    let text = std::fs::read_to_string(&file).expect("the configuration");
+    let closed = text.replace("[[export]]\n", "[[export]]\nread_only = true\n");
+    assert_ne!(closed, text);
+    std::fs::write(&file, closed).expect("written");
+    until("the export is read-only", PATIENCE, || ask(&url).status == 403);
+    let refused = lab.upload(&writes, &content, &["Expect: 100-continue"]).expect(403);
+    assert!(refused.text().contains("read-only"), "{}", refused.text());
+    assert!(lab.curl(&[&reads]).expect(200).body == content);
+    assert_eq!(twins.open.stored("new"), None);
+
+    // Open again: one that was shown meanwhile has been used, the other one counts.
+    std::fs::write(&file, text).expect("written");
+    until("the export can be written", PATIENCE, || ask(&url).status == 307);
+    let again = lab.upload(&writes, &content, &["Expect: 100-continue"]).expect(403);
+    assert!(again.text().contains("has been used"), "{}", again.text());
+    lab.upload(&writes_too, &content, &["Expect: 100-continue"]).expect(201);
+}
+
+#[test]
 fn clients_follow_with_reading_and_writing() {
     let Some((lab, twins)) = available("clients_follow_with_reading_and_writing", site("curl", BOTH)) else {
         return;

@@ -202,3 +202,47 @@ fn a_full_quota_is_told_before_the_first_byte_and_seen_from_outside() {
     let line = format!("crossload_quota_used_bytes{{vo=\"atlas\",path=\"/data/atlas\"}} {left}");
     assert!(metrics.contains(&line), "{metrics}");
 }
+
+#[test]
+fn what_comes_with_a_capability_belongs_to_whom_it_was_given_for() {
+    let test = "what_comes_with_a_capability_belongs_to_whom_it_was_given_for";
+    let reason = || testkit::Error::Missing("acting as other users needs root".to_owned());
+    if available(test, testkit::is_root().then_some(()).ok_or_else(reason)).is_none() {
+        return;
+    }
+    let Some((lab, server)) = alone(test, |options| {
+        options.exports[0].anonymous = testkit::Access::None;
+        options.more = format!("{}[hand_over]\nreads = true\nwrites = true\nminimum_bytes = 1\n", rules());
+    }) else {
+        return;
+    };
+    mode(server.data(), 0o777);
+    std::fs::create_dir(server.data().join("atlas")).expect("a directory");
+    mode(&server.data().join("atlas"), 0o777);
+    let ask = |name: &str, size: usize| {
+        let file = lab.file(&bytes(size, 3));
+        let url = server.url(&format!("/data/{name}"));
+        let waits = ["-H", "Expect: 100-continue", "-T", file.to_str().expect("plain path")];
+        let asked = from(&lab, ATLAS, &[&waits[..], &[&url]].concat());
+        let place = asked.header("Location").map(str::to_owned);
+        (
+            asked,
+            place.map(|place| from(&lab, ATLAS, &[&waits[..], &[&place]].concat())),
+        )
+    };
+    let (asked, stored) = ask("atlas/handed-over", QUOTA / 2);
+    asked.expect(307);
+    stored.expect("a redirect").expect(201);
+    assert_eq!(owner(&server, "atlas/handed-over"), ATLAS_USER.1);
+    // The quota of the VO counts it, and is asked again for what comes with a capability.
+    let (asked, stored) = ask("atlas/too-much", QUOTA / 2 + 1);
+    let refused = match stored {
+        Some(refused) => refused,
+        None => asked,
+    };
+    assert!(
+        refused.expect(507).text().contains("atlas"),
+        "the quota that is full is named"
+    );
+    assert!(!server.data().join("atlas/too-much").exists());
+}

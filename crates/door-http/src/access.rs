@@ -20,6 +20,9 @@ impl Exchange<'_> {
     ) -> Result<Granted> {
         if let Some(redeemed) = &self.capability {
             self.record.authorized_us = Some(self.elapsed_us());
+            // The export may have been closed since the capability was issued.
+            policy::allows_at_most(self.exports.policy(), &operation, path)
+                .map_err(|error| error.with_subject(path))?;
             return hand_over::allow(&redeemed.capability, operation, path, size_bytes);
         }
         self.note_credential();
@@ -66,7 +69,11 @@ impl Exchange<'_> {
                 .would_allow(self.asker(), operation, &self.path, size_bytes)
         };
         match &self.capability {
-            Some(redeemed) => redeemed.capability.may_replace,
+            Some(redeemed) => {
+                let policy = self.exports.policy();
+                redeemed.capability.may_replace
+                    && policy::allows_at_most(policy, &Operation::Overwrite, &self.path).is_ok()
+            }
             None => exists || would_allow(Operation::Overwrite),
         }
     }

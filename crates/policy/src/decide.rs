@@ -267,20 +267,8 @@ fn check_access<'p>(
     request: &Request,
     trail: &mut Trail,
 ) -> Result<(Option<u64>, Said<'p>), ErrorCode> {
-    let Some(export) = tell::export(policy, path, trail) else {
-        trail.note(|| Step::NoExport { path: path.clone() });
-        return Err(ErrorCode::NotFound);
-    };
+    let export = check_ceiling(policy, access, path, trail)?;
     let ceiling = export.ceiling();
-    if !access.is_satisfied_by(ceiling) {
-        trail.note(|| Step::Ceiling {
-            access,
-            path: path.clone(),
-            read_only: export.read_only && access.writes(),
-            ceiling: export.ceiling,
-        });
-        return Err(ErrorCode::Forbidden);
-    }
     let suffices = access.is_satisfied_below(ceiling, export.anonymous.activities());
     trail.note(|| Step::Anonymous {
         access,
@@ -331,6 +319,46 @@ fn check_access<'p>(
         (granted.union(below), rights),
         trail,
     ))
+}
+
+/// Whether the export of the path leaves room for it at all, whoever asks.
+fn check_ceiling<'p>(
+    policy: &'p Policy,
+    access: Access,
+    path: &LogicalPath,
+    trail: &mut Trail,
+) -> Result<&'p ExportRules, ErrorCode> {
+    let Some(export) = tell::export(policy, path, trail) else {
+        trail.note(|| Step::NoExport { path: path.clone() });
+        return Err(ErrorCode::NotFound);
+    };
+    if !access.is_satisfied_by(export.ceiling()) {
+        trail.note(|| Step::Ceiling {
+            access,
+            path: path.clone(),
+            read_only: export.read_only && access.writes(),
+            ceiling: export.ceiling,
+        });
+        return Err(ErrorCode::Forbidden);
+    }
+    Ok(export)
+}
+
+/// Whether what was decided earlier may still be done, as far as that binds everybody: there is an export, and its
+/// ceiling leaves room for it.
+///
+/// # Errors
+/// `not_found` or `forbidden`, at the client's side, with the reason.
+pub fn allows_at_most(policy: &Policy, operation: &Operation, path: &LogicalPath) -> Result<(), Error> {
+    let mut trail = Trail(Some(Vec::new()));
+    for (access, path) in operation.accesses(path) {
+        if let Err(code) = check_ceiling(policy, access, path, &mut trail) {
+            let told = trail.0.unwrap_or_default().last().map(ToString::to_string);
+            let error = Error::new(code, Side::Client, Phase::Authorize);
+            return Err(error.with_detail(told.unwrap_or_default()));
+        }
+    }
+    Ok(())
 }
 
 /// Parents of what one may use can be looked at and made: what the token, and what rules, give below the path.

@@ -38,7 +38,7 @@ mod who;
 
 pub use area::Area;
 pub use authdb::{AuthdbFault, read_authdb};
-pub use decide::{Decision, Refusal, Request, decide, explain};
+pub use decide::{Decision, Refusal, Request, allows_at_most, decide, explain};
 pub use explanation::Explanation;
 pub use hint::Hint;
 pub use operation::{Access, Operation};

@@ -2,7 +2,9 @@
 //! hold for every request.
 
 use credentials::{Activities, Activity, Credential, Macaroon, MacaroonKey, read_bearer};
-use policy::{AnonymousAccess, Decision, ExportRules, Operation, Policy, Request, decide, explain, rights_of};
+use policy::{
+    AnonymousAccess, Decision, ExportRules, Operation, Policy, Request, allows_at_most, decide, explain, rights_of,
+};
 use proptest::prelude::*;
 use types::{ErrorCode, LogicalPath};
 
@@ -178,6 +180,32 @@ fn a_valid_token_never_has_fewer_rights_than_none() {
         code(&ask(&exports, &credential, Operation::Create, "/data/other")),
         Some(ErrorCode::Forbidden)
     );
+}
+
+#[test]
+fn what_was_decided_earlier_is_held_against_the_ceilings_of_today() {
+    let closed = |change: fn(&mut ExportRules)| {
+        let mut rules = export("/data", AnonymousAccess::None);
+        change(&mut rules);
+        of(&[rules])
+    };
+    let open = closed(|_| {});
+    let read_only = closed(|rules| rules.read_only = true);
+    let reads = closed(|rules| rules.ceiling = Activities::of(&[Activity::Download]));
+    for (operation, in_read_only, in_reads) in [
+        (Operation::Read, true, true),
+        (Operation::List, true, false),
+        (Operation::Create, false, false),
+        (Operation::Overwrite, false, false),
+    ] {
+        let may =
+            |policy: &Policy, at: &str| allows_at_most(policy, &operation, &path(at)).map_err(|error| error.code());
+        let expected = |allowed: bool| if allowed { Ok(()) } else { Err(ErrorCode::Forbidden) };
+        assert_eq!(may(&open, "/data/f"), Ok(()));
+        assert_eq!(may(&open, "/other/f"), Err(ErrorCode::NotFound));
+        assert_eq!(may(&read_only, "/data/f"), expected(in_read_only), "{operation:?}");
+        assert_eq!(may(&reads, "/data/f"), expected(in_reads), "{operation:?}");
+    }
 }
 
 #[test]
