@@ -66,6 +66,8 @@ pub(crate) enum Part {
     RootTpc,
     /// TLS handshakes, and memory of idle connections
     Tls,
+    /// Requests with a token beside requests without
+    Token,
 }
 
 impl Arguments {

@@ -51,7 +51,7 @@ impl Beginning {
 
 /// Where a client connects to, and what it asks for there.
 #[derive(Clone)]
-struct Target {
+pub(crate) struct Target {
     port: u16,
     request: Arc<str>,
     config: Arc<ClientConfig>,
@@ -72,7 +72,21 @@ impl Target {
         })
     }
 
-    fn connect(&self) -> Result<StreamOwned<ClientConnection, TcpStream>> {
+    /// For requests with more header lines, one after the other on a connection.
+    pub(crate) fn keeping(server: &Server, ca_file: &Path, file: &str, headers: &str) -> Result<Self> {
+        let plain = Self::new(server, ca_file, file, Beginning::Full)?;
+        Ok(Self {
+            request: format!("{}{headers}\r\n", plain.request).into(),
+            ..plain
+        })
+    }
+
+    /// What is sent.
+    pub(crate) fn request(&self) -> &str {
+        &self.request
+    }
+
+    pub(crate) fn connect(&self) -> Result<StreamOwned<ClientConnection, TcpStream>> {
         let tcp = TcpStream::connect(("127.0.0.1", self.port))?;
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(CLIENT_TIMEOUT))?;
@@ -109,7 +123,7 @@ impl Target {
     }
 }
 
-fn expect_success(answer: &[u8]) -> Result<()> {
+pub(crate) fn expect_success(answer: &[u8]) -> Result<()> {
     match answer.starts_with(b"HTTP/1.1 200") {
         true => Ok(()),
         false => {

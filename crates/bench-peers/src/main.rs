@@ -13,6 +13,7 @@ mod root;
 mod server;
 mod summary;
 mod task;
+mod token;
 mod workload;
 
 use std::collections::BTreeMap;

@@ -48,10 +48,12 @@ pub(crate) enum Metric {
     Connections,
     /// KiB of an idle connection, and resident MiB with all of them.
     Idle,
+    /// Server processor time of a request with a token divided by that of one without, and by that of one as long.
+    Token,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -59,6 +61,7 @@ impl Metric {
         Self::Memory,
         Self::Connections,
         Self::Idle,
+        Self::Token,
     ];
 
     fn title(self) -> &'static str {
@@ -71,6 +74,7 @@ impl Metric {
             Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
             Self::Connections => "TLS connections per second, median (min to max); more is better",
             Self::Idle => "Memory: KiB of an idle TLS connection, median (min to max); less is better",
+            Self::Token => "Tokens: CPU of a request with one ÷ CPU without, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
         }
     }
@@ -84,6 +88,7 @@ impl Metric {
             Self::Requests => "CPU µs per request",
             Self::Connections => "CPU µs per connection",
             Self::Idle => "MiB in all",
+            Self::Token => "÷ CPU with a header as long",
         }
     }
 
@@ -96,6 +101,7 @@ impl Metric {
             Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
             Self::Connections => ("connections_per_second", "cpu_microseconds_per_connection"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
+            Self::Token => ("cpu_ratio", "cpu_ratio_as_long"),
         }
     }
 
@@ -112,7 +118,14 @@ impl Metric {
             Self::Requests => (0, 1),
             Self::Connections => (0, 0),
             Self::Idle => (1, 0),
+            Self::Token => (2, 2),
         }
+    }
+
+    /// Whether a server's figure compares it with itself, so that the goal is for the figure and not for its ratio to a
+    /// peer's.
+    fn compares_with_itself(self) -> bool {
+        matches!(self, Self::Again | Self::Token)
     }
 }
 
@@ -124,7 +137,7 @@ pub(crate) struct Cell {
     pub(crate) second: Summary,
 }
 
-/// What is good enough: ratios of ours to XRootD's. What is to be small may not be above its ratio, what is to be large not
+/// What is good enough: ratios of ours to XRootD's, or our figure where that compares with itself. What is to be small may not be above its ratio, what is to be large not
 /// below.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Goal {
@@ -199,7 +212,11 @@ impl Row {
     fn remark(&self) -> String {
         let mut words = Vec::new();
         let word = |is_met| if is_met { "met" } else { "missed" };
-        if let (Some(ratio), Some(goal)) = (self.ratio(), self.goal.first) {
+        let judged = match self.metric.compares_with_itself() {
+            true => self.median(Kind::Crossload),
+            false => self.ratio(),
+        };
+        if let (Some(ratio), Some(goal)) = (judged, self.goal.first) {
             let is_met = match self.metric.more_is_better() {
                 true => ratio >= goal,
                 false => ratio <= goal,
@@ -400,6 +417,15 @@ mod tests {
             ],
             failures: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_figure_that_compares_with_itself_is_judged_without_a_peer() {
+        let mut token = row(Metric::Token, Some(1.05));
+        token.cells.truncate(1);
+        assert_eq!(token.remark(), "met");
+        token.goal.first = Some(0.2);
+        assert_eq!(token.remark(), "missed");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use testkit::{
-    Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions, Process, Result, Scratch,
-    Xrootd, XrootdAccess, XrootdOptions,
+    Access, Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions, Process, Result,
+    Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions,
 };
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -120,6 +120,8 @@ pub(crate) struct Lab {
     host: HostCertificate,
     started: u32,
     sources: BTreeMap<u64, u32>,
+    /// Started when it is needed.
+    issuer: Option<TokenIssuer>,
 }
 
 impl Lab {
@@ -135,6 +137,7 @@ impl Lab {
             host,
             started: 0,
             sources: BTreeMap::new(),
+            issuer: None,
         })
     }
 
@@ -185,6 +188,24 @@ impl Lab {
                 })?)
             }
         })
+    }
+
+    /// Starts a server of ours that believes an issuer; returns a token of that issuer too.
+    pub(crate) fn start_with_issuer(&mut self, anonymous: Access) -> Result<(Server, String)> {
+        let issuer = match self.issuer.take() {
+            Some(issuer) => issuer,
+            None => TokenIssuer::start(&self.authority)?,
+        };
+        let (url, scopes) = (issuer.url(), "storage.read:/data storage.modify:/data/user openid");
+        let token = issuer.token().scope(scopes).mint();
+        self.issuer = Some(issuer);
+        self.started += 1;
+        let name = format!("issued{}", self.started);
+        let (directory, data) = (self.logs.join(&name), self.memory.join(&name).join("data"));
+        let mut options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
+        options.exports[0].anonymous = anonymous;
+        options.more = format!("[[issuer]]\nurl = \"{url}\"\n");
+        Ok((Server::Crossload(Box::new(Crossload::start(options)?)), token))
     }
 
     /// A file of `size_bytes` in memory that clients send, with its adler32. Made once for each size.

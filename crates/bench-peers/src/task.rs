@@ -34,6 +34,7 @@ pub(crate) enum Task {
     RootMemory,
     Handshakes(Beginning),
     IdleMemory,
+    Token,
 }
 
 /// The rows in the order of the table.
@@ -57,7 +58,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
     tasks.extend(root_plan());
     tasks.extend(Beginning::BOTH.map(Task::Handshakes));
-    tasks.push(Task::IdleMemory);
+    tasks.extend([Task::IdleMemory, Task::Token]);
     tasks.retain(|task| arguments.wants(task.part()));
     tasks
 }
@@ -100,6 +101,7 @@ impl Task {
             Self::Stat | Self::MetadataOfMany(_) => Part::Stat,
             Self::RootCopies(_) | Self::RootMemory => Part::RootTpc,
             Self::Handshakes(_) | Self::IdleMemory => Part::Tls,
+            Self::Token => Part::Token,
         }
     }
 
@@ -107,7 +109,7 @@ impl Task {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
             Part::Streams | Part::Overwrite => Section::Http,
-            Part::Tls => Section::Identity,
+            Part::Tls | Part::Token => Section::Identity,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat | Part::RootTpc => Section::Root,
         }
     }
@@ -120,6 +122,7 @@ impl Task {
             Self::Pieces(..) => Metric::Pieces,
             Self::Handshakes(_) => Metric::Connections,
             Self::IdleMemory => Metric::Idle,
+            Self::Token => Metric::Token,
             _ => Metric::Data,
         }
     }
@@ -145,6 +148,7 @@ impl Task {
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
             Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
             Self::IdleMemory => format!("{IDLE_CONNECTIONS} idle connections"),
+            Self::Token => "HEAD https with a verified token".to_owned(),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -164,6 +168,8 @@ impl Task {
             Self::RootGet(Security::Tls, _) | Self::RootPut(Security::Tls, _) => ratio(0.60),
             Self::RootPut(Security::Clear, _) => ratio(0.80),
             Self::Handshakes(Beginning::Full) => ratio(1.50),
+            Self::Overwrite(_) => ratio(0.95),
+            Self::Token => ratio(1.05),
             Self::Pieces(..) | Self::Stat => ratio(1.00),
             Self::RootCopies(_) => Goal {
                 first: Some(0.50),
@@ -185,6 +191,7 @@ impl Task {
             | Self::IdleMemory => true,
             // XRootD does not resume sessions unless it is told to, for lack of the identity in them.
             Self::Handshakes(Beginning::Resumed) => kind != Kind::Xrootd,
+            Self::Token => kind == Kind::Crossload,
             _ => kind.is_storage(),
         }
     }
@@ -209,6 +216,7 @@ impl Task {
             Self::RootMemory => bench.root_memory(kind),
             Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
             Self::IdleMemory => bench.idle_memory(kind),
+            Self::Token => bench.token(),
         }
     }
 
@@ -265,7 +273,7 @@ mod tests {
     #[test]
     fn the_plan_has_every_row_once_and_parts_select() {
         let all = plan(&Arguments::parse_from(["bench"]));
-        assert_eq!(all.len(), 6 + 6 + 6 + 6 + 2 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1 + 3);
+        assert_eq!(all.len(), 6 + 6 + 6 + 6 + 2 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1 + 4);
         let mut names: Vec<String> = all
             .iter()
             .map(|task| format!("{:?} {}", task.metric(), task.name()))
