@@ -351,7 +351,7 @@ fn what_is_damaged_on_the_way_is_never_shown() {
     parties
         .lab
         .upload(&parties.source.url("/data/file"), &parties.content, &[])
-        .expect(201);
+        .expect(204);
     parties
         .relay
         .set_fault(Fault::FlipBitAfter(Direction::ToClient, (SIZE / 2) as u64), 1);
