@@ -180,7 +180,9 @@ async fn work(shared: Arc<Shared>, number: u32, _added: Option<Added>) -> Result
             let Err(error) = fetch_block(&shared, &mut block).await else {
                 break;
             };
-            if !error.retry() || error.side() != Side::Source || shared.validator.is_none() {
+            // One that has never sent a part does not do so when it is asked again.
+            let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
+            if has_no_ranges || !error.retry() || error.side() != Side::Source || shared.validator.is_none() {
                 return Err(error);
             }
             patience.wait(error, block.start > before).await?;

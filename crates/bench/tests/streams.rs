@@ -1,0 +1,156 @@
+//! Streams are chosen by what a line is like: a pull through the delaying relay takes several, and a near one does not.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bench::relay::Relay;
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, Trust};
+use remote::{Access, Client, ClientOptions, Resource};
+use storage::Memory;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use transfer::{Order, Outcome, Progress, Store, Streams, pull};
+use types::{Location, LogicalPath, Side};
+
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const SIZE: u64 = 80 << 20;
+const RTT: Duration = Duration::from_millis(50);
+const WINDOW: u64 = 512 << 10;
+
+/// A server of one file, with ranges or without, that counts how often it was asked for data.
+struct Source {
+    address: SocketAddr,
+    gets: Arc<AtomicUsize>,
+}
+
+impl Source {
+    async fn start(has_ranges: bool) -> Self {
+        let listener = TcpListener::bind(ANY).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let gets = Arc::new(AtomicUsize::new(0));
+        let counted = gets.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, has_ranges, counted.clone()));
+            }
+        });
+        Self { address, gets }
+    }
+}
+
+/// The bytes of the file, of which a block is repeated that no power of two divides.
+fn block() -> Vec<u8> {
+    (0..100_003_u32)
+        .map(|index| (index.wrapping_mul(2_654_435_761) >> 11) as u8)
+        .collect()
+}
+
+async fn serve(stream: TcpStream, has_ranges: bool, gets: Arc<AtomicUsize>) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let block = block();
+    loop {
+        let (mut method, mut range, mut line) = (String::new(), None, String::new());
+        while stream.read_line(&mut line).await? > 2 {
+            if method.is_empty() {
+                method = line.split(' ').next().unwrap_or_default().to_owned();
+            }
+            if let Some(text) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
+                let (first, last) = text.trim().split_once('-').unwrap();
+                range = Some((first.parse::<u64>().unwrap(), last.parse::<u64>().unwrap() + 1));
+            }
+            line.clear();
+        }
+        let (start, end) = range.filter(|_| has_ranges).unwrap_or((0, SIZE));
+        let status = match range.filter(|_| has_ranges) {
+            Some(_) => format!("206 Partial Content\r\nContent-Range: bytes {start}-{}/{SIZE}", end - 1),
+            None => "200 OK".to_owned(),
+        };
+        let length = end - start;
+        let head = format!("HTTP/1.1 {status}\r\nETag: \"v\"\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        match method.as_str() {
+            "HEAD" => continue,
+            "GET" => gets.fetch_add(1, Ordering::Relaxed),
+            _ => return Ok(()),
+        };
+        let mut at = start;
+        while at < end {
+            let from = (at % block.len() as u64) as usize;
+            let step = (end - at).min((block.len() - from) as u64);
+            stream.write_all(&block[from..from + step as usize]).await?;
+            at += step;
+        }
+    }
+}
+
+/// Adler-32 of the file.
+fn expected() -> types::Checksum {
+    let mut hasher = storage::Hasher::new(&[types::ChecksumAlgorithm::Adler32]);
+    let block = block();
+    let mut left = SIZE as usize;
+    while left > 0 {
+        let step = left.min(block.len());
+        hasher.update(&block[..step]);
+        left -= step;
+    }
+    hasher.finish().remove(0)
+}
+
+async fn fetch(from: SocketAddr, streams: Streams) -> Outcome {
+    let (tls, _) = ClientTls::load(&Trust::default()).unwrap();
+    let client = Client::new(ClientOptions {
+        tls,
+        addresses: AddressPolicy::ANY,
+        connect: Duration::from_secs(30),
+        first_byte: Duration::from_secs(30),
+        stall: Duration::from_secs(30),
+        user_agent: "test".into(),
+    });
+    let source = Resource {
+        location: Location::parse(&format!("http://{from}/f")).unwrap(),
+        access: Access::default(),
+        side: Side::Source,
+    };
+    let store = Store::new(Arc::new(Memory::new(SIZE * 2)));
+    let path = LogicalPath::parse("/f").unwrap();
+    let order = Order {
+        streams,
+        ..Order::default()
+    };
+    let outcome = pull(&client, &source, &store, &path, &order, &Progress::new()).await;
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.bytes, &outcome.checksums[..]), (SIZE, &[expected()][..]));
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
+    let source = Source::start(true).await;
+    let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
+    // One stream cannot be faster than this.
+    let alone = RTT * (SIZE / WINDOW) as u32;
+    let began = Instant::now();
+    let outcome = fetch(line.address(), Streams::Chosen(8)).await;
+    let took = began.elapsed();
+    assert!(outcome.streams > 1);
+    assert!(
+        took < alone,
+        "{} streams: {took:?}, one takes {alone:?}",
+        outcome.streams
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
+    let source = Source::start(true).await;
+    let outcome = fetch(source.address, Streams::Chosen(8)).await;
+    assert_eq!((outcome.streams, source.gets.load(Ordering::Relaxed)), (1, 1));
+    let source = Source::start(false).await;
+    let line = Relay::start(ANY, source.address, RTT).unwrap();
+    let outcome = fetch(line.address(), Streams::Chosen(8)).await;
+    assert_eq!((outcome.streams, source.gets.load(Ordering::Relaxed)), (1, 2));
+}
