@@ -88,20 +88,23 @@ fn relative_names(name_der: &[u8]) -> Result<Vec<Vec<Attribute<'_>>>, Malformed>
 
 /// A name (DER of an X.501 `Name`) in one line. The empty name is the empty text.
 ///
-/// Bytes that are not printable ASCII are written `\xC3`; slashes stay as they are.
+/// Bytes that are not printable ASCII are written `\xC3`; slashes stay as they are. The second and further attributes of
+/// a relative name that has several follow a plus sign, as OpenSSL 3 has it.
 ///
 /// # Errors
 /// When the name cannot be read, has more than [`NAME_PARTS_MAX`] parts, or is longer than
 /// [`ONE_LINE_NAME_BYTES_MAX`].
 pub fn one_line(name_der: &[u8]) -> Result<String, Malformed> {
     let mut line = String::new();
-    for attribute in relative_names(name_der)?.iter().flatten() {
-        line.push('/');
-        line.push_str(short_name(&attribute.kind));
-        line.push('=');
-        push_value(&mut line, &attribute.value);
-        if line.len() > ONE_LINE_NAME_BYTES_MAX {
-            return Err(malformed("a name is too long"));
+    for attributes in &relative_names(name_der)? {
+        for (index, attribute) in attributes.iter().enumerate() {
+            line.push(if index == 0 { '/' } else { '+' });
+            line.push_str(short_name(&attribute.kind));
+            line.push('=');
+            push_value(&mut line, &attribute.value);
+            if line.len() > ONE_LINE_NAME_BYTES_MAX {
+                return Err(malformed("a name is too long"));
+            }
         }
     }
     Ok(line)
@@ -245,7 +248,7 @@ mod tests {
             (name(&[&[("1.2.3.4", 0x13, b"x")]]), "/1.2.3.4=x"),
             (
                 name(&[&[("2.5.4.3", 0x13, b"a"), ("2.5.4.10", 0x13, b"b")]]),
-                "/CN=a/O=b",
+                "/CN=a+O=b",
             ),
             (name(&[&[("2.5.4.3", 0x13, b"a\n/O=b")]]), "/CN=a\\x0A/O=b"),
         ] {

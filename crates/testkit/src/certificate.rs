@@ -29,7 +29,7 @@ pub(crate) fn now_s() -> i64 {
 }
 
 /// The DER of a name in one line, such as `/DC=test/O=Grid/CN=Jane Doe`: `DC` and `emailAddress` as IA5String, other parts
-/// as UTF8String.
+/// as UTF8String. What follows a plus sign and has a type belongs to the same relative name, as in `/CN=Jane Doe+UID=jane`.
 ///
 /// # Errors
 /// When a part has no type that is known here.
@@ -44,29 +44,50 @@ pub fn name_der(line: &str) -> Result<Vec<u8>> {
         }
     }
     for text in texts {
-        let (kind, value) = text.split_once('=').unwrap_or((&text, ""));
-        let oid = match kind {
-            "CN" => "2.5.4.3",
-            "C" => "2.5.4.6",
-            "L" => "2.5.4.7",
-            "ST" => "2.5.4.8",
-            "O" => "2.5.4.10",
-            "OU" => "2.5.4.11",
-            "DC" => "0.9.2342.19200300.100.1.25",
-            "UID" => "0.9.2342.19200300.100.1.1",
-            "emailAddress" => "1.2.840.113549.1.9.1",
-            _ => return Err(Error::Failed(format!("the part {kind} of {line} has no known type"))),
-        };
-        let value = match kind {
-            "DC" | "emailAddress" => encode::element(0x16, &[value.as_bytes()]),
-            "C" => encode::element(0x13, &[value.as_bytes()]),
-            _ => encode::utf8_string(value),
-        };
-        let pair = encode::sequence(&[&encode::object_identifier(oid), &value]);
-        parts.push(encode::set(&[&pair]));
+        let mut pairs = Vec::new();
+        for text in together(&text) {
+            pairs.push(attribute(&text, line)?);
+        }
+        let pairs: Vec<&[u8]> = pairs.iter().map(Vec::as_slice).collect();
+        parts.push(encode::set(&pairs));
     }
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     Ok(encode::sequence(&parts))
+}
+
+/// The attributes of one relative name, each with its type.
+fn together(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for piece in text.split('+') {
+        match all.last_mut() {
+            Some(last) if !piece.contains('=') => last.push_str(&format!("+{piece}")),
+            _ => all.push(piece.to_owned()),
+        }
+    }
+    all
+}
+
+/// The DER of one attribute of the name `line`.
+fn attribute(text: &str, line: &str) -> Result<Vec<u8>> {
+    let (kind, value) = text.split_once('=').unwrap_or((text, ""));
+    let oid = match kind {
+        "CN" => "2.5.4.3",
+        "C" => "2.5.4.6",
+        "L" => "2.5.4.7",
+        "ST" => "2.5.4.8",
+        "O" => "2.5.4.10",
+        "OU" => "2.5.4.11",
+        "DC" => "0.9.2342.19200300.100.1.25",
+        "UID" => "0.9.2342.19200300.100.1.1",
+        "emailAddress" => "1.2.840.113549.1.9.1",
+        _ => return Err(Error::Failed(format!("the part {kind} of {line} has no known type"))),
+    };
+    let value = match kind {
+        "DC" | "emailAddress" => encode::element(0x16, &[value.as_bytes()]),
+        "C" => encode::element(0x13, &[value.as_bytes()]),
+        _ => encode::utf8_string(value),
+    };
+    Ok(encode::sequence(&[&encode::object_identifier(oid), &value]))
 }
 
 /// A key and how it signs.
