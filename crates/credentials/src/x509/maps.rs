@@ -43,6 +43,11 @@ impl GridMap {
         self.0.get(&dn::canonical(name)).map(String::as_str)
     }
 
+    /// All users that it names.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(String::as_str)
+    }
+
     /// How many names it has.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -105,6 +110,11 @@ impl VomsMap {
             .iter()
             .find_map(|fqan| self.0.iter().find(|rule| rule.matches(&name, fqan)));
         rule.map(|rule| &*rule.user)
+    }
+
+    /// All users that it names.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|rule| &*rule.user)
     }
 
     /// How many lines it has.

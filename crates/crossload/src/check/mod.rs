@@ -5,6 +5,7 @@
 //! part is a function of what it is given, so that each fault can be made on purpose in a test.
 
 mod certificate;
+mod clients;
 mod clock;
 mod credentials;
 mod finding;
@@ -149,6 +150,7 @@ fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
     findings.extend(server_certificate(configuration, lines, &authorities, around));
     findings.extend(secrets::check(&secret_files(configuration, lines), around.uid));
     findings.extend(credentials::check(configuration, lines, around.uid));
+    findings.extend(clients::check(configuration, lines, around.now_s));
     findings.extend(exports(configuration, lines, around));
     findings.extend(rules::check(configuration, lines));
     findings.push(machine::descriptors(
@@ -214,6 +216,13 @@ fn secret_files(configuration: &Configuration, lines: &Lines) -> Vec<SecretFile>
             kind: Kind::Other,
             path: key.clone(),
             spot: lines.of("hand_over", "key_file"),
+        });
+    }
+    if let Some(key) = &configuration.delegation.key_file {
+        files.push(SecretFile {
+            kind: Kind::Other,
+            path: key.clone(),
+            spot: lines.of("delegation", "key_file"),
         });
     }
     for old in &configuration.macaroons.old_secret_files {

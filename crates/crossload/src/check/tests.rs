@@ -11,6 +11,8 @@ use types::{Error, ErrorCode, Location, Phase, Side};
 use super::finding::{Finding, Severity, Spot, Sum};
 use super::{Surroundings, clock, examine_file, issuers, names, ports};
 
+mod clients;
+
 /// A server whose configuration, files and certificate are as they should be.
 struct Site {
     directory: tempfile::TempDir,

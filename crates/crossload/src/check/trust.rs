@@ -164,6 +164,48 @@ impl Authorities {
     }
 }
 
+impl Authorities {
+    /// What is to be said of them where they are those of clients. `demanded`: whether each must have a list of revoked
+    /// certificates; `None`: no list counts.
+    pub(crate) fn check_of_clients(&self, directory: &Spot, demanded: Option<bool>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (file, why) in &self.broken {
+            let says = format!(
+                "{} is left out, and users of its authority with it: {why}",
+                file.display()
+            );
+            let finding = Finding::warning("client_authority_broken", says).at(directory.clone());
+            findings.push(finding.change("fetch the file again, or remove it"));
+        }
+        if !self.expired.is_empty() {
+            let says = format!("authorities of clients that have expired: {}", listed(&self.expired));
+            let finding = Finding::warning("client_authority_expired", says).at(directory.clone());
+            findings.push(finding.change("update the package of authorities"));
+        }
+        if demanded.is_some() && !self.old_lists.is_empty() {
+            let says = format!(
+                "lists of revoked certificates that have ended, so that nobody of these authorities is believed: {}",
+                listed(&self.old_lists)
+            );
+            let finding = Finding::error("client_revocation_list_old", says).at(directory.clone());
+            findings.push(finding.change("let fetch-crl run every six hours"));
+        }
+        let without = self.subjects.difference(&self.with_list).count();
+        if demanded == Some(true) && without > 0 {
+            let says = format!(
+                "{without} authorities of clients have no list of revoked certificates: nobody of them is believed"
+            );
+            let finding = Finding::error("client_revocation_list_missing", says).at(directory.clone());
+            findings.push(finding.change("let fetch-crl run, or set x509.revocation = \"if-present\""));
+        }
+        if findings.is_empty() && !self.subjects.is_empty() {
+            let says = format!("{} authorities of clients are trusted", self.subjects.len());
+            findings.push(Finding::ok("client_authorities", says));
+        }
+        findings
+    }
+}
+
 /// Whether a file of a trust directory is an authority (true) or a list (false), by its name.
 fn kind(file: &Path) -> Option<bool> {
     let ending = file.extension()?.to_str()?;
