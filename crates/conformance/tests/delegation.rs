@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use conformance::{Lab, bytes, last_line, run};
+use serde_json::json;
 use testkit::{Access, Crossload, Result, User, Xrootd, XrootdAccess, available, require};
 
 const DN: &str = "/O=Crossload test/CN=Jane Doe";
@@ -16,6 +17,7 @@ struct Site {
     passive: Crossload,
     user: User,
     proxy: PathBuf,
+    vomsdir: PathBuf,
 }
 
 fn site() -> Result<Site> {
@@ -26,7 +28,11 @@ fn site() -> Result<Site> {
     let x509 = format!("[x509]\ntrust_directory = {trust:?}\n");
     let mut active = lab.options("active");
     let store = active.directory.join("delegated");
-    active.more = format!("{x509}[delegation]\ndirectory = {store:?}\nkey_file = \"delegation.key\"\n");
+    let vomsdir = lab.fresh("vomsdir");
+    std::fs::create_dir_all(&vomsdir)?;
+    active.more = format!(
+        "{x509}voms_directory = {vomsdir:?}\n[delegation]\ndirectory = {store:?}\nkey_file = \"delegation.key\"\n"
+    );
     let mut passive = lab.options("passive");
     passive.exports[0].anonymous = Access::None;
     passive.more = format!("{x509}[[rule]]\nwho = \"dn:{DN}\"\npath = \"/data\"\nmay = [\"all\"]\n");
@@ -36,6 +42,7 @@ fn site() -> Result<Site> {
         lab,
         user,
         proxy,
+        vomsdir,
     })
 }
 
@@ -276,4 +283,42 @@ fn xrootd_is_shown_what_was_delegated() {
     ]);
     run(&davix).succeeded();
     assert!(std::fs::read(site.active.data().join("from-xrootd")).expect("there") == content);
+}
+
+#[test]
+fn whoever_has_attributes_is_told_their_organisations_and_the_log_why_some_do_not_count() {
+    let test = "whoever_has_attributes_is_told_their_organisations_and_the_log_why_some_do_not_count";
+    let Some(site) = available(test, require("curl").and_then(|_| site())) else {
+        return;
+    };
+    let ask = |vo: &str| {
+        let server = site.lab.authority().issue_voms_server(vo).expect("a VOMS server");
+        if vo == "atlas" {
+            server.write_lsc(&site.vomsdir).expect("written");
+        }
+        let fqans = [format!("/{vo}/Role=production"), format!("/{vo}")];
+        let attributes = server
+            .attributes(&site.user, &[&fqans[0], &fqans[1]])
+            .expect("attributes");
+        let proxy = site.user.voms_proxy(vec![attributes]).expect("a proxy");
+        let proxy = proxy.write_proxy(&site.lab.fresh("proxy")).expect("a file");
+        let answer = site
+            .lab
+            .curl(&["-E", proxy.to_str().expect("plain"), &site.active.url("/whoami")]);
+        let who: serde_json::Value = serde_json::from_str(&answer.expect(200).text()).expect("JSON");
+        who
+    };
+    let strange = ask("strangers");
+    assert_eq!((&strange["vos"], &strange["voms_cred"]), (&json!([]), &json!([])));
+    let log = conformance::requests(site.active.log());
+    let faults = log.iter().filter_map(|line| line["attribute_faults"].as_str());
+    let faults: Vec<&str> = faults.collect();
+    assert!(faults.len() == 1 && faults[0].contains("strangers"), "{faults:?}");
+    // The directory is looked at every two seconds.
+    conformance::until("the VOMS server is known", std::time::Duration::from_secs(30), || {
+        let who = ask("atlas");
+        // The identifier that FTS gives to this name.
+        let expected = (json!(["atlas"]), json!(["a884b056-0359-5c31-af8e-e25b2d364632"]));
+        (who["vos"].clone(), who["vos_id"].clone()) == expected
+    });
 }

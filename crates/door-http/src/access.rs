@@ -94,6 +94,7 @@ impl Exchange<'_> {
         self.record.issuer = holder.issuer;
         self.record.vo = holder.vo;
         self.record.token_id = holder.token_id;
+        self.record.attribute_faults = holder.attribute_faults;
     }
 
     /// The export that the request is about. Above all exports nothing can be changed, and what is

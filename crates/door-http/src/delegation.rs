@@ -5,6 +5,7 @@
 //! these paths are not part of any export. Whoever delegates does so by the certificate of the connection: a token has
 //! nothing to delegate.
 
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use http_wire::{
     ContentType, CopyRequest, Delegation, DelegationAnswer, DelegationRequest, Method, RequestHead, delegation_fault,
 };
@@ -124,12 +125,19 @@ async fn request(delegations: Delegations, owner: Delegator, id: String) -> Resu
 }
 
 fn whoami(owner: &Delegator) -> Value {
+    let mut vos: Vec<&str> = Vec::new();
+    for vo in owner.fqans().iter().filter_map(|fqan| fqan.split('/').nth(1)) {
+        if !vo.is_empty() && !vos.contains(&vo) {
+            vos.push(vo);
+        }
+    }
+    let vos_id: Vec<String> = vos.iter().map(|vo| vo_id(vo)).collect();
     json!({
         "user_dn": owner.dn(),
         "dn": [owner.dn()],
         "voms_cred": owner.fqans(),
-        "vos": [],
-        "vos_id": [],
+        "vos": vos,
+        "vos_id": vos_id,
         "roles": [],
         "level": {},
         "base_id": BASE_ID,
@@ -137,6 +145,27 @@ fn whoami(owner: &Delegator) -> Value {
         "method": "certificate",
         "is_root": false,
     })
+}
+
+/// The identifier that FTS gives to a VO: a UUID of version 5 (RFC 9562 §5.5) of its name.
+fn vo_id(vo: &str) -> String {
+    let base = u128::from_str_radix(&BASE_ID.replace('-', ""), 16).unwrap_or_default();
+    let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(&base.to_be_bytes());
+    hash.update(vo.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finish().as_ref()[..16]);
+    bytes[6] = bytes[6] & 0x0f | 0x50;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..16],
+        &digits[16..20],
+        &digits[20..],
+    ];
+    parts.join("-")
 }
 
 fn describe(delegations: &Delegations, owner: &Delegator, id: &str) -> Value {

@@ -67,6 +67,8 @@ pub struct RequestRecord {
     pub vo: Option<String>,
     /// The credential's own name.
     pub token_id: Option<String>,
+    /// Why attributes of VOMS in the certificate were left out.
+    pub attribute_faults: Option<String>,
     /// The name of the token that was issued.
     pub issued_token_id: Option<String>,
     /// The third-party copy that this request was.

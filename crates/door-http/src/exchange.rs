@@ -385,6 +385,7 @@ fn record_of(
         credential: "anonymous",
         subject: None,
         issuer: None,
+        attribute_faults: None,
         vo: None,
         token_id: None,
         issued_token_id: None,

@@ -97,6 +97,8 @@ pub struct RequestRecord {
     pub vo: Option<String>,
     /// The credential's own name.
     pub token_id: Option<String>,
+    /// Why attributes of VOMS in the certificate were left out.
+    pub attribute_faults: Option<String>,
     /// The user that the client named. Nobody verified it.
     pub user: Option<String>,
     /// The client's name for itself.

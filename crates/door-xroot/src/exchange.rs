@@ -70,6 +70,7 @@ impl<'c> Exchange<'c> {
             credential: "anonymous",
             subject: None,
             issuer: None,
+            attribute_faults: None,
             vo: None,
             token_id: None,
             user: None,
@@ -201,6 +202,7 @@ impl<'c> Exchange<'c> {
         self.record.credential = holder.credential;
         self.record.subject = holder.subject;
         self.record.issuer = holder.issuer;
+        self.record.attribute_faults = holder.attribute_faults;
         self.record.vo = holder.vo;
         self.record.token_id = holder.token_id;
     }

@@ -44,6 +44,8 @@ pub struct Holder {
     pub vo: Option<String>,
     /// Its own name.
     pub token_id: Option<String>,
+    /// Why attributes of VOMS in it were left out, if some were.
+    pub attribute_faults: Option<String>,
 }
 
 impl Holder {
@@ -59,6 +61,7 @@ impl Holder {
                     issuer: identity.issuer,
                     vo: credential.principal().and_then(|holder| holder.vos.first().cloned()),
                     token_id: identity.token_id,
+                    attribute_faults: faults_of(credential),
                 }
             }
             Err(_) => Self {
@@ -67,8 +70,18 @@ impl Holder {
                 issuer: None,
                 vo: None,
                 token_id: None,
+                attribute_faults: None,
             },
         }
+    }
+}
+
+fn faults_of(credential: &Credential) -> Option<String> {
+    match credential {
+        Credential::Certificate(certificate) if !certificate.attribute_faults.is_empty() => {
+            Some(certificate.attribute_faults.join("; "))
+        }
+        _ => None,
     }
 }
 
