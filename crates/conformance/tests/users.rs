@@ -212,7 +212,10 @@ fn what_comes_with_a_capability_belongs_to_whom_it_was_given_for() {
     }
     let Some((lab, server)) = alone(test, |options| {
         options.exports[0].anonymous = testkit::Access::None;
-        options.more = format!("{}[hand_over]\nreads = true\nwrites = true\nminimum_bytes = 1\n", rules());
+        options.more = format!(
+            "{}[hand_over]\nreads = true\nwrites = true\nminimum_bytes = 1\n",
+            rules()
+        );
     }) else {
         return;
     };
