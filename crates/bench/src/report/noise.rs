@@ -14,8 +14,18 @@ pub const SPREAD_MAX: f64 = 1.5;
 const OTHERS_MAX: f64 = 0.10;
 /// Above this share, the host of a virtual machine disturbs.
 const STOLEN_MAX: f64 = 0.02;
+/// Above this share, the client itself may be what is measured.
+const OWN_MAX: f64 = 0.25;
 /// A shorter run is not judged by the processors: their clock ticks in hundredths of a second.
 const JUDGED_MIN_S: f64 = 0.5;
+
+/// What was done with the processors of this machine during a run, each a share from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Shares {
+    others: f64,
+    stolen: f64,
+    own: f64,
+}
 
 /// How quiet it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +37,8 @@ pub struct Noise {
     pub others: Option<f64>,
     /// Share that the host of this virtual machine took.
     pub stolen: Option<f64>,
+    /// Share that this program used itself.
+    pub own: Option<f64>,
     /// Rows whose samples lie too far apart, of all rows with more than one sample.
     pub noisy_rows: usize,
     /// Rows with more than one sample.
@@ -71,8 +83,7 @@ impl NoiseMeter {
         Noise::judge(shares, self.strangers, tables)
     }
 
-    /// What others used, and what was stolen.
-    fn shares(&self) -> Option<(f64, f64)> {
+    fn shares(&self) -> Option<Shares> {
         let (before, now) = (self.before?, ProcessorTime::now()?);
         let busy = now.busy_s - before.busy_s;
         let stolen = now.stolen_s - before.stolen_s;
@@ -81,8 +92,14 @@ impl NoiseMeter {
         let known: f64 = of_servers
             .filter_map(|(process, used)| Some(machine::cpu_seconds(*process)? - used))
             .sum();
-        let others = busy - known - (own_seconds() - self.ours);
-        (all > 0.0).then(|| ((others / all).clamp(0.0, 1.0), (stolen / all).clamp(0.0, 1.0)))
+        let own = own_seconds() - self.ours;
+        let others = busy - known - own;
+        let share = |seconds: f64| (seconds / all).clamp(0.0, 1.0);
+        (all > 0.0).then(|| Shares {
+            others: share(others),
+            stolen: share(stolen),
+            own: share(own),
+        })
     }
 }
 
@@ -91,20 +108,20 @@ fn own_seconds() -> f64 {
 }
 
 impl Noise {
-    /// Judges: `shares` are what others used and what was stolen.
-    fn judge(shares: Option<(f64, f64)>, strangers: bool, tables: &[Table]) -> Self {
+    fn judge(shares: Option<Shares>, strangers: bool, tables: &[Table]) -> Self {
         let rows = tables.iter().flat_map(|table| &table.rows);
         let repeated: Vec<_> = rows.filter(|row| row.samples.len() > 1).collect();
         let mut noise = Self {
-            others: shares.map(|(others, _)| others),
-            stolen: shares.map(|(_, stolen)| stolen),
+            others: shares.map(|shares| shares.others),
+            stolen: shares.map(|shares| shares.stolen),
+            own: shares.map(|shares| shares.own),
             rows: repeated.len(),
             noisy_rows: repeated.iter().filter(|row| row.is_noisy()).count(),
             ..Self::default()
         };
         noise.judge_spread();
         match shares {
-            Some((others, stolen)) => noise.judge_shares(others, stolen, strangers),
+            Some(shares) => noise.judge_shares(shares, strangers),
             None => noise
                 .words
                 .push("How busy the machine was with other things is not known.".to_owned()),
@@ -135,7 +152,8 @@ impl Noise {
         self.noisy = noisy * 4 >= rows;
     }
 
-    fn judge_shares(&mut self, others: f64, stolen: f64, strangers: bool) {
+    fn judge_shares(&mut self, shares: Shares, strangers: bool) {
+        let Shares { others, stolen, own } = shares;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         if strangers {
             self.words.push(format!(
@@ -154,6 +172,13 @@ impl Noise {
             self.words.push(format!(
                 "Other programs used {} of this machine's processors.",
                 percent(others)
+            ));
+        }
+        if own > OWN_MAX {
+            self.words.push(format!(
+                "This client itself used {} of this machine's processors: a rate may be the client's, and the server's \
+                 processor time tells more.",
+                percent(own)
             ));
         }
         if stolen > STOLEN_MAX {
@@ -180,12 +205,20 @@ mod tests {
         vec![table]
     }
 
+    fn shares(others: f64, stolen: f64) -> Option<Shares> {
+        Some(Shares {
+            others,
+            stolen,
+            own: 0.0,
+        })
+    }
+
     #[test]
     fn samples_far_apart_are_noisy_however_quiet_the_machine() {
-        let calm = Noise::judge(Some((0.01, 0.0)), false, &table(&[&[1.0, 1.4], &[2.0, 2.1]]));
+        let calm = Noise::judge(shares(0.01, 0.0), false, &table(&[&[1.0, 1.4], &[2.0, 2.1]]));
         assert!(!calm.noisy && calm.noisy_rows == 0, "{calm:?}");
         assert!(calm.words[0].contains("quiet"), "{calm:?}");
-        let wild = Noise::judge(Some((0.01, 0.0)), false, &table(&[&[1.0, 1.6], &[2.0, 2.1]]));
+        let wild = Noise::judge(shares(0.01, 0.0), false, &table(&[&[1.0, 1.6], &[2.0, 2.1]]));
         assert!(wild.noisy && (wild.noisy_rows, wild.rows) == (1, 2), "{wild:?}");
     }
 
@@ -199,12 +232,12 @@ mod tests {
     #[test]
     fn a_busy_machine_and_a_greedy_host_are_told() {
         let quiet = table(&[&[1.0, 1.0]]);
-        let busy = Noise::judge(Some((0.34, 0.0)), false, &quiet);
+        let busy = Noise::judge(shares(0.34, 0.0), false, &quiet);
         assert!(
             busy.noisy && busy.words.iter().any(|words| words.contains("34 %")),
             "{busy:?}"
         );
-        let stolen = Noise::judge(Some((0.0, 0.2)), false, &quiet);
+        let stolen = Noise::judge(shares(0.0, 0.2), false, &quiet);
         assert!(
             stolen.noisy && stolen.words.iter().any(|words| words.contains("host")),
             "{stolen:?}"
@@ -213,11 +246,28 @@ mod tests {
 
     #[test]
     fn the_work_of_servers_here_is_not_taken_for_a_disturbance() {
-        let noise = Noise::judge(Some((0.5, 0.0)), true, &table(&[&[1.0, 1.0]]));
+        let noise = Noise::judge(shares(0.5, 0.0), true, &table(&[&[1.0, 1.0]]));
         assert!(
             !noise.noisy && noise.words.iter().any(|words| words.contains("--pid")),
             "{noise:?}"
         );
+    }
+
+    #[test]
+    fn a_client_at_its_limit_is_told() {
+        let own = |own: f64| {
+            Noise::judge(
+                Some(Shares {
+                    own,
+                    ..Shares::default()
+                }),
+                false,
+                &table(&[&[1.0, 1.0]]),
+            )
+        };
+        let tells = |noise: &Noise| noise.words.iter().any(|words| words.contains("client itself"));
+        assert!(tells(&own(0.5)) && !own(0.5).noisy);
+        assert!(!tells(&own(0.1)));
     }
 
     #[test]
