@@ -16,6 +16,9 @@ use crate::{Progress, Stop, report};
 const REMOVALS_AT_ONCE: usize = 16;
 /// Longest time for one removal: a server that does not answer must not keep us for ever.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long is waited before what could not be removed is tried again: at first, and at last.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
+const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Whom to measure.
 #[derive(Clone, Debug)]
@@ -208,30 +211,44 @@ impl Ground {
     }
 
     async fn remove(&self, directory: &Resource, files: Vec<Resource>) -> Result<()> {
-        let clients: Arc<Vec<Client>> = Arc::new((0..REMOVALS_AT_ONCE).map(|_| self.new_client()).collect());
-        let mut removals = JoinSet::new();
-        let files = Arc::new(Mutex::new(files));
-        for client in 0..REMOVALS_AT_ONCE {
-            let (clients, files) = (Arc::clone(&clients), Arc::clone(&files));
-            removals.spawn(async move {
-                loop {
-                    let next = files.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                    let Some(file) = next else { break };
-                    // What is not there need not go; what cannot be removed is seen with its directory.
-                    let _ = tokio::time::timeout(REMOVAL_TIMEOUT, clients[client].delete(&file)).await;
+        let clients: Arc<[Client]> = (0..REMOVALS_AT_ONCE).map(|_| self.new_client()).collect();
+        let mut pause = REMOVAL_PAUSE;
+        loop {
+            remove_files(&clients, files.clone()).await;
+            match in_time(&clients[0], directory).await {
+                // A copy that was given up just now may still have been finished: its server looks for us now and then.
+                Err(error) if error.code() != ErrorCode::PeerNotFound => {
+                    if pause > REMOVAL_PAUSE_MAX {
+                        return Err(error);
+                    }
                 }
-            });
-        }
-        while removals.join_next().await.is_some() {}
-        match in_time(&clients[0], directory).await {
-            Err(error) if error.code() != ErrorCode::PeerNotFound => Err(error),
-            _ => Ok(()),
+                _ => return Ok(()),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Made>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes files, several at a time. What is not there need not go; what cannot be removed is seen with its directory.
+async fn remove_files(clients: &Arc<[Client]>, files: Vec<Resource>) {
+    let files = Arc::new(Mutex::new(files));
+    let mut removals = JoinSet::new();
+    for client in 0..clients.len() {
+        let (clients, files) = (Arc::clone(clients), Arc::clone(&files));
+        removals.spawn(async move {
+            loop {
+                let next = files.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let Some(file) = next else { break };
+                let _ = tokio::time::timeout(REMOVAL_TIMEOUT, clients[client].delete(&file)).await;
+            }
+        });
+    }
+    while removals.join_next().await.is_some() {}
 }
 
 async fn in_time(client: &Client, directory: &Resource) -> Result<()> {

@@ -364,10 +364,12 @@ impl Tables {
         let (name, both) = (pair.name(), pair.together());
         let (copies, failed) = (level.times.len(), level.failures.len());
         self.add_curve(&name, case, shape, &level.rates);
+        // Of a level that was interrupted, a figure is kept when its places had each made a copy.
+        let is_early = !level.is_whole && copies < shape.concurrency as usize;
+        let so_far = gbit(level.moved_bytes as f64 / level.seconds);
         let mut words = match copies {
+            _ if is_early => format!("interrupted at {} Gbit/s, {copies} copies", figure(so_far)),
             0 => "no copy went well".to_owned(),
-            // Of a level that was interrupted, a figure is kept when its places had each made a copy.
-            _ if !level.is_whole && copies < shape.concurrency as usize => "interrupted".to_owned(),
             _ => {
                 self.add_memory(pair, case, &level.peaks);
                 if let Some(summary) = Summary::of(&level.times) {

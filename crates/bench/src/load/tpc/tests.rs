@@ -114,7 +114,8 @@ fn nothing_but_failures_is_not_tried_again() {
 fn an_interrupted_level_counts_when_each_place_had_made_a_copy() {
     let (mut tables, pair) = (Tables::new(), pair("https://a/"));
     let case = SHAPE.case(&pair);
-    assert_eq!(tables.take(&pair, &case, SHAPE, level(1, 0, false)), "interrupted");
+    let words = tables.take(&pair, &case, SHAPE, level(1, 0, false));
+    assert_eq!(words, "interrupted at 4.00 Gbit/s, 1 copies");
     let words = tables.take(&pair, &case, SHAPE, level(2, 0, false));
     assert!(words.starts_with("8.00 Gbit/s"), "{words}");
     let measured = tables.finish();
