@@ -309,11 +309,11 @@ fn figures(out: &mut String, cell: Option<&Cell>) {
         return out.push_str("<td class=\"bad\">failed</td>");
     };
     let _ = write!(out, "<td><b>{}</b>", figure(median));
-    if cell.samples > 1 {
-        let _ = write!(out, " <small>{} to {}</small>", figure(min), figure(max));
-    }
     if cell.is_noisy() {
         out.push_str(" <span class=\"tag\">noisy</span>");
+    }
+    if cell.samples > 1 {
+        let _ = write!(out, " <small>{} to {}</small>", figure(min), figure(max));
     }
     if !cell.failures.is_empty() {
         out.push_str(" <span class=\"bad\">and failures</span>");

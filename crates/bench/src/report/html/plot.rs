@@ -138,7 +138,7 @@ fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
 fn draw(out: &mut String, trace: &Trace, x: &Scale, y: &Scale) {
     let _ = write!(
         out,
-        "<g class=\"{}\"><polyline points=\"",
+        "<g class=\"{}\"><polyline fill=\"none\" stroke=\"currentColor\" points=\"",
         class(trace.colour, trace.dashed)
     );
     for (at, summary) in &trace.points {
@@ -150,7 +150,7 @@ fn draw(out: &mut String, trace: &Trace, x: &Scale, y: &Scale) {
         let (low, high) = (y.place(summary.min), y.place(summary.max));
         let _ = writeln!(
             out,
-            "<g><title>{}, {}: {}</title><path class=\"whisker\" d=\"M{at_x:.1} {low:.1}V{high:.1}\
+            "<g><title>{}, {}: {}</title><path class=\"whisker\" fill=\"none\" d=\"M{at_x:.1} {low:.1}V{high:.1}\
              M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8\"/><circle cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4\"/></g>",
             Escaped(&trace.name),
             short(*at),
@@ -239,7 +239,7 @@ fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, co
         let _ = writeln!(
             out,
             "<g class=\"{}\"><title>{}: {}</title><rect x=\"{zero:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-             rx=\"1.5\"/><path class=\"whisker\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {up:.1}v6M{high:.1} \
+             rx=\"1.5\"/><path class=\"whisker\" fill=\"none\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {up:.1}v6M{high:.1} \
              {up:.1}v6\"/></g><text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             class(colour, dashed),
             Escaped(&sheet.series[at].name()),
