@@ -124,17 +124,17 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for `url` with `method` as often as the server can, on 16 connections for `seconds`.
-    pub(crate) fn load(&self, method: &str, url: &str, seconds: u32) -> Result<Load> {
-        self.run_wrk(&lua(method), method, url, seconds)
+    /// Asks for `url` with `method` as often as the server can, on so many `connections` for `seconds`.
+    pub(crate) fn load(&self, method: &str, url: &str, connections: u64, seconds: u32) -> Result<Load> {
+        self.run_wrk(&lua(method), method, url, (connections, seconds))
     }
 
-    /// Asks the server at `url` for `paths` one after the other, over and over, as [`Client::load`] does for one.
+    /// Asks the server at `url` for `paths` one after the other, over and over, on 16 connections.
     pub(crate) fn load_many(&self, method: &str, url: &str, paths: &[String], seconds: u32) -> Result<Load> {
-        self.run_wrk(&lua_for_many(method, paths), method, url, seconds)
+        self.run_wrk(&lua_for_many(method, paths), method, url, (16, seconds))
     }
 
-    fn run_wrk(&self, lua: &str, method: &str, url: &str, seconds: u32) -> Result<Load> {
+    fn run_wrk(&self, lua: &str, method: &str, url: &str, (connections, seconds): (u64, u32)) -> Result<Load> {
         let script = self.directory.join(format!("{method}.lua"));
         fs::write(&script, lua)?;
         let mut command = Command::new(&self.wrk);
@@ -142,7 +142,7 @@ impl Client {
             "-t",
             "2",
             "-c",
-            "16",
+            &connections.to_string(),
             "-d",
             &format!("{seconds}s"),
             "--timeout",

@@ -133,7 +133,8 @@ pub(crate) fn expect_success(answer: &[u8]) -> Result<()> {
     }
 }
 
-fn config(ca_file: &Path, beginning: Beginning) -> Result<Arc<ClientConfig>> {
+/// TLS that trusts this authority.
+pub(crate) fn config(ca_file: &Path, beginning: Beginning) -> Result<Arc<ClientConfig>> {
     let failed = |cause: &dyn std::fmt::Display| Error::Failed(cause.to_string());
     let mut roots = RootCertStore::empty();
     let pem = fs::read(ca_file)?;

@@ -7,6 +7,7 @@ mod client;
 mod document;
 mod handshake;
 mod interrupt;
+mod line;
 mod machine;
 mod report;
 mod root;

@@ -137,8 +137,8 @@ pub(crate) struct Cell {
     pub(crate) second: Summary,
 }
 
-/// What is good enough: ratios of ours to XRootD's, or our figure where that compares with itself. What is to be small may not be above its ratio, what is to be large not
-/// below.
+/// What is good enough: ratios of ours to the best peer's, or our figure where that compares with itself. What is to be
+/// small may not be above its ratio, what is to be large not below.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Goal {
     /// Of the first figure.
@@ -214,7 +214,7 @@ impl Row {
         let word = |is_met| if is_met { "met" } else { "missed" };
         let judged = match self.metric.compares_with_itself() {
             true => self.median(Kind::Crossload),
-            false => self.ratio(),
+            false => self.ratio_to_best().map(|(ratio, _)| ratio),
         };
         if let (Some(ratio), Some(goal)) = (judged, self.goal.first) {
             let is_met = match self.metric.more_is_better() {

@@ -85,9 +85,9 @@ impl Server {
         }
     }
 
-    /// The port of HTTP in clear text.
-    pub(crate) fn http_port(&self) -> Result<u16> {
-        let url = self.url(Scheme::Http, "");
+    /// The port of HTTP.
+    pub(crate) fn http_port(&self, scheme: Scheme) -> Result<u16> {
+        let url = self.url(scheme, "");
         let authority = url.split('/').nth(2).unwrap_or_default();
         let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         port.ok_or_else(|| Error::Failed(format!("{url} has no port")))
@@ -165,8 +165,9 @@ impl Lab {
         Ok(match kind {
             Kind::Crossload => {
                 let mut options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
-                // Clients are asked for certificates, as XRootD asks them.
-                options.more = format!("[x509]\ntrust_directory = {:?}\n", self.authority.trust_directory());
+                // Clients are asked for certificates, as XRootD asks them; none has one, so sessions need none.
+                let trust = self.authority.trust_directory();
+                options.more = format!("[x509]\ntrust_directory = {trust:?}\n[xroot]\nauthentication = []\n");
                 Server::Crossload(Box::new(Crossload::start(options)?))
             }
             Kind::Xrootd => Server::Xrootd(Xrootd::start(&XrootdOptions {

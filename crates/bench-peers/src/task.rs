@@ -18,16 +18,16 @@ use crate::{interrupt, progress};
 pub(crate) enum Task {
     Get(Scheme, u64),
     Put(Scheme, u64),
-    Copies(Mode, u64),
+    Copies(Scheme, Mode, u64),
     Memory(Mode),
     Streams(u32),
     StreamsMemory(u32),
     Overwrite(u64),
-    Metadata(Scheme, &'static str),
+    Metadata(Scheme, &'static str, u64),
     RootGet(Security, u32),
     RootPut(Security, u32),
     RootRead,
-    Pieces(Way, u64),
+    Pieces(Security, Way, u64),
     Stat,
     MetadataOfMany(&'static str),
     RootCopies(u64),
@@ -40,20 +40,20 @@ pub(crate) enum Task {
 /// The rows in the order of the table.
 pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     let mut tasks = Vec::new();
-    for scheme in Scheme::BOTH {
-        tasks.extend([1, 4, 16].map(|connections| Task::Get(scheme, connections)));
-    }
+    tasks.extend([1, 4, 16, 64].map(|connections| Task::Get(Scheme::Https, connections)));
+    tasks.extend([1, 4, 16].map(|connections| Task::Get(Scheme::Http, connections)));
     for scheme in Scheme::BOTH {
         tasks.extend([1, 4, 16].map(|connections| Task::Put(scheme, connections)));
     }
     for mode in [Mode::Pull, Mode::Push] {
-        tasks.extend([1, 10, 100].map(|count| Task::Copies(mode, count)));
+        tasks.extend([1, 10, 100].map(|count| Task::Copies(Scheme::Https, mode, count)));
     }
+    tasks.extend([1, 10].map(|count| Task::Copies(Scheme::Http, Mode::Pull, count)));
     tasks.extend([1, 4, 10].map(Task::Streams));
     tasks.extend([1, 4, 10].map(Task::StreamsMemory));
     tasks.extend([1, 4].map(Task::Overwrite));
-    for scheme in Scheme::BOTH {
-        tasks.extend(["HEAD", "PROPFIND"].map(|method| Task::Metadata(scheme, method)));
+    for (scheme, connections) in [(Scheme::Https, 64), (Scheme::Http, 16)] {
+        tasks.extend(["HEAD", "PROPFIND"].map(|method| Task::Metadata(scheme, method, connections)));
     }
     tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
     tasks.extend(root_plan());
@@ -74,8 +74,10 @@ fn root_plan() -> Vec<Task> {
         tasks.extend([1, 4].map(|streams| Task::RootPut(security, streams)));
     }
     tasks.extend([1, 10, 40].map(Task::RootCopies));
-    for way in [Way::Vector, Way::Ranges] {
-        tasks.extend([16, 128, 512].map(|count| Task::Pieces(way, count)));
+    for security in Security::BOTH {
+        for way in [Way::Vector, Way::Ranges] {
+            tasks.extend([16, 128, 512].map(|count| Task::Pieces(security, way, count)));
+        }
     }
     tasks.push(Task::Stat);
     tasks.extend(["HEAD", "PROPFIND"].map(Task::MetadataOfMany));
@@ -88,8 +90,8 @@ impl Task {
         match self {
             Self::Get(..) => Part::Get,
             Self::Put(..) => Part::Put,
-            Self::Copies(Mode::Pull, _) => Part::Pull,
-            Self::Copies(Mode::Push, _) => Part::Push,
+            Self::Copies(_, Mode::Pull, _) => Part::Pull,
+            Self::Copies(_, Mode::Push, _) => Part::Push,
             Self::Memory(_) => Part::Memory,
             Self::Streams(_) | Self::StreamsMemory(_) => Part::Streams,
             Self::Overwrite(_) => Part::Overwrite,
@@ -133,16 +135,26 @@ impl Task {
         match self {
             Self::Get(scheme, n) => format!("GET {}, {n} connection{}", scheme.name(), plural(n)),
             Self::Put(scheme, n) => format!("PUT {}, {n} connection{}", scheme.name(), plural(n)),
-            Self::Copies(mode, n) => format!("{} https, {n} transfer{}", mode.name(), plural(n)),
+            Self::Copies(scheme, mode, n) => {
+                format!("{} {}, {n} transfer{}", mode.name(), scheme.name(), plural(n))
+            }
             Self::Memory(mode) => format!("{} https, 100 transfers", mode.name()),
             Self::Streams(n) | Self::StreamsMemory(n) => format!("pull https, 1 transfer on {}", streams(n)),
             Self::Overwrite(n) => format!("PUT https over existing files, {n} connection{}", plural(n)),
-            Self::Metadata(scheme, method) => format!("{method} {}, 16 connections", scheme.name()),
+            Self::Metadata(scheme, method, n) => format!("{method} {}, {n} connections", scheme.name()),
             Self::RootGet(security, n) => format!("xrdcp download {}, {}", security.scheme(), streams(n)),
             Self::RootPut(security, n) => format!("xrdcp upload {}, {}", security.scheme(), streams(n)),
             Self::RootRead => "xrdcp download root, no page checksums".to_owned(),
-            Self::Pieces(Way::Vector, n) => format!("vector read root, {n} pieces, {PIECE_CONNECTIONS} connections"),
-            Self::Pieces(Way::Ranges, n) => format!("GET http, {n} ranges, {PIECE_CONNECTIONS} connections"),
+            Self::Pieces(security, Way::Vector, n) => {
+                let scheme = security.scheme();
+                format!("vector read {scheme}, {n} pieces, {PIECE_CONNECTIONS} connections")
+            }
+            Self::Pieces(Security::Clear, Way::Ranges, n) => {
+                format!("GET http, {n} ranges, {PIECE_CONNECTIONS} connections")
+            }
+            Self::Pieces(Security::Tls, Way::Ranges, n) => {
+                format!("GET https, {n} ranges, {PIECE_CONNECTIONS} connections")
+            }
             Self::Stat => format!("stat root, {STAT_FILES} files, 16 connections, pipelined"),
             Self::MetadataOfMany(method) => format!("{method} http, {STAT_FILES} files, 16 connections"),
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
@@ -153,28 +165,37 @@ impl Task {
         }
     }
 
-    /// What is good enough, set against XRootD's figures.
+    /// What is good enough, set against the better of the peers.
     fn goal(self) -> Goal {
         let ratio = |first| Goal {
             first: Some(first),
             second: None,
         };
+        let with_rate = |first, second| Goal {
+            first: Some(first),
+            second: Some(second),
+        };
         match self {
-            Self::Get(Scheme::Https, _) | Self::Put(Scheme::Https, _) | Self::Copies(Mode::Push, _) => ratio(0.60),
-            Self::Get(Scheme::Http, _) | Self::RootRead => ratio(1.30),
-            Self::Copies(Mode::Pull, _) => ratio(0.70),
+            Self::Get(Scheme::Https, _) | Self::Put(Scheme::Https, _) | Self::Copies(_, Mode::Push, _) => ratio(0.45),
+            Self::Get(Scheme::Http, _) | Self::RootRead | Self::Stat => ratio(1.00),
+            Self::Copies(Scheme::Https, Mode::Pull, _) => with_rate(0.55, 1.80),
+            Self::Copies(Scheme::Http, Mode::Pull, _) => ratio(0.90),
+            Self::Memory(_) => ratio(0.30),
             Self::StreamsMemory(4..) => ratio(0.05),
-            Self::RootGet(Security::Clear, _) => ratio(0.50),
-            Self::RootGet(Security::Tls, _) | Self::RootPut(Security::Tls, _) => ratio(0.60),
-            Self::RootPut(Security::Clear, _) => ratio(0.80),
+            Self::RootGet(Security::Clear, _) => ratio(0.35),
+            Self::RootGet(Security::Tls, _) => ratio(0.45),
+            Self::RootPut(Security::Tls, _) => ratio(0.60),
+            Self::RootPut(Security::Clear, _) => ratio(0.65),
+            Self::RootCopies(_) => with_rate(0.35, 2.50),
+            Self::Metadata(Scheme::Https, "HEAD", _) => ratio(1.00),
+            Self::Metadata(Scheme::Https, _, _) => ratio(1.50),
+            Self::Pieces(Security::Clear, ..) => ratio(1.00),
+            Self::Pieces(Security::Tls, Way::Ranges, _) => ratio(1.30),
+            Self::Pieces(Security::Tls, Way::Vector, _) => ratio(1.50),
             Self::Handshakes(Beginning::Full) => ratio(1.50),
+            Self::Handshakes(Beginning::Resumed) => ratio(1.00),
             Self::Overwrite(_) => ratio(0.95),
             Self::Token => ratio(1.05),
-            Self::Pieces(..) | Self::Stat => ratio(1.00),
-            Self::RootCopies(_) => Goal {
-                first: Some(0.50),
-                second: Some(2.00),
-            },
             _ => Goal::default(),
         }
     }
@@ -184,9 +205,9 @@ impl Task {
             Self::Get(..)
             | Self::Put(..)
             | Self::Overwrite(_)
-            | Self::Metadata(_, "HEAD")
+            | Self::Metadata(_, "HEAD", _)
             | Self::MetadataOfMany("HEAD")
-            | Self::Pieces(Way::Ranges, _)
+            | Self::Pieces(_, Way::Ranges, _)
             | Self::Handshakes(Beginning::Full)
             | Self::IdleMemory => true,
             // XRootD does not resume sessions unless it is told to, for lack of the identity in them.
@@ -200,16 +221,16 @@ impl Task {
         match self {
             Self::Get(scheme, connections) => bench.get(pair, scheme, connections),
             Self::Put(scheme, connections) => bench.put(pair, scheme, connections),
-            Self::Copies(mode, count) => bench.copies(pair, mode, count),
+            Self::Copies(scheme, mode, count) => bench.copies(pair, scheme, mode, count),
             Self::Memory(mode) => bench.memory(kind, mode),
             Self::Streams(streams) => bench.streams(pair, streams),
             Self::StreamsMemory(streams) => bench.streams_memory(kind, streams),
             Self::Overwrite(connections) => bench.overwrite(pair, connections),
-            Self::Metadata(scheme, method) => bench.metadata(pair, scheme, method),
+            Self::Metadata(scheme, method, n) => bench.metadata(pair, scheme, (method, n)),
             Self::RootGet(security, streams) => bench.root_get(pair, security, streams),
             Self::RootPut(security, streams) => bench.root_put(pair, security, streams),
             Self::RootRead => bench.root_read(pair),
-            Self::Pieces(way, count) => bench.pieces(pair, way, count),
+            Self::Pieces(security, way, count) => bench.pieces(pair, security, way, count),
             Self::Stat => bench.stat(pair),
             Self::MetadataOfMany(method) => bench.metadata_of_many(pair, method),
             Self::RootCopies(count) => bench.root_copies(pair, count),
@@ -273,7 +294,7 @@ mod tests {
     #[test]
     fn the_plan_has_every_row_once_and_parts_select() {
         let all = plan(&Arguments::parse_from(["bench"]));
-        assert_eq!(all.len(), 6 + 6 + 6 + 6 + 2 + 4 + 2 + 4 + 1 + 4 + 3 + 6 + 3 + 1 + 4);
+        assert_eq!(all.len(), 7 + 6 + 8 + 6 + 2 + 4 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 4);
         let mut names: Vec<String> = all
             .iter()
             .map(|task| format!("{:?} {}", task.metric(), task.name()))
@@ -282,7 +303,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all.len());
         let some = plan(&Arguments::parse_from(["bench", "--only", "pull,metadata"]));
-        assert_eq!(some.len(), 3 + 4);
+        assert_eq!(some.len(), 3 + 2 + 4);
         let some = plan(&Arguments::parse_from([
             "bench",
             "--only",
@@ -295,10 +316,10 @@ mod tests {
     #[test]
     fn nginx_is_no_storage() {
         assert!(Task::Get(Scheme::Https, 1).concerns(Kind::Nginx));
-        assert!(Task::Metadata(Scheme::Http, "HEAD").concerns(Kind::Nginx));
-        assert!(Task::Pieces(Way::Ranges, 16).concerns(Kind::Nginx));
-        assert!(!Task::Metadata(Scheme::Http, "PROPFIND").concerns(Kind::Nginx));
-        assert!(!Task::Copies(Mode::Pull, 1).concerns(Kind::Nginx));
+        assert!(Task::Metadata(Scheme::Http, "HEAD", 16).concerns(Kind::Nginx));
+        assert!(Task::Pieces(Security::Tls, Way::Ranges, 16).concerns(Kind::Nginx));
+        assert!(!Task::Metadata(Scheme::Http, "PROPFIND", 16).concerns(Kind::Nginx));
+        assert!(!Task::Copies(Scheme::Https, Mode::Pull, 1).concerns(Kind::Nginx));
         assert!(!Task::Stat.concerns(Kind::Nginx));
     }
 }

@@ -125,7 +125,7 @@ impl Bench {
     }
 
     /// `count` third-party copies at once over TLS between the two servers. The processor time is that of both sides.
-    pub(crate) fn copies(&mut self, pair: &mut Pair, mode: Mode, count: u64) -> Result<Sample> {
+    pub(crate) fn copies(&mut self, pair: &mut Pair, scheme: Scheme, mode: Mode, count: u64) -> Result<Sample> {
         let file_bytes = copy_bytes(self.size_bytes, count);
         let Pair {
             first: active,
@@ -134,7 +134,7 @@ impl Bench {
         else {
             return Err(Error::Failed("copies need two servers".to_owned()));
         };
-        self.copy_files(active, passive, mode, (count, 1), file_bytes)
+        self.copy_files((active, passive), (scheme, mode), (count, 1), file_bytes)
     }
 
     /// One pull over TLS on `streams` streams. The processor time is that of both sides.
@@ -147,7 +147,7 @@ impl Bench {
         else {
             return Err(Error::Failed("copies need two servers".to_owned()));
         };
-        self.copy_files(active, passive, Mode::Pull, (1, streams), file_bytes)
+        self.copy_files((active, passive), (Scheme::Https, Mode::Pull), (1, streams), file_bytes)
     }
 
     /// Uploads to existing files on `connections` at once, set against uploads of the same files under new names, which
@@ -185,7 +185,7 @@ impl Bench {
 
     fn peaks(&mut self, kind: Kind, mode: Mode, counts: (u64, u32), file_bytes: u64) -> Result<Sample> {
         let (mut active, mut passive) = (self.lab.start(kind)?, self.lab.start(kind)?);
-        self.copy_files(&mut active, &mut passive, mode, counts, file_bytes)?;
+        self.copy_files((&mut active, &mut passive), (Scheme::Https, mode), counts, file_bytes)?;
         let peak = |server: &mut Server| server.process().memory().map(|memory| memory.peak_bytes as f64 / MIB);
         Ok(Sample {
             first: peak(&mut active)?,
@@ -195,9 +195,8 @@ impl Bench {
 
     fn copy_files(
         &mut self,
-        active: &mut Server,
-        passive: &mut Server,
-        mode: Mode,
+        (active, passive): (&mut Server, &mut Server),
+        (scheme, mode): (Scheme, Mode),
         (count, streams): (u64, u32),
         file_bytes: u64,
     ) -> Result<Sample> {
@@ -209,13 +208,13 @@ impl Bench {
             .iter()
             .map(|name| match mode {
                 Mode::Pull => CopyRequest {
-                    url: active.url(Scheme::Https, name),
-                    header: format!("Source: {}", passive.url(Scheme::Https, &source)),
+                    url: active.url(scheme, name),
+                    header: format!("Source: {}", passive.url(scheme, &source)),
                     streams,
                 },
                 Mode::Push => CopyRequest {
-                    url: active.url(Scheme::Https, &source),
-                    header: format!("Destination: {}", passive.url(Scheme::Https, name)),
+                    url: active.url(scheme, &source),
+                    header: format!("Destination: {}", passive.url(scheme, name)),
                     streams,
                 },
             })
@@ -228,14 +227,19 @@ impl Bench {
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
-    /// `method` on 16 connections. The answer to HEAD is of an empty file: wrk would wait for an announced body.
-    pub(crate) fn metadata(&mut self, pair: &mut Pair, scheme: Scheme, method: &str) -> Result<Sample> {
+    /// `method` on so many connections. The answer to HEAD is of an empty file: wrk would wait for an announced body.
+    pub(crate) fn metadata(
+        &mut self,
+        pair: &mut Pair,
+        scheme: Scheme,
+        (method, connections): (&str, u64),
+    ) -> Result<Sample> {
         let size_bytes = if method == "HEAD" { 0 } else { 12_345 };
         let name = format!("metadata-{size_bytes}");
         self.lab.plant(&pair.first, &name, size_bytes)?;
         let url = pair.first.url(scheme, &name);
         let before = pair.first.process().cpu_seconds()?;
-        let load = self.client.load(method, &url, self.load_seconds)?;
+        let load = self.client.load(method, &url, connections, self.load_seconds)?;
         let used = pair.first.process().cpu_seconds()? - before;
         Ok(Sample {
             first: load.requests_per_second,

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use testkit::{Process, Result};
 
+use crate::handshake::{Beginning, config};
+use crate::line::Door;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, MIB, Pair, Sample, copy_bytes, measured, take_away};
 
@@ -84,15 +86,22 @@ impl Bench {
     }
 
     /// `count` pieces in each request. As much is moved as a file is long, or twice that for the smaller requests.
-    pub(crate) fn pieces(&mut self, pair: &mut Pair, way: Way, count: u64) -> Result<Sample> {
+    pub(crate) fn pieces(&mut self, pair: &mut Pair, security: Security, way: Way, count: u64) -> Result<Sample> {
         let name = format!("get-{}", self.size_bytes);
         self.lab.plant(&pair.first, &name, self.size_bytes)?;
         let one: u64 = pieces(self.size_bytes, count, 0).iter().map(|piece| piece.length).sum();
         let reading = Reading {
             way,
-            port: match way {
-                Way::Vector => pair.first.root_port()?,
-                Way::Ranges => pair.first.http_port()?,
+            door: Door {
+                port: match (way, security) {
+                    (Way::Vector, _) => pair.first.root_port()?,
+                    (Way::Ranges, Security::Clear) => pair.first.http_port(Scheme::Http)?,
+                    (Way::Ranges, Security::Tls) => pair.first.http_port(Scheme::Https)?,
+                },
+                tls: match security {
+                    Security::Clear => None,
+                    Security::Tls => Some(config(&self.lab.ca_file(), Beginning::Full)?),
+                },
             },
             path: &format!("/data/{name}"),
             size_bytes: self.size_bytes,

@@ -1,9 +1,7 @@
-//! One session of the XRootD protocol in clear text, as small as a client can be, so that what is measured is the server:
+//! One session of the XRootD protocol, as small as a client can be, so that what is measured is the server:
 //! no threads, no copies of file data.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
 
 use testkit::{Error, Result};
 use xroot_wire::limits::RESPONSE_HEADER_BYTES;
@@ -14,19 +12,19 @@ use xroot_wire::{
     TlsUse,
 };
 
+use crate::line::{Door, Line};
+
 /// Of the buffer that answers pass through.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Of one answer that is kept whole.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Nothing that is measured may be silent for longer.
-const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// What a client is called; nobody verifies it.
 pub(crate) const USER: &str = "bench";
 
 /// A session that is set up.
 pub(crate) struct Session {
-    input: BufReader<TcpStream>,
+    input: BufReader<Line>,
     output: Vec<u8>,
     last: u16,
 }
@@ -37,13 +35,15 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 impl Session {
-    /// Logs in at `port` of this machine. A session for third-party copies says so.
+    /// Logs in at `port` of this machine in clear text. A session for third-party copies says so.
     pub(crate) fn open(port: u16, third_party: bool) -> Result<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        Self::through(&Door { port, tls: None }, third_party)
+    }
+
+    /// Logs in, over TLS where the door says so.
+    pub(crate) fn through(door: &Door, third_party: bool) -> Result<Self> {
         let mut session = Self {
-            input: BufReader::with_capacity(BUFFER_BYTES, stream),
+            input: BufReader::with_capacity(BUFFER_BYTES, Line::clear(door.port)?),
             output: Vec::new(),
             last: 0,
         };
@@ -53,20 +53,38 @@ impl Session {
             cgi: String::new(),
             third_party,
         };
-        let mut handshake = Handshake::new(purpose, TlsUse::Never);
+        let tls_use = match door.tls {
+            Some(_) => TlsUse::Always,
+            None => TlsUse::Never,
+        };
+        let mut handshake = Handshake::new(purpose, tls_use);
         session.write(&handshake.start())?;
         loop {
             let (header, body) = session.small_answer()?;
             let answer = Answer::parse(&header, &body).map_err(failed)?;
-            match handshake.handle(answer).map_err(failed)? {
+            let mut step = handshake.handle(answer).map_err(failed)?;
+            if matches!(step, Step::StartTls) {
+                session = session.secured(door)?;
+                step = handshake.on_tls().map_err(failed)?;
+            }
+            match step {
                 Step::Send(bytes) => session.write(&bytes)?,
                 Step::Read => {}
                 Step::Ready(_) => return Ok(session),
                 Step::StartTls | Step::Authenticate(_) | Step::Continue(_) => {
-                    return Err(failed("the server wants TLS or authentication"));
+                    return Err(failed("the server wants authentication"));
                 }
             }
         }
+    }
+
+    fn secured(self, door: &Door) -> Result<Self> {
+        let config = door.tls.as_ref().ok_or_else(|| failed("the server wants TLS"))?;
+        let line = self.input.into_inner().secure(config)?;
+        Ok(Self {
+            input: BufReader::with_capacity(BUFFER_BYTES, line),
+            ..self
+        })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 
 use testkit::Result;
@@ -11,6 +10,7 @@ use xroot_wire::request::{ReadVector, Request, VectorItem};
 use xroot_wire::response::{ReadVectorDecoder, VectorPiece};
 
 use super::session::{Session, failed};
+use crate::line::{Door, Line};
 
 /// The shortest and the longest piece.
 const PIECE_BYTES: (u64, u64) = (4 << 10, 64 << 10);
@@ -56,14 +56,14 @@ pub(crate) fn pieces(size_bytes: u64, count: u64, round: u64) -> Vec<Piece> {
 pub(crate) enum Way {
     /// A vector read of the XRootD protocol.
     Vector,
-    /// Several ranges in one GET, in clear text.
+    /// Several ranges in one GET.
     Ranges,
 }
 
 /// What is read, and from where.
 pub(crate) struct Reading<'a> {
     pub(crate) way: Way,
-    pub(crate) port: u16,
+    pub(crate) door: Door,
     pub(crate) path: &'a str,
     pub(crate) size_bytes: u64,
     /// Pieces in each request.
@@ -100,7 +100,7 @@ impl Reading<'_> {
     }
 
     fn vectors(&self, connection: u64) -> Result<u64> {
-        let mut session = Session::open(self.port, false)?;
+        let mut session = Session::through(&self.door, false)?;
         let handle = session.open_to_read(self.path)?.handle;
         let mut moved = 0;
         for list in self.lists(connection) {
@@ -111,12 +111,10 @@ impl Reading<'_> {
     }
 
     fn ranges(&self, connection: u64) -> Result<u64> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-        stream.set_nodelay(true)?;
-        let mut input = BufReader::with_capacity(BUFFER_BYTES, stream);
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, Line::open(&self.door)?);
         let mut moved = 0;
         for list in self.lists(connection) {
-            let request = range_request(self.path, self.port, &list);
+            let request = range_request(self.path, self.door.port, &list);
             input.get_mut().write_all(request.as_bytes())?;
             let wanted = total(&list);
             let length = content_length(&mut input)?;
@@ -184,7 +182,7 @@ fn range_request(path: &str, port: u16, list: &[Piece]) -> String {
 }
 
 /// Reads the head of an answer, which must be one of several ranges. Returns the length of its body.
-fn content_length(input: &mut BufReader<TcpStream>) -> Result<u64> {
+fn content_length(input: &mut BufReader<Line>) -> Result<u64> {
     let (mut length, mut is_first) = (None, true);
     loop {
         let mut line = String::new();
@@ -205,7 +203,7 @@ fn content_length(input: &mut BufReader<TcpStream>) -> Result<u64> {
     }
 }
 
-fn pass(input: &mut BufReader<TcpStream>, length: u64) -> Result<()> {
+fn pass(input: &mut BufReader<Line>, length: u64) -> Result<()> {
     let mut left = length;
     while left > 0 {
         let buffered = input.fill_buf()?.len() as u64;
