@@ -7,6 +7,7 @@ mod client;
 mod command_line;
 mod configuration;
 mod demo;
+mod descriptors;
 mod explain;
 mod failure;
 mod output;

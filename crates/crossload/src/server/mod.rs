@@ -23,13 +23,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use door_admin::{Admin, Metrics};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use types::limits::FILE_WATCH_PERIOD;
 
 use crate::command_line::ServeOptions;
 use crate::configuration::{Bytes, Configuration, Export, Given};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
 use accept::{Doors, Reception};
@@ -53,7 +54,10 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         forbid_core_dumps(&log);
     }
     log_panics(log.clone());
-    raise_descriptor_limit(&log);
+    if let Err((current, cause)) = descriptors::raise_limit() {
+        let fields = json!({"current": current, "error": cause.to_string()});
+        log.write("descriptor_limit", &fields);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(worker_threads(configuration.server.worker_threads))
         .max_blocking_threads(configuration.server.blocking_threads.max(1) as usize)
@@ -132,21 +136,6 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
         ));
     }
     Ok(configuration)
-}
-
-/// Each connection takes a descriptor, and each transfer several; the usual soft limit is 1024.
-fn raise_descriptor_limit(log: &Log) {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    if let Err(cause) = setrlimit(Resource::Nofile, raised) {
-        log.write(
-            "descriptor_limit",
-            &json!({"current": limit.current, "error": cause.to_string()}),
-        );
-    }
 }
 
 /// A panic ends its own task; that it happened must be seen.

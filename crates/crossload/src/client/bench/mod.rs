@@ -13,6 +13,7 @@ use bench::{Ground, Run, Stop, load};
 
 use super::session::Session;
 use crate::command_line::{BenchCommon, BenchLoad, Common};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
 use outputs::Outputs;
@@ -38,6 +39,8 @@ pub(crate) fn run(load: &BenchLoad) -> Result<u8, Failure> {
 
 async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let options = load.common();
+    // With fewer, loads of hundreds of connections fail by themselves, and say so.
+    let _ = descriptors::raise_limit();
     let outputs = Outputs::prepare(options)?;
     let session = Session::open(&common(options))?;
     let targets = targets::find(options, &session)?;
