@@ -16,6 +16,8 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 /// Of a bar.
 const BAR: f64 = 15.0;
+/// How far points of the next line are moved to the side.
+const ASIDE: f64 = 3.0;
 /// Colours that the style knows; further lines begin again with other strokes.
 const COLOURS: usize = 8;
 
@@ -84,8 +86,13 @@ pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
     legend(out, &entries);
     open(out, frame.title, HEIGHT);
     grid(out, frame, &x, &y);
-    for trace in traces {
-        draw(out, trace, &x, &y);
+    for (index, trace) in traces.iter().enumerate() {
+        // Beside each other, or whiskers of several lines would hide one another.
+        let aside = match trace.marked {
+            true => (index as f64 - (traces.len() - 1) as f64 / 2.0) * ASIDE,
+            false => 0.0,
+        };
+        draw(out, trace, aside, &x, &y);
     }
     out.push_str("</svg>\n");
 }
@@ -135,18 +142,18 @@ fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
     );
 }
 
-fn draw(out: &mut String, trace: &Trace, x: &Scale, y: &Scale) {
+fn draw(out: &mut String, trace: &Trace, aside: f64, x: &Scale, y: &Scale) {
     let _ = write!(
         out,
         "<g class=\"{}\"><polyline fill=\"none\" stroke=\"currentColor\" points=\"",
         class(trace.colour, trace.dashed)
     );
     for (at, summary) in &trace.points {
-        let _ = write!(out, "{:.1},{:.1} ", x.place(*at), y.place(summary.median));
+        let _ = write!(out, "{:.1},{:.1} ", x.place(*at) + aside, y.place(summary.median));
     }
     out.push_str("\"/>\n");
     for (at, summary) in trace.points.iter().filter(|_| trace.marked) {
-        let (at_x, at_y) = (x.place(*at), y.place(summary.median));
+        let (at_x, at_y) = (x.place(*at) + aside, y.place(summary.median));
         let (low, high) = (y.place(summary.min), y.place(summary.max));
         let _ = writeln!(
             out,
