@@ -94,6 +94,8 @@ impl Xrootd {
             .args(["-I", "v4"])
             .current_dir(&options.directory)
             .env("RES_OPTIONS", RESOLVER_OPTIONS)
+            // Where its plug-in for tokens keeps the keys of issuers; otherwise they were shared between servers.
+            .env("XDG_CACHE_HOME", options.directory.join("cache"))
             .env("X509_CERT_DIR", &options.trust_directory);
         let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
