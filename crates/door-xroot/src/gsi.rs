@@ -105,6 +105,18 @@ impl Gsi {
         kept.host.is_ok().then(|| kept.entry.clone())
     }
 
+    /// Why nobody can authenticate by this, if so.
+    pub(crate) fn fault(&self, settings: &Settings) -> Option<Error> {
+        let unusable = |why: &str| {
+            let error = Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Authenticate);
+            error.with_detail(format!("gsi cannot be offered: {why}"))
+        };
+        match settings.tls.as_ref().and_then(|tls| self.kept(tls)) {
+            None => Some(unusable("there is no certificate")),
+            Some(kept) => kept.host.as_ref().err().map(|fault| unusable(fault.0)),
+        }
+    }
+
     /// What is made of the certificate of the moment; it can be replaced while the door is open.
     fn kept(&self, tls: &ServerTls) -> Option<Arc<Kept>> {
         let identity = tls.identity()?;

@@ -11,11 +11,13 @@ use xroot_wire::response::{LoginReply, ProtocolReply};
 
 use crate::authenticate::{Identity, Progressed, offered, verify};
 use crate::connection::{Connection, Next};
+use crate::door::Shared;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::files::{Files, OpenFile};
 use crate::gsi::Progress;
 use crate::sessions::Registration;
+use crate::settings::AuthenticationMethod;
 
 /// As much of what a client says about itself goes to the log.
 const LOGGED_CHARS: usize = 256;
@@ -74,6 +76,16 @@ fn tls_required() -> Failure {
     Error::new(ErrorCode::TlsRequired, Side::Client, Phase::Authenticate).into()
 }
 
+/// Why there is no way to authenticate. Tokens would do over TLS; a certificate that `gsi` cannot use is the server's
+/// own fault, and no client can do anything about it.
+fn nothing_to_offer(door: &Shared, is_secure: bool) -> Failure {
+    let takes_tokens = door.settings.authentication.contains(&AuthenticationMethod::Token);
+    if takes_tokens && !is_secure {
+        return tls_required();
+    }
+    door.gsi.fault(&door.settings).map_or_else(tls_required, Failure::from)
+}
+
 /// Answers a login with the session's id, and with the ways to authenticate where that is needed.
 pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<Next> {
     let connection = &mut exchange.connection;
@@ -89,7 +101,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         _ => {
             let protocols = offered(&connection.door, gate.is_secure());
             if protocols.is_empty() && !settings.authentication.is_empty() {
-                return Err(tls_required());
+                return Err(nothing_to_offer(&connection.door, gate.is_secure()));
             }
             protocols
         }
