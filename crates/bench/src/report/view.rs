@@ -245,7 +245,12 @@ fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
     for line in &mut sheet.lines {
         line.cells.resize(sheet.series.len(), None);
     }
-    sheet.ratios = ratios(&sheet.series);
+    // Targets that were never measured at the same have nothing to be compared by.
+    let has_any = |ratio: &Ratio| {
+        let both = |line: &Line| line.cells[ratio.of].is_some() && line.cells[ratio.to].is_some();
+        sheet.lines.iter().any(both)
+    };
+    sheet.ratios = ratios(&sheet.series).into_iter().filter(has_any).collect();
     sheet
 }
 
@@ -377,6 +382,16 @@ mod tests {
         assert_eq!(sheet.lines[1].cells[1].as_ref().unwrap().words(), "failed");
         assert_eq!(sheet.lines[0].cells[0].as_ref().unwrap().words(), "12.0 (11.0 to 13.0)");
         assert_eq!(view.failures().len(), 1);
+    }
+
+    #[test]
+    fn targets_that_share_no_line_have_no_ratio() {
+        let mut report = sample();
+        for row in report.tables[0].rows.iter_mut().filter(|row| row.target == "theirs") {
+            row.label.push_str(", otherwise");
+        }
+        let sheet = &View::new(&report, None).sheets[0];
+        assert_eq!((sheet.series.len(), sheet.ratios.len()), (2, 0));
     }
 
     #[test]
