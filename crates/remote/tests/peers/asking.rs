@@ -140,6 +140,22 @@ async fn silence_ends_a_copy() {
 }
 
 #[tokio::test]
+async fn streams_are_told_when_somebody_wants_a_number_even_of_one() {
+    for (streams, expected) in [(None, None), (Some(1), Some("1")), (Some(4), Some("4"))] {
+        let server = active("202 Accepted", OURS, "0\r\n\r\n").await;
+        let order = CopyOrder {
+            streams,
+            ..order(Direction::Pull)
+        };
+        let mut copying = client().copy(&server.file("/f"), &order).await.unwrap();
+        follow(&mut copying).await.unwrap();
+        let head = &server.heard()[0];
+        let told = head.lines().find_map(|line| line.strip_prefix("X-Number-Of-Streams: "));
+        assert_eq!(told, expected, "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_copy_tells_whose_fault_it_is() {
     let cases = [
         (
