@@ -29,7 +29,23 @@ impl Client {
             return Err(error.with_detail("it is at another server than the first one"));
         }
         let route = Route::new(first);
-        let mut session = self.session(&route).await.map_err(|error| first.blame(error))?;
+        loop {
+            let mut session = self.session(&route).await.map_err(|error| first.blame(error))?;
+            match self.ask_all(&mut session, &route, files).await {
+                // The server may just have closed a connection that lay idle.
+                Err(_) if session.is_reused && session.is_unanswered() => {}
+                Err(error) => return Err(error),
+                Ok(entries) => {
+                    self.keep(&route, session);
+                    return self.long_way(files, entries).await;
+                }
+            }
+        }
+    }
+
+    /// Asks on one session. What it is to be asked for elsewhere or later is `None`.
+    async fn ask_all(&self, session: &mut Session, route: &Route, files: &[Resource]) -> Result<Vec<Option<Entry>>> {
+        let lost = |error: types::Error| route.at.blame(error);
         let mut entries = vec![None; files.len()];
         let mut asked: Vec<(StreamId, usize)> = Vec::new();
         let mut next = 0;
@@ -37,36 +53,17 @@ impl Client {
             // In halves of the window, so that one call sends many questions.
             if asked.len() <= ROOT_STATS_MAX / 2 && next < files.len() {
                 while asked.len() < ROOT_STATS_MAX && next < files.len() {
-                    asked.push((queue(&mut session, &route, &files[next])?, next));
+                    asked.push((queue(session, route, &files[next])?, next));
                     next += 1;
                 }
-                session
-                    .frames
-                    .stream
-                    .flush()
-                    .await
-                    .map_err(|error| first.blame(error))?;
+                session.frames.stream.flush().await.map_err(lost)?;
             }
-            let event = session.event().await.map_err(|error| first.blame(error))?;
+            let event = session.event().await.map_err(lost)?;
             let at = asked.iter().position(|(id, _)| *id == event.id());
             let (id, which) = asked.swap_remove(at.ok_or_else(|| session.misbehaved("an answer came twice"))?);
-            entries[which] = self.entry(&mut session, id, event, &files[which]).await?;
+            entries[which] = entry(session, id, event, &files[which]).await?;
         }
-        self.keep(&route, session);
-        self.long_way(files, entries).await
-    }
-
-    /// What an answer says; `None` for a redirection or a wait.
-    async fn entry(&self, session: &mut Session, id: StreamId, event: Event, file: &Resource) -> Result<Option<Entry>> {
-        let body = match event {
-            Event::Body { length, last, .. } => session.gather(id, length, last).await,
-            Event::Reply(_, Reply::Done(body)) => Ok(body),
-            Event::Reply(_, Reply::Refused(refusal)) => return Err(refused(file, &refusal, session.is_encrypted())),
-            _ => return Ok(None),
-        };
-        let stat = body.and_then(|body| StatText::parse(&body));
-        let stat = stat.map_err(|error| file.blame(error))?;
-        Ok(Some(entry_of(file.location.path(), &stat)))
+        Ok(entries)
     }
 
     /// Asks one by one for what the first server does not answer itself.
@@ -80,6 +77,19 @@ impl Client {
         }
         Ok(all)
     }
+}
+
+/// What an answer says; `None` for a redirection or a wait.
+async fn entry(session: &mut Session, id: StreamId, event: Event, file: &Resource) -> Result<Option<Entry>> {
+    let body = match event {
+        Event::Body { length, last, .. } => session.gather(id, length, last).await,
+        Event::Reply(_, Reply::Done(body)) => Ok(body),
+        Event::Reply(_, Reply::Refused(refusal)) => return Err(refused(file, &refusal, session.is_encrypted())),
+        _ => return Ok(None),
+    };
+    let stat = body.and_then(|body| StatText::parse(&body));
+    let stat = stat.map_err(|error| file.blame(error))?;
+    Ok(Some(entry_of(file.location.path(), &stat)))
 }
 
 fn queue(session: &mut Session, route: &Route, file: &Resource) -> Result<StreamId> {

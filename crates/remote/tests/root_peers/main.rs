@@ -2,6 +2,7 @@
 
 mod asking;
 mod copying;
+mod many;
 mod reading;
 mod redirects;
 mod script;
