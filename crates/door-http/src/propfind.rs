@@ -1,18 +1,22 @@
 //! PROPFIND of depth 0 and 1 (RFC 4918 §9.1). A directory is read and sent in batches, so a listing
 //! of any length takes the same memory.
 
-use http_wire::webdav::{Entry, MultistatusWriter, Property, PropfindRequest, parse_propfind};
-use http_wire::{ContentType, Depth, RequestHead};
+use http_wire::webdav::{Entry, Href, MultistatusWriter, Place as Where, Property, PropfindRequest, parse_propfind};
+use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::Stat;
 use types::limits::{LISTING_PIECE_BYTES, PROPFIND_BODY_BYTES_MAX};
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::access::etag;
 use crate::exchange::Exchange;
 use transfer::Found;
 use transfer::chance::unix_s;
 use transfer::{Place, Spot};
+
+/// The status of every answer with properties (RFC 4918 §11.1).
+const MULTISTATUS: u16 = 207;
+/// Room for an answer about one thing.
+const SHORT_ANSWER_BYTES: usize = 1024;
 
 /// Answers PROPFIND.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
@@ -36,31 +40,37 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let stat = found.into_stat(&path)?;
     let request = parse_propfind(&exchange.small_body(PROPFIND_BODY_BYTES_MAX).await?)?;
     let quota_bytes = quota(&spot, &stat, &request).await?;
-    let mut answer = Answer::begin(exchange, request);
+    let mut answer = Answer::new(&request);
     let checksums = answer.checksums(&spot, &spot.path, &stat).await;
-    answer.add(&path, &stat, quota_bytes, &checksums);
+    answer.add(Where::At(&path), &stat, quota_bytes, &checksums);
     if lists {
-        entries(exchange, &spot, &path, &mut answer).await?;
+        Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
     }
     answer.end(exchange).await
 }
 
 async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, answer: &mut Answer) -> Result<()> {
     let mut pages = spot.store.list(&spot.path).await?;
+    let href = Href::of(path);
     loop {
         let entries = pages.next().await?;
         if entries.is_empty() {
             return Ok(());
         }
         for entry in &entries {
-            // A name that no request can name is not listed either.
-            let (Ok(outside), Ok(inside)) = (path.join(&entry.name), spot.path.join(&entry.name)) else {
+            // A name that no request can name is not listed either. The store has looked at the path within itself.
+            if path.check_join(&entry.name).is_err() {
                 continue;
+            }
+            let checksums = match answer.wants_checksums {
+                true => answer.checksums(spot, &spot.path.join(&entry.name)?, &entry.stat).await,
+                false => Vec::new(),
             };
-            let checksums = answer.checksums(spot, &inside, &entry.stat).await;
-            answer.add(&outside, &entry.stat, None, &checksums);
+            answer.add(Where::In(&href, &entry.name), &entry.stat, None, &checksums);
+            if answer.piece.len() >= LISTING_PIECE_BYTES {
+                answer.send(exchange).await?;
+            }
         }
-        answer.send_when_full(exchange).await?;
     }
 }
 
@@ -83,7 +93,7 @@ async fn above(exchange: &mut Exchange<'_>, deep: bool, names: &[String]) -> Res
     exchange.credential.clone()?;
     let request = parse_propfind(&exchange.small_body(PROPFIND_BODY_BYTES_MAX).await?)?;
     let path = exchange.path.clone();
-    let mut answer = Answer::begin(exchange, request);
+    let mut answer = Answer::new(&request);
     answer.add_above(&path);
     if deep {
         for name in names {
@@ -93,21 +103,26 @@ async fn above(exchange: &mut Exchange<'_>, deep: bool, names: &[String]) -> Res
     answer.end(exchange).await
 }
 
-/// The answer in the making.
+/// The answer in the making. What is short enough is sent with its length in one go; of a longer one, piece by
+/// piece.
 struct Answer {
     writer: MultistatusWriter,
     wants_checksums: bool,
     piece: Vec<u8>,
+    /// Where tags are put together.
+    etag: String,
+    begun: bool,
 }
 
 impl Answer {
-    fn begin(exchange: &mut Exchange<'_>, request: PropfindRequest) -> Self {
-        exchange.begin_pieces(207, |head| head.content_type(ContentType::Xml));
-        let named = matches!(&request, PropfindRequest::Properties(list) if list.contains(&Property::Checksums));
+    fn new(request: &PropfindRequest) -> Self {
+        let named = matches!(request, PropfindRequest::Properties(list) if list.contains(&Property::Checksums));
         let mut answer = Self {
             writer: MultistatusWriter::new(request),
             wants_checksums: named,
-            piece: Vec::new(),
+            piece: Vec::with_capacity(SHORT_ANSWER_BYTES),
+            etag: String::new(),
+            begun: false,
         };
         answer.writer.begin(&mut answer.piece);
         answer
@@ -121,17 +136,23 @@ impl Answer {
         spot.store.stored_checksums(path).await.unwrap_or_default()
     }
 
-    fn add(&mut self, path: &LogicalPath, stat: &Stat, quota_bytes: Option<(u64, u64)>, checksums: &[Checksum]) {
+    fn add(&mut self, place: Where<'_>, stat: &Stat, quota_bytes: Option<(u64, u64)>, checksums: &[Checksum]) {
         let (modified_s, is_directory) = (unix_s(stat.modified), stat.is_directory());
-        let etag = (!is_directory).then(|| etag(stat));
+        let has_tag = !is_directory && self.writer.wants(Property::Etag);
+        if has_tag {
+            self.etag.clear();
+            self.etag.push('"');
+            stat.push_etag(&mut self.etag);
+            self.etag.push('"');
+        }
         let entry = Entry {
-            path,
+            place,
             is_directory,
             size_bytes: stat.size_bytes,
             modified_s,
             // A file here is made in one step and never changed, so it began when it changed last.
             created_s: (!is_directory).then_some(modified_s),
-            etag: etag.as_deref(),
+            etag: has_tag.then_some(self.etag.as_str()),
             quota_bytes,
             checksums,
         };
@@ -140,7 +161,7 @@ impl Answer {
 
     fn add_above(&mut self, path: &LogicalPath) {
         let entry = Entry {
-            path,
+            place: Where::At(path),
             is_directory: true,
             size_bytes: 0,
             modified_s: 0,
@@ -152,16 +173,22 @@ impl Answer {
         self.writer.entry(&mut self.piece, &entry);
     }
 
-    async fn send_when_full(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
-        if self.piece.len() < LISTING_PIECE_BYTES {
-            return Ok(());
+    async fn send(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        if !std::mem::replace(&mut self.begun, true) {
+            exchange.begin_pieces(MULTISTATUS, |head| head.content_type(ContentType::Xml));
         }
-        exchange.piece(&std::mem::take(&mut self.piece)).await
+        exchange.piece(&self.piece).await?;
+        self.piece.clear();
+        Ok(())
     }
 
     async fn end(mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         self.writer.end(&mut self.piece);
-        exchange.piece(&self.piece).await?;
+        if !self.begun {
+            let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);
+            return exchange.whole(MULTISTATUS, &self.piece, xml).await;
+        }
+        self.send(exchange).await?;
         exchange.end_pieces(None).await
     }
 }

@@ -153,6 +153,18 @@ pub(crate) fn push_value(out: &mut String, value: &str) {
     }
 }
 
+/// The same as bytes.
+pub(crate) fn push_value_bytes(out: &mut Vec<u8>, value: &str) {
+    let value = value.trim();
+    let start = out.len();
+    out.extend_from_slice(value.as_bytes());
+    for byte in &mut out[start..] {
+        if byte.is_ascii_control() {
+            *byte = b' ';
+        }
+    }
+}
+
 /// Writes one header line.
 pub(crate) fn push_field(out: &mut String, name: &str, value: &str) {
     out.push_str(name);

@@ -19,6 +19,7 @@ mod headers;
 mod marker;
 mod multipart;
 mod names;
+mod number;
 mod parse;
 mod range;
 mod request;

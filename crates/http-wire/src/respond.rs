@@ -2,16 +2,20 @@
 
 use types::{ByteRange, Checksum};
 
-use crate::date::format_date;
+use crate::date::push_date;
 use crate::digest::{digest_value, repr_digest_value};
 use crate::head::Method;
-use crate::headers::{Headers, push_field};
+use crate::headers::{Headers, push_value_bytes};
 use crate::names::{
     CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION,
     REPR_DIGEST, RETRY_AFTER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
+use crate::number::push_number;
 use crate::range::{Multipart, content_range_value};
 use crate::status::reason_phrase;
+
+/// Room for the usual head.
+const HEAD_BYTES: usize = 384;
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -64,27 +68,38 @@ pub enum BearerChallenge {
 /// blanks.
 #[derive(Clone, Debug)]
 pub struct ResponseBuilder {
-    text: String,
+    text: Vec<u8>,
 }
 
 impl ResponseBuilder {
     /// Begins with the status line.
     #[must_use]
     pub fn new(status: u16) -> Self {
-        let mut text = String::with_capacity(384);
-        text.push_str(&format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status)));
+        let mut text = Vec::with_capacity(HEAD_BYTES);
+        text.extend_from_slice(b"HTTP/1.1 ");
+        push_number(&mut text, status.into());
+        text.push(b' ');
+        text.extend_from_slice(reason_phrase(status).as_bytes());
+        text.extend_from_slice(b"\r\n");
         Self { text }
     }
 
-    fn field(mut self, name: &str, value: &str) -> Self {
-        push_field(&mut self.text, name, value);
+    fn field(self, name: &str, value: &str) -> Self {
+        self.field_with(name, |text| push_value_bytes(text, value))
+    }
+
+    fn field_with(mut self, name: &str, push: impl FnOnce(&mut Vec<u8>)) -> Self {
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b": ");
+        push(&mut self.text);
+        self.text.extend_from_slice(b"\r\n");
         self
     }
 
     /// Length of the body, in bytes (for HEAD: that GET would send).
     #[must_use]
     pub fn content_length(self, bytes: u64) -> Self {
-        self.field(CONTENT_LENGTH, &bytes.to_string())
+        self.field_with(CONTENT_LENGTH, |text| push_number(text, bytes))
     }
 
     /// The body comes in chunks (RFC 9112 §7.1).
@@ -123,7 +138,7 @@ impl ResponseBuilder {
     /// Time of the last change, in seconds since the epoch.
     #[must_use]
     pub fn last_modified(self, unix_s: i64) -> Self {
-        self.field(LAST_MODIFIED, &format_date(unix_s))
+        self.field_with(LAST_MODIFIED, |text| push_date(text, unix_s))
     }
 
     /// Ranges are served (RFC 9110 §14.3).
@@ -233,7 +248,7 @@ impl ResponseBuilder {
     /// The time of this answer, in seconds since the epoch (RFC 9110 §6.6.1).
     #[must_use]
     pub fn date(self, unix_s: i64) -> Self {
-        self.field("Date", &format_date(unix_s))
+        self.field_with("Date", |text| push_date(text, unix_s))
     }
 
     /// The name under which this request is found in the log.
@@ -251,7 +266,7 @@ impl ResponseBuilder {
     /// The finished head with its empty line.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
-        let mut bytes = self.text.into_bytes();
+        let mut bytes = self.text;
         bytes.extend_from_slice(b"\r\n");
         bytes
     }

@@ -1,6 +1,8 @@
 //! Multistatus answers: ours have the shape that every client reads, and those of others are read.
 
-use http_wire::webdav::{Entry, MultistatusParser, MultistatusWriter, Property, PropfindRequest, parse_multistatus};
+use http_wire::webdav::{
+    Entry, Href, MultistatusParser, MultistatusWriter, Place, Property, PropfindRequest, parse_multistatus,
+};
 use types::{Checksum, LogicalPath};
 
 fn path(text: &str) -> LogicalPath {
@@ -10,7 +12,7 @@ fn path(text: &str) -> LogicalPath {
 fn directory(path: &LogicalPath) -> Entry<'_> {
     let quota_bytes = Some((10, 90));
     Entry {
-        path,
+        place: Place::At(path),
         is_directory: true,
         size_bytes: 4096,
         modified_s: 5,
@@ -22,10 +24,11 @@ fn directory(path: &LogicalPath) -> Entry<'_> {
 }
 
 fn listing(request: PropfindRequest) -> Vec<u8> {
-    let (top, file) = (path("/data"), path("/data/a b<&>\"ü%.root"));
+    let top = path("/data");
+    let href = Href::of(&top);
     let checksums = [Checksum::adler32(0x0000_00ff)];
     let entry = Entry {
-        path: &file,
+        place: Place::In(&href, "a b<&>\"ü%.root"),
         is_directory: false,
         size_bytes: 12813,
         modified_s: 1_795_287_684,
@@ -34,7 +37,7 @@ fn listing(request: PropfindRequest) -> Vec<u8> {
         quota_bytes: Some((1, 2)),
         checksums: &checksums,
     };
-    let writer = MultistatusWriter::new(request);
+    let writer = MultistatusWriter::new(&request);
     let mut out = Vec::new();
     writer.begin(&mut out);
     writer.entry(&mut out, &directory(&top));
@@ -113,8 +116,33 @@ fn names_come_without_values() {
 fn the_root_has_one_slash() {
     let root = LogicalPath::root();
     let mut out = Vec::new();
-    MultistatusWriter::new(PropfindRequest::AllProperties).entry(&mut out, &directory(&root));
+    MultistatusWriter::new(&PropfindRequest::AllProperties).entry(&mut out, &directory(&root));
     assert!(String::from_utf8(out).unwrap().contains("<D:href>/</D:href>"));
+}
+
+#[test]
+fn a_name_in_a_directory_is_written_as_its_path_would_be() {
+    let names = ["plain-1.root", "a b", "<&>\"'", "ü%", "x;y", "a+b=c@d:e,f~_"];
+    for directory in ["/", "/data", "/a b<&>/ü"] {
+        let directory = path(directory);
+        let href = Href::of(&directory);
+        for (name, is_directory) in names.into_iter().flat_map(|name| [(name, true), (name, false)]) {
+            let whole = directory.join(name).unwrap();
+            let written = |place| {
+                let (mut out, entry) = (Vec::new(), self::directory(&whole));
+                let entry = Entry {
+                    place,
+                    is_directory,
+                    ..entry
+                };
+                MultistatusWriter::new(&PropfindRequest::AllProperties).entry(&mut out, &entry);
+                String::from_utf8(out).unwrap()
+            };
+            assert_eq!(written(Place::In(&href, name)), written(Place::At(&whole)));
+            let body = format!("<multistatus>{}</multistatus>", written(Place::At(&whole)));
+            assert_eq!(parse_multistatus(body.as_bytes()).unwrap()[0].path, whole.as_str());
+        }
+    }
 }
 
 const XROOTD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:ns0=\"DAV:\">\n\

@@ -47,8 +47,21 @@ impl Stat {
     /// nanoseconds and identity: overwriting by rename changes all three.
     #[must_use]
     pub fn etag(&self) -> String {
+        let mut tag = String::new();
+        self.push_etag(&mut tag);
+        tag
+    }
+
+    /// The same, behind what is there.
+    pub fn push_etag(&self, out: &mut String) {
         let (seconds, nanoseconds) = seconds_and_nanoseconds(self.modified);
-        format!("{:x}-{:x}.{:x}-{:x}", self.size_bytes, seconds, nanoseconds, self.inode)
+        push_hex(out, self.size_bytes);
+        out.push('-');
+        push_hex(out, seconds.cast_unsigned());
+        out.push('.');
+        push_hex(out, nanoseconds.into());
+        out.push('-');
+        push_hex(out, self.inode);
     }
 
     /// Whether `other` shows the same content: same size, time of change and identity.
@@ -69,6 +82,15 @@ pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
                 nanoseconds => (-(before.as_secs() as i64) - 1, 1_000_000_000 - nanoseconds),
             }
         }
+    }
+}
+
+/// Lower-case hexadecimal digits without zeros in front: a listing has thousands of tags.
+fn push_hex(out: &mut String, number: u64) {
+    let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
+    for place in (0..digits).rev() {
+        let digit = (number >> (4 * place)) as u32 & 15;
+        out.extend(char::from_digit(digit, 16));
     }
 }
 
@@ -495,6 +517,15 @@ mod tests {
             assert_ne!(stat.etag(), other.etag());
             assert!(!stat.same_content(&other));
         }
+        let old = Stat {
+            modified: UNIX_EPOCH - Duration::from_secs(1),
+            inode: 0xabc,
+            ..stat.clone()
+        };
+        assert_eq!(
+            (stat.etag(), old.etag()),
+            ("1-0.0-9".to_owned(), format!("1-{:x}.0-abc", -1_i64))
+        );
         assert_eq!(
             stat.etag(),
             Stat {

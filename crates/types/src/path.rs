@@ -72,8 +72,11 @@ impl LogicalPath {
     /// # Errors
     /// As [`LogicalPath::parse`], and `path_refused` for `%2F`, a broken escape or invalid UTF-8.
     pub fn parse_url_path(raw: &str) -> Result<Self, Error> {
-        let lower = raw.to_ascii_lowercase();
-        if lower.contains("%2f") {
+        if !raw.contains('%') {
+            return Self::parse(raw);
+        }
+        let is_slash = |escape: &[u8]| escape.eq_ignore_ascii_case(b"%2f");
+        if raw.as_bytes().windows(3).any(is_slash) {
             return Err(refuse(
                 ErrorCode::PathRefused,
                 "an encoded slash is not allowed in a path",
@@ -123,6 +126,20 @@ impl LogicalPath {
     /// # Errors
     /// As [`LogicalPath::parse`]; also `path_refused` when the name holds a slash.
     pub fn join(&self, name: &str) -> Result<Self, Error> {
+        self.check_join(name)?;
+        let base = if self.is_root() { "" } else { self.as_str() };
+        let mut path = String::with_capacity(base.len() + 1 + name.len());
+        path.push_str(base);
+        path.push('/');
+        path.push_str(name);
+        Ok(Self(path))
+    }
+
+    /// Whether [`LogicalPath::join`] would take the name, for who needs no path of it.
+    ///
+    /// # Errors
+    /// As [`LogicalPath::join`].
+    pub fn check_join(&self, name: &str) -> Result<(), Error> {
         if name.contains('/') || name.is_empty() || name == "." {
             return Err(refuse(
                 ErrorCode::PathRefused,
@@ -130,8 +147,11 @@ impl LogicalPath {
             ));
         }
         check_name(name)?;
-        let base = if self.is_root() { "" } else { self.as_str() };
-        Self::parse(&format!("{base}/{name}"))
+        let base_bytes = if self.is_root() { 0 } else { self.0.len() };
+        if base_bytes + 1 + name.len() > PATH_BYTES_MAX {
+            return Err(refuse(ErrorCode::NameTooLong, "the path is too long"));
+        }
+        Ok(())
     }
 
     /// Whether this is `ancestor` or lies below it; compared component by component, so `/foobar`
@@ -205,7 +225,9 @@ fn check_name(name: &str) -> Result<(), Error> {
     if name == ".." {
         return Err(refuse(ErrorCode::PathRefused, "a path may not go up with .."));
     }
-    if name.chars().any(char::is_control) {
+    // Beyond ASCII there are control characters too (U+0080 to U+009F); most names have nothing beyond it.
+    let is_suspect = |byte: u8| !(b' '..0x7f).contains(&byte);
+    if name.bytes().any(is_suspect) && name.chars().any(char::is_control) {
         return Err(refuse(ErrorCode::PathRefused, "a path may not hold control characters"));
     }
     if name.len() > NAME_BYTES_MAX {
@@ -266,6 +288,34 @@ mod tests {
         for good in ["/...", "/..a", "/a..b", "/ä ö", "/a\\b", "/%25"] {
             assert!(LogicalPath::parse_url_path(good).is_ok(), "{good}");
         }
+    }
+
+    #[test]
+    fn what_is_joined_is_what_would_be_read() {
+        let path = |text: &str| LogicalPath::parse(text).unwrap();
+        assert_eq!(path("/").join("a").unwrap(), path("/a"));
+        assert_eq!(path("/a").join("ü b").unwrap(), path("/a/ü b"));
+        let long = path(&format!(
+            "/{}",
+            vec!["x".repeat(NAME_BYTES_MAX); PATH_BYTES_MAX / 256].join("/")
+        ));
+        assert_eq!(long.as_str().len(), PATH_BYTES_MAX);
+        for (base, name) in [
+            ("/", ""),
+            ("/", "."),
+            ("/a", ".."),
+            ("/a", "b/c"),
+            ("/a", "b\n"),
+            ("/a", "\u{85}"),
+            ("/a", "\u{7f}"),
+        ] {
+            assert_eq!(
+                path(base).join(name).unwrap_err().code(),
+                ErrorCode::PathRefused,
+                "{name:?}"
+            );
+        }
+        assert_eq!(long.join("y").unwrap_err().code(), ErrorCode::NameTooLong);
     }
 
     #[test]

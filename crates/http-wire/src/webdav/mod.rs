@@ -11,7 +11,7 @@ mod writer;
 pub use propfind::{Property, PropfindRequest, parse_propfind, propfind_body};
 pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
-pub use writer::{Entry, MultistatusWriter};
+pub use writer::{Entry, Href, MultistatusWriter, Place};
 
 /// The namespace of WebDAV's own names.
 const DAV_NAMESPACE: &str = "DAV:";

@@ -5,18 +5,46 @@
 //! entry), and the collection itself first. Properties that were asked for but are not known are
 //! left out rather than listed with status 404.
 
+//!
+//! Everything is appended to one buffer as it is: a directory of ten thousand files is ten thousand
+//! times this, and strings in between were most of what a listing cost.
+
 use quick_xml::escape::escape;
-use types::{Checksum, LogicalPath};
+use types::{Checksum, LogicalPath, encode_path};
 
 use super::propfind::{Property, PropfindRequest};
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
-use crate::date::{format_date, format_iso_date};
+use crate::date::{push_date, push_iso_date};
+use crate::number::push_number;
+
+/// Where something that is listed is.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// At a path of its own, as clients see it.
+    At(&'a LogicalPath),
+    /// In a directory, under this name.
+    In(&'a Href, &'a str),
+}
+
+/// The path of a directory as it is written in front of the names in it.
+#[derive(Clone, Debug)]
+pub struct Href(String);
+
+impl Href {
+    /// That of `directory`.
+    #[must_use]
+    pub fn of(directory: &LogicalPath) -> Self {
+        let path = directory.to_url_path();
+        let slash = if path.ends_with('/') { "" } else { "/" };
+        Self(format!("{}{slash}", escape(path.as_str())))
+    }
+}
 
 /// A file or directory as it is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its path as clients see it.
-    pub path: &'a LogicalPath,
+    /// Where it is.
+    pub place: Place<'a>,
     /// Whether it is a directory.
     pub is_directory: bool,
     /// Size in bytes; not written for directories.
@@ -36,14 +64,26 @@ pub struct Entry<'a> {
 /// Writes an answer to one PROPFIND into buffers that the caller sends on.
 #[derive(Clone, Debug)]
 pub struct MultistatusWriter {
-    request: PropfindRequest,
+    /// What is asked for, in the order in which it is written.
+    wanted: Vec<Property>,
+    names_only: bool,
 }
 
 impl MultistatusWriter {
     /// A writer for what was asked.
     #[must_use]
-    pub fn new(request: PropfindRequest) -> Self {
-        Self { request }
+    pub fn new(request: &PropfindRequest) -> Self {
+        let wanted = Property::ALL.into_iter().filter(|property| request.includes(*property));
+        Self {
+            wanted: wanted.collect(),
+            names_only: *request == PropfindRequest::Names,
+        }
+    }
+
+    /// Whether this is asked for.
+    #[must_use]
+    pub fn wants(&self, property: Property) -> bool {
+        self.wanted.contains(&property)
     }
 
     /// Writes what comes before the first entry.
@@ -56,17 +96,11 @@ impl MultistatusWriter {
 
     /// Writes one entry. The thing that was asked about comes first.
     pub fn entry(&self, out: &mut Vec<u8>, entry: &Entry<'_>) {
-        let mut href = entry.path.to_url_path();
-        if entry.is_directory && !href.ends_with('/') {
-            href.push('/');
-        }
         out.extend_from_slice(b"<D:response><D:href>");
-        out.extend_from_slice(escape(href.as_str()).as_bytes());
+        push_href(out, entry);
         out.extend_from_slice(b"</D:href><D:propstat><D:prop>");
-        for property in Property::ALL {
-            if self.request.includes(property) {
-                self.property(out, property, entry);
-            }
+        for property in &self.wanted {
+            self.property(out, *property, entry);
         }
         out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n");
     }
@@ -77,44 +111,112 @@ impl MultistatusWriter {
     }
 
     fn property(&self, out: &mut Vec<u8>, property: Property, entry: &Entry<'_>) {
-        let Some(value) = value_of(property, entry) else { return };
-        let name = property.element();
-        let element = if self.request == PropfindRequest::Names || value.is_empty() {
-            format!("<{name}/>")
-        } else {
-            format!("<{name}>{value}</{name}>")
-        };
-        out.extend_from_slice(element.as_bytes());
+        if !has(property, entry) {
+            return;
+        }
+        let name = property.element().as_bytes();
+        out.push(b'<');
+        out.extend_from_slice(name);
+        out.push(b'>');
+        let value_at = out.len();
+        if !self.names_only {
+            push_value(out, property, entry);
+        }
+        if out.len() == value_at {
+            // Nothing came: an empty element.
+            out.truncate(value_at - 1);
+            out.extend_from_slice(b"/>");
+            return;
+        }
+        out.extend_from_slice(b"</");
+        out.extend_from_slice(name);
+        out.push(b'>');
     }
 }
 
-/// The property as XML; `None` where the entry does not have it.
-fn value_of(property: Property, entry: &Entry<'_>) -> Option<String> {
+fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>) {
+    match entry.place {
+        Place::At(path) => push_escaped(out, &path.to_url_path()),
+        Place::In(directory, name) => {
+            out.extend_from_slice(directory.0.as_bytes());
+            if is_plain(name) {
+                out.extend_from_slice(name.as_bytes());
+            } else {
+                push_escaped(out, &encode_path(name));
+            }
+        }
+    }
+    if entry.is_directory && out.last() != Some(&b'/') {
+        out.push(b'/');
+    }
+}
+
+/// Whether a name stands in URLs and in XML for itself.
+fn is_plain(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._~+=@:,".contains(&byte))
+}
+
+fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(escape(text).as_bytes());
+}
+
+fn display_name(place: Place<'_>) -> &str {
+    match place {
+        Place::At(path) => path.name().unwrap_or("/"),
+        Place::In(_, name) => name,
+    }
+}
+
+/// Whether the entry has such a property.
+fn has(property: Property, entry: &Entry<'_>) -> bool {
     let file = !entry.is_directory;
     match property {
-        Property::DisplayName => Some(escape(entry.path.name().unwrap_or("/")).into_owned()),
-        Property::ResourceType => Some(if file {
-            String::new()
-        } else {
-            "<D:collection/>".to_owned()
-        }),
-        Property::ContentLength => file.then(|| entry.size_bytes.to_string()),
-        Property::LastModified => Some(format_date(entry.modified_s)),
-        Property::CreationDate => entry.created_s.map(format_iso_date),
-        Property::Etag => entry.etag.map(|tag| escape(tag).into_owned()),
-        Property::ContentType => file.then(|| "application/octet-stream".to_owned()),
-        Property::QuotaUsed => entry.quota_bytes.filter(|_| !file).map(|(used, _)| used.to_string()),
-        Property::QuotaAvailable => entry
-            .quota_bytes
-            .filter(|_| !file)
-            .map(|(_, available)| available.to_string()),
+        Property::DisplayName | Property::ResourceType | Property::LastModified => true,
+        Property::ContentLength | Property::ContentType => file,
+        Property::CreationDate => entry.created_s.is_some(),
+        Property::Etag => entry.etag.is_some(),
+        Property::QuotaUsed | Property::QuotaAvailable => !file && entry.quota_bytes.is_some(),
+        Property::Checksums => !entry.checksums.is_empty(),
+    }
+}
+
+/// The value of a property that the entry has, as XML.
+fn push_value(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>) {
+    let (used, available) = entry.quota_bytes.unwrap_or_default();
+    match property {
+        Property::DisplayName => match display_name(entry.place) {
+            name if is_plain(name) => out.extend_from_slice(name.as_bytes()),
+            name => push_escaped(out, name),
+        },
+        Property::ResourceType if entry.is_directory => out.extend_from_slice(b"<D:collection/>"),
+        Property::ResourceType => {}
+        Property::ContentLength => push_number(out, entry.size_bytes),
+        Property::LastModified => push_date(out, entry.modified_s),
+        Property::CreationDate => push_iso_date(out, entry.created_s.unwrap_or_default()),
+        Property::Etag => push_tag(out, entry.etag.unwrap_or_default()),
+        Property::ContentType => out.extend_from_slice(b"application/octet-stream"),
+        Property::QuotaUsed => push_number(out, used),
+        Property::QuotaAvailable => push_number(out, available),
         Property::Checksums => {
-            let list: Vec<String> = entry
-                .checksums
-                .iter()
-                .map(|sum| format!("{}={}", sum.algorithm(), sum.to_hex()))
-                .collect();
-            (!list.is_empty()).then(|| list.join(","))
+            for (index, sum) in entry.checksums.iter().enumerate() {
+                let comma = if index == 0 { "" } else { "," };
+                let text = format!("{comma}{}={}", sum.algorithm(), sum.to_hex());
+                out.extend_from_slice(text.as_bytes());
+            }
         }
+    }
+}
+
+/// An entity tag: only its quotes are anything to XML, where it is one of ours.
+fn push_tag(out: &mut Vec<u8>, tag: &str) {
+    let inner = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match inner.filter(|inner| is_plain(inner)) {
+        Some(inner) => {
+            out.extend_from_slice(b"&quot;");
+            out.extend_from_slice(inner.as_bytes());
+            out.extend_from_slice(b"&quot;");
+        }
+        None => push_escaped(out, tag),
     }
 }

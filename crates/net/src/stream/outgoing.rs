@@ -101,6 +101,17 @@ impl Outgoing {
         want
     }
 
+    /// Copies as much of `bytes` in as fits. Returns how much.
+    fn fill_with(&mut self, bytes: &[u8]) -> usize {
+        let want = bytes.len().min(self.capacity());
+        let mut at = 0;
+        for slot in self.room(want) {
+            slot.copy_from_slice(&bytes[at..at + slot.len()]);
+            at += slot.len();
+        }
+        want
+    }
+
     /// Seals the first `filled` bytes of payload; returns how many bytes of the buffer are to be sent.
     fn seal(&mut self, filled: usize, sealer: Option<&mut Sealer>) -> Result<usize, crate::record::RecordFault> {
         let Some(sealer) = sealer else {
@@ -175,6 +186,24 @@ impl Stream {
         let sealer = self.tls.as_mut().map(|tls| &mut tls.session.sealer);
         let length = outgoing.seal(filled, sealer).map_err(|cause| role.tls(cause))?;
         self.write_all(&outgoing.buffer[..length]).await
+    }
+
+    /// Sends what is queued and `bytes` behind it: what is too long to be queued, which copies it twice.
+    ///
+    /// # Errors
+    /// Connection lost or stalled.
+    pub async fn send_copy(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        if self.tls.is_none() {
+            self.flush_with_more().await?;
+            return self.write_all(bytes).await;
+        }
+        while !bytes.is_empty() {
+            let mut outgoing = self.outgoing().await?;
+            let filled = outgoing.fill_with(bytes);
+            self.send(outgoing, filled).await?;
+            bytes = &bytes[filled..];
+        }
+        Ok(())
     }
 
     /// Sends what is queued.

@@ -1,8 +1,10 @@
 //! Reading a directory a batch at a time: memory does not grow with the number of entries.
 
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, Dir, FileType};
+use rustix::fs::{self, AtFlags, FileType, RawDir};
 use types::limits::LISTING_BATCH_ENTRIES;
 use types::{LogicalPath, Phase, Result};
 
@@ -12,10 +14,16 @@ use crate::api::{Entry, Listing};
 use crate::fault::about;
 use crate::owner::LocalUser;
 
+/// The least that the kernel takes for an entry: `linux_dirent64` with a name of one letter.
+const ENTRY_BYTES_MIN: usize = 24;
+/// What the kernel is asked for at a time: never more entries than a batch holds, and so no state is
+/// kept between batches but the kernel's own.
+const ROOM_BYTES: usize = LISTING_BATCH_ENTRIES * ENTRY_BYTES_MIN;
+
 pub(crate) struct PosixListing {
     pub(crate) root: Arc<Root>,
     pub(crate) path: LogicalPath,
-    pub(crate) directory: Dir,
+    pub(crate) directory: OwnedFd,
     /// Who looks.
     pub(crate) user: Option<Arc<LocalUser>>,
 }
@@ -24,9 +32,12 @@ impl Listing for PosixListing {
     fn next_batch(&mut self) -> Result<Vec<Entry>> {
         let user = self.user.clone();
         let _acting = Acting::begin(user.as_ref())?;
-        let mut batch = Vec::new();
-        while batch.len() < LISTING_BATCH_ENTRIES {
-            let Some(read) = self.directory.read() else { break };
+        let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];
+        let mut names = RawDir::new(&self.directory, &mut room);
+        let mut batch = Vec::with_capacity(LISTING_BATCH_ENTRIES);
+        // What is hidden does not make a batch empty, which would look like the end.
+        while batch.is_empty() || !names.is_buffer_empty() {
+            let Some(read) = names.next() else { break };
             let read = read.map_err(|errno| about(errno, Phase::Open, &self.path))?;
             // A name that is no text, or that no path can hold, cannot be addressed: not shown.
             if let Ok(name) = read.file_name().to_str()
@@ -46,11 +57,13 @@ impl PosixListing {
         if matches!(name, "." | "..") || is_part_beside(name) || (self.path.is_root() && name == HIDDEN_DIRECTORY) {
             return None;
         }
-        let path = self.path.join(name).ok()?;
-        let raw = fs::statat(self.directory.fd().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        self.path.check_join(name).ok()?;
+        let raw = fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let stat = match FileType::from_raw_mode(raw.st_mode) {
-            FileType::Symlink => self.root.stat(&path).ok()?,
-            _ => stat_of(&raw, &path).ok()?,
+            FileType::Symlink => self.root.stat(&self.path.join(name).ok()?).ok()?,
+            // Pipes and the like are not shown, and need no words.
+            FileType::RegularFile | FileType::Directory => stat_of(&raw, &self.path).ok()?,
+            _ => return None,
         };
         Some(Entry {
             name: name.to_owned(),

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use types::limits::SPACE_RESERVE_BYTES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
@@ -225,8 +225,7 @@ impl Storage for Posix {
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
         check_readable(path)?;
         let _acting = self.acting()?;
-        let fd = self.root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let directory = Dir::new(fd).map_err(|errno| about(errno, Phase::Open, path))?;
+        let directory = self.root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(Box::new(PosixListing {
             root: Arc::clone(&self.root),
             path: path.clone(),

@@ -186,6 +186,14 @@ impl Root {
 
     /// What is under a name; links followed.
     pub(crate) fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+        // A name in the root itself leads nowhere else unless it is a link: one system call in place of three.
+        let name = relative(path);
+        if !name.contains('/')
+            && let Ok(raw) = fs::statat(&self.fd, name, fs::AtFlags::SYMLINK_NOFOLLOW)
+            && FileType::from_raw_mode(raw.st_mode) != FileType::Symlink
+        {
+            return stat_of(&raw, path);
+        }
         let fd = self.open_beneath(path, OFlags::PATH)?;
         let raw = fs::fstat(&fd).map_err(|errno| about(errno, Phase::Open, path))?;
         stat_of(&raw, path)
