@@ -69,7 +69,8 @@ impl Door {
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let shared = self.0.clone();
         let gate = shared.gate.clone();
-        gate.host(async move {
+        // On the heap, since the gate would keep twice the room of it.
+        gate.host(Box::pin(async move {
             let limits = &shared.settings.limits;
             // On the heap, where it is gone when it is done: a handshake takes more than a waiting connection.
             let hello = Box::pin(welcome(tcp, shared.settings.tls.as_ref(), limits.idle, shared.waits()));
@@ -78,7 +79,7 @@ impl Door {
                 stream = hello => stream?,
             };
             converse(&shared, stream, peer).await
-        })
+        }))
     }
 
     /// Tells a client, which speaks in clear text, that there are more than `connections_max`.

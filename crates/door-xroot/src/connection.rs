@@ -55,19 +55,11 @@ pub(crate) struct Connection {
 pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
     // An answer is never to wait for another one to share a segment with.
     let _ = tcp.set_nodelay(true);
-    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.waits()));
-    let wait = door.settings.limits.head_timeout;
-    let hello = tokio::time::timeout(wait, says_hello(&mut frames, wait)).await;
-    if !hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))?? {
-        // Whatever it speaks, it would not understand our answer.
+    let Some(frames) = greet(door, tcp).await? else {
         return Ok(());
-    }
-    let reply = HelloReply {
-        version: PROTOCOL_VERSION,
-        role: xroot_wire::Role::DataServer,
     };
-    frames.stream.queue(&reply.encode());
-    let mut connection = Connection {
+    // All that comes seldom has room elsewhere, so that a connection that waits stays small.
+    let mut connection = Box::new(Connection {
         door: door.clone(),
         frames,
         peer,
@@ -75,23 +67,41 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         session: None,
         late: LateAnswers::default(),
         gate: Gate::new(false),
-    };
+    });
     loop {
         let next = connection.serve().await.inspect_err(|_| connection.drop_files());
         connection = match next? {
             Next::Request | Next::Later | Next::Close => break,
-            Next::Tls => connection.encrypt().await?,
+            Next::Tls => Box::pin(connection.encrypt()).await?,
             Next::Bound(binding) => {
-                connection.flush().await?;
-                bound::serve(&connection.door, connection.frames.stream, binding).await;
+                Box::pin(connection.flush()).await?;
+                let served = bound::serve(&connection.door, connection.frames.stream, binding);
+                Box::pin(served).await;
                 return Ok(());
             }
         };
     }
     connection.drop_files();
     // The client may be gone already; then there is nobody to say good-bye to.
-    let _ = connection.frames.stream.close().await;
+    let _ = Box::pin(connection.frames.stream.close()).await;
     Ok(())
+}
+
+/// Hears the first words and queues the answer; `None` for whoever speaks something else, and would not
+/// understand it.
+async fn greet(door: &Shared, tcp: TcpStream) -> Result<Option<Frames>> {
+    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.waits()));
+    let wait = door.settings.limits.head_timeout;
+    let hello = Box::pin(tokio::time::timeout(wait, says_hello(&mut frames, wait))).await;
+    if !hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))?? {
+        return Ok(None);
+    }
+    let reply = HelloReply {
+        version: PROTOCOL_VERSION,
+        role: xroot_wire::Role::DataServer,
+    };
+    frames.stream.queue(&reply.encode());
+    Ok(Some(frames))
 }
 
 /// Whether the first words are those of the protocol. The first few tell most strangers, which are not
@@ -146,7 +156,7 @@ impl Connection {
         self.flush_unless_buffered(REQUEST_HEADER_BYTES as u64).await?;
         let busy = self.session.as_ref().is_some_and(Session::has_open_files);
         if self.session.is_none() {
-            return self.strangers_head().await;
+            return Box::pin(self.strangers_head()).await;
         }
         let idle = match busy {
             true => XROOT_OPEN_IDLE_TIMEOUT,
@@ -317,14 +327,15 @@ impl Connection {
     }
 
     /// Begins TLS behind the answer that announced it.
-    async fn encrypt(self) -> Result<Self> {
-        let Some(tls) = self.door.settings.tls.clone() else {
+    async fn encrypt(self: Box<Self>) -> Result<Box<Self>> {
+        let this = *self;
+        let Some(tls) = this.door.settings.tls.clone() else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Tls));
         };
-        let mut connection = Self {
-            frames: self.frames.upgrade_server(&tls).await?,
-            ..self
-        };
+        let mut connection = Box::new(Self {
+            frames: this.frames.upgrade_server(&tls).await?,
+            ..this
+        });
         connection.gate.on_tls();
         connection.meet();
         Ok(connection)
