@@ -28,14 +28,14 @@ pub(crate) async fn converse(door: &Arc<Shared>, mut stream: Stream, peer: Socke
             Fate::Close => break,
             // What the client still sends would turn into a reset that overtakes our answer.
             Fate::Linger => {
-                connection.stream.close_lingering(LINGER_BYTES_MAX).await;
+                Box::pin(connection.stream.close_lingering(LINGER_BYTES_MAX)).await;
                 return Ok(());
             }
             Fate::Tear => return Ok(()),
         }
     }
     // The client may be gone already; then there is nobody to say good-bye to.
-    let _ = connection.stream.close().await;
+    let _ = Box::pin(connection.stream.close()).await;
     Ok(())
 }
 
@@ -78,19 +78,21 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, 
 }
 
 async fn dispatch(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
-    if delegation::answer(exchange, head).await? {
-        return Ok(());
+    // What takes much room, or comes seldom, has it elsewhere: the room for all of it would be moved for
+    // each request.
+    if let Some(asked) = delegation::asked(exchange, head) {
+        return Box::pin(delegation::answer(exchange, head, asked)).await;
     }
     match head.method {
         Method::Get | Method::Head => get::answer(exchange, head).await,
-        Method::Put => put::answer(exchange, head).await,
-        Method::Delete => delete::answer(exchange, head).await,
-        Method::Mkcol => mkcol::answer(exchange, head).await,
-        Method::Move => rename::answer(exchange, head).await,
-        Method::Copy => copy::answer(exchange, head).await,
         Method::Propfind => propfind::answer(exchange, head).await,
+        Method::Put => Box::pin(put::answer(exchange, head)).await,
+        Method::Delete => Box::pin(delete::answer(exchange, head)).await,
+        Method::Mkcol => Box::pin(mkcol::answer(exchange, head)).await,
+        Method::Move => Box::pin(rename::answer(exchange, head)).await,
+        Method::Copy => Box::pin(copy::answer(exchange, head)).await,
         Method::Options => options::answer(exchange).await,
-        Method::Post => post::answer(exchange, head).await,
+        Method::Post => Box::pin(post::answer(exchange, head)).await,
         Method::Other(_) => Err(Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open)),
     }
 }

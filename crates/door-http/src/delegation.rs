@@ -24,7 +24,7 @@ const WHOAMI: &str = "whoami";
 const BASE_ID: &str = "01874efb-4735-4595-bc9c-591aef8240c9";
 
 /// What a path of the service asks for.
-enum Asked {
+pub(crate) enum Asked {
     Soap,
     Whoami,
     /// `/delegation/ID`
@@ -36,7 +36,7 @@ enum Asked {
 }
 
 /// What a request asks of the service; `None` when it is about files, or nothing can be delegated here.
-fn asked(exchange: &Exchange<'_>, head: &RequestHead) -> Option<Asked> {
+pub(crate) fn asked(exchange: &Exchange<'_>, head: &RequestHead) -> Option<Asked> {
     exchange.door.settings.delegations.as_ref()?;
     let mut words = exchange.path.components();
     let path = (words.next()?, words.next(), words.next(), words.next());
@@ -50,10 +50,10 @@ fn asked(exchange: &Exchange<'_>, head: &RequestHead) -> Option<Asked> {
     })
 }
 
-/// Answers when the request is one of the service's; true when it was.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<bool> {
-    let (Some(asked), Some(delegations)) = (asked(exchange, head), exchange.door.settings.delegations.clone()) else {
-        return Ok(false);
+/// Answers a request that is one of the service's.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, asked: Asked) -> Result<()> {
+    let Some(delegations) = exchange.door.settings.delegations.clone() else {
+        return Err(refusal(ErrorCode::NotFound, &exchange.path));
     };
     let owner = delegator(exchange)?;
     match (&asked, &head.method) {
@@ -93,7 +93,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         }
         _ => return Err(refusal(ErrorCode::MethodNotAllowed, &exchange.path)),
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Whoever holds the certificate of the connection.

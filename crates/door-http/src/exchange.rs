@@ -27,6 +27,9 @@ use transfer::chance::{child_trace, fresh_id, now_s};
 /// As much of what a client says about itself, or of a path that is refused, goes to the log.
 const LOGGED_CHARS: usize = 256;
 
+/// A piece of an answer that is longer is sent from where it lies.
+const QUEUED_PIECE_BYTES_MAX: usize = 4096;
+
 /// What becomes of a connection behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -212,10 +215,18 @@ impl<'c> Exchange<'c> {
         let stream = &mut self.connection.stream;
         if self.chunked {
             stream.queue(chunk_head(bytes.len()).as_bytes());
-            stream.queue(bytes);
+        }
+        if bytes.len() > QUEUED_PIECE_BYTES_MAX {
+            stream.send_copy(bytes).await?;
+            // What ends the chunk goes with what follows it.
+            if self.chunked {
+                stream.queue(CHUNK_END);
+            }
+            return Ok(());
+        }
+        stream.queue(bytes);
+        if self.chunked {
             stream.queue(CHUNK_END);
-        } else {
-            stream.queue(bytes);
         }
         stream.flush().await
     }
@@ -281,7 +292,7 @@ impl<'c> Exchange<'c> {
 
     /// Ends the exchange: answers with the error, if there is one and the answer has not begun;
     /// tells the log; and says what becomes of the connection.
-    pub(crate) async fn finish(mut self, result: Result<()>) -> Fate {
+    pub(crate) async fn finish(&mut self, result: Result<()>) -> Fate {
         let mut torn = false;
         if let Err(error) = result {
             self.record.error = Some(ErrorFacts::from(&error));
@@ -291,7 +302,7 @@ impl<'c> Exchange<'c> {
                 torn = true;
             } else {
                 let body = error_text(&error, &self.record.request_id);
-                torn = self.refuse(&error, &body).await.is_err();
+                torn = Box::pin(self.refuse(&error, &body)).await.is_err();
             }
         }
         self.record.total_us = self.elapsed_us();
@@ -300,7 +311,8 @@ impl<'c> Exchange<'c> {
             (true, _) => Fate::Tear,
             (false, false) if self.incoming.is_done() && self.record.error.is_none() => Fate::Close,
             (false, false) => Fate::Linger,
-            (false, true) => self.read_away().await,
+            (false, true) if self.incoming.is_done() => Fate::KeepOpen,
+            (false, true) => Box::pin(self.read_away()).await,
         }
     }
 
@@ -345,7 +357,7 @@ pub(crate) async fn credential_of(
 ) -> Result<Arc<Credential>> {
     match head.authorization() {
         Authorization::Absent => Ok(visitor.clone()),
-        Authorization::Bearer(token) => door.settings.authenticator.bearer(token.expose()).await,
+        Authorization::Bearer(token) => Box::pin(door.settings.authenticator.bearer(token.expose())).await,
         Authorization::Unsupported => Err(Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate)),
     }
 }

@@ -40,13 +40,17 @@ pub fn fill(bytes: &mut [u8]) {
 /// Lower-case hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
+    push_hex(&mut text, bytes);
+    text
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {
         text.push(char::from(DIGITS[usize::from(byte >> 4)]));
         text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
-    text
 }
 
 thread_local! {
@@ -79,12 +83,20 @@ pub fn fresh_id() -> String {
 /// new one that nobody samples.
 #[must_use]
 pub fn child_trace(parent: Option<&str>) -> String {
-    let span = hex(&unlike_others::<8>());
+    const TRACE_BYTES: usize = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".len();
     let mut parts = parent.unwrap_or_default().split('-').skip(1);
-    match (parts.next(), parts.nth(1)) {
-        (Some(trace), Some(flags)) => format!("00-{trace}-{span}-{flags}"),
-        _ => format!("00-{}-{span}-00", hex(&unlike_others::<16>())),
+    let known = parts.next().zip(parts.nth(1));
+    let mut text = String::with_capacity(TRACE_BYTES);
+    text.push_str("00-");
+    match known {
+        Some((trace, _)) => text.push_str(trace),
+        None => push_hex(&mut text, &unlike_others::<16>()),
     }
+    text.push('-');
+    push_hex(&mut text, &unlike_others::<8>());
+    text.push('-');
+    text.push_str(known.map_or("00", |(_, flags)| flags));
+    text
 }
 
 #[cfg(test)]
