@@ -52,6 +52,8 @@ pub(crate) enum Part {
     Memory,
     /// HEAD and PROPFIND
     Metadata,
+    /// PROPFIND of a directory with 10 000 files
+    Listing,
     /// Downloads with xrdcp
     RootGet,
     /// Uploads with xrdcp

@@ -124,6 +124,24 @@ impl Client {
         Ok(())
     }
 
+    /// Asks on one connection `times` for what is in the directory at `url`; the last answer must have `entries`.
+    pub(crate) fn list(&self, url: &str, times: usize, entries: usize) -> Result<()> {
+        let body = self.directory.join("listing");
+        let mut command = self.curl();
+        command.args(["-f", "-X", "PROPFIND", "-H", "Depth: 1"]);
+        for _ in 0..times {
+            command.arg("-o").arg(&body).arg(url);
+        }
+        run_all([command])?;
+        let found = fs::read_to_string(&body)?.matches("</D:response>").count();
+        match found == entries {
+            true => Ok(()),
+            false => Err(Error::Failed(format!(
+                "{url} has {entries} entries, and {found} were listed"
+            ))),
+        }
+    }
+
     /// Asks for `url` with `method` as often as the server can, on so many `connections` for `seconds`.
     pub(crate) fn load(&self, method: &str, url: &str, connections: u64, seconds: u32) -> Result<Load> {
         self.run_wrk(&lua(method), method, url, (connections, seconds))

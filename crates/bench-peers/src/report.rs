@@ -46,6 +46,8 @@ pub(crate) enum Metric {
     Requests,
     /// Connections per second, and server processor microseconds per connection.
     Connections,
+    /// Server processor milliseconds per listing of a directory, and listings per second.
+    Listing,
     /// KiB of an idle connection, and resident MiB with all of them.
     Idle,
     /// Server processor time of a request with a token divided by that of one without, and by that of one as long.
@@ -53,11 +55,12 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
         Self::Requests,
+        Self::Listing,
         Self::Memory,
         Self::Connections,
         Self::Idle,
@@ -75,6 +78,7 @@ impl Metric {
             Self::Connections => "TLS connections per second, median (min to max); more is better",
             Self::Idle => "Memory: KiB of an idle TLS connection, median (min to max); less is better",
             Self::Token => "Tokens: CPU of a request with one ÷ CPU without, median (min to max); less is better",
+            Self::Listing => "Listings: server CPU milliseconds for each, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
         }
     }
@@ -87,6 +91,7 @@ impl Metric {
             Self::Memory => "passive MiB",
             Self::Requests => "CPU µs per request",
             Self::Connections => "CPU µs per connection",
+            Self::Listing => "listings per second",
             Self::Idle => "MiB in all",
             Self::Token => "÷ CPU with a header as long",
         }
@@ -100,6 +105,7 @@ impl Metric {
             Self::Memory => ("active_peak_mib", "passive_peak_mib"),
             Self::Requests => ("requests_per_second", "cpu_microseconds_per_request"),
             Self::Connections => ("connections_per_second", "cpu_microseconds_per_connection"),
+            Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
             Self::Token => ("cpu_ratio", "cpu_ratio_as_long"),
         }
@@ -117,6 +123,7 @@ impl Metric {
             Self::Memory => (0, 0),
             Self::Requests => (0, 1),
             Self::Connections => (0, 0),
+            Self::Listing => (1, 1),
             Self::Idle => (1, 0),
             Self::Token => (2, 2),
         }

@@ -30,6 +30,7 @@ pub(crate) enum Task {
     Pieces(Security, Way, u64),
     Stat,
     MetadataOfMany(&'static str),
+    Listing(Scheme),
     RootCopies(u64),
     RootMemory,
     Handshakes(Beginning),
@@ -55,6 +56,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     for (scheme, connections) in [(Scheme::Https, 64), (Scheme::Http, 16)] {
         tasks.extend(["HEAD", "PROPFIND"].map(|method| Task::Metadata(scheme, method, connections)));
     }
+    tasks.extend(Scheme::BOTH.map(Task::Listing));
     tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
     tasks.extend(root_plan());
     tasks.extend(Beginning::BOTH.map(Task::Handshakes));
@@ -96,6 +98,7 @@ impl Task {
             Self::Streams(_) | Self::StreamsMemory(_) => Part::Streams,
             Self::Overwrite(_) => Part::Overwrite,
             Self::Metadata(..) => Part::Metadata,
+            Self::Listing(_) => Part::Listing,
             Self::RootGet(..) => Part::RootGet,
             Self::RootPut(..) => Part::RootPut,
             Self::RootRead => Part::RootRead,
@@ -110,7 +113,7 @@ impl Task {
     fn section(self) -> Section {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
-            Part::Streams | Part::Overwrite => Section::Http,
+            Part::Streams | Part::Overwrite | Part::Listing => Section::Http,
             Part::Tls | Part::Token => Section::Identity,
             Part::RootGet | Part::RootPut | Part::RootRead | Part::Readv | Part::Stat | Part::RootTpc => Section::Root,
         }
@@ -123,6 +126,7 @@ impl Task {
             Self::Metadata(..) | Self::Stat | Self::MetadataOfMany(_) => Metric::Requests,
             Self::Pieces(..) => Metric::Pieces,
             Self::Handshakes(_) => Metric::Connections,
+            Self::Listing(_) => Metric::Listing,
             Self::IdleMemory => Metric::Idle,
             Self::Token => Metric::Token,
             _ => Metric::Data,
@@ -157,6 +161,7 @@ impl Task {
             }
             Self::Stat => format!("stat root, {STAT_FILES} files, 16 connections, pipelined"),
             Self::MetadataOfMany(method) => format!("{method} http, {STAT_FILES} files, 16 connections"),
+            Self::Listing(scheme) => format!("PROPFIND depth 1 {}, {STAT_FILES} files", scheme.name()),
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
             Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
             Self::IdleMemory => format!("{IDLE_CONNECTIONS} idle connections"),
@@ -182,6 +187,7 @@ impl Task {
             Self::Copies(Scheme::Http, Mode::Pull, _) => ratio(0.90),
             Self::Memory(_) => ratio(0.30),
             Self::StreamsMemory(4..) => ratio(0.05),
+            Self::Listing(_) => ratio(0.50),
             Self::RootGet(Security::Clear, _) => ratio(0.35),
             Self::RootGet(Security::Tls, _) => ratio(0.45),
             Self::RootPut(Security::Tls, _) => ratio(0.60),
@@ -233,6 +239,7 @@ impl Task {
             Self::Pieces(security, way, count) => bench.pieces(pair, security, way, count),
             Self::Stat => bench.stat(pair),
             Self::MetadataOfMany(method) => bench.metadata_of_many(pair, method),
+            Self::Listing(scheme) => bench.listing(pair, scheme),
             Self::RootCopies(count) => bench.root_copies(pair, count),
             Self::RootMemory => bench.root_memory(kind),
             Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
@@ -294,7 +301,10 @@ mod tests {
     #[test]
     fn the_plan_has_every_row_once_and_parts_select() {
         let all = plan(&Arguments::parse_from(["bench"]));
-        assert_eq!(all.len(), 7 + 6 + 8 + 6 + 2 + 4 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 4);
+        assert_eq!(
+            all.len(),
+            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 4
+        );
         let mut names: Vec<String> = all
             .iter()
             .map(|task| format!("{:?} {}", task.metric(), task.name()))
@@ -321,5 +331,6 @@ mod tests {
         assert!(!Task::Metadata(Scheme::Http, "PROPFIND", 16).concerns(Kind::Nginx));
         assert!(!Task::Copies(Scheme::Https, Mode::Pull, 1).concerns(Kind::Nginx));
         assert!(!Task::Stat.concerns(Kind::Nginx));
+        assert!(!Task::Listing(Scheme::Https).concerns(Kind::Nginx));
     }
 }

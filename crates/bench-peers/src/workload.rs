@@ -9,6 +9,8 @@ use crate::client::{Client, CopyRequest};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
 
 const GB: f64 = 1e9;
+/// Listings that are asked for, for each second that a load is to last.
+const LISTINGS_PER_SECOND: usize = 10;
 pub(crate) const MIB: f64 = (1 << 20) as f64;
 
 /// The two figures of one measurement, as [`crate::report::Metric`] says.
@@ -225,6 +227,24 @@ impl Bench {
         let taker = if mode == Mode::Pull { active } else { passive };
         let checked = take_away(taker, &names, checksum);
         sample.and_then(|sample| checked.map(|()| sample))
+    }
+
+    /// PROPFIND of depth 1 of a directory with many files, one after the other on one connection.
+    pub(crate) fn listing(&mut self, pair: &mut Pair, scheme: Scheme) -> Result<Sample> {
+        let entries = self.plant_many(&pair.first)?.len() + 1;
+        let server = &mut pair.first;
+        let url = server.url(scheme, "many/");
+        let times = LISTINGS_PER_SECOND * self.load_seconds as usize;
+        self.client.list(&url, 1, entries)?;
+        let before = server.process().cpu_seconds()?;
+        let began = Instant::now();
+        self.client.list(&url, times, entries)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let used = server.process().cpu_seconds()? - before;
+        Ok(Sample {
+            first: used * 1e3 / times as f64,
+            second: times as f64 / seconds,
+        })
     }
 
     /// `method` on so many connections. The answer to HEAD is of an empty file: wrk would wait for an announced body.

@@ -149,7 +149,7 @@ impl Bench {
     }
 
     /// Makes the files for questions, all empty, where they are not there yet. Returns their paths.
-    fn plant_many(&mut self, server: &Server) -> Result<Vec<String>> {
+    pub(crate) fn plant_many(&mut self, server: &Server) -> Result<Vec<String>> {
         let names: Vec<String> = (0..STAT_FILES).map(|index| format!("many/{index:05}")).collect();
         if !server.file("many").exists() {
             fs::create_dir(server.file("many"))?;
