@@ -45,10 +45,9 @@ pub enum Fault {
 impl Fault {
     fn concerns(self, direction: Direction) -> bool {
         match self {
-            Self::CutAfter(own, _)
-            | Self::StallAfter(own, _)
-            | Self::FlipBitAfter(own, _)
-            | Self::Delay(own, _) => own == direction,
+            Self::CutAfter(own, _) | Self::StallAfter(own, _) | Self::FlipBitAfter(own, _) | Self::Delay(own, _) => {
+                own == direction
+            }
             Self::Refuse => false,
         }
     }

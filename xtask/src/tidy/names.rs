@@ -13,7 +13,14 @@ const WIRE_FLOOR: u8 = 1;
 const DOOR_FLOOR: u8 = 5;
 
 /// Crates that stand for another program (a peer, a load generator) and so speak the protocol by hand, on purpose.
-const SPEAKS_BY_HAND: [&str; 6] = ["testkit", "conformance", "bench-peers", "probe", "fuzz-targets", "xtask"];
+const SPEAKS_BY_HAND: [&str; 6] = [
+    "testkit",
+    "conformance",
+    "bench-peers",
+    "probe",
+    "fuzz-targets",
+    "xtask",
+];
 
 /// Header names that no other text in this project resembles: compared without regard to case.
 const DISTINCT_HEADERS: [&str; 55] = [
