@@ -43,11 +43,22 @@ pub(crate) struct Sample {
 /// Bytes per second.
 type Rates = Sample;
 
+impl Rates {
+    /// The higher of each.
+    fn or(self, other: Self) -> Self {
+        Self {
+            own: self.own.max(other.own),
+            all: self.all.max(other.all),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Until the source has answered once, so that its distance is known.
     Distance,
-    /// What had moved at the last look, and the rates that were seen then.
+    /// What had moved at the last look, and the highest rates that were seen with this number of streams. It is the
+    /// highest that counts, because between two blocks a stream rests for a moment.
     Watch(Instant, Sample, Option<Rates>),
     /// The number stays.
     Done,
@@ -124,13 +135,14 @@ impl Growth {
                 self.step = Step::Watch(now, moved, None);
                 Change::None
             }
-            (Step::Watch(since, from, last), _) => {
+            (Step::Watch(since, from, highest), _) => {
                 let rates = rates(from, moved, now - since);
-                self.step = Step::Watch(now, moved, Some(rates));
-                match self.trial {
-                    Some(trial) => self.judge(trial, rates),
-                    None if last.is_some_and(|last| !rises(last.own, rates.own)) => self.grow(rates, rest_bytes),
-                    None => Change::None,
+                let best = highest.map_or(rates, |highest| highest.or(rates));
+                self.step = Step::Watch(now, moved, Some(best));
+                match (self.trial, highest) {
+                    (Some(trial), _) => self.judge(trial, rates),
+                    (None, Some(highest)) if !rises(highest.own, rates.own) => self.grow(best, rest_bytes),
+                    (None, _) => Change::None,
                 }
             }
             (Step::Distance, None) | (Step::Done, _) => Change::None,
@@ -254,6 +266,19 @@ mod tests {
         assert_eq!(settled(1, FAR, 1 << 40, alike).await, 1);
         // A line that three streams fill: eight are too many.
         assert_eq!(settled(16, FAR, 1 << 40, |streams| alike(streams.min(3))).await, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn moments_without_data_between_blocks_mislead_nobody() {
+        // Every third look sees a quarter of the rate.
+        let looks = std::cell::Cell::new(0);
+        let uneven = |streams: u32| {
+            looks.set(looks.get() + 1);
+            u64::from(streams) * if looks.get() % 3 == 0 { 10 } else { 40 } * MEGA
+        };
+        assert_eq!(settled(8, FAR, 1 << 40, uneven).await, 8);
+        looks.set(0);
+        assert_eq!(settled(8, FAR, 1 << 40, |_| uneven(1)).await, 1);
     }
 
     #[tokio::test(start_paused = true)]
