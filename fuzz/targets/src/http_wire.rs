@@ -1,6 +1,8 @@
 //! Targets for the decoders of `http-wire`.
 
-use http_wire::webdav::{Entry, MultistatusParser, MultistatusWriter, RemoteEntry, parse_multistatus, parse_propfind};
+use http_wire::webdav::{
+    Entry, Href, MultistatusParser, MultistatusWriter, Place, RemoteEntry, parse_multistatus, parse_propfind,
+};
 use http_wire::{
     BodyDecoder, CopyRequest, Framing, HeadLimits, MarkerParser, Multipart, MultipartDecoder, MultipartPiece, Outcome,
     Progress, Ranges, RequestHead, parse_request, parse_response,
@@ -370,8 +372,9 @@ pub(crate) fn markers(data: &[u8]) {
 pub(crate) fn propfind(data: &[u8]) {
     let Ok(request) = parse_propfind(data) else { return };
     let path = LogicalPath::parse("/a b/<&>").expect("a good path");
+    let directory = Href::of(&LogicalPath::parse("/a b").expect("a good path"));
     let entry = Entry {
-        path: &path,
+        place: Place::At(&path),
         is_directory: data.len().is_multiple_of(2),
         size_bytes: 5,
         modified_s: 0,
@@ -380,16 +383,18 @@ pub(crate) fn propfind(data: &[u8]) {
         quota_bytes: Some((1, 2)),
         checksums: &[],
     };
-    let writer = MultistatusWriter::new(request);
-    let mut out = Vec::new();
-    writer.begin(&mut out);
-    writer.entry(&mut out, &entry);
-    writer.end(&mut out);
-    let entries = parse_multistatus(&out).expect("our own listing");
-    assert_eq!(
-        entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(),
-        [path.as_str()]
-    );
+    let writer = MultistatusWriter::new(&request);
+    for place in [entry.place, Place::In(&directory, "<&>")] {
+        let mut out = Vec::new();
+        writer.begin(&mut out);
+        writer.entry(&mut out, &Entry { place, ..entry });
+        writer.end(&mut out);
+        let entries = parse_multistatus(&out).expect("our own listing");
+        assert_eq!(
+            entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(),
+            [path.as_str()]
+        );
+    }
 }
 
 /// How the bytes arrive does not change the listing. The first byte of the input says how they are cut.
