@@ -28,6 +28,9 @@ fn tells_what_is_cached(directory: &Path) -> testkit::Result<()> {
     }
 }
 
+/// How often the kernel is told to drop what it has of a file.
+const DROPS_MAX: u32 = 10_000;
+
 #[test]
 fn a_read_without_patience_does_not_wait_for_the_disk() {
     let directory = tempfile::tempdir().unwrap();
@@ -39,12 +42,15 @@ fn a_read_without_patience_does_not_wait_for_the_disk() {
     let content = content(1 << 20);
     put(&store, "/f", &content, Overwrite::Allow).unwrap();
     let reader = store.open(&path("/f")).unwrap();
-    // Committed means synced: the pages are clean and can be dropped.
-    fadvise(reader.as_file().unwrap(), 0, None, Advice::DontNeed).unwrap();
     let mut buffer = vec![0; content.len()];
     let mut read = |patience| reader.read_vectored_at(&mut [IoSliceMut::new(&mut buffer)], 0, patience);
-    let refused = read(Patience::CachedOnly).map_err(|error| error.kind());
-    assert_eq!(refused, Err(ErrorKind::WouldBlock));
+    let mut is_refused = || {
+        // Committed means synced: the pages are clean and can be dropped. That is advice: the kernel keeps those that
+        // another processor has its hands on at that moment, and has to be told again.
+        fadvise(reader.as_file().unwrap(), 0, None, Advice::DontNeed).unwrap();
+        read(Patience::CachedOnly).map_err(|error| error.kind()) == Err(ErrorKind::WouldBlock)
+    };
+    assert!((0..DROPS_MAX).any(|_| is_refused()), "it is never refused");
     assert_eq!(read(Patience::Wait).unwrap(), content.len());
     assert!(read(Patience::CachedOnly).unwrap() > 0, "it is cached now");
     assert!(buffer == content);
