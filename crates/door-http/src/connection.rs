@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use http_wire::{Method, RequestHead};
+use identity::LastShown;
 use net::Stream;
 use net::http::Connection;
 use types::limits::LINGER_BYTES_MAX;
@@ -20,10 +21,11 @@ pub(crate) async fn converse(door: &Arc<Shared>, mut stream: Stream, peer: Socke
     let shown = stream.take_peer_certificates();
     let visitor = door.settings.authenticator.certificates(shown.as_deref());
     drop(shown);
+    let mut last_shown = LastShown::default();
     let mut connection = Connection::new(stream);
     while is_wanted(door, &mut connection).await {
         // On the heap, so that a connection without a request stays small.
-        match Box::pin(one(door, &mut connection, peer, &visitor)).await {
+        match Box::pin(one(door, &mut connection, peer, (&visitor, &mut last_shown))).await {
             Fate::KeepOpen => {}
             Fate::Close => break,
             // What the client still sends would turn into a reset that overtakes our answer.
@@ -54,7 +56,12 @@ async fn is_wanted(door: &Shared, connection: &mut Connection) -> bool {
 }
 
 /// One request and its answer.
-async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, visitor: &Arc<Credential>) -> Fate {
+async fn one(
+    door: &Arc<Shared>,
+    connection: &mut Connection,
+    peer: SocketAddr,
+    (visitor, last_shown): (&Arc<Credential>, &mut LastShown),
+) -> Fate {
     let began = Instant::now();
     let limits = &door.settings.limits;
     let head = match connection.request(&limits.head, limits.idle, limits.head_timeout).await {
@@ -63,7 +70,7 @@ async fn one(door: &Arc<Shared>, connection: &mut Connection, peer: SocketAddr, 
         Err(error) => Err(error),
     };
     let credential = match &head {
-        Ok(head) => credential_of(door, head, visitor).await,
+        Ok(head) => credential_of(door, head, visitor, last_shown).await,
         Err(_) => Ok(visitor.clone()),
     };
     let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head, (credential, visitor));

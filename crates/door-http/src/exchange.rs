@@ -13,6 +13,7 @@ use http_wire::{
     Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
     RequestHead, ResponseBuilder, Version, chunk_head, last_chunk_with_trailers,
 };
+use identity::LastShown;
 use net::http::{Connection, Incoming};
 use types::limits::{LINGER_TIMEOUT, REFUSED_BODY_BYTES_MAX};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -350,14 +351,24 @@ fn path_of(head: &RequestHead) -> Result<LogicalPath> {
 }
 
 /// Whose request it is: a token decides; without one `visitor`, whom the connection belongs to, is asked for.
+/// What the connection showed last is known again.
 pub(crate) async fn credential_of(
     door: &Shared,
     head: &RequestHead,
     visitor: &Arc<Credential>,
+    last: &mut LastShown,
 ) -> Result<Arc<Credential>> {
+    let authenticator = &door.settings.authenticator;
+    let field = head.authorization_field();
+    if let Some(credential) = field.and_then(|field| authenticator.again(field, last)) {
+        return Ok(credential);
+    }
     match head.authorization() {
         Authorization::Absent => Ok(visitor.clone()),
-        Authorization::Bearer(token) => Box::pin(door.settings.authenticator.bearer(token.expose())).await,
+        // Without a field it came in the query, and is not kept.
+        Authorization::Bearer(token) => {
+            Box::pin(authenticator.bearer_in(field.unwrap_or_default(), token.expose(), last)).await
+        }
         Authorization::Unsupported => Err(Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate)),
     }
 }

@@ -295,6 +295,14 @@ impl RequestHead {
         }
     }
 
+    /// The value of the header field that holds a credential, of whatever scheme, when there is exactly one: what is the
+    /// same from one request to the next.
+    #[must_use]
+    pub fn authorization_field(&self) -> Option<&str> {
+        let mut values = self.headers.all(AUTHORIZATION);
+        values.next().filter(|_| values.next().is_none())
+    }
+
     /// The bearer token, when there is a usable one.
     #[must_use]
     pub fn bearer(&self) -> Option<Secret> {

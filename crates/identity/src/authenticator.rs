@@ -1,5 +1,6 @@
 //! From what a client shows to a credential, in one way for all doors.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use types::{ErrorCode, Result};
 use crate::certificates::Certificates;
 use crate::clock::now_s;
 use crate::issuers::Issuers;
+use crate::last_shown::LastShown;
 use crate::verified::Verified;
 
 /// What credentials are checked against.
@@ -46,11 +48,17 @@ impl Default for Sources {
 struct State {
     sources: Sources,
     verified: Verified,
+    /// No other state of this process has the same.
+    generation: u64,
 }
+
+/// The generation of the next state.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 impl State {
     fn new(sources: Sources) -> Arc<Self> {
         Arc::new(Self {
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
             verified: Verified::new(sources.verified_tokens_max, sources.verified_lifetime),
             sources,
         })
@@ -141,16 +149,42 @@ impl Authenticator {
     /// `invalid_token` and those named `token_*`, with the reason; see [`Bearer::parse`], [`VerifiedMacaroon::new`] and
     /// [`credentials::verify_token`].
     pub async fn bearer(&self, token: &str) -> Result<Arc<Credential>> {
+        self.bearer_in("", token, &mut LastShown::default()).await
+    }
+
+    /// As [`Authenticator::bearer`], for a token out of the header field `field` (its value, whole) of a connection for
+    /// which `last` is kept: the next such field is known by [`Authenticator::again`].
+    ///
+    /// # Errors
+    /// As [`Authenticator::bearer`].
+    pub async fn bearer_in(&self, field: &str, token: &str, last: &mut LastShown) -> Result<Arc<Credential>> {
         let state = self.state();
         let hash = state.verified.hash([token.as_bytes()]);
-        if let Some(known) = hash.and_then(|hash| state.verified.find(hash, now_s())) {
-            return Ok(known);
-        }
-        let credential = Arc::new(state.bearer(token).await?);
-        if let Some(hash) = hash {
-            state.verified.remember(hash, &credential, now_s());
+        let known = hash.and_then(|hash| state.verified.find(hash, now_s()));
+        let verification = match known {
+            Some(known) => known,
+            None => {
+                let credential = Arc::new(state.bearer(token).await?);
+                let remembered = hash.and_then(|hash| state.verified.remember(hash, &credential, now_s()));
+                let Some(remembered) = remembered else {
+                    return Ok(credential);
+                };
+                remembered
+            }
+        };
+        let credential = verification.credential.clone();
+        if !field.is_empty() {
+            last.keep(field, state.generation, verification);
         }
         Ok(credential)
+    }
+
+    /// What a header field was found to be when it came last on the same connection, unless that has to be found out
+    /// anew.
+    #[must_use]
+    pub fn again(&self, field: &str, last: &LastShown) -> Option<Arc<Credential>> {
+        let generation = self.0.read().unwrap_or_else(PoisonError::into_inner).generation;
+        last.find(field, generation, now_s()).cloned()
     }
 
     /// What the certificates that a client showed in its handshake make of it: nobody in particular when

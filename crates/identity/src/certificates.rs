@@ -76,7 +76,7 @@ impl Certificates {
         let now_s = now_s();
         let hash = judge.verified.hash(chain.iter().map(AsRef::as_ref));
         if let Some(known) = hash.and_then(|hash| judge.verified.find(hash, now_s)) {
-            return known;
+            return known.credential;
         }
         let parts: Vec<&[u8]> = chain.iter().map(AsRef::as_ref).collect();
         match verify_chain(&parts, rules, now_s) {

@@ -11,6 +11,7 @@ mod certificates;
 mod clock;
 pub mod delegation;
 mod issuers;
+mod last_shown;
 mod verified;
 
 pub use authenticator::{Authenticator, Sources};
@@ -20,3 +21,4 @@ pub use issuers::{
     FetchedKeys, IssuerEvent, IssuerSettings, IssuerStatus, Issuers, KeyFetcher, StoredKeys, TellIssuerEvent,
     stored_keys,
 };
+pub use last_shown::LastShown;

@@ -21,17 +21,19 @@ const SHARDS: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ShownHash(u128);
 
-struct Entry {
-    credential: Arc<Credential>,
+/// What was found out of something that was shown.
+#[derive(Clone)]
+pub(crate) struct Verification {
+    pub(crate) credential: Arc<Credential>,
     /// Not to be used from this time on, in seconds since 1970.
-    deadline_s: i64,
+    pub(crate) deadline_s: i64,
 }
 
 /// Two generations: what is asked for moves to the young one, and when that is full the old one is forgotten.
 #[derive(Default)]
 struct Shard {
-    young: HashMap<ShownHash, Entry>,
-    old: HashMap<ShownHash, Entry>,
+    young: HashMap<ShownHash, Verification>,
+    old: HashMap<ShownHash, Verification>,
 }
 
 /// The table.
@@ -73,35 +75,36 @@ impl Verified {
     }
 
     /// What the token was found to be.
-    pub(crate) fn find(&self, hash: ShownHash, now_s: i64) -> Option<Arc<Credential>> {
+    pub(crate) fn find(&self, hash: ShownHash, now_s: i64) -> Option<Verification> {
         let mut shard = self.shard(hash);
-        if let Some(entry) = shard.young.get(&hash) {
-            return Some(entry.credential.clone()).filter(|_| now_s < entry.deadline_s);
+        if let Some(known) = shard.young.get(&hash) {
+            return Some(known.clone()).filter(|known| now_s < known.deadline_s);
         }
-        let entry = shard.old.remove(&hash).filter(|entry| now_s < entry.deadline_s)?;
-        let credential = entry.credential.clone();
-        self.put(&mut shard, hash, entry);
-        Some(credential)
+        let known = shard.old.remove(&hash).filter(|known| now_s < known.deadline_s)?;
+        self.put(&mut shard, hash, known.clone());
+        Some(known)
     }
 
-    /// Remembers it until its lifetime here or its own validity ends, whichever comes first.
-    pub(crate) fn remember(&self, hash: ShownHash, credential: &Arc<Credential>, now_s: i64) {
+    /// Remembers it until its lifetime here or its own validity ends, whichever comes first. `None` where nothing is
+    /// remembered.
+    pub(crate) fn remember(&self, hash: ShownHash, credential: &Arc<Credential>, now_s: i64) -> Option<Verification> {
         if self.generation_max == 0 || self.lifetime_s == 0 {
-            return;
+            return None;
         }
         let ours_s = now_s.saturating_add(self.lifetime_s);
-        let entry = Entry {
+        let verification = Verification {
             credential: credential.clone(),
             deadline_s: credential.expires_s().map_or(ours_s, |expires_s| ours_s.min(expires_s)),
         };
-        self.put(&mut self.shard(hash), hash, entry);
+        self.put(&mut self.shard(hash), hash, verification.clone());
+        Some(verification)
     }
 
-    fn put(&self, shard: &mut Shard, hash: ShownHash, entry: Entry) {
+    fn put(&self, shard: &mut Shard, hash: ShownHash, verification: Verification) {
         if shard.young.len() >= self.generation_max {
             shard.old = std::mem::take(&mut shard.young);
         }
-        shard.young.insert(hash, entry);
+        shard.young.insert(hash, verification);
     }
 }
 

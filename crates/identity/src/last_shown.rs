@@ -1,0 +1,90 @@
+//! What one connection showed last: most clients send the same token with each of their requests.
+//!
+//! The field is kept whole for as long as the connection lasts (and wiped afterwards), since comparing it costs a
+//! twentieth of what hashing it for the table of all tokens does.
+
+use std::sync::Arc;
+
+use credentials::Credential;
+use types::Secret;
+use types::limits::LAST_SHOWN_BYTES_MAX;
+
+use crate::verified::Verification;
+
+/// The credential that the last request on a connection showed in a header field.
+#[derive(Default)]
+pub struct LastShown(Option<Box<Shown>>);
+
+struct Shown {
+    field: Secret,
+    verification: Verification,
+    /// The state against which it was verified.
+    generation: u64,
+}
+
+impl LastShown {
+    /// What this field was found to be, when it is what came last, nothing by which it was judged has changed since, and
+    /// its time has not run out.
+    pub(crate) fn find(&self, field: &str, generation: u64, now_s: i64) -> Option<&Arc<Credential>> {
+        let shown = self.0.as_ref()?;
+        let counts = shown.generation == generation && now_s < shown.verification.deadline_s;
+        (counts && is_same(shown.field.expose(), field)).then_some(&shown.verification.credential)
+    }
+
+    /// Keeps it in place of what came before.
+    pub(crate) fn keep(&mut self, field: &str, generation: u64, verification: Verification) {
+        self.0 = (field.len() <= LAST_SHOWN_BYTES_MAX).then(|| {
+            Box::new(Shown {
+                field: Secret::new(field),
+                verification,
+                generation,
+            })
+        });
+    }
+}
+
+/// Only whether there is something.
+impl std::fmt::Debug for LastShown {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(if self.0.is_some() {
+            "LastShown(…)"
+        } else {
+            "LastShown()"
+        })
+    }
+}
+
+/// Takes as long for texts that differ early as for those that differ late: behind a proxy several clients may share a
+/// connection.
+fn is_same(one: &str, other: &str) -> bool {
+    let pairs = one.bytes().zip(other.bytes());
+    let difference = pairs.fold(0, |difference, (one, other)| difference | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_field_in_the_same_state_and_time_counts() {
+        let mut last = LastShown::default();
+        assert!(last.find("", 1, 0).is_none());
+        let until = |deadline_s| Verification {
+            credential: Arc::new(Credential::Anonymous),
+            deadline_s,
+        };
+        last.keep("Bearer one", 1, until(100));
+        assert!(last.find("Bearer one", 1, 99).is_some());
+        assert!(last.find("Bearer one", 1, 100).is_none());
+        assert!(last.find("Bearer one", 2, 99).is_none());
+        for other in ["", "Bearer", "Bearer on", "Bearer one ", "Bearer onf", "bearer one"] {
+            assert!(last.find(other, 1, 99).is_none(), "{other:?}");
+        }
+        last.keep("Bearer two", 1, until(100));
+        assert!(last.find("Bearer one", 1, 99).is_none() && last.find("Bearer two", 1, 99).is_some());
+        last.keep(&"x".repeat(LAST_SHOWN_BYTES_MAX + 1), 1, until(100));
+        assert!(last.find(&"x".repeat(LAST_SHOWN_BYTES_MAX + 1), 1, 99).is_none());
+        assert!(last.find("Bearer two", 1, 99).is_none());
+    }
+}
