@@ -156,10 +156,9 @@ impl Row {
         }
     }
 
-    /// Notes a failure; the same one again is counted.
+    /// Notes a failure; the same one again is counted, also when it is about another file of the run.
     pub fn fail(&mut self, failure: Failure) {
-        let same = |known: &&mut Failure| known.phase == failure.phase && known.words == failure.words;
-        match self.failures.iter_mut().find(same) {
+        match self.failures.iter_mut().find(|known| known.is_like(&failure)) {
             Some(known) => known.count += failure.count,
             None => self.failures.push(failure),
         }
@@ -198,6 +197,12 @@ impl Failure {
         self
     }
 
+    /// Whether it is the same failure, but for names that were made for this run: of its files, of requests.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.phase == other.phase && self.advice == other.advice && is_like(&self.words, &other.words)
+    }
+
     /// A failure that is no error of a transfer.
     #[must_use]
     pub fn new(phase: &str, words: impl Into<String>, advice: &str) -> Self {
@@ -208,6 +213,28 @@ impl Failure {
             count: 1,
         }
     }
+}
+
+fn is_like(one: &str, other: &str) -> bool {
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|character: char| !character.is_ascii_alphanumeric() && character != '-')
+    }
+    let (mut one, mut other) = (words(one), words(other));
+    loop {
+        match (one.next(), other.next()) {
+            (None, None) => return true,
+            (Some(one), Some(other)) if one == other || (is_made_name(one) && is_made_name(other)) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether a word is likely to be the name of one thing among many: `copy-12`, or an identifier in hexadecimal digits.
+/// Neither a status nor a port is.
+fn is_made_name(word: &str) -> bool {
+    let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+    let is_identifier = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    has_digit && (word.contains('-') || is_identifier)
 }
 
 impl fmt::Display for Failure {

@@ -95,3 +95,26 @@ fn the_same_failure_is_counted() {
     assert_eq!(row.failures.len(), 2);
     assert_eq!(row.failures[0].to_string(), "GET: it is gone - look for it (3 times)");
 }
+
+#[test]
+fn what_fails_for_many_files_is_one_failure() {
+    let mut row = Row::new("se", "pull https", Parameters::new());
+    for number in 0..16 {
+        let words = format!(
+            "no space, https://se:8443/crossload-bench-6b02cead-17-x/copy-{number} (request cace578ae94b{number:x})"
+        );
+        row.fail(Failure::new("copy", words, ""));
+    }
+    assert_eq!(row.failures.len(), 1);
+    assert_eq!(row.failures[0].count, 16);
+    // What the server answered, and which server it was, is no name of a file.
+    for words in [
+        "the peer answered 502",
+        "the peer answered 503",
+        "no connection, https://se:8443",
+        "no connection, https://se:9443",
+    ] {
+        row.fail(Failure::new("copy", words, ""));
+    }
+    assert_eq!(row.failures.len(), 5);
+}

@@ -14,8 +14,8 @@ pub fn write(view: &View<'_>) -> String {
         out.push_str(&aligned(&cells(sheet)));
         out.push('\n');
     }
-    for (target, label, words) in view.failures() {
-        let _ = writeln!(out, "failed: {target}, {label}: {words}");
+    for failed in view.failures() {
+        let _ = writeln!(out, "failed: {}, {}: {}", failed.target, failed.label(), failed.failure);
     }
     for note in report.notes.iter().chain(&report.noise.words) {
         let _ = writeln!(out, "{note}");

@@ -1,7 +1,7 @@
 //! A report as people look at it: one column for each target, an earlier run beside it, and ratios. All writers for
 //! people show what is arranged here, so that they say the same.
 
-use super::{Axis, Better, Curve, Report, Row, Summary, Table};
+use super::{Axis, Better, Curve, Failure, Report, Row, Summary, Table};
 
 /// A report, and possibly an earlier one, side by side.
 #[derive(Clone, Debug)]
@@ -175,13 +175,48 @@ pub struct Chart {
     pub lines: Vec<Course>,
 }
 
+impl Chart {
+    fn is_of(&self, curve: &Curve) -> bool {
+        self.title == curve.title && self.unit == curve.unit
+    }
+
+    /// What a curve is called: its target is named where there are several.
+    #[must_use]
+    pub fn name(&self, line: &Course) -> String {
+        let has_several = self.lines.iter().any(|other| other.target != line.target);
+        let mut name = match has_several {
+            true => format!("{}: {}", line.target, line.label),
+            false => line.label.clone(),
+        };
+        if line.is_earlier {
+            name.push_str(", earlier");
+        }
+        name
+    }
+}
+
 /// One curve of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// What it is called.
-    pub name: String,
+    /// Whose it is.
+    pub target: String,
+    /// Which one.
+    pub label: String,
+    /// Of the earlier run.
+    pub is_earlier: bool,
     /// Seconds, and the value then.
     pub points: Vec<(f64, f64)>,
+}
+
+impl Course {
+    fn of(curve: &Curve, is_earlier: bool) -> Self {
+        Self {
+            target: curve.target.clone(),
+            label: curve.label.clone(),
+            is_earlier,
+            points: curve.points.clone(),
+        }
+    }
 }
 
 impl<'a> View<'a> {
@@ -190,29 +225,65 @@ impl<'a> View<'a> {
     pub fn new(report: &'a Report, earlier: Option<&'a Report>) -> Self {
         let tables = report.tables.iter().filter(|table| !table.rows.is_empty());
         let sheets = tables.map(|table| sheet(table, earlier.and_then(|earlier| same_table(earlier, table))));
+        let mut sheets: Vec<Sheet> = sheets.collect();
+        in_one_order(&mut sheets);
         Self {
-            sheets: sheets.collect(),
+            sheets,
             charts: charts(report, earlier),
             report,
             earlier,
         }
     }
 
-    /// All failures of this run: the target, what was measured, and what went wrong.
+    /// All failures of this run. What failed in the same way for one target is one of them.
     #[must_use]
-    pub fn failures(&self) -> Vec<(String, String, String)> {
-        let rows = self.report.tables.iter().flat_map(|table| &table.rows);
-        let mut all = Vec::new();
-        for row in rows {
+    pub fn failures(&self) -> Vec<Failed> {
+        let mut seen: Vec<(&str, &Failure)> = Vec::new();
+        let mut all: Vec<Failed> = Vec::new();
+        for row in self.report.tables.iter().flat_map(|table| &table.rows) {
             for failure in &row.failures {
-                let one = (row.target.clone(), row.label.clone(), failure.to_string());
-                // The same row may stand in several tables.
-                if !all.contains(&one) {
-                    all.push(one);
+                // One event may be noted in several rows: what could not be prepared fails them all.
+                let is_new = !seen.contains(&(&row.target, failure));
+                seen.push((&row.target, failure));
+                let count = if is_new { failure.count } else { 0 };
+                let is_like = |known: &&mut Failed| known.target == row.target && known.failure.is_like(failure);
+                match all.iter_mut().find(is_like) {
+                    Some(known) => known.again(&row.label, count),
+                    None => all.push(Failed {
+                        target: row.target.clone(),
+                        labels: vec![row.label.clone()],
+                        failure: failure.clone(),
+                    }),
                 }
             }
         }
         all
+    }
+}
+
+/// What failed, at whom and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The target's name.
+    pub target: String,
+    /// What was measured, wherever it failed like this; each once.
+    pub labels: Vec<String>,
+    /// The first one, with the count of all.
+    pub failure: Failure,
+}
+
+impl Failed {
+    fn again(&mut self, label: &str, count: u64) {
+        if !self.labels.iter().any(|known| known == label) {
+            self.labels.push(label.to_owned());
+        }
+        self.failure.count += count;
+    }
+
+    /// What was being measured.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.labels.join("; ")
     }
 }
 
@@ -236,12 +307,6 @@ fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
             sheet.take(row, is_earlier);
         }
     }
-    if sheet.axis.is_some() {
-        // Loads take their cases in turns; a reader wants what belongs together.
-        let first: Vec<String> = sheet.lines.iter().map(|line| line.label.clone()).collect();
-        let rank = |line: &Line| first.iter().position(|label| *label == line.label);
-        sheet.lines.sort_by_key(rank);
-    }
     for line in &mut sheet.lines {
         line.cells.resize(sheet.series.len(), None);
     }
@@ -254,7 +319,37 @@ fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
     sheet
 }
 
+/// Loads take their cases in turns, and not each case has all figures; a reader wants what belongs together, and finds it
+/// in the same order in each table.
+fn in_one_order(sheets: &mut [Sheet]) {
+    let mut first: Vec<String> = Vec::new();
+    for line in sheets.iter().flat_map(|sheet| &sheet.lines) {
+        if !first.contains(&line.label) {
+            first.push(line.label.clone());
+        }
+    }
+    for sheet in sheets.iter_mut().filter(|sheet| sheet.axis.is_some()) {
+        let label = |line: &Line| first.iter().position(|label| *label == line.label);
+        let at = |line: &Line| line.at.unwrap_or(f64::NEG_INFINITY);
+        sheet
+            .lines
+            .sort_by(|one, other| label(one).cmp(&label(other)).then(at(one).total_cmp(&at(other))));
+    }
+}
+
 impl Sheet {
+    /// The labels of its lines, each once.
+    #[must_use]
+    pub fn labels(&self) -> Vec<&str> {
+        let mut labels: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            if !labels.contains(&line.label.as_str()) {
+                labels.push(&line.label);
+            }
+        }
+        labels
+    }
+
     fn take(&mut self, row: &Row, is_earlier: bool) {
         let series = Series {
             target: row.target.clone(),
@@ -309,25 +404,10 @@ fn ratios(series: &[Series]) -> Vec<Ratio> {
 
 fn charts(report: &Report, earlier: Option<&Report>) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
-    let name = |curve: &Curve, is_earlier: bool| {
-        let mut name = match report.targets.iter().any(|target| target.name != curve.target) {
-            true => format!("{}, {}", curve.target, curve.label),
-            false => curve.label.clone(),
-        };
-        if is_earlier {
-            name.push_str(", earlier");
-        }
-        name
-    };
     for curve in &report.curves {
-        let line = Course {
-            name: name(curve, false),
-            points: curve.points.clone(),
-        };
-        match charts
-            .iter_mut()
-            .find(|chart| chart.title == curve.title && chart.unit == curve.unit)
-        {
+        let line = Course::of(curve, false);
+        let same = |chart: &&mut Chart| chart.is_of(curve);
+        match charts.iter_mut().find(same) {
             Some(chart) => chart.lines.push(line),
             None => charts.push(Chart {
                 title: curve.title.clone(),
@@ -337,12 +417,11 @@ fn charts(report: &Report, earlier: Option<&Report>) -> Vec<Chart> {
         }
     }
     for curve in earlier.iter().flat_map(|earlier| &earlier.curves) {
-        let same = |chart: &&mut Chart| chart.title == curve.title && chart.unit == curve.unit;
-        if let Some(chart) = charts.iter_mut().find(same) {
-            chart.lines.push(Course {
-                name: name(curve, true),
-                points: curve.points.clone(),
-            });
+        // What only the earlier run measured has nothing to be compared with.
+        let has_same =
+            |chart: &&mut Chart| chart.is_of(curve) && chart.lines.iter().any(|one| one.label == curve.label);
+        if let Some(chart) = charts.iter_mut().find(has_same) {
+            chart.lines.push(Course::of(curve, true));
         }
     }
     charts
@@ -422,8 +501,60 @@ mod tests {
         assert!((ratio - 1.5).abs() < 1e-9 && verdict == Verdict::Better);
         // What was measured earlier only is left out.
         assert_eq!(view.sheets[0].lines.len(), 1);
-        let names: Vec<&str> = view.charts[0].lines.iter().map(|line| line.name.as_str()).collect();
+        let chart = &view.charts[0];
+        let names: Vec<String> = chart.lines.iter().map(|line| chart.name(line)).collect();
         assert_eq!(names, ["pull, 10 concurrent", "pull, 10 concurrent, earlier"]);
+    }
+
+    #[test]
+    fn an_earlier_curve_without_its_like_is_left_out() {
+        let (mut earlier, report) = (sample(), sample());
+        earlier.curves[0].label = "push, 10 concurrent".to_owned();
+        assert_eq!(View::new(&report, Some(&earlier)).charts[0].lines.len(), 1);
+    }
+
+    #[test]
+    fn all_tables_have_their_lines_in_the_same_order() {
+        let mut report = sample();
+        let mut tables = ["Rate", "Time"].map(|title| Table::new(title, "s", Better::Less).against("n", "", false));
+        let turns = [("GET", 1.0), ("PUT", 1.0), ("GET", 4.0), ("PUT", 4.0)];
+        for (table, turns) in tables.iter_mut().zip([turns, [turns[3], turns[2], turns[1], turns[0]]]) {
+            for (label, n) in turns {
+                let parameters = super::super::Parameters::from([("n".to_owned(), n.into())]);
+                table.row("se", label, &parameters).add(1.0);
+            }
+        }
+        report.tables = tables.into();
+        for sheet in &View::new(&report, None).sheets {
+            let lines: Vec<_> = sheet.lines.iter().map(|line| (line.label.as_str(), line.at)).collect();
+            let one_order = [("GET", 1.0), ("GET", 4.0), ("PUT", 1.0), ("PUT", 4.0)];
+            assert_eq!(lines, one_order.map(|(label, at)| (label, Some(at))), "{}", sheet.title);
+        }
+    }
+
+    #[test]
+    fn what_failed_in_the_same_way_is_told_once() {
+        let mut report = sample();
+        report.tables.truncate(1);
+        let row = report.tables[0].row("theirs", "PUT root", &super::super::Parameters::new());
+        for words in [
+            "the server, \"se\", said no",
+            "no room for copy-1",
+            "no room for copy-2",
+        ] {
+            row.fail(Failure::new("PUT", words, "ask its owner"));
+        }
+        // The same row in a second table is no second failure.
+        report.tables.push(report.tables[0].clone());
+        let failures = View::new(&report, None).failures();
+        let told: Vec<_> = failures
+            .iter()
+            .map(|failed| (failed.label(), failed.failure.count))
+            .collect();
+        assert_eq!(
+            told,
+            [("PUT https; PUT root".to_owned(), 1), ("PUT root".to_owned(), 2)]
+        );
     }
 
     #[test]

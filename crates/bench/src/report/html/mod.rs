@@ -4,18 +4,22 @@
 mod escape;
 mod plot;
 mod scale;
+mod table;
+mod words;
 
 use std::fmt::Write as _;
 
-use super::view::{Cell, Chart, Course, Line, Sheet, Verdict, View, figure};
+use super::view::{Chart, Course, Line, Sheet, View};
 use super::{Report, Summary};
 use escape::Escaped;
-use plot::{Frame, Trace};
+use plot::{Frame, Size, Trace};
 
 /// The style of the page; the only thing on it that is the same each time.
 const STYLE: &str = include_str!("style.css");
 /// With more lines than this, each label gets a plot of its own.
 const TRACES_MAX: usize = 8;
+/// Plots beside each other have one scale, unless what one of them shows would be lower than this share of it.
+const LOWEST_SHARE: f64 = 0.25;
 
 /// The whole page.
 #[must_use]
@@ -25,10 +29,10 @@ pub fn write(view: &View<'_>) -> String {
     noise(&mut out, view.report);
     failures(&mut out, view);
     for sheet in &view.sheets {
-        section(&mut out, sheet);
+        section(&mut out, view, sheet);
     }
     for chart in &view.charts {
-        over_time(&mut out, chart);
+        over_time(&mut out, view, chart);
     }
     foot(&mut out, view);
     out
@@ -36,8 +40,12 @@ pub fn write(view: &View<'_>) -> String {
 
 fn head(out: &mut String, view: &View<'_>) {
     let report = view.report;
-    let mut names: Vec<&str> = report.targets.iter().map(|target| target.name.as_str()).collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for target in &report.targets {
+        if !names.contains(&target.name.as_str()) {
+            names.push(&target.name);
+        }
+    }
     let title = format!("{}: {}", report.kind, names.join(", "));
     let _ = write!(
         out,
@@ -46,7 +54,7 @@ fn head(out: &mut String, view: &View<'_>) {
          <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n\
          <p class=\"sub\">crossload bench, {1}{2}</p>\n<dl>\n",
         Escaped(&title),
-        Escaped(&report.started.replace('T', " ").replace('Z', " UTC")),
+        Escaped(&words::moment(&report.started)),
         if report.interrupted {
             ", interrupted before its end"
         } else {
@@ -60,7 +68,11 @@ fn head(out: &mut String, view: &View<'_>) {
         entry(
             out,
             "compared with",
-            &format!("the run of {}, {}", earlier.started, earlier.machine.words()),
+            &format!(
+                "the run of {}, {}",
+                words::moment(&earlier.started),
+                earlier.machine.words()
+            ),
         );
     }
     out.push_str("</dl>\n</header>\n");
@@ -71,12 +83,17 @@ fn entry(out: &mut String, name: &str, value: &str) {
 }
 
 fn noise(out: &mut String, report: &Report) {
-    if report.noise.words.is_empty() {
+    let early =
+        "This run was ended before all was measured: figures may be of fewer samples than were asked for, or missing.";
+    let words = report.interrupted.then_some(early).into_iter();
+    let mut words = words.chain(report.noise.words.iter().map(String::as_str)).peekable();
+    if words.peek().is_none() {
         return;
     }
-    let class = if report.noise.noisy { "noise noisy" } else { "noise" };
+    let is_bad = report.noise.noisy || report.interrupted;
+    let class = if is_bad { "noise noisy" } else { "noise" };
     let _ = writeln!(out, "<section class=\"{class}\">");
-    for words in &report.noise.words {
+    for words in words {
         let _ = writeln!(out, "<p>{}</p>", Escaped(words));
     }
     out.push_str("</section>\n");
@@ -88,28 +105,29 @@ fn failures(out: &mut String, view: &View<'_>) {
         return;
     }
     out.push_str("<section><h2 class=\"bad\">What failed</h2>\n<ul class=\"plain\">\n");
-    for (target, label, words) in failures {
-        let (target, label, words) = (Escaped(&target), Escaped(&label), Escaped(&words));
+    for failed in failures {
+        let (label, words) = (failed.label(), failed.failure.to_string());
+        let (target, label, words) = (Escaped(&failed.target), Escaped(&label), Escaped(&words));
         let _ = writeln!(out, "<li><b>{target}</b>, {label}: {words}</li>");
     }
     out.push_str("</ul></section>\n");
 }
 
-fn section(out: &mut String, sheet: &Sheet) {
+fn section(out: &mut String, view: &View<'_>, sheet: &Sheet) {
     let _ = writeln!(
         out,
-        "<section>\n<h2>{}</h2>\n<p class=\"sub\">{}, {}; median, smallest and largest</p>",
+        "<section>\n<h2>{}</h2>\n<p class=\"sub\">in {}, {}; median, smallest and largest</p>",
         Escaped(&sheet.title),
         Escaped(&sheet.unit),
         sheet.better.words()
     );
-    plots(out, sheet);
-    table(out, sheet);
+    plots(out, view, sheet);
+    table::write(out, sheet);
     out.push_str("</section>\n");
 }
 
 /// Lines where there is something to go along, else bars.
-fn plots(out: &mut String, sheet: &Sheet) {
+fn plots(out: &mut String, view: &View<'_>, sheet: &Sheet) {
     let colours = colours(sheet);
     let mut at: Vec<f64> = sheet.lines.iter().filter_map(|line| line.at).collect();
     at.sort_by(f64::total_cmp);
@@ -119,11 +137,11 @@ fn plots(out: &mut String, sheet: &Sheet) {
         .iter()
         .flat_map(|line| line.cells.iter().flatten())
         .any(|cell| cell.summary.is_some());
-    let Some(axis) = sheet.axis.as_ref().filter(|_| at.len() > 1) else {
-        if measured {
-            plot::bars(out, sheet, &colours);
-        }
+    if !measured {
         return;
+    }
+    let Some(axis) = sheet.axis.as_ref().filter(|_| at.len() > 1) else {
+        return plot::bars(out, sheet, &colours);
     };
     let x = match axis.unit.as_str() {
         "" => axis.parameter.clone(),
@@ -134,31 +152,54 @@ fn plots(out: &mut String, sheet: &Sheet) {
         x: &x,
         y: &sheet.unit,
         logarithmic: axis.logarithmic,
+        size: Size::Wide,
+        highest: 0.0,
     };
-    let labels = labels(sheet);
+    let labels = sheet.labels();
     let traces: Vec<Vec<Trace>> = labels.iter().map(|label| traces(sheet, label, &colours)).collect();
     let count: usize = traces.iter().map(Vec::len).sum();
     if labels.len() > 1 && count > TRACES_MAX {
-        for (label, traces) in labels.iter().zip(&traces) {
-            let _ = writeln!(out, "<h3>{}</h3>", Escaped(label));
-            plot::lines(out, frame, traces);
-        }
-    } else if measured {
-        plot::lines(out, frame, &together(traces, sheet, &labels));
+        beside_each_other(out, frame, &labels, &traces);
+    } else {
+        plot::lines(out, frame, &together(view, traces, sheet, &labels));
     }
 }
 
+/// A plot for each label, on one scale where they can be read on it.
+fn beside_each_other(out: &mut String, frame: Frame<'_>, labels: &[&str], traces: &[Vec<Trace>]) {
+    let tops: Vec<f64> = traces.iter().map(|traces| plot::highest(traces)).collect();
+    let top = tops.iter().copied().fold(0.0, f64::max);
+    let can_share = tops.iter().all(|own| *own >= top * LOWEST_SHARE);
+    out.push_str("<div class=\"beside\">\n");
+    for (label, traces) in labels.iter().zip(traces) {
+        let frame = Frame {
+            title: label,
+            size: Size::Small,
+            highest: if can_share { top } else { 0.0 },
+            ..frame
+        };
+        let _ = writeln!(out, "<div class=\"one\"><h3>{}</h3>", Escaped(label));
+        plot::lines(out, frame, traces);
+        out.push_str("</div>\n");
+    }
+    out.push_str("</div>\n");
+}
+
 /// All labels in one plot: each its own colour, an earlier run the colour of what it is compared with.
-fn together(traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&str]) -> Vec<Trace> {
+fn together(view: &View<'_>, traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&str]) -> Vec<Trace> {
     let one_target = sheet
         .series
         .iter()
         .all(|series| series.target == sheet.series[0].target);
-    let colours = 1 + colours(sheet).iter().map(|(colour, _)| *colour).max().unwrap_or(0);
+    let coloured = if labels.len() > 1 {
+        pairs_of(view, sheet)
+    } else {
+        Vec::new()
+    };
     let mut all = Vec::new();
-    for (group, (traces, label)) in traces.into_iter().zip(labels).enumerate() {
+    for (traces, label) in traces.into_iter().zip(labels) {
         all.extend(traces.into_iter().map(|trace| Trace {
-            colour: group * colours + trace.colour,
+            colour: colour_of(&coloured, &trace.target, label).unwrap_or(trace.colour),
             name: match (labels.len(), one_target) {
                 (1, _) => trace.name,
                 (_, true) if trace.dashed => format!("{label}, earlier"),
@@ -171,14 +212,40 @@ fn together(traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&str]) -> Vec<Trac
     all
 }
 
-fn labels(sheet: &Sheet) -> Vec<&str> {
-    let mut labels: Vec<&str> = Vec::new();
-    for line in &sheet.lines {
-        if !labels.contains(&line.label.as_str()) {
-            labels.push(&line.label);
+/// What has colours of its own where all labels are in one plot: target and label.
+type Coloured<'a> = Vec<(&'a str, &'a str)>;
+
+/// The targets and labels of the first table that has all those of this one, so that a line has the same colour in all
+/// plots of the page.
+fn pairs_of<'a>(view: &'a View<'_>, sheet: &'a Sheet) -> Coloured<'a> {
+    let own = pairs(sheet);
+    first_with(view, &own).unwrap_or(own)
+}
+
+fn first_with<'a>(view: &'a View<'_>, own: &Coloured<'_>) -> Option<Coloured<'a>> {
+    let with_axis = view.sheets.iter().filter(|sheet| sheet.axis.is_some());
+    with_axis
+        .map(pairs)
+        .find(|all| own.iter().all(|pair| all.contains(pair)))
+}
+
+fn pairs(sheet: &Sheet) -> Coloured<'_> {
+    let mut pairs = Vec::new();
+    for label in sheet.labels() {
+        for (column, series) in sheet.series.iter().enumerate() {
+            let is_measured = |line: &Line| line.cells[column].as_ref().is_some_and(|cell| cell.summary.is_some());
+            let mut lines = sheet.lines.iter().filter(|line| line.label == label);
+            let pair = (series.target.as_str(), label);
+            if lines.any(is_measured) && !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
         }
     }
-    labels
+    pairs
+}
+
+fn colour_of(coloured: &Coloured<'_>, target: &str, label: &str) -> Option<usize> {
+    coloured.iter().position(|pair| *pair == (target, label))
 }
 
 /// A colour for each target; an earlier run has that of its target, with dashes.
@@ -210,6 +277,7 @@ fn traces(sheet: &Sheet, label: &str, colours: &[(usize, bool)]) -> Vec<Trace> {
         if !points.is_empty() {
             traces.push(Trace {
                 name: series.name(),
+                target: series.target.clone(),
                 colour: colours[column].0,
                 dashed: colours[column].1,
                 points,
@@ -220,13 +288,21 @@ fn traces(sheet: &Sheet, label: &str, colours: &[(usize, bool)]) -> Vec<Trace> {
     traces
 }
 
-fn over_time(out: &mut String, chart: &Chart) {
+fn over_time(out: &mut String, view: &View<'_>, chart: &Chart) {
     let _ = writeln!(
         out,
-        "<section>\n<h2>{}</h2>\n<p class=\"sub\">{} over time</p>",
+        "<section>\n<h2>{}</h2>\n<p class=\"sub\">in {}</p>",
         Escaped(&chart.title),
         Escaped(&chart.unit)
     );
+    let mut own: Coloured<'_> = Vec::new();
+    for line in &chart.lines {
+        let pair = (line.target.as_str(), line.label.as_str());
+        if !own.contains(&pair) {
+            own.push(pair);
+        }
+    }
+    let coloured = first_with(view, &own).unwrap_or(own);
     let value = |(at, value): &(f64, f64)| {
         (
             *at,
@@ -237,102 +313,33 @@ fn over_time(out: &mut String, chart: &Chart) {
             },
         )
     };
-    let trace = |(colour, course): (usize, &Course)| Trace {
-        name: course.name.clone(),
-        colour,
-        dashed: false,
+    let trace = |course: &Course| Trace {
+        name: chart.name(course),
+        target: course.target.clone(),
+        colour: colour_of(&coloured, &course.target, &course.label).unwrap_or(0),
+        dashed: course.is_earlier,
         points: course.points.iter().map(value).collect(),
         marked: false,
     };
-    let traces: Vec<Trace> = chart.lines.iter().enumerate().map(trace).collect();
+    let traces: Vec<Trace> = chart.lines.iter().map(trace).collect();
     let frame = Frame {
         title: &chart.title,
         x: "seconds",
         y: &chart.unit,
         logarithmic: false,
+        size: Size::Wide,
+        highest: 0.0,
     };
     plot::lines(out, frame, &traces);
     out.push_str("</section>\n");
 }
 
-fn table(out: &mut String, sheet: &Sheet) {
-    out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"what\"></th>");
-    if let Some(axis) = &sheet.axis {
-        let unit = if axis.unit.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", axis.unit)
-        };
-        let _ = write!(out, "<th>{}{}</th>", Escaped(&axis.parameter), Escaped(&unit));
-    }
-    for series in &sheet.series {
-        let _ = write!(out, "<th>{}</th>", Escaped(&series.name()));
-    }
-    for ratio in &sheet.ratios {
-        let _ = write!(out, "<th>{}</th>", Escaped(&sheet.ratio_name(*ratio)));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    let mut previous = None;
-    for line in &sheet.lines {
-        let label = if sheet.axis.is_some() && previous == Some(&line.label) {
-            ""
-        } else {
-            &line.label
-        };
-        previous = Some(&line.label);
-        let _ = write!(out, "<tr><td class=\"what\">{}</td>", Escaped(label));
-        if sheet.axis.is_some() {
-            let _ = write!(
-                out,
-                "<td>{}</td>",
-                line.at.map_or_else(String::new, |at| at.to_string())
-            );
-        }
-        line.cells.iter().for_each(|cell| figures(out, cell.as_ref()));
-        for ratio in &sheet.ratios {
-            let words = match sheet.ratio(*ratio, line) {
-                None => "<td>–</td>".to_owned(),
-                Some((ratio, verdict)) => format!("<td class=\"{}\">{}</td>", class(verdict), figure(ratio)),
-            };
-            out.push_str(&words);
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
-}
-
-fn figures(out: &mut String, cell: Option<&Cell>) {
-    let Some(cell) = cell else {
-        return out.push_str("<td>–</td>");
-    };
-    let Some(Summary { min, median, max }) = cell.summary else {
-        return out.push_str("<td class=\"bad\">failed</td>");
-    };
-    let _ = write!(out, "<td><b>{}</b>", figure(median));
-    if cell.is_noisy() {
-        out.push_str(" <span class=\"tag\">noisy</span>");
-    }
-    if cell.samples > 1 {
-        let _ = write!(out, " <small>{} to {}</small>", figure(min), figure(max));
-    }
-    if !cell.failures.is_empty() {
-        out.push_str(" <span class=\"bad\">and failures</span>");
-    }
-    out.push_str("</td>");
-}
-
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::Same => "same",
-        Verdict::Unclear => "unclear",
-    }
-}
-
 fn foot(out: &mut String, view: &View<'_>) {
     let report = view.report;
     out.push_str("<footer>\n");
+    if view.sheets.iter().any(|sheet| !sheet.ratios.is_empty()) {
+        let _ = writeln!(out, "<p>{}</p>", table::RATIOS);
+    }
     for note in &report.notes {
         let _ = writeln!(out, "<p>{}</p>", Escaped(note));
     }
@@ -341,7 +348,7 @@ fn foot(out: &mut String, view: &View<'_>) {
     entry(out, "program", &report.program);
     entry(out, "took", &format!("{:.0} s", report.duration_s));
     for (name, value) in &report.parameters {
-        entry(out, name, &value.to_string());
+        entry(out, name, &words::parameter(name, value));
     }
     out.push_str("</dl>\n</footer>\n</body>\n</html>\n");
 }

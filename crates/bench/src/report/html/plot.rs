@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 
 use super::escape::Escaped;
 use super::scale::Scale;
+use super::words::grouped;
 use crate::report::Summary;
 use crate::report::view::{Line, Sheet, figure};
 
+/// Of bars.
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
@@ -21,10 +22,37 @@ const ASIDE: f64 = 3.0;
 /// Colours that the style knows; further lines begin again with other strokes.
 const COLOURS: usize = 8;
 
+/// How much room a plot of lines has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    /// As wide as the page.
+    Wide,
+    /// One of several beside each other.
+    Small,
+}
+
+impl Size {
+    fn width(self) -> f64 {
+        match self {
+            Self::Wide => WIDTH,
+            Self::Small => 400.0,
+        }
+    }
+
+    fn height(self) -> f64 {
+        match self {
+            Self::Wide => 330.0,
+            Self::Small => 250.0,
+        }
+    }
+}
+
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) name: String,
+    /// Whose it is.
+    pub(super) target: String,
     /// Which colour it has.
     pub(super) colour: usize,
     /// Whether it is drawn with dashes: an earlier run.
@@ -42,6 +70,9 @@ pub(super) struct Frame<'a> {
     pub(super) x: &'a str,
     pub(super) y: &'a str,
     pub(super) logarithmic: bool,
+    pub(super) size: Size,
+    /// What the scale must reach at the least.
+    pub(super) highest: f64,
 }
 
 /// The style's name of a colour.
@@ -53,14 +84,47 @@ fn class(colour: usize, dashed: bool) -> String {
     class
 }
 
+/// A mark at a point. Neighbouring colours have other shapes, for who cannot tell the colours apart.
+fn mark(colour: usize, x: f64, y: f64) -> String {
+    match colour % 4 {
+        0 => format!("<circle class=\"mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
+        1 => format!(
+            "<path class=\"mark\" d=\"M{:.1} {:.1}h7.2v7.2h-7.2z\"/>",
+            x - 3.6,
+            y - 3.6
+        ),
+        2 => format!("<path class=\"mark\" d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\"/>", y - 5.0),
+        _ => format!("<path class=\"mark\" d=\"M{x:.1} {:.1}l5 8.6h-10z\"/>", y - 5.4),
+    }
+}
+
+/// What a legend shows in front of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// A line with a mark on it.
+    Marked,
+    /// A line.
+    Plain,
+    /// A bar.
+    Bar,
+}
+
 /// Names and colours, above a plot.
-pub(super) fn legend(out: &mut String, entries: &[(String, usize, bool)]) {
+fn legend(out: &mut String, sign: Sign, entries: &[(String, usize, bool)]) {
     out.push_str("<p class=\"legend\">");
     for (name, colour, dashed) in entries {
+        let drawn = match sign {
+            Sign::Bar => "<rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"1.5\"/>".to_owned(),
+            Sign::Plain => "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\"/>".to_owned(),
+            Sign::Marked => format!(
+                "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\"/>{}",
+                mark(*colour, 13.0, 6.0)
+            ),
+        };
         let _ = write!(
             out,
-            "<span><svg class=\"{}\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">\
-             <line x1=\"1\" y1=\"6\" x2=\"25\" y2=\"6\"/></svg>{}</span> ",
+            "<span><svg class=\"{}\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">{drawn}</svg>\
+             {}</span> ",
             class(*colour, *dashed),
             Escaped(name)
         );
@@ -68,23 +132,32 @@ pub(super) fn legend(out: &mut String, entries: &[(String, usize, bool)]) {
     out.push_str("</p>\n");
 }
 
+/// The highest figure of all.
+pub(super) fn highest(traces: &[Trace]) -> f64 {
+    let points = traces.iter().flat_map(|trace| &trace.points);
+    points.map(|(_, summary)| summary.max).fold(0.0, f64::max)
+}
+
 /// Lines against whatever the points stand at.
 pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
-    let points = || traces.iter().flat_map(|trace| &trace.points);
-    let highest = points().map(|(_, summary)| summary.max).fold(0.0, f64::max);
-    let at: Vec<f64> = points().map(|(at, _)| *at).collect();
-    let x = if traces.iter().all(|trace| trace.marked) {
-        Scale::over(&at, frame.logarithmic, LEFT + 14.0, WIDTH - RIGHT - 14.0)
-    } else {
-        Scale::from_zero(at.iter().copied().fold(0.0, f64::max), LEFT, WIDTH - RIGHT)
+    let (width, height) = (frame.size.width(), frame.size.height());
+    let at: Vec<f64> = traces
+        .iter()
+        .flat_map(|trace| &trace.points)
+        .map(|(at, _)| *at)
+        .collect();
+    let is_marked = traces.iter().all(|trace| trace.marked);
+    let x = match is_marked {
+        true => Scale::over(&at, frame.logarithmic, LEFT + 14.0, width - RIGHT - 14.0),
+        false => Scale::from_zero_until(at.iter().copied().fold(0.0, f64::max), LEFT, width - RIGHT),
     };
-    let y = Scale::from_zero(highest, HEIGHT - BOTTOM, TOP);
+    let y = Scale::from_zero(highest(traces).max(frame.highest), height - BOTTOM, TOP);
     let entries: Vec<_> = traces
         .iter()
         .map(|trace| (trace.name.clone(), trace.colour, trace.dashed))
         .collect();
-    legend(out, &entries);
-    open(out, frame.title, HEIGHT);
+    legend(out, if is_marked { Sign::Marked } else { Sign::Plain }, &entries);
+    open(out, frame.title, width, height);
     grid(out, frame, &x, &y);
     for (index, trace) in traces.iter().enumerate() {
         // Beside each other, or whiskers of several lines would hide one another.
@@ -97,16 +170,16 @@ pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
     out.push_str("</svg>\n");
 }
 
-fn open(out: &mut String, title: &str, height: f64) {
+fn open(out: &mut String, title: &str, width: f64, height: f64) {
     let _ = writeln!(
         out,
-        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+        "<svg class=\"plot\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
         Escaped(title)
     );
 }
 
 fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let (right, bottom) = (frame.size.width() - RIGHT, frame.size.height() - BOTTOM);
     for tick in &y.ticks {
         let at = y.place(*tick);
         let _ = writeln!(
@@ -134,9 +207,9 @@ fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
         out,
         "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\
          <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-         <text class=\"name\" transform=\"translate(14 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+         <text class=\"name unit\" transform=\"translate(14 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
         f64::midpoint(LEFT, right),
-        HEIGHT - 6.0,
+        frame.size.height() - 6.0,
         Escaped(frame.x),
         Escaped(frame.y)
     );
@@ -158,10 +231,11 @@ fn draw(out: &mut String, trace: &Trace, aside: f64, x: &Scale, y: &Scale) {
         let _ = writeln!(
             out,
             "<g><title>{}, {}: {}</title><path class=\"whisker\" fill=\"none\" d=\"M{at_x:.1} {low:.1}V{high:.1}\
-             M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8\"/><circle cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4\"/></g>",
+             M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8\"/>{}</g>",
             Escaped(&trace.name),
             short(*at),
             spread(summary),
+            mark(trace.colour, at_x, at_y),
             left = at_x - 4.0,
         );
     }
@@ -176,7 +250,7 @@ pub(super) fn bars(out: &mut String, sheet: &Sheet, colours: &[(usize, bool)]) {
         .map(|(name, (colour, dashed))| (name, *colour, *dashed))
         .collect();
     if entries.len() > 1 {
-        legend(out, &entries);
+        legend(out, Sign::Bar, &entries);
     }
     let summaries = sheet.lines.iter().flat_map(|line| line.cells.iter().flatten());
     let highest = summaries
@@ -187,7 +261,7 @@ pub(super) fn bars(out: &mut String, sheet: &Sheet, colours: &[(usize, bool)]) {
     let x = Scale::from_zero(highest, 6.0, WIDTH - 110.0);
     let group = |line: &Line| 30.0 + BAR * line.cells.iter().flatten().count() as f64;
     let bottom: f64 = sheet.lines.iter().map(group).sum::<f64>() + 6.0;
-    open(out, &sheet.title, bottom + 38.0);
+    open(out, &sheet.title, WIDTH, bottom + 38.0);
     for tick in &x.ticks {
         let at = x.place(*tick);
         let _ = writeln!(
@@ -211,7 +285,7 @@ pub(super) fn bars(out: &mut String, sheet: &Sheet, colours: &[(usize, bool)]) {
     }
     let _ = writeln!(
         out,
-        "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text></svg>",
+        "<text class=\"name unit\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text></svg>",
         WIDTH / 2.0 - 50.0,
         bottom + 33.0,
         Escaped(&sheet.unit)
@@ -256,7 +330,7 @@ fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, co
             BAR - 2.5,
             high.max(end) + 7.0,
             top + 11.5,
-            figure(summary.median),
+            grouped(&figure(summary.median)),
             up = middle - 3.0,
         );
         top += BAR;
@@ -265,7 +339,8 @@ fn bars_of(out: &mut String, sheet: &Sheet, line: &Line, x: &Scale, top: f64, co
 
 fn spread(summary: &Summary) -> String {
     let Summary { min, median, max } = *summary;
-    format!("{} ({} to {})", figure(median), figure(min), figure(max))
+    let [min, median, max] = [min, median, max].map(|value| grouped(&figure(value)));
+    format!("{median} ({min} to {max})")
 }
 
 /// A mark's figure: as short as it can be.

@@ -1,5 +1,8 @@
 //! From figures to places on paper.
 
+/// How far two marks are apart at the least: there is room for a figure of five digits between them, in a narrow window.
+const TICKS_APART: f64 = 34.0;
+
 /// Figures along one direction of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
@@ -33,6 +36,16 @@ impl Scale {
         }
     }
 
+    /// From zero to just `highest`, with round marks.
+    pub(super) fn from_zero_until(highest: f64, from: f64, to: f64) -> Self {
+        let mut scale = Self::from_zero(highest, from, to);
+        if highest > 0.0 && highest.is_finite() {
+            scale.high = highest;
+            scale.ticks.retain(|tick| *tick <= highest);
+        }
+        scale
+    }
+
     /// Over just these figures, each with a mark where there is room for it. Equal steps are equal factors when that is
     /// wanted and can be: not with zero among the figures.
     pub(super) fn over(figures: &[f64], logarithmic: bool, from: f64, to: f64) -> Self {
@@ -55,7 +68,7 @@ impl Scale {
             let apart = scale
                 .ticks
                 .last()
-                .is_none_or(|last| (scale.place(tick) - scale.place(*last)).abs() > 28.0);
+                .is_none_or(|last| (scale.place(tick) - scale.place(*last)).abs() > TICKS_APART);
             if apart {
                 scale.ticks.push(tick);
             }
@@ -96,6 +109,13 @@ mod tests {
         for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(Scale::from_zero(odd, 0.0, 1.0).place(1.0).is_finite(), "{odd}");
         }
+    }
+
+    #[test]
+    fn time_ends_where_the_last_point_is() {
+        let scale = Scale::from_zero_until(3.05, 0.0, 305.0);
+        assert_eq!(scale.ticks, [0.0, 1.0, 2.0, 3.0]);
+        assert!((scale.place(3.05) - 305.0).abs() < 1e-9);
     }
 
     #[test]
