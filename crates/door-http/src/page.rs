@@ -1,16 +1,25 @@
-//! Directories as pages for browsers, and for programs that read links (rclone, wget): relative
-//! links only, directories with a slash at their end.
+//! Directories as pages for browsers, and for programs that read links (rclone, wget): relative links only, directories
+//! with a slash at their end. Nothing on them runs, and nothing is loaded for them.
+
+use std::cmp::Ordering;
 
 use http_wire::{ContentType, Method, RequestHead, format_date};
 use storage::{Entry, Stat};
-use types::limits::LISTING_PIECE_BYTES;
+use types::limits::{LISTING_PIECE_BYTES, LISTING_SORTED_ENTRIES};
 use types::{Result, encode_path};
 
 use crate::exchange::Exchange;
 use transfer::Spot;
 use transfer::chance::unix_s;
 
-/// The page of a directory of an export. A page at a time is read and sent, whatever its size.
+/// How the page looks: light or dark as its reader likes it, with figures below each other.
+const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem}\
+                     h1{font-size:1.3rem;overflow-wrap:anywhere}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+                     th{text-align:left;font-weight:600}th:nth-child(2){text-align:right}td,th{padding:.1rem 1.5rem .1rem 0;vertical-align:top}\
+                     td:first-child{overflow-wrap:anywhere}td+td{white-space:nowrap;opacity:.75}\
+                     @media(max-width:40rem){body{margin:.8rem}td,th{padding-right:.7rem}td+td+td{white-space:normal}}";
+
+/// The page of a directory of an export: in order, unless it is a large one, which is read and sent a piece at a time.
 pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
     if head.method == Method::Head {
         let modified_s = unix_s(stat.modified);
@@ -21,21 +30,36 @@ pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, s
             .await;
     }
     let mut pages = spot.store.list(&spot.path).await?;
+    let mut entries = Vec::new();
+    let mut is_all = false;
+    while !is_all && entries.len() < LISTING_SORTED_ENTRIES {
+        let more = pages.next().await?;
+        is_all = more.is_empty();
+        entries.extend(more);
+    }
+    if is_all {
+        entries.sort_by(in_order);
+    }
     let mut page = Page::begin(exchange, head);
-    loop {
-        let entries = pages.next().await?;
-        if entries.is_empty() {
-            break;
-        }
+    while !entries.is_empty() {
         for entry in &entries {
             page.entry(entry);
+            if page.text.len() >= LISTING_PIECE_BYTES {
+                exchange.piece(page.take().as_bytes()).await?;
+            }
         }
-        if page.text.len() >= LISTING_PIECE_BYTES {
-            exchange.piece(page.take().as_bytes()).await?;
-        }
+        entries = if is_all { Vec::new() } else { pages.next().await? };
     }
     exchange.piece(page.finish().as_bytes()).await?;
     exchange.end_pieces(None).await
+}
+
+/// Directories first, by name.
+fn in_order(one: &Entry, other: &Entry) -> Ordering {
+    let is_file = |entry: &Entry| !entry.stat.is_directory();
+    is_file(one)
+        .cmp(&is_file(other))
+        .then_with(|| one.name.cmp(&other.name))
 }
 
 /// The page of a directory above all exports.
@@ -71,8 +95,9 @@ impl Page {
         };
         let up = if prefix == "./" { "../" } else { "./" };
         let mut text = format!(
-            "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head>\n\
-             <body><h1>{title}</h1>\n<table>\n"
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><style>{STYLE}</style></head>\n\
+             <body><h1>{title}</h1>\n<table>\n<tr><th>name</th><th>bytes</th><th>modified</th></tr>\n"
         );
         if !exchange.path.is_root() {
             text.push_str(&format!(

@@ -303,6 +303,9 @@ pub const REFUSALS_MAX: usize = 64;
 pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
 /// Bytes of a listing that are gathered before they are sent.
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
+/// Entries of a directory that are put in order for a browser. A larger one is shown as the file system lists it, because
+/// its names would have to be kept, for each reader, until the last one is known.
+pub const LISTING_SORTED_ENTRIES: usize = 4096;
 /// Log lines that wait to be written; more are dropped and counted.
 pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is

@@ -3,6 +3,7 @@
 use policy::AnonymousAccess;
 use storage::{Effect, Fault, Faulty, Memory, Operation, Posix, PosixOptions, Storage};
 use types::LogicalPath;
+use types::limits::{LISTING_BATCH_ENTRIES, LISTING_SORTED_ENTRIES};
 
 use crate::harness::{Server, export, memory, pattern};
 
@@ -172,6 +173,35 @@ async fn a_directory_is_a_page_with_relative_links() {
     assert!(top.contains("href=\"./data/\"") && !top.contains("../"), "{top}");
     assert_eq!(server.ask("HEAD /data/d\n", b"").await.status, 200);
     assert_eq!(server.ask("GET /elsewhere\n", b"").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_page_is_in_order_unless_its_directory_is_large() {
+    let server = Server::open().await;
+    for name in ["d/b", "d/a", "d/z/x", "d/C"] {
+        server.put(&format!("/data/{name}"), b"1").await;
+    }
+    let text = server.ask("GET /data/d/\n", b"").await.text();
+    let links: Vec<&str> = text
+        .split("href=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert_eq!(links, ["../", "./z/", "./C", "./a", "./b"], "{text}");
+    // A large one is whole, in whatever order.
+    let count = LISTING_SORTED_ENTRIES + LISTING_BATCH_ENTRIES + 1;
+    for number in 0..count {
+        server.put(&format!("/data/large/{number}"), b"").await;
+    }
+    let text = server.ask("GET /data/large/\n", b"").await.text();
+    let mut names: Vec<&str> = text
+        .split("href=\"./")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
 }
 
 #[tokio::test]
