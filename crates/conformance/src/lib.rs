@@ -1,5 +1,5 @@
 //! Conformance: what the tests in `tests/` share. They start the real binary and talk to it with the programs that
-//! people use (curl, gfal2, davix, rclone, xrdcp, xrdfs, XRootD's Python client, uproot), with Debian's XRootD as the
+//! people use (curl, gfal2, davix, rclone, xrdcp, xrdfs, XRootD's Python client, uproot, Chromium), with Debian's XRootD as the
 //! other party, and with sockets that misbehave.
 //!
 //! With `CONFORMANCE_SERVER=xrootd` the tests that do not need anything of ours run against XRootD instead: what
@@ -8,6 +8,7 @@
 //! independently, so that an error cannot cancel itself out.
 #![forbid(unsafe_code)]
 
+mod browser;
 mod client;
 mod curl;
 mod endpoint;
@@ -22,6 +23,7 @@ mod site;
 mod tools;
 mod xroot;
 
+pub use browser::{Browsed, CHROMIUM};
 pub use client::{json_lines, last_json};
 pub use curl::{Answer, last_line};
 pub use endpoint::Endpoint;

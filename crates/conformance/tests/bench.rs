@@ -277,7 +277,7 @@ fn files_that_are_there_can_be_asked_about_without_writing() {
     let run = bench_all(&lab, "bulk", &BULK, &targets).failed_with(1);
     let text = run.text();
     assert!(
-        text.contains("failed: se, GET https: making a directory for the run: "),
+        text.contains("failed: se, GET https; GET https, 2 streams: making a directory for the run: "),
         "{text}"
     );
     assert!(text.contains("give --file URL to read a file that is there"), "{text}");
@@ -467,7 +467,7 @@ fn the_time_limit_ends_a_run_like_an_interruption() {
         "--volume",
         "64KiB",
         "--timeout",
-        "2s",
+        "5s",
         &target,
     ];
     let run = bench(&lab, "bulk", &long).failed_with(130);

@@ -142,7 +142,7 @@ fn copies_that_fail_tell_it_in_the_servers_words() {
     let (failed, _) = bench.run("tpc", &["-c", "1", "-s", "1KiB", "--during", "100ms"], &targets);
     let text = failed.failed_with(1).text();
     assert!(
-        text.contains("failed: ours → gone, pull https: making a directory for the run: "),
+        text.contains("failed: ours → gone, pull https; push https: making a directory for the run: "),
         "{text}"
     );
 

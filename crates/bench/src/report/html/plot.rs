@@ -11,7 +11,6 @@ use crate::report::view::{Line, Sheet, figure};
 
 /// Of bars.
 const WIDTH: f64 = 760.0;
-const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
@@ -36,6 +35,14 @@ impl Size {
         match self {
             Self::Wide => WIDTH,
             Self::Small => 400.0,
+        }
+    }
+
+    /// Of the plot's own lines: there is room for marks of six characters, in a narrow window too, where letters are larger.
+    fn left(self) -> f64 {
+        match self {
+            Self::Wide => 78.0,
+            Self::Small => 62.0,
         }
     }
 
@@ -140,7 +147,7 @@ pub(super) fn highest(traces: &[Trace]) -> f64 {
 
 /// Lines against whatever the points stand at.
 pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
-    let (width, height) = (frame.size.width(), frame.size.height());
+    let (width, height, left) = (frame.size.width(), frame.size.height(), frame.size.left());
     let at: Vec<f64> = traces
         .iter()
         .flat_map(|trace| &trace.points)
@@ -148,8 +155,8 @@ pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
         .collect();
     let is_marked = traces.iter().all(|trace| trace.marked);
     let x = match is_marked {
-        true => Scale::over(&at, frame.logarithmic, LEFT + 14.0, width - RIGHT - 14.0),
-        false => Scale::from_zero_until(at.iter().copied().fold(0.0, f64::max), LEFT, width - RIGHT),
+        true => Scale::over(&at, frame.logarithmic, left + 14.0, width - RIGHT - 14.0),
+        false => Scale::from_zero_until(at.iter().copied().fold(0.0, f64::max), left, width - RIGHT),
     };
     let y = Scale::from_zero(highest(traces).max(frame.highest), height - BOTTOM, TOP);
     let entries: Vec<_> = traces
@@ -179,14 +186,15 @@ fn open(out: &mut String, title: &str, width: f64, height: f64) {
 }
 
 fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
+    let left = frame.size.left();
     let (right, bottom) = (frame.size.width() - RIGHT, frame.size.height() - BOTTOM);
     for tick in &y.ticks {
         let at = y.place(*tick);
         let _ = writeln!(
             out,
-            "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>\
+            "<line class=\"grid\" x1=\"{left}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>\
              <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 8.0,
+            left - 8.0,
             at + 4.0,
             short(*tick)
         );
@@ -205,10 +213,10 @@ fn grid(out: &mut String, frame: Frame<'_>, x: &Scale, y: &Scale) {
     let middle = f64::midpoint(TOP, bottom);
     let _ = writeln!(
         out,
-        "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\
+        "<line class=\"axis\" x1=\"{left}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\
          <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
          <text class=\"name unit\" transform=\"translate(14 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-        f64::midpoint(LEFT, right),
+        f64::midpoint(left, right),
         frame.size.height() - 6.0,
         Escaped(frame.x),
         Escaped(frame.y)
