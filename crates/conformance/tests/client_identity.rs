@@ -28,7 +28,7 @@ fn site() -> Result<Site> {
     options.exports[0].anonymous = Access::None;
     let trust = lab.authority().trust_directory();
     options.more = format!(
-        "[x509]\ntrust_directory = {trust:?}\n[[rule]]\nwho = \"dn:{DN}\"\npath = \"/data\"\nmay = [\"read\"]\n"
+        "[x509]\ntrust_directory = {trust:?}\n[[rule]]\nwho = \"dn:{DN}\"\npath = \"/data\"\nmay = [\"all\"]\n"
     );
     let server = Crossload::start(options)?;
     std::fs::write(server.data().join("f"), b"content")?;
@@ -105,6 +105,26 @@ fn a_token_decides_and_what_was_shown_is_said_when_it_is_refused() {
         .run_client("cat", &[&site.server.url("/data/f")])
         .failed_with(13);
     assert!(alone.stderr.contains("there is no token"), "{}", alone.stderr);
+}
+
+#[test]
+fn a_third_party_copy_needs_no_more_than_a_certificate() {
+    let test = "a_third_party_copy_needs_no_more_than_a_certificate";
+    let Some(site) = available(test, site()) else { return };
+    let root = |name: &str| {
+        site.server
+            .root_url(&format!("/data/{name}"))
+            .replacen("root:", "roots:", 1)
+    };
+    let https = |name: &str| site.server.url(&format!("/data/{name}"));
+    for (source, target, name) in [(root("f"), root("g"), "g"), (https("f"), https("h"), "h")] {
+        let copy = ["--mode", "pull", "--proxy", plain(&site.proxy), &source, &target];
+        site.lab.run_client("copy", &copy).succeeded();
+        assert_eq!(
+            std::fs::read(site.server.data().join(name)).expect("the copy"),
+            b"content"
+        );
+    }
 }
 
 #[test]

@@ -170,7 +170,11 @@ impl Job<'_> {
     /// What the active server may show to the passive one: our token, or else a macaroon that the
     /// passive one gives out for this file alone. A server that gives none may allow everybody.
     async fn passive_access(&self, passive: &Resource, direction: Direction) -> Access {
-        let mut access = Access::default();
+        let mut access = Access {
+            // In the XRootD protocol it is this client that opens the source first, to announce who will come.
+            identity: passive.access.identity.clone().filter(|_| passive.location.is_root()),
+            ..Access::default()
+        };
         if self.session.has_token() {
             access.bearer.clone_from(&passive.access.bearer);
         } else if passive.location.scheme() == Scheme::Https {
