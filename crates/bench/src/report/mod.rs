@@ -210,6 +210,13 @@ impl Report {
         let mut rows = self.tables.iter().flat_map(|table| &table.rows);
         rows.any(|row| !row.failures.is_empty())
     }
+
+    /// Whether a server wanted another credential, or one at all.
+    #[must_use]
+    pub fn has_denials(&self) -> bool {
+        let rows = self.tables.iter().flat_map(|table| &table.rows);
+        rows.flat_map(|row| &row.failures).any(|failure| failure.denied)
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use types::Error;
+use types::{Error, ErrorCode};
 
 use super::noise::SPREAD_MAX;
 
@@ -176,24 +176,36 @@ pub struct Failure {
     pub advice: String,
     /// How often.
     pub count: u64,
+    /// Whether a server wanted another credential, or one at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denied: bool,
 }
+
+/// What helps against most refusals.
+const CREDENTIALS: &str = "show a credential that it takes (--token-file, --proxy, --cert)";
 
 impl Failure {
     /// An error that was met while `phase` was done.
     #[must_use]
     pub fn of(phase: &str, error: &Error) -> Self {
+        let has_none = error.code() == ErrorCode::PeerDenied;
+        let advice = if has_none { CREDENTIALS } else { error.next_step() };
         Self {
             phase: phase.to_owned(),
             words: error.public(),
-            advice: error.next_step().to_owned(),
+            advice: advice.to_owned(),
             count: 1,
+            denied: has_none || error.code() == ErrorCode::PeerForbidden,
         }
     }
 
-    /// The same with other advice.
+    /// The same with other advice; whoever lacks a credential is told of both ways.
     #[must_use]
     pub fn advised(mut self, advice: &str) -> Self {
-        advice.clone_into(&mut self.advice);
+        self.advice = match self.advice.as_str() {
+            CREDENTIALS => format!("{CREDENTIALS}, or {advice}"),
+            _ => advice.to_owned(),
+        };
         self
     }
 
@@ -211,6 +223,7 @@ impl Failure {
             words: words.into(),
             advice: advice.to_owned(),
             count: 1,
+            denied: false,
         }
     }
 }

@@ -118,3 +118,20 @@ fn what_fails_for_many_files_is_one_failure() {
     }
     assert_eq!(row.failures.len(), 5);
 }
+
+#[test]
+fn whoever_lacks_a_credential_is_told_so_before_other_ways() {
+    use types::{Error, ErrorCode, Phase, Side};
+    let of =
+        |code| Failure::of("upload", &Error::new(code, Side::Source, Phase::Open)).advised("give another directory");
+    let denied = of(ErrorCode::PeerDenied);
+    assert!(denied.advice.starts_with("show a credential") && denied.advice.ends_with(", or give another directory"));
+    let forbidden = of(ErrorCode::PeerForbidden);
+    assert_eq!(forbidden.advice, "give another directory");
+    for (failure, is_denial) in [(denied, true), (forbidden, true), (of(ErrorCode::PeerNotFound), false)] {
+        let mut report = sample();
+        report.tables[0].rows[0].fail(failure);
+        assert_eq!(report.has_denials(), is_denial);
+        assert_eq!(Report::from_json(&report.to_json()), Ok(report));
+    }
+}

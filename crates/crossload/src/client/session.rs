@@ -151,8 +151,14 @@ impl Session {
 
     /// Tells whoever was refused, which the exit code says, what was shown: it is often not what was meant.
     pub(crate) fn explain_denial(&self, exit_code: u8) {
-        // With -v it has been said.
-        if DENIED.contains(&exit_code) && self.common.verbose == 0 {
+        if DENIED.contains(&exit_code) {
+            self.tell_what_was_shown();
+        }
+    }
+
+    /// Tells what was shown to servers, unless `-v` has told it already.
+    pub(crate) fn tell_what_was_shown(&self) {
+        if self.common.verbose == 0 {
             output::complain(&format!("shown to servers: {}", self.credentials.describe()));
         }
     }

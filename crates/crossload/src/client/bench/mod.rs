@@ -59,6 +59,9 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let _ = watch.await;
     drop(ground);
     outputs.write(&report)?;
+    if report.has_denials() {
+        session.tell_what_was_shown();
+    }
     Ok(exit_code(&report))
 }
 
