@@ -191,6 +191,8 @@ fn lines_of_one_label_have_it_as_their_head() {
         "{page}"
     );
     assert!(page.contains("<tr><td class=\"what\">4</td>"), "{page}");
+    let alone = with_cases(&[("Rate", &[("ours", "GET")])]);
+    assert!(write(&View::new(&alone, None)).contains("<table class=\"few\">"));
 }
 
 #[test]
