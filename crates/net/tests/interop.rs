@@ -360,7 +360,7 @@ async fn leaving_is_noticed_without_reading() {
         .await
         .unwrap();
     let (tcp, _) = listener.accept().await.unwrap();
-    let stream = Stream::clear(tcp, net::Role::Client, Waits::default());
+    let mut stream = Stream::clear(tcp, net::Role::Client, Waits::default());
     // Data that nobody reads must not hide that the other end is gone.
     client.try_write(b"pipelined").unwrap();
     drop(client);

@@ -4,9 +4,6 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use rustix::net::RecvFlags;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
@@ -170,8 +167,8 @@ impl Stream {
         let room = carry.end..carry.buffer.len().min(carry.end.saturating_add(limit));
         let room = &mut carry.buffer[room];
         let count = match appetite {
-            Appetite::Small => receive_all(&self.tcp, room)?,
-            Appetite::Large | Appetite::AtMost(_) => self.tcp.try_read(room)?,
+            Appetite::Small => self.socket.read_message(room)?,
+            Appetite::Large | Appetite::AtMost(_) => self.socket.read(room)?,
         };
         carry.end += count;
         Ok(count)
@@ -247,20 +244,4 @@ impl Stream {
         }
         Ok(pieces)
     }
-}
-
-/// One non-blocking read of a message that is expected to fit. When it did, nothing is left in the
-/// socket, and the runtime is told so: the next look then costs no system call.
-fn receive_all(tcp: &TcpStream, room: &mut [u8]) -> io::Result<usize> {
-    let mut whole = None;
-    let read = tcp.try_io(Interest::READABLE, || {
-        let (_, count) = rustix::net::recv(tcp, &mut *room, RecvFlags::DONTWAIT)?;
-        if count > 0 && count < room.len() {
-            whole = Some(count);
-            // What the runtime noted before this read is out of date; what it notes from now on stays.
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        Ok(count)
-    });
-    whole.map_or(read, Ok)
 }

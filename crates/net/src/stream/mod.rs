@@ -4,6 +4,7 @@ mod incoming;
 mod outgoing;
 mod paged;
 mod session;
+mod socket;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use incoming::Carry;
 pub use outgoing::Outgoing;
 pub(crate) use session::EARLY_BYTES;
 use session::TlsState;
+use socket::Socket;
 
 /// How long a connection may keep us waiting.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +45,7 @@ impl Default for Waits {
 ///
 /// All waits end after the stall time with an error that blames the other end.
 pub struct Stream {
-    tcp: TcpStream,
+    socket: Socket,
     role: Role,
     tls: Option<Box<TlsState>>,
     /// Received and not yet handed out: ciphertext, with its place in the buffer.
@@ -72,7 +74,7 @@ impl Stream {
     #[must_use]
     pub fn clear(tcp: TcpStream, role: Role, waits: Waits) -> Self {
         Self {
-            tcp,
+            socket: Socket::new(tcp),
             role,
             tls: None,
             carry: None,
@@ -98,13 +100,13 @@ impl Stream {
     /// The other end's address.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
-        self.tcp.peer_addr().ok()
+        self.socket.peer_address()
     }
 
     /// Our own address on this connection.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
-        self.tcp.local_addr().ok()
+        self.socket.local_address()
     }
 
     /// Negotiated protocol, for the log: `TLSv1.3`, `TLSv1.2` or `clear`.
@@ -153,22 +155,21 @@ impl Stream {
     /// Waits until the other end closes or resets the connection, without reading from it.
     ///
     /// Data that arrives meanwhile (a pipelined request) stays where it is.
-    pub async fn peer_closed(&self) {
+    pub async fn peer_closed(&mut self) {
         const LOOK_AGAIN: Duration = Duration::from_millis(100);
+        let Ok(tcp) = self.socket.watched() else { return };
         loop {
-            match self.tcp.ready(tokio::io::Interest::READABLE).await {
+            match tcp.ready(tokio::io::Interest::READABLE).await {
                 Ok(ready) if ready.is_read_closed() || ready.is_error() => return,
                 Ok(_) => {}
                 Err(_) => return,
             }
-            if session::is_hung_up(&self.tcp) {
+            if session::is_hung_up(tcp) {
                 return;
             }
             // Readable but open: something was pipelined. Readiness will not change until it is
             // read, so the state of the connection is looked at now and then.
-            let empty = self
-                .tcp
-                .try_io(tokio::io::Interest::READABLE, || session::peek_one(&self.tcp));
+            let empty = tcp.try_io(tokio::io::Interest::READABLE, || session::peek_one(tcp));
             if matches!(empty, Ok(0)) {
                 return;
             }
@@ -186,7 +187,7 @@ impl Stream {
             let farewell = tls.farewell();
             self.write_all(&farewell).await?;
         }
-        let _ = rustix::net::shutdown(&self.tcp, rustix::net::Shutdown::Write);
+        self.shut_down();
         sent
     }
 
@@ -204,7 +205,7 @@ impl Stream {
                 return;
             }
         }
-        let _ = rustix::net::shutdown(&self.tcp, rustix::net::Shutdown::Write);
+        self.shut_down();
         self.carry = None;
         let mut scratch = crate::Buffer::small();
         let drain = async {
@@ -220,9 +221,15 @@ impl Stream {
         let _ = tokio::time::timeout(LINGER_TIMEOUT, drain).await;
     }
 
-    async fn read_raw(&self, into: &mut [u8]) -> Result<usize, Error> {
+    fn shut_down(&self) {
+        if let Some(socket) = self.socket.fd() {
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+        }
+    }
+
+    async fn read_raw(&mut self, into: &mut [u8]) -> Result<usize, Error> {
         loop {
-            match self.tcp.try_read(into) {
+            match self.socket.read(into) {
                 Ok(count) => return Ok(count),
                 Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock => {
                     self.wait_readable(self.waits.stall).await?
@@ -232,16 +239,18 @@ impl Stream {
         }
     }
 
-    async fn wait_readable(&self, limit: Duration) -> Result<(), Error> {
-        match tokio::time::timeout(limit, self.tcp.readable()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(cause)) => Err(self.role.broken(Phase::Transfer, &cause)),
-            Err(_) => Err(self.role.stalled(Phase::Transfer)),
-        }
+    async fn wait_readable(&mut self, limit: Duration) -> Result<(), Error> {
+        let outcome = tokio::time::timeout(limit, self.socket.readable()).await;
+        self.waited(outcome)
     }
 
-    async fn wait_writable(&self) -> Result<(), Error> {
-        match tokio::time::timeout(self.waits.stall, self.tcp.writable()).await {
+    async fn wait_writable(&mut self) -> Result<(), Error> {
+        let outcome = tokio::time::timeout(self.waits.stall, self.socket.writable()).await;
+        self.waited(outcome)
+    }
+
+    fn waited(&self, outcome: Result<std::io::Result<()>, tokio::time::error::Elapsed>) -> Result<(), Error> {
+        match outcome {
             Ok(Ok(())) => Ok(()),
             Ok(Err(cause)) => Err(self.role.broken(Phase::Transfer, &cause)),
             Err(_) => Err(self.role.stalled(Phase::Transfer)),

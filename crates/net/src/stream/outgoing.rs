@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 
-use tokio::io::Interest;
+use rustix::net::SendFlags;
 use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
@@ -240,8 +240,8 @@ impl Stream {
     pub fn send_file(&self, file: &File, offset: u64, count: usize) -> Result<Option<usize>, Error> {
         debug_assert!(self.tls.is_none() && self.queued.is_empty());
         let mut position = offset;
-        let sent = self.tcp.try_io(Interest::WRITABLE, || {
-            rustix::fs::sendfile(&self.tcp, file, Some(&mut position), count).map_err(io::Error::from)
+        let sent = self.socket.try_send(|socket| {
+            rustix::fs::sendfile(socket, file, Some(&mut position), count).map_err(io::Error::from)
         });
         match sent {
             Ok(sent) => Ok(Some(sent)),
@@ -254,7 +254,7 @@ impl Stream {
     ///
     /// # Errors
     /// Connection lost or stalled.
-    pub async fn writable(&self) -> Result<(), Error> {
+    pub async fn writable(&mut self) -> Result<(), Error> {
         self.wait_writable().await
     }
 
@@ -268,15 +268,7 @@ impl Stream {
         let mut rest = plain.as_slice();
         self.begin_send()?;
         while !rest.is_empty() {
-            let sent = self.tcp.try_io(Interest::WRITABLE, || {
-                rustix::net::send(
-                    &self.tcp,
-                    rest,
-                    rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL,
-                )
-                .map_err(io::Error::from)
-            });
-            match sent {
+            match self.send_some(rest, SendFlags::MORE) {
                 Ok(count) => rest = &rest[count..],
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.wait_writable().await?,
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
@@ -284,6 +276,12 @@ impl Stream {
         }
         self.mid_send = false;
         Ok(())
+    }
+
+    fn send_some(&self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+        let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        self.socket
+            .try_send(|socket| rustix::net::send(socket, bytes, flags).map_err(io::Error::from))
     }
 
     /// Nothing can be sent behind a send that failed, or that was given up in the middle because
@@ -302,7 +300,7 @@ impl Stream {
         }
         self.begin_send()?;
         while !bytes.is_empty() {
-            match self.tcp.try_write(bytes) {
+            match self.send_some(bytes, SendFlags::empty()) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.wait_writable().await?,
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),

@@ -1,0 +1,268 @@
+//! The socket below a connection.
+//!
+//! The runtime hears of every segment that arrives on a socket which it watches, whether or not anybody waits for one. A
+//! connection that always has more to read than fits into a buffer never waits; to wake a thread for each of its segments
+//! would only take the processor from the one that reads. So such a socket is taken out of the runtime's watch until it
+//! has nothing to read, or has to wait for something else.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// Reads in a row that filled their room, after which a socket counts as one that has plenty.
+const FULL_READS: u32 = 4;
+/// The least room that says anything when it is filled.
+const PLENTY_BYTES: usize = 64 * 1024;
+
+/// A non-blocking socket.
+pub(super) struct Socket {
+    state: State,
+    /// Full reads in a row.
+    full_reads: u32,
+}
+
+enum State {
+    Watched(TcpStream),
+    Unwatched(std::net::TcpStream),
+    /// It could not be watched again, and is closed.
+    Lost,
+}
+
+impl Socket {
+    pub(super) fn new(tcp: TcpStream) -> Self {
+        Self {
+            state: State::Watched(tcp),
+            full_reads: 0,
+        }
+    }
+
+    /// One read without waiting. Of payload, `room` is large.
+    pub(super) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let count = match &self.state {
+            State::Watched(tcp) => tcp.try_read(room)?,
+            State::Unwatched(tcp) => receive(tcp, room)?,
+            State::Lost => return Err(lost()),
+        };
+        let is_full = count == room.len() && count >= PLENTY_BYTES;
+        self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
+        if self.full_reads == FULL_READS {
+            self.let_go();
+        }
+        Ok(count)
+    }
+
+    /// One read without waiting, of a message that is expected to fit. When it did, nothing is left in the
+    /// socket, and the runtime is told so: the next look then costs no system call.
+    pub(super) fn read_message(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let tcp = match &self.state {
+            State::Watched(tcp) => tcp,
+            State::Unwatched(tcp) => return receive(tcp, room),
+            State::Lost => return Err(lost()),
+        };
+        let mut whole = None;
+        let read = tcp.try_io(Interest::READABLE, || {
+            let count = receive(tcp, room)?;
+            if count > 0 && count < room.len() {
+                whole = Some(count);
+                // What the runtime noted before this read is out of date; what it notes from now on stays.
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(count)
+        });
+        whole.map_or(read, Ok)
+    }
+
+    /// Tries something that sends, without waiting.
+    pub(super) fn try_send<T>(&self, send: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
+        match &self.state {
+            State::Watched(tcp) => tcp.try_io(Interest::WRITABLE, || send(tcp.as_fd())),
+            State::Unwatched(tcp) => send(tcp.as_fd()),
+            State::Lost => Err(lost()),
+        }
+    }
+
+    /// Waits until there is something to read, or the other end has closed. May be dropped.
+    pub(super) async fn readable(&mut self) -> io::Result<()> {
+        self.watched()?.readable().await
+    }
+
+    /// Waits until there is room to send. May be dropped.
+    pub(super) async fn writable(&mut self) -> io::Result<()> {
+        self.watched()?.writable().await
+    }
+
+    /// The socket as the runtime watches it. The runtime is told at once of what is there already.
+    pub(super) fn watched(&mut self) -> io::Result<&TcpStream> {
+        self.full_reads = 0;
+        if let State::Unwatched(_) = self.state
+            && let State::Unwatched(tcp) = std::mem::replace(&mut self.state, State::Lost)
+        {
+            self.state = State::Watched(TcpStream::from_std(tcp)?);
+        }
+        match &self.state {
+            State::Watched(tcp) => Ok(tcp),
+            State::Unwatched(_) | State::Lost => Err(lost()),
+        }
+    }
+
+    /// A failure is found by whoever uses the socket next: what was read before is still to be handed out.
+    fn let_go(&mut self) {
+        if let State::Watched(_) = self.state
+            && let State::Watched(tcp) = std::mem::replace(&mut self.state, State::Lost)
+            && let Ok(tcp) = tcp.into_std()
+        {
+            self.state = State::Unwatched(tcp);
+        }
+    }
+
+    /// The descriptor; none when the socket was lost.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Watched(tcp) => Some(tcp.as_fd()),
+            State::Unwatched(tcp) => Some(tcp.as_fd()),
+            State::Lost => None,
+        }
+    }
+
+    pub(super) fn peer_address(&self) -> Option<std::net::SocketAddr> {
+        match &self.state {
+            State::Watched(tcp) => tcp.peer_addr().ok(),
+            State::Unwatched(tcp) => tcp.peer_addr().ok(),
+            State::Lost => None,
+        }
+    }
+
+    pub(super) fn local_address(&self) -> Option<std::net::SocketAddr> {
+        match &self.state {
+            State::Watched(tcp) => tcp.local_addr().ok(),
+            State::Unwatched(tcp) => tcp.local_addr().ok(),
+            State::Lost => None,
+        }
+    }
+
+    /// Whether the runtime watches it.
+    #[cfg(test)]
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(self.state, State::Watched(_))
+    }
+}
+
+fn lost() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}
+
+fn receive(tcp: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
+    let (_, count) = rustix::net::recv(tcp, room, RecvFlags::DONTWAIT)?;
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    const ROOM_BYTES: usize = PLENTY_BYTES;
+
+    async fn pair() -> (Socket, TcpStream) {
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&near, 4 * ROOM_BYTES).unwrap();
+        (Socket::new(near), far)
+    }
+
+    /// Reads so often, each time when there is enough to fill the room.
+    async fn take_full(socket: &mut Socket, reads: usize) {
+        let mut room = vec![0; ROOM_BYTES];
+        for _ in 0..reads {
+            while rustix::io::ioctl_fionread(socket.fd().unwrap()).unwrap() < ROOM_BYTES as u64 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            loop {
+                match socket.read(&mut room) {
+                    Ok(count) => break assert_eq!(count, ROOM_BYTES),
+                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => socket.readable().await.unwrap(),
+                    Err(cause) => panic!("{cause}"),
+                }
+            }
+        }
+    }
+
+    /// Reads so many bytes.
+    async fn take(socket: &mut Socket, count: usize) {
+        let (mut room, mut taken) = (vec![0; ROOM_BYTES], 0);
+        while taken < count {
+            let want = room.len().min(count - taken);
+            match socket.read(&mut room[..want]) {
+                Ok(0) => panic!("it ended after {taken} bytes"),
+                Ok(more) => taken += more,
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => socket.readable().await.unwrap(),
+                Err(cause) => panic!("{cause}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn it_is_let_go_while_there_is_plenty_and_watched_again_when_it_has_to_wait() {
+        let (mut socket, mut far) = pair().await;
+        let sender = tokio::spawn(async move {
+            far.write_all(&vec![1; 6 * ROOM_BYTES]).await.unwrap();
+            far
+        });
+        take_full(&mut socket, 3).await;
+        assert!(socket.is_watched(), "after three full reads");
+        take_full(&mut socket, 3).await;
+        assert!(!socket.is_watched(), "after six");
+        let mut far = sender.await.unwrap();
+        // Nothing is there: an empty look says so, and waiting hears of what comes later.
+        let empty = socket.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        let (waited, sent) = tokio::join!(socket.readable(), far.write_all(b"later"));
+        waited.and(sent).unwrap();
+        assert!(socket.is_watched());
+        let mut room = [0; 10];
+        assert_eq!(socket.read_message(&mut room).unwrap(), 5);
+    }
+
+    #[tokio::test]
+    async fn what_came_while_nobody_watched_is_heard_of_and_so_is_the_end() {
+        let (mut socket, mut far) = pair().await;
+        let sender = tokio::spawn(async move {
+            far.write_all(&vec![1; 64 * ROOM_BYTES]).await.unwrap();
+            far.write_all(b"rest").await.unwrap();
+        });
+        take(&mut socket, 64 * ROOM_BYTES).await;
+        sender.await.unwrap();
+        socket.let_go();
+        socket.readable().await.unwrap();
+        let mut room = [0; 10];
+        assert_eq!(socket.read_message(&mut room).unwrap(), 4);
+        socket.let_go();
+        assert_eq!(socket.read_message(&mut room).unwrap(), 0, "the other end has closed");
+        socket.readable().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_that_is_not_watched_sends_and_waits_for_room() {
+        let (mut socket, far) = pair().await;
+        socket.let_go();
+        let block = vec![2; ROOM_BYTES];
+        let send = |socket: &Socket| {
+            let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+            socket.try_send(|fd| rustix::net::send(fd, &block, flags).map_err(io::Error::from))
+        };
+        let mut sent = 0;
+        while let Ok(count) = send(&socket) {
+            sent += count;
+        }
+        assert!(sent > 0 && !socket.is_watched());
+        let mut reader = Socket::new(far);
+        let (room, ()) = tokio::join!(socket.writable(), take(&mut reader, sent));
+        room.unwrap();
+        assert!(send(&socket).unwrap() > 0);
+    }
+}
