@@ -50,7 +50,8 @@ pub(crate) enum Metric {
     Listing,
     /// KiB of an idle connection, and resident MiB with all of them.
     Idle,
-    /// Server processor time of a request with a token divided by that of one without, and by that of one as long.
+    /// Requests per second without a token divided by those with one, and server processor time of a request with one divided
+    /// by that without.
     Token,
 }
 
@@ -77,7 +78,9 @@ impl Metric {
             Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
             Self::Connections => "TLS connections per second, median (min to max); more is better",
             Self::Idle => "Memory: KiB of an idle TLS connection, median (min to max); less is better",
-            Self::Token => "Tokens: CPU of a request with one ÷ CPU without, median (min to max); less is better",
+            Self::Token => {
+                "Tokens: requests per second without one ÷ requests with one, median (min to max); less is better"
+            }
             Self::Listing => "Listings: server CPU milliseconds for each, median (min to max); less is better",
             Self::Requests => "Metadata: requests per second, median (min to max); more is better",
         }
@@ -93,7 +96,7 @@ impl Metric {
             Self::Connections => "CPU µs per connection",
             Self::Listing => "listings per second",
             Self::Idle => "MiB in all",
-            Self::Token => "÷ CPU with a header as long",
+            Self::Token => "CPU of a request, with ÷ without",
         }
     }
 
@@ -107,7 +110,7 @@ impl Metric {
             Self::Connections => ("connections_per_second", "cpu_microseconds_per_connection"),
             Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
-            Self::Token => ("cpu_ratio", "cpu_ratio_as_long"),
+            Self::Token => ("rate_ratio", "cpu_ratio"),
         }
     }
 

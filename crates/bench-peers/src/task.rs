@@ -10,6 +10,7 @@ use crate::report::{Cell, Goal, Metric, Row, Section};
 use crate::root::{MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
 use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
+use crate::token::Beside;
 use crate::workload::{Bench, Mode, Pair, Sample};
 use crate::{interrupt, progress};
 
@@ -35,7 +36,7 @@ pub(crate) enum Task {
     RootMemory,
     Handshakes(Beginning),
     IdleMemory,
-    Token,
+    Token(Beside),
 }
 
 /// The rows in the order of the table.
@@ -60,7 +61,11 @@ pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
     tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
     tasks.extend(root_plan());
     tasks.extend(Beginning::BOTH.map(Task::Handshakes));
-    tasks.extend([Task::IdleMemory, Task::Token]);
+    tasks.extend([
+        Task::IdleMemory,
+        Task::Token(Beside::Nothing),
+        Task::Token(Beside::HeaderAsLong),
+    ]);
     tasks.retain(|task| arguments.wants(task.part()));
     tasks
 }
@@ -106,7 +111,7 @@ impl Task {
             Self::Stat | Self::MetadataOfMany(_) => Part::Stat,
             Self::RootCopies(_) | Self::RootMemory => Part::RootTpc,
             Self::Handshakes(_) | Self::IdleMemory => Part::Tls,
-            Self::Token => Part::Token,
+            Self::Token(_) => Part::Token,
         }
     }
 
@@ -128,7 +133,7 @@ impl Task {
             Self::Handshakes(_) => Metric::Connections,
             Self::Listing(_) => Metric::Listing,
             Self::IdleMemory => Metric::Idle,
-            Self::Token => Metric::Token,
+            Self::Token(_) => Metric::Token,
             _ => Metric::Data,
         }
     }
@@ -165,7 +170,7 @@ impl Task {
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
             Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
             Self::IdleMemory => format!("{IDLE_CONNECTIONS} idle connections"),
-            Self::Token => "HEAD https with a verified token".to_owned(),
+            Self::Token(beside) => format!("HEAD https with a verified token, beside {}", beside.name()),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
     }
@@ -201,7 +206,7 @@ impl Task {
             Self::Handshakes(Beginning::Full) => ratio(1.50),
             Self::Handshakes(Beginning::Resumed) => ratio(1.00),
             Self::Overwrite(_) => ratio(0.95),
-            Self::Token => ratio(1.05),
+            Self::Token(Beside::Nothing) => ratio(1.05),
             _ => Goal::default(),
         }
     }
@@ -218,7 +223,7 @@ impl Task {
             | Self::IdleMemory => true,
             // XRootD does not resume sessions unless it is told to, for lack of the identity in them.
             Self::Handshakes(Beginning::Resumed) => kind != Kind::Xrootd,
-            Self::Token => kind == Kind::Crossload,
+            Self::Token(_) => kind == Kind::Crossload,
             _ => kind.is_storage(),
         }
     }
@@ -244,7 +249,7 @@ impl Task {
             Self::RootMemory => bench.root_memory(kind),
             Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
             Self::IdleMemory => bench.idle_memory(kind),
-            Self::Token => bench.token(),
+            Self::Token(beside) => bench.token(beside),
         }
     }
 
@@ -303,7 +308,7 @@ mod tests {
         let all = plan(&Arguments::parse_from(["bench"]));
         assert_eq!(
             all.len(),
-            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 4
+            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 5
         );
         let mut names: Vec<String> = all
             .iter()

@@ -1,8 +1,7 @@
 //! What a bearer token that was verified before adds to the cost of a request.
 //!
-//! Requests without any credential, with a header of the token's length that means nothing, and with the token come by
-//! turns on kept TLS connections, so that a machine that grows busy does it to all of them. The server logs each request, as
-//! it does by default, and so says more of one with a token.
+//! Requests with the token and requests without come by turns on kept TLS connections, so that a machine that grows busy
+//! does it to both. The server logs each request, as it does by default, and so says more of one with a token.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -16,39 +15,80 @@ use crate::workload::{Bench, Sample};
 /// Connections at the same time.
 const CLIENTS: usize = 4;
 /// Turns in one sample.
-const TURNS: u32 = 3;
+const TURNS: u32 = 6;
+
+/// What requests with a token are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Requests without any credential.
+    Nothing,
+    /// The same with a header of the token's length that means nothing.
+    HeaderAsLong,
+}
+
+impl Beside {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::HeaderAsLong => "another header as long",
+        }
+    }
+}
+
+/// What some requests cost.
+#[derive(Default)]
+struct Cost {
+    requests: u64,
+    cpu_seconds: f64,
+    seconds: f64,
+}
+
+impl Cost {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.cpu_seconds += other.cpu_seconds;
+        self.seconds += other.seconds;
+    }
+
+    fn rate(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
+    fn cpu_of_one(&self) -> f64 {
+        self.cpu_seconds / self.requests as f64
+    }
+}
 
 impl Bench {
-    /// The server's processor time for a request with a verified token, divided by that of one without, and by that of one
-    /// with a header as long.
-    pub(crate) fn token(&mut self) -> Result<Sample> {
+    /// Requests per second without a token divided by those with one that was verified before; and the server's processor
+    /// time of one with divided by that of one without.
+    pub(crate) fn token(&mut self, beside: Beside) -> Result<Sample> {
         let (mut server, token) = self.lab.start_with_issuer(Access::Read)?;
         self.lab.plant(&server, "file", 0)?;
-        let headers = [
-            String::new(),
-            format!("X-Padding: Bearer {token}\r\n"),
-            format!("Authorization: Bearer {token}\r\n"),
-        ];
-        let mut sums = [0.0; 3];
+        let other = match beside {
+            Beside::Nothing => String::new(),
+            Beside::HeaderAsLong => format!("X-Padding: Bearer {token}\r\n"),
+        };
+        let headers = [other, format!("Authorization: Bearer {token}\r\n")];
+        let mut costs: [Cost; 2] = Default::default();
         for _ in 0..TURNS {
-            for (sum, header) in sums.iter_mut().zip(&headers) {
-                *sum += self.cpu_of_request(&mut server, header)?;
+            for (sum, header) in costs.iter_mut().zip(&headers) {
+                sum.add(&self.cost_of_requests(&mut server, header)?);
             }
         }
-        let [without, as_long, with] = sums;
+        let [without, with] = costs;
         Ok(Sample {
-            first: with / without,
-            second: with / as_long,
+            first: without.rate() / with.rate(),
+            second: with.cpu_of_one() / without.cpu_of_one(),
         })
     }
 
-    /// The server's processor seconds for each request.
-    fn cpu_of_request(&self, server: &mut Server, header: &str) -> Result<f64> {
+    fn cost_of_requests(&self, server: &mut Server, header: &str) -> Result<Cost> {
         let target = Target::keeping(server, &self.lab.ca_file(), "file", header)?;
         let time = Duration::from_secs(self.load_seconds.into()) / TURNS;
         // Verifies the token, and makes everything warm.
         ask_for(&target, Duration::ZERO)?;
-        let before = server.process().cpu_seconds()?;
+        let (before, began) = (server.process().cpu_seconds()?, Instant::now());
         let counts: Vec<Result<u64>> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| ask_for(&target, time))).collect();
             let gone = || Err(Error::Failed("a client panicked".to_owned()));
@@ -57,9 +97,11 @@ impl Bench {
                 .map(|client| client.join().unwrap_or_else(|_| gone()))
                 .collect()
         });
-        let used = server.process().cpu_seconds()? - before;
-        let count = counts.into_iter().sum::<Result<u64>>()?;
-        Ok(used / count as f64)
+        Ok(Cost {
+            requests: counts.into_iter().sum::<Result<u64>>()?,
+            seconds: began.elapsed().as_secs_f64(),
+            cpu_seconds: server.process().cpu_seconds()? - before,
+        })
     }
 }
 

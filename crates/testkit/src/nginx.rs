@@ -118,7 +118,7 @@ fn configuration(options: &NginxOptions, root: &Path, https_port: u16, http_port
         "daemon off;\n{user}worker_processes 2;\npid {own}/nginx.pid;\nerror_log {own}/error.log;\n\
          events {{ worker_connections 4096; }}\n\
          http {{\n\
-         access_log off;\n\
+         access_log {own}/access.log;\n\
          sendfile on;\n\
          tcp_nopush on;\n\
          keepalive_requests 1000000000;\n\

@@ -240,9 +240,9 @@ impl Stream {
     pub fn send_file(&self, file: &File, offset: u64, count: usize) -> Result<Option<usize>, Error> {
         debug_assert!(self.tls.is_none() && self.queued.is_empty());
         let mut position = offset;
-        let sent = self.socket.try_send(|socket| {
-            rustix::fs::sendfile(socket, file, Some(&mut position), count).map_err(io::Error::from)
-        });
+        let sent = self
+            .socket
+            .try_send(|socket| rustix::fs::sendfile(socket, file, Some(&mut position), count).map_err(io::Error::from));
         match sent {
             Ok(sent) => Ok(Some(sent)),
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(None),
