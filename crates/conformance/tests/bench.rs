@@ -457,15 +457,16 @@ fn the_time_limit_ends_a_run_like_an_interruption() {
     };
     let before = visible(server.data());
     let target = server.url("/data");
+    // 32 GB: no machine is through with it before the limit.
     let long = [
         "-r",
         "1000",
         "-c",
         "1",
         "-s",
-        "64KiB",
+        "256KiB",
         "--volume",
-        "64KiB",
+        "16MiB",
         "--timeout",
         "5s",
         &target,

@@ -14,6 +14,9 @@ const WIDTH: f64 = 760.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
+/// How far figures below a plot keep from its sides: half of one of six characters, in a narrow window too, and no more
+/// than a little of it beyond.
+const INSIDE: f64 = 14.0;
 /// Of a bar.
 const BAR: f64 = 15.0;
 /// How far points of the next line are moved to the side.
@@ -155,8 +158,9 @@ pub(super) fn lines(out: &mut String, frame: Frame<'_>, traces: &[Trace]) {
         .collect();
     let is_marked = traces.iter().all(|trace| trace.marked);
     let x = match is_marked {
-        true => Scale::over(&at, frame.logarithmic, left + 14.0, width - RIGHT - 14.0),
-        false => Scale::from_zero_until(at.iter().copied().fold(0.0, f64::max), left, width - RIGHT),
+        true => Scale::over(&at, frame.logarithmic, left + INSIDE, width - RIGHT - INSIDE),
+        // The last figure may stand at the very end.
+        false => Scale::from_zero_until(at.iter().copied().fold(0.0, f64::max), left, width - RIGHT - INSIDE),
     };
     let y = Scale::from_zero(highest(traces).max(frame.highest), height - BOTTOM, TOP);
     let entries: Vec<_> = traces
@@ -368,6 +372,45 @@ mod tests {
     fn marks_are_short() {
         let words: Vec<String> = [0.0, 0.1 + 0.2, 2500.0, 40_000.0, 12_500.0].map(short).into();
         assert_eq!(words, ["0", "0.3", "2500", "40k", "12500"]);
+    }
+
+    #[test]
+    fn the_last_figure_of_a_rate_over_time_has_room() {
+        let point = |at: f64| {
+            (
+                at,
+                Summary {
+                    median: 1.0,
+                    min: 1.0,
+                    max: 1.0,
+                },
+            )
+        };
+        let trace = Trace {
+            name: "pull".to_owned(),
+            target: "a".to_owned(),
+            colour: 0,
+            dashed: false,
+            points: vec![point(0.0), point(0.025)],
+            marked: false,
+        };
+        for size in [Size::Wide, Size::Small] {
+            let frame = Frame {
+                title: "rate",
+                x: "seconds",
+                y: "Gbit/s",
+                logarithmic: false,
+                size,
+                highest: 1.0,
+            };
+            let mut page = String::new();
+            lines(&mut page, frame, std::slice::from_ref(&trace));
+            let (before, _) = page.split_once(" text-anchor=\"middle\">0.025<").expect("the figure");
+            let at = before.rsplit("x=\"").next().and_then(|text| text.split('"').next());
+            let at: f64 = at.and_then(|at| at.parse().ok()).expect("its place");
+            // Five characters of 17 units in a narrow window.
+            assert!(at + 24.0 <= size.width(), "{at}");
+        }
     }
 
     #[test]
