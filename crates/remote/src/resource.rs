@@ -75,6 +75,13 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// The certificate with which this client itself comes to the passive party of a copy that it orders. In the XRootD
+    /// protocol it opens the source first, to announce who will come; over HTTP only the active party comes.
+    #[must_use]
+    pub fn identity_in_copy(&self) -> Option<ClientIdentity> {
+        self.access.identity.clone().filter(|_| self.location.is_root())
+    }
+
     /// An error that blames this side.
     pub(crate) fn error(&self, code: ErrorCode, phase: Phase) -> Error {
         Error::new(code, self.side, phase).with_subject(&self.location)

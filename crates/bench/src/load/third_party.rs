@@ -180,8 +180,7 @@ async fn upload(
 async fn handed_over(client: &Client, place: &Resource, activities: Activities, notes: &mut Vec<String>) -> Access {
     let mut access = Access {
         user_name: place.access.user_name.clone(),
-        // In the XRootD protocol it is this client that opens the source first, to announce who will come.
-        identity: place.access.identity.clone().filter(|_| place.location.is_root()),
+        identity: place.identity_in_copy(),
         ..Access::default()
     };
     let location = &place.location;

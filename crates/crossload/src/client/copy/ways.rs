@@ -171,8 +171,7 @@ impl Job<'_> {
     /// passive one gives out for this file alone. A server that gives none may allow everybody.
     async fn passive_access(&self, passive: &Resource, direction: Direction) -> Access {
         let mut access = Access {
-            // In the XRootD protocol it is this client that opens the source first, to announce who will come.
-            identity: passive.access.identity.clone().filter(|_| passive.location.is_root()),
+            identity: passive.identity_in_copy(),
             ..Access::default()
         };
         if self.session.has_token() {
