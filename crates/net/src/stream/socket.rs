@@ -97,11 +97,10 @@ impl Socket {
     /// The socket as the runtime watches it. The runtime is told at once of what is there already.
     pub(super) fn watched(&mut self) -> io::Result<&TcpStream> {
         self.full_reads = 0;
-        if let State::Unwatched(_) = self.state
-            && let State::Unwatched(tcp) = std::mem::replace(&mut self.state, State::Lost)
-        {
-            self.state = State::Watched(TcpStream::from_std(tcp)?);
-        }
+        self.state = match std::mem::replace(&mut self.state, State::Lost) {
+            State::Unwatched(tcp) => State::Watched(TcpStream::from_std(tcp)?),
+            state => state,
+        };
         match &self.state {
             State::Watched(tcp) => Ok(tcp),
             State::Unwatched(_) | State::Lost => Err(lost()),
@@ -110,12 +109,10 @@ impl Socket {
 
     /// A failure is found by whoever uses the socket next: what was read before is still to be handed out.
     fn let_go(&mut self) {
-        if let State::Watched(_) = self.state
-            && let State::Watched(tcp) = std::mem::replace(&mut self.state, State::Lost)
-            && let Ok(tcp) = tcp.into_std()
-        {
-            self.state = State::Unwatched(tcp);
-        }
+        self.state = match std::mem::replace(&mut self.state, State::Lost) {
+            State::Watched(tcp) => tcp.into_std().map_or(State::Lost, State::Unwatched),
+            state => state,
+        };
     }
 
     /// The descriptor; none when the socket was lost.
