@@ -365,10 +365,8 @@ pub(crate) async fn credential_of(
     }
     match head.authorization() {
         Authorization::Absent => Ok(visitor.clone()),
-        // Without a field it came in the query, and is not kept.
-        Authorization::Bearer(token) => {
-            Box::pin(authenticator.bearer_in(field.unwrap_or_default(), token.expose(), last)).await
-        }
+        // Without a field it came in the query.
+        Authorization::Bearer(token) => Box::pin(authenticator.bearer_in(field, token.expose(), last)).await,
         Authorization::Unsupported => Err(Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate)),
     }
 }

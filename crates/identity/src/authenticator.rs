@@ -149,15 +149,15 @@ impl Authenticator {
     /// `invalid_token` and those named `token_*`, with the reason; see [`Bearer::parse`], [`VerifiedMacaroon::new`] and
     /// [`credentials::verify_token`].
     pub async fn bearer(&self, token: &str) -> Result<Arc<Credential>> {
-        self.bearer_in("", token, &mut LastShown::default()).await
+        self.bearer_in(None, token, &mut LastShown::default()).await
     }
 
     /// As [`Authenticator::bearer`], for a token out of the header field `field` (its value, whole) of a connection for
-    /// which `last` is kept: the next such field is known by [`Authenticator::again`].
+    /// which `last` is kept: the next such field is known by [`Authenticator::again`]. One that came otherwise is not kept.
     ///
     /// # Errors
     /// As [`Authenticator::bearer`].
-    pub async fn bearer_in(&self, field: &str, token: &str, last: &mut LastShown) -> Result<Arc<Credential>> {
+    pub async fn bearer_in(&self, field: Option<&str>, token: &str, last: &mut LastShown) -> Result<Arc<Credential>> {
         let state = self.state();
         let hash = state.verified.hash([token.as_bytes()]);
         let known = hash.and_then(|hash| state.verified.find(hash, now_s()));
@@ -173,7 +173,7 @@ impl Authenticator {
             }
         };
         let credential = verification.credential.clone();
-        if !field.is_empty() {
+        if let Some(field) = field {
             last.keep(field, state.generation, verification);
         }
         Ok(credential)

@@ -1,7 +1,7 @@
 //! What one connection showed last: most clients send the same token with each of their requests.
 //!
-//! The field is kept whole for as long as the connection lasts (and wiped afterwards), since comparing it costs a
-//! twentieth of what hashing it for the table of all tokens does.
+//! The field is kept whole for as long as the connection lasts (and wiped afterwards): comparing it costs much less than
+//! hashing it for the table of all tokens.
 
 use std::sync::Arc;
 
