@@ -1,6 +1,8 @@
 //! A report as people look at it: one column for each target, an earlier run beside it, and ratios. All writers for
 //! people show what is arranged here, so that they say the same.
 
+use indexmap::IndexSet;
+
 use super::{Axis, Better, Curve, Failure, Report, Row, Summary, Table};
 
 /// A report, and possibly an earlier one, side by side.
@@ -251,7 +253,7 @@ impl<'a> View<'a> {
                     Some(known) => known.again(&row.label, count),
                     None => all.push(Failed {
                         target: row.target.clone(),
-                        labels: vec![row.label.clone()],
+                        labels: IndexSet::from([row.label.clone()]),
                         failure: failure.clone(),
                     }),
                 }
@@ -267,23 +269,21 @@ pub struct Failed {
     /// The target's name.
     pub target: String,
     /// What was measured, wherever it failed like this; each once.
-    pub labels: Vec<String>,
+    pub labels: IndexSet<String>,
     /// The first one, with the count of all.
     pub failure: Failure,
 }
 
 impl Failed {
     fn again(&mut self, label: &str, count: u64) {
-        if !self.labels.iter().any(|known| known == label) {
-            self.labels.push(label.to_owned());
-        }
+        self.labels.insert(label.to_owned());
         self.failure.count += count;
     }
 
     /// What was being measured.
     #[must_use]
     pub fn label(&self) -> String {
-        self.labels.join("; ")
+        self.labels.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -322,14 +322,10 @@ fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
 /// Loads take their cases in turns, and not each case has all figures; a reader wants what belongs together, and finds it
 /// in the same order in each table.
 fn in_one_order(sheets: &mut [Sheet]) {
-    let mut first: Vec<String> = Vec::new();
-    for line in sheets.iter().flat_map(|sheet| &sheet.lines) {
-        if !first.contains(&line.label) {
-            first.push(line.label.clone());
-        }
-    }
+    let lines = sheets.iter().flat_map(|sheet| &sheet.lines);
+    let first: IndexSet<String> = lines.map(|line| line.label.clone()).collect();
     for sheet in sheets.iter_mut().filter(|sheet| sheet.axis.is_some()) {
-        let label = |line: &Line| first.iter().position(|label| *label == line.label);
+        let label = |line: &Line| first.get_index_of(&line.label);
         let at = |line: &Line| line.at.unwrap_or(f64::NEG_INFINITY);
         sheet
             .lines
@@ -341,13 +337,8 @@ impl Sheet {
     /// The labels of its lines, each once.
     #[must_use]
     pub fn labels(&self) -> Vec<&str> {
-        let mut labels: Vec<&str> = Vec::new();
-        for line in &self.lines {
-            if !labels.contains(&line.label.as_str()) {
-                labels.push(&line.label);
-            }
-        }
-        labels
+        let labels: IndexSet<&str> = self.lines.iter().map(|line| line.label.as_str()).collect();
+        labels.into_iter().collect()
     }
 
     fn take(&mut self, row: &Row, is_earlier: bool) {

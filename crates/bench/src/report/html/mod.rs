@@ -9,6 +9,8 @@ mod words;
 
 use std::fmt::Write as _;
 
+use indexmap::IndexSet;
+
 use super::view::{Chart, Course, Line, Sheet, View};
 use super::{Report, Summary};
 use escape::Escaped;
@@ -40,12 +42,8 @@ pub fn write(view: &View<'_>) -> String {
 
 fn head(out: &mut String, view: &View<'_>) {
     let report = view.report;
-    let mut names: Vec<&str> = Vec::new();
-    for target in &report.targets {
-        if !names.contains(&target.name.as_str()) {
-            names.push(&target.name);
-        }
-    }
+    let names: IndexSet<&str> = report.targets.iter().map(|target| target.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
     let title = format!("{}: {}", report.kind, names.join(", "));
     let _ = write!(
         out,
@@ -194,7 +192,7 @@ fn together(view: &View<'_>, traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&
     let coloured = if labels.len() > 1 {
         pairs_of(view, sheet)
     } else {
-        Vec::new()
+        Coloured::new()
     };
     let mut all = Vec::new();
     for (traces, label) in traces.into_iter().zip(labels) {
@@ -213,7 +211,7 @@ fn together(view: &View<'_>, traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&
 }
 
 /// What has colours of its own where all labels are in one plot: target and label.
-type Coloured<'a> = Vec<(&'a str, &'a str)>;
+type Coloured<'a> = IndexSet<(&'a str, &'a str)>;
 
 /// The targets and labels of the first table that has all those of this one, so that a line has the same colour in all
 /// plots of the page.
@@ -230,14 +228,13 @@ fn first_with<'a>(view: &'a View<'_>, own: &Coloured<'_>) -> Option<Coloured<'a>
 }
 
 fn pairs(sheet: &Sheet) -> Coloured<'_> {
-    let mut pairs = Vec::new();
+    let mut pairs = Coloured::new();
     for label in sheet.labels() {
         for (column, series) in sheet.series.iter().enumerate() {
             let is_measured = |line: &Line| line.cells[column].as_ref().is_some_and(|cell| cell.summary.is_some());
             let mut lines = sheet.lines.iter().filter(|line| line.label == label);
-            let pair = (series.target.as_str(), label);
-            if lines.any(is_measured) && !pairs.contains(&pair) {
-                pairs.push(pair);
+            if lines.any(is_measured) {
+                pairs.insert((series.target.as_str(), label));
             }
         }
     }
@@ -245,7 +242,7 @@ fn pairs(sheet: &Sheet) -> Coloured<'_> {
 }
 
 fn colour_of(coloured: &Coloured<'_>, target: &str, label: &str) -> Option<usize> {
-    coloured.iter().position(|pair| *pair == (target, label))
+    coloured.get_index_of(&(target, label))
 }
 
 /// A colour for each target; an earlier run has that of its target, with dashes.
@@ -295,13 +292,11 @@ fn over_time(out: &mut String, view: &View<'_>, chart: &Chart) {
         Escaped(&chart.title),
         Escaped(&chart.unit)
     );
-    let mut own: Coloured<'_> = Vec::new();
-    for line in &chart.lines {
-        let pair = (line.target.as_str(), line.label.as_str());
-        if !own.contains(&pair) {
-            own.push(pair);
-        }
-    }
+    let pairs = chart
+        .lines
+        .iter()
+        .map(|line| (line.target.as_str(), line.label.as_str()));
+    let own: Coloured<'_> = pairs.collect();
     let coloured = first_with(view, &own).unwrap_or(own);
     let value = |(at, value): &(f64, f64)| {
         (

@@ -14,8 +14,7 @@ const WIDTH: f64 = 760.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// How far figures below a plot keep from its sides: half of one of six characters, in a narrow window too, and no more
-/// than a little of it beyond.
+/// How far the figures below a plot keep from its sides: with [`RIGHT`], half of one of six characters in a narrow window.
 const INSIDE: f64 = 14.0;
 /// Of a bar.
 const BAR: f64 = 15.0;
