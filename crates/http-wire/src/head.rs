@@ -2,6 +2,7 @@
 //! about the connection (§9.3).
 
 use std::fmt;
+use std::sync::Arc;
 
 use types::{Error, ErrorCode};
 
@@ -108,8 +109,8 @@ pub struct RequestHead {
     pub target: Target,
     /// The sender's version.
     pub version: Version,
-    /// The header fields.
-    pub headers: Headers,
+    /// The header fields: one text for all requests of a connection that have the same.
+    pub headers: Arc<Headers>,
 }
 
 /// The head of a response.

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use zeroize::Zeroize;
+
 /// Header fields in the order in which they came. Names compare without regard to case
 /// (RFC 9110 §5.1); a value has no blanks around it and holds neither CR, LF nor NUL (§5.5).
 #[derive(Clone, Default)]
@@ -25,7 +27,7 @@ impl Headers {
         Self::default()
     }
 
-    /// Takes over a whole head; fields are then named by [`Headers::push_span`].
+    /// Takes over the lines of a head; fields are then named by [`Headers::push_span`].
     pub(crate) fn with_text(text: String, count: usize) -> Self {
         Self {
             text,
@@ -40,6 +42,17 @@ impl Headers {
             name: narrow(name),
             value: narrow(value),
         });
+    }
+
+    /// The text in which the fields lie: what [`Headers::with_text`] took over.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Overwrites all that is there, and leaves nothing.
+    pub(crate) fn wipe(&mut self) {
+        self.fields.clear();
+        self.text.zeroize();
     }
 
     fn span(&self, (start, end): (u32, u32)) -> &str {

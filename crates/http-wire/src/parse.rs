@@ -3,6 +3,7 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::Arc;
 
 use types::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX};
 use types::{Error, ErrorCode};
@@ -10,6 +11,7 @@ use types::{Error, ErrorCode};
 use crate::fault::{bad_request, misbehaved, refused};
 use crate::head::{Method, RequestHead, ResponseHead, Target, Version};
 use crate::headers::Headers;
+use crate::last_headers::LastHeaders;
 use crate::names::HOST;
 
 /// How large a head may be.
@@ -64,18 +66,81 @@ pub fn parse_request(buffer: &[u8], limits: &HeadLimits) -> Result<Option<(Reque
     httparse::ParserConfig::default()
         .parse_request_with_uninit_headers(&mut raw, bytes, &mut slots[..count])
         .map_err(|cause| request_error(explain(cause, count)))?;
+    let line = parse_line(&raw)?;
+    let lines_start = memchr::memchr(b'\n', bytes).map_or(0, |line_feed| line_feed + 1);
+    let headers = collect(text[lines_start..].to_owned(), &bytes[lines_start..], raw.headers);
+    let head = line.with(Arc::new(headers));
+    check_host(&head)?;
+    Ok(Some((head, end)))
+}
+
+/// As [`parse_request`], for the request that follows another one on the same connection: most clients send the same
+/// header lines with each, and lines that are the same to the byte are read no second time.
+///
+/// # Errors
+/// As [`parse_request`].
+pub fn parse_next_request(
+    buffer: &[u8],
+    limits: &HeadLimits,
+    last: &mut LastHeaders,
+) -> Result<Option<(RequestHead, usize)>, Error> {
+    if let Some(known) = parse_known(buffer, limits, last) {
+        return Ok(Some(known));
+    }
+    let parsed = parse_request(buffer, limits)?;
+    if let Some((head, _)) = &parsed {
+        last.keep(head);
+    }
+    Ok(parsed)
+}
+
+/// A head whose header lines are those of the last one. Whatever is odd about it is left to [`parse_request`].
+fn parse_known(buffer: &[u8], limits: &HeadLimits, last: &LastHeaders) -> Option<(RequestHead, usize)> {
+    let window = &buffer[..buffer.len().min(limits.head_bytes)];
+    let start = first_line(window);
+    let lines_start = start + memchr::memchr(b'\n', &window[start..])? + 1;
+    let (headers, version) = last.find(&window[lines_start..], limits.header_count)?;
+    let line = &window[start..lines_start];
+    if !line.ends_with(b"\r\n") || !line.is_ascii() {
+        return None;
+    }
+    let mut raw = httparse::Request::new(&mut []);
+    // The line is read, and then the header lines are found missing.
+    httparse::ParserConfig::default()
+        .parse_request_with_uninit_headers(&mut raw, line, &mut [])
+        .ok()?;
+    let line = parse_line(&raw).ok().filter(|line| line.version == version)?;
+    let end = lines_start + headers.text().len();
+    Some((line.with(headers.clone()), end))
+}
+
+/// What the first line of a request says.
+struct RequestLine {
+    method: Method,
+    target: Target,
+    version: Version,
+}
+
+impl RequestLine {
+    fn with(self, headers: Arc<Headers>) -> RequestHead {
+        RequestHead {
+            method: self.method,
+            target: self.target,
+            version: self.version,
+            headers,
+        }
+    }
+}
+
+fn parse_line(raw: &httparse::Request<'_, '_>) -> Result<RequestLine, Error> {
     let version = version_of(raw.version).ok_or_else(|| bad_request("unknown HTTP version"))?;
     let method = Method::from_name(raw.method.unwrap_or_default());
     let target = parse_target(raw.path.unwrap_or_default(), &method)?;
-    let headers = collect(text.to_owned(), bytes, raw.headers);
-    let head = RequestHead {
+    Ok(RequestLine {
         method,
         target,
         version,
-        headers,
-    };
-    check_host(&head)?;
-    Ok(Some((head, end)))
+    })
 }
 
 /// Reads a response head from the start of `buffer`, as [`parse_request`] does. Bytes that are not
@@ -141,10 +206,7 @@ fn response_error(fault: Fault) -> Error {
 /// Finds the head: from behind leading empty lines to behind its own empty line.
 fn find_head(buffer: &[u8], limits: &HeadLimits) -> Result<Option<Range<usize>>, Fault> {
     let window = &buffer[..buffer.len().min(limits.head_bytes)];
-    let mut start = 0;
-    while window[start..].starts_with(b"\r\n") {
-        start += 2;
-    }
+    let start = first_line(window);
     let mut line_start = start;
     for line_feed in memchr::memchr_iter(b'\n', &window[start..]).map(|at| at + start) {
         if line_feed == line_start || window[line_feed - 1] != b'\r' {
@@ -159,6 +221,15 @@ fn find_head(buffer: &[u8], limits: &HeadLimits) -> Result<Option<Range<usize>>,
         return Err(Fault::TooLarge(format!("the limit is {} bytes", limits.head_bytes)));
     }
     Ok(None)
+}
+
+/// Where the first line begins, behind empty ones (RFC 9112 §2.2).
+fn first_line(window: &[u8]) -> usize {
+    let mut start = 0;
+    while window[start..].starts_with(b"\r\n") {
+        start += 2;
+    }
+    start
 }
 
 fn explain(cause: httparse::Error, count: usize) -> Fault {

@@ -1,6 +1,10 @@
 //! Heads: what is read, what is refused, and what the head says about body and connection.
 
-use http_wire::{Framing, HeadLimits, Method, RequestHead, ResponseHead, Version, parse_request, parse_response};
+use http_wire::{
+    Framing, HeadLimits, LastHeaders, Method, RequestHead, ResponseHead, Version, parse_next_request, parse_request,
+    parse_response,
+};
+use std::sync::Arc;
 use types::{Error, ErrorCode};
 
 fn request(text: &str) -> Result<RequestHead, Error> {
@@ -300,4 +304,106 @@ fn malformed_answers_are_the_peers_fault() {
         let error = parse_response(text.as_bytes(), &HeadLimits::default()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::PeerMisbehaved, "{text:?}");
     }
+}
+
+/// What a connection that has seen `first` makes of `next`, which must be what it would have made of it alone.
+fn after(first: &str, next: &str, limits: &HeadLimits) -> (bool, Result<Option<(RequestHead, usize)>, Error>) {
+    let mut last = LastHeaders::default();
+    let (known, _) = parse_next_request(first.as_bytes(), limits, &mut last)
+        .unwrap()
+        .unwrap();
+    let then = parse_next_request(next.as_bytes(), limits, &mut last);
+    match (&then, parse_request(next.as_bytes(), limits)) {
+        (Ok(Some((head, used))), Ok(Some((alone, alone_used)))) => {
+            assert_eq!(*used, alone_used, "{next:?}");
+            assert_eq!(
+                head.headers.iter().collect::<Vec<_>>(),
+                alone.headers.iter().collect::<Vec<_>>()
+            );
+            assert_eq!(
+                (&head.method, &head.target, head.version),
+                (&alone.method, &alone.target, alone.version)
+            );
+        }
+        (Ok(None), Ok(None)) => {}
+        (Err(error), Err(alone)) => assert_eq!(error.code(), alone.code(), "{next:?}"),
+        (then, alone) => panic!("{next:?}: {then:?}, alone {alone:?}"),
+    }
+    let is_shared = matches!(&then, Ok(Some((head, _))) if Arc::ptr_eq(&head.headers, &known.headers));
+    (is_shared, then)
+}
+
+#[test]
+fn the_same_header_lines_are_known_again_and_any_others_are_read() {
+    let limits = HeadLimits::default();
+    let lines = "Host: h\r\nAuthorization: Bearer one\r\nX:\r\n\r\n";
+    let first = format!("GET /a HTTP/1.1\r\n{lines}");
+    for same in [
+        "GET /a HTTP/1.1",
+        "PUT /b?c=d HTTP/1.1",
+        "\r\nGET http://other/a HTTP/1.1",
+        "BREW /a HTTP/1.1",
+    ] {
+        let (is_shared, next) = after(&first, &format!("{same}\r\n{lines}GET /next"), &limits);
+        assert!(is_shared && next.is_ok(), "{same}");
+    }
+    let others = [
+        "GET /a HTTP/1.0\r\n",
+        "GET /a HTTP/1.1\n",
+        "GET /a HTTP/2.0\r\n",
+        "GET  /a HTTP/1.1\r\n",
+        "GET /ä HTTP/1.1\r\n",
+        "GET /a#b HTTP/1.1\r\n",
+        "GET /a\r\n",
+        "GET /a HTTP/1.1\r\nRange: bytes=0-1\r\n",
+        "GET /a HTTP/1.1\r\nHost: g\r\n",
+        "PRI * HTTP/2.0\r\n",
+        "GET /a HTTP/1.1\r\n\r\n",
+        "\nGET /a HTTP/1.1\r\n",
+        "\r\n \r\n",
+    ];
+    for other in others {
+        assert!(!after(&first, &format!("{other}{lines}"), &limits).0, "{other:?}");
+    }
+    for cut in 0..first.len() {
+        assert!(
+            matches!(after(&first, &first[..cut], &limits), (false, Ok(None))),
+            "{cut}"
+        );
+    }
+    for changed in [
+        lines.replace("one", "onf"),
+        lines.replace("Host", "host"),
+        lines.replace("X:", "X: y"),
+    ] {
+        assert!(
+            !after(&first, &format!("GET /a HTTP/1.1\r\n{changed}"), &limits).0,
+            "{changed:?}"
+        );
+    }
+}
+
+#[test]
+fn lines_that_are_known_again_keep_to_the_limits() {
+    let lines = format!("Host: h\r\nX: {}\r\n\r\n", "x".repeat(60));
+    let limits = HeadLimits {
+        head_bytes: 110,
+        header_count: 2,
+    };
+    let first = format!("GET / HTTP/1.1\r\n{lines}");
+    let long = format!("GET /{} HTTP/1.1\r\n{lines}", "x".repeat(100));
+    let (_, refused) = after(&first, &long, &limits);
+    assert_eq!(refused.unwrap_err().code(), ErrorCode::HeadTooLarge);
+    // The oldest version knows no duty to name the host, the newer one does.
+    let (is_shared, refused) = after(
+        "GET / HTTP/1.0\r\nX: y\r\n\r\n",
+        "GET / HTTP/1.1\r\nX: y\r\n\r\n",
+        &limits,
+    );
+    assert!(!is_shared && refused.is_err());
+    let large = format!(
+        "GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n",
+        "x".repeat(types::limits::LAST_HEADERS_BYTES_MAX)
+    );
+    assert!(!after(&large, &large, &HeadLimits::default()).0, "too long to be kept");
 }

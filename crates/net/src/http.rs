@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use http_wire::{BodyDecoder, Framing, HeadLimits, RequestHead, ResponseHead, parse_request, parse_response};
+use http_wire::{
+    BodyDecoder, Framing, HeadLimits, LastHeaders, RequestHead, ResponseHead, parse_next_request, parse_response,
+};
 use types::limits::TLS_RECORD_BYTES;
 use types::{Error, ErrorCode, Phase};
 
@@ -18,6 +20,8 @@ pub struct Connection {
     pub stream: Stream,
     /// Plaintext that was read with a head or behind a body and belongs to what comes next.
     leftover: Vec<u8>,
+    /// What the last request said, which the next one will most likely say again.
+    last_headers: LastHeaders,
 }
 
 impl Connection {
@@ -27,6 +31,7 @@ impl Connection {
         Self {
             stream,
             leftover: Vec::new(),
+            last_headers: LastHeaders::default(),
         }
     }
 
@@ -36,7 +41,7 @@ impl Connection {
     /// head must be whole within `head_timeout`, however slowly it drips in.
     ///
     /// # Errors
-    /// What [`parse_request`] finds wrong; `head_timeout`; connection lost in the middle.
+    /// What [`parse_next_request`] finds wrong; `head_timeout`; connection lost in the middle.
     pub async fn request(
         &mut self,
         limits: &HeadLimits,
@@ -51,7 +56,9 @@ impl Connection {
                 Err(_) => return Ok(None),
             }
         }
-        let head = self.head(|bytes| parse_request(bytes, limits));
+        let last_headers = &mut self.last_headers;
+        let parse = |bytes: &[u8]| parse_next_request(bytes, limits, last_headers);
+        let head = read_head(&mut self.stream, &mut self.leftover, parse);
         match tokio::time::timeout(head_timeout, head).await {
             Ok(head) => head,
             Err(_) => Err(Error::new(
@@ -68,7 +75,8 @@ impl Connection {
     /// What [`parse_response`] finds wrong; `peer_stalled` after `timeout`; connection lost.
     pub async fn response(&mut self, limits: &HeadLimits, timeout: Duration) -> Result<ResponseHead, Error> {
         let role = self.stream.role();
-        let head = self.head(|bytes| parse_response(bytes, limits).map_err(|error| error.at_side(role.side())));
+        let parse = |bytes: &[u8]| parse_response(bytes, limits).map_err(|error| error.at_side(role.side()));
+        let head = read_head(&mut self.stream, &mut self.leftover, parse);
         match tokio::time::timeout(timeout, head).await {
             Ok(Ok(Some(head))) => Ok(head),
             Ok(Ok(None)) => Err(role.closed(Phase::Open)),
@@ -93,23 +101,6 @@ impl Connection {
             match self.stream.read_available()? {
                 Some(batch) => batch.append_to(&mut self.leftover),
                 None => return Ok(None),
-            }
-        }
-    }
-
-    async fn head<T>(
-        &mut self,
-        parse: impl Fn(&[u8]) -> Result<Option<(T, usize)>, Error>,
-    ) -> Result<Option<T>, Error> {
-        loop {
-            if let Some((head, used)) = parse(&self.leftover)? {
-                self.leftover.drain(..used);
-                return Ok(Some(head));
-            }
-            match self.stream.read(Appetite::Small).await? {
-                Some(batch) => batch.append_to(&mut self.leftover),
-                None if self.leftover.is_empty() => return Ok(None),
-                None => return Err(self.stream.role().closed(Phase::Open)),
             }
         }
     }
@@ -139,6 +130,45 @@ impl Connection {
     #[must_use]
     pub fn has_leftover(&self) -> bool {
         !self.leftover.is_empty()
+    }
+}
+
+/// Reads a head: out of what arrives where it lies, if nothing is left over and all of it is there.
+async fn read_head<T>(
+    stream: &mut Stream,
+    leftover: &mut Vec<u8>,
+    mut parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, Error>,
+) -> Result<Option<T>, Error> {
+    if !leftover.is_empty()
+        && let Some((head, used)) = parse(leftover)?
+    {
+        leftover.drain(..used);
+        return Ok(Some(head));
+    }
+    loop {
+        let Some(mut batch) = stream.read(Appetite::Small).await? else {
+            return match leftover.is_empty() {
+                true => Ok(None),
+                false => Err(stream.role().closed(Phase::Open)),
+            };
+        };
+        if let Some(whole) = batch
+            .front()
+            .filter(|_| leftover.is_empty() && batch.slices().count() == 1)
+        {
+            let found = parse(whole)?;
+            batch.advance(found.as_ref().map_or(0, |(_, used)| *used));
+            batch.append_to(leftover);
+            if let Some((head, _)) = found {
+                return Ok(Some(head));
+            }
+            continue;
+        }
+        batch.append_to(leftover);
+        if let Some((head, used)) = parse(leftover)? {
+            leftover.drain(..used);
+            return Ok(Some(head));
+        }
     }
 }
 

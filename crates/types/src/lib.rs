@@ -17,4 +17,4 @@ pub use error::{Error, ErrorCode, Phase, Result, Side};
 pub use location::{Location, Scheme};
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;
-pub use secret::Secret;
+pub use secret::{Secret, is_same};

@@ -27,9 +27,29 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// Whether two texts are the same, in a time that depends on their lengths only: not on where they begin to differ.
+#[must_use]
+pub fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let pairs = one.iter().zip(other);
+    let difference = pairs.fold(0, |difference, (one, other)| difference | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(difference) == 0
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Secret;
+    use super::{Secret, is_same};
+
+    #[test]
+    fn texts_are_the_same_to_the_last_byte() {
+        let text = [7; 100];
+        assert!(is_same(&text, &text) && is_same(b"", b""));
+        assert!(!is_same(&text, &text[..99]) && !is_same(b"", b"x"));
+        for at in 0..text.len() {
+            let mut other = text;
+            other[at] ^= 0x80;
+            assert!(!is_same(&text, &other), "{at}");
+        }
+    }
 
     #[test]
     fn printing_a_secret_shows_nothing_of_it() {

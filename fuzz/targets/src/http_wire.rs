@@ -4,11 +4,11 @@ use http_wire::webdav::{
     Entry, Href, MultistatusParser, MultistatusWriter, Place, RemoteEntry, parse_multistatus, parse_propfind,
 };
 use http_wire::{
-    BodyDecoder, CopyRequest, Framing, HeadLimits, MarkerParser, Multipart, MultipartDecoder, MultipartPiece, Outcome,
-    Progress, Ranges, RequestHead, parse_request, parse_response,
+    BodyDecoder, CopyRequest, Framing, HeadLimits, LastHeaders, MarkerParser, Multipart, MultipartDecoder,
+    MultipartPiece, Outcome, Progress, Ranges, RequestHead, parse_next_request, parse_request, parse_response,
 };
 use types::limits::{MARKER_LINE_BYTES_MAX, RANGE_COUNT_MAX};
-use types::{ByteRange, LogicalPath, Secret};
+use types::{ByteRange, Error, ErrorCode, LogicalPath, Secret};
 
 /// Pieces of heads.
 pub(crate) const HEAD_WORDS: &[&str] = &[
@@ -65,10 +65,52 @@ pub(crate) fn request_head(data: &[u8]) {
     assert_eq!(alone.map(|(_, consumed)| consumed), Some(consumed));
     let cut = parse_request(&data[..consumed - 1], &limits).expect("the beginning of a good head is no error");
     assert!(cut.is_none(), "a head ends at its empty line, not before");
+    known_again(data, consumed);
     let framing = head.framing();
     assert!(
         !matches!(framing, Ok(Framing::UntilClose)),
         "a request's body never ends with the connection"
+    );
+}
+
+/// A connection that has seen the head makes of its header lines behind another first line (what stands behind the head)
+/// what it would have made of them without.
+fn known_again(data: &[u8], consumed: usize) {
+    let limits = HeadLimits::default();
+    let mut last = LastHeaders::default();
+    let (head, rest) = data.split_at(consumed);
+    parse_next_request(head, &limits, &mut last).expect("accepted before");
+    let cut = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(bytes.len(), |at| at + 1)
+    };
+    let first_line = head.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+    let lines = &head[first_line + cut(&head[first_line..])..];
+    let (line, behind) = rest.split_at(cut(rest));
+    let next = [line, lines, behind].concat();
+    let told = |parsed: Result<Option<(RequestHead, usize)>, Error>| {
+        let parsed = parsed.map_err(|error| error.code())?;
+        Ok::<_, ErrorCode>(parsed.map(|(head, used)| {
+            let fields: Vec<_> = head
+                .headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect();
+            (
+                head.method,
+                head.target.text(),
+                head.target.authority,
+                head.version,
+                fields,
+                used,
+            )
+        }))
+    };
+    assert_eq!(
+        told(parse_next_request(&next, &limits, &mut last)),
+        told(parse_request(&next, &limits))
     );
 }
 
