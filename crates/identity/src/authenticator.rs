@@ -100,7 +100,15 @@ impl State {
 
 /// Checks what clients show. Clones share everything, so that a reload reaches every door.
 #[derive(Clone)]
-pub struct Authenticator(Arc<RwLock<Arc<State>>>);
+pub struct Authenticator(Arc<Current>);
+
+/// The state of the moment.
+struct Current {
+    state: RwLock<Arc<State>>,
+    /// That of the state, beside the lock: whoever only asks whether anything has changed since, as each request does,
+    /// writes nothing that other processors would have to wait for.
+    generation: AtomicU64,
+}
 
 impl Default for Authenticator {
     fn default() -> Self {
@@ -118,16 +126,23 @@ impl Authenticator {
     /// Checks against these sources.
     #[must_use]
     pub fn new(sources: Sources) -> Self {
-        Self(Arc::new(RwLock::new(State::new(sources))))
+        let state = State::new(sources);
+        Self(Arc::new(Current {
+            generation: AtomicU64::new(state.generation),
+            state: RwLock::new(state),
+        }))
     }
 
     /// Replaces the sources, for what is shown from now on. What was verified is forgotten.
     pub fn replace(&self, sources: Sources) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = State::new(sources);
+        let next = State::new(sources);
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.0.generation.store(next.generation, Ordering::Release);
+        *state = next;
     }
 
     fn state(&self) -> Arc<State> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// By what the certificates of clients are judged: its rules can be replaced without replacing the rest.
@@ -172,18 +187,17 @@ impl Authenticator {
                 remembered
             }
         };
-        let credential = verification.credential.clone();
         if let Some(field) = field {
-            last.keep(field, state.generation, verification);
+            last.keep(field, state.generation, &verification);
         }
-        Ok(credential)
+        Ok(verification.credential)
     }
 
     /// What a header field was found to be when it came last on the same connection, unless that has to be found out
     /// anew.
     #[must_use]
     pub fn again(&self, field: &str, last: &LastShown) -> Option<Arc<Credential>> {
-        let generation = self.0.read().unwrap_or_else(PoisonError::into_inner).generation;
+        let generation = self.0.generation.load(Ordering::Acquire);
         last.find(field, generation, now_s()).cloned()
     }
 

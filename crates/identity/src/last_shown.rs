@@ -27,16 +27,22 @@ impl LastShown {
     /// its time has not run out.
     pub(crate) fn find(&self, field: &str, generation: u64, now_s: i64) -> Option<&Arc<Credential>> {
         let shown = self.0.as_ref()?;
+        // Compared in constant time: behind a proxy several clients may share a connection.
         let counts = shown.generation == generation && now_s < shown.verification.deadline_s;
-        (counts && is_same(shown.field.expose(), field)).then_some(&shown.verification.credential)
+        (counts && types::is_same(shown.field.expose().as_bytes(), field.as_bytes()))
+            .then_some(&shown.verification.credential)
     }
 
-    /// Keeps it in place of what came before.
-    pub(crate) fn keep(&mut self, field: &str, generation: u64, verification: Verification) {
+    /// Keeps it in place of what came before: a copy of its own, since the processors that serve many connections with the
+    /// same token would all have to count in the one that they share.
+    pub(crate) fn keep(&mut self, field: &str, generation: u64, verification: &Verification) {
         self.0 = (field.len() <= LAST_SHOWN_BYTES_MAX).then(|| {
             Box::new(Shown {
                 field: Secret::new(field),
-                verification,
+                verification: Verification {
+                    credential: Arc::new(Credential::clone(&verification.credential)),
+                    deadline_s: verification.deadline_s,
+                },
                 generation,
             })
         });
@@ -54,14 +60,6 @@ impl std::fmt::Debug for LastShown {
     }
 }
 
-/// Takes as long for texts that differ early as for those that differ late: behind a proxy several clients may share a
-/// connection.
-fn is_same(one: &str, other: &str) -> bool {
-    let pairs = one.bytes().zip(other.bytes());
-    let difference = pairs.fold(0, |difference, (one, other)| difference | (one ^ other));
-    one.len() == other.len() && std::hint::black_box(difference) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,16 +72,16 @@ mod tests {
             credential: Arc::new(Credential::Anonymous),
             deadline_s,
         };
-        last.keep("Bearer one", 1, until(100));
+        last.keep("Bearer one", 1, &until(100));
         assert!(last.find("Bearer one", 1, 99).is_some());
         assert!(last.find("Bearer one", 1, 100).is_none());
         assert!(last.find("Bearer one", 2, 99).is_none());
         for other in ["", "Bearer", "Bearer on", "Bearer one ", "Bearer onf", "bearer one"] {
             assert!(last.find(other, 1, 99).is_none(), "{other:?}");
         }
-        last.keep("Bearer two", 1, until(100));
+        last.keep("Bearer two", 1, &until(100));
         assert!(last.find("Bearer one", 1, 99).is_none() && last.find("Bearer two", 1, 99).is_some());
-        last.keep(&"x".repeat(LAST_SHOWN_BYTES_MAX + 1), 1, until(100));
+        last.keep(&"x".repeat(LAST_SHOWN_BYTES_MAX + 1), 1, &until(100));
         assert!(last.find(&"x".repeat(LAST_SHOWN_BYTES_MAX + 1), 1, 99).is_none());
         assert!(last.find("Bearer two", 1, 99).is_none());
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use credentials::{Credential, IssuerRules, KeySet, TokenRules};
-use identity::{Authenticator, IssuerEvent, IssuerSettings, Issuers, KeyFetcher, Sources};
+use identity::{Authenticator, IssuerEvent, IssuerSettings, Issuers, KeyFetcher, LastShown, Sources};
 use net::tls::{ClientTls, Trust};
 use testkit::{Authority, IssuerMode, Scratch, TokenAlgorithm, TokenIssuer};
 use types::{ErrorCode, Result};
@@ -97,6 +97,29 @@ impl Site {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+#[tokio::test]
+async fn what_a_connection_showed_is_known_again_until_the_rules_are_read_anew() {
+    let site = Site::new("identity-again");
+    let authenticator = site.authenticator();
+    let token = site.token();
+    let (field, mut last) = (format!("Bearer {token}"), LastShown::default());
+    assert!(authenticator.again(&field, &last).is_none(), "nothing was shown");
+    let first = authenticator
+        .bearer_in(Some(&field), &token, &mut last)
+        .await
+        .expect("verified");
+    let again = authenticator.again(&field, &last).expect("known again");
+    assert_eq!(first.identity(), again.identity());
+    assert!(authenticator.again(&format!("{field} "), &last).is_none());
+    assert!(site.authenticator().again(&field, &last).is_none(), "another server's");
+    let clone = authenticator.clone();
+    authenticator.replace(Sources::default());
+    for one in [&authenticator, &clone] {
+        assert!(one.again(&field, &last).is_none(), "the issuer may be trusted no more");
+    }
+    assert!(authenticator.bearer_in(Some(&field), &token, &mut last).await.is_err());
 }
 
 fn code(outcome: Result<Arc<Credential>>) -> ErrorCode {
