@@ -14,8 +14,10 @@ use crate::workload::{Bench, Sample};
 
 /// Connections at the same time.
 const CLIENTS: usize = 4;
-/// Turns in one sample.
-const TURNS: u32 = 6;
+/// Turns in one sample, so many that some which the machine disturbs do not show in their median.
+const TURNS: u32 = 15;
+/// Time of one turn. Shorter than loads elsewhere: two that are compared should see the same machine.
+const TURN_TIME: Duration = Duration::from_millis(400);
 
 /// What requests with a token are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,32 +38,34 @@ impl Beside {
 }
 
 /// What some requests cost.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Cost {
-    requests: u64,
-    cpu_seconds: f64,
+    requests: f64,
     seconds: f64,
+    /// Processor time of the server.
+    cpu_seconds: f64,
 }
 
 impl Cost {
-    fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: Self) {
         self.requests += other.requests;
-        self.cpu_seconds += other.cpu_seconds;
         self.seconds += other.seconds;
+        self.cpu_seconds += other.cpu_seconds;
     }
 
-    fn rate(&self) -> f64 {
-        self.requests as f64 / self.seconds
+    fn rate(self) -> f64 {
+        self.requests / self.seconds
     }
 
-    fn cpu_of_one(&self) -> f64 {
-        self.cpu_seconds / self.requests as f64
+    fn cpu_of_one(self) -> f64 {
+        self.cpu_seconds / self.requests
     }
 }
 
 impl Bench {
     /// Requests per second without a token divided by those with one that was verified before; and the server's processor
-    /// time of one with divided by that of one without.
+    /// time of one with divided by that of one without. The first is the median of turns, each beside the one before it; the
+    /// second, which is counted in hundredths of a second, is of all turns together.
     pub(crate) fn token(&mut self, beside: Beside) -> Result<Sample> {
         let (mut server, token) = self.lab.start_with_issuer(Access::Read)?;
         self.lab.plant(&server, "file", 0)?;
@@ -70,27 +74,31 @@ impl Bench {
             Beside::HeaderAsLong => format!("X-Padding: Bearer {token}\r\n"),
         };
         let headers = [other, format!("Authorization: Bearer {token}\r\n")];
-        let mut costs: [Cost; 2] = Default::default();
+        let (mut rates, mut sums) = (Vec::new(), [Cost::default(); 2]);
         for _ in 0..TURNS {
-            for (sum, header) in costs.iter_mut().zip(&headers) {
-                sum.add(&self.cost_of_requests(&mut server, header)?);
+            let mut turn = [Cost::default(); 2];
+            for (index, header) in headers.iter().enumerate() {
+                turn[index] = self.cost_of_requests(&mut server, header)?;
+                sums[index].add(turn[index]);
             }
+            rates.push(turn[0].rate() / turn[1].rate());
         }
-        let [without, with] = costs;
+        rates.sort_by(f64::total_cmp);
         Ok(Sample {
-            first: without.rate() / with.rate(),
-            second: with.cpu_of_one() / without.cpu_of_one(),
+            first: rates[rates.len() / 2],
+            second: sums[1].cpu_of_one() / sums[0].cpu_of_one(),
         })
     }
 
     fn cost_of_requests(&self, server: &mut Server, header: &str) -> Result<Cost> {
         let target = Target::keeping(server, &self.lab.ca_file(), "file", header)?;
-        let time = Duration::from_secs(self.load_seconds.into()) / TURNS;
         // Verifies the token, and makes everything warm.
         ask_for(&target, Duration::ZERO)?;
         let (before, began) = (server.process().cpu_seconds()?, Instant::now());
         let counts: Vec<Result<u64>> = std::thread::scope(|scope| {
-            let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| ask_for(&target, time))).collect();
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|_| scope.spawn(|| ask_for(&target, TURN_TIME)))
+                .collect();
             let gone = || Err(Error::Failed("a client panicked".to_owned()));
             clients
                 .into_iter()
@@ -98,7 +106,7 @@ impl Bench {
                 .collect()
         });
         Ok(Cost {
-            requests: counts.into_iter().sum::<Result<u64>>()?,
+            requests: counts.into_iter().sum::<Result<u64>>()? as f64,
             seconds: began.elapsed().as_secs_f64(),
             cpu_seconds: server.process().cpu_seconds()? - before,
         })
