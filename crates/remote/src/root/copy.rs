@@ -160,12 +160,10 @@ impl Client {
 
     /// Opens the destination.
     async fn order(&self, active: &Resource, ordered: &Ordered<'_>, order: &CopyOrder) -> Result<Held> {
+        // The number of further streams. Told even where it is none: without it the destination chooses by itself.
         let streams = order
             .streams
-            .map(|streams| streams.saturating_sub(1).min(TPC_STREAMS_MAX));
-        let streams = streams
-            .filter(|further| *further > 0)
-            .map(|further| further.to_string());
+            .map(|streams| streams.saturating_sub(1).min(TPC_STREAMS_MAX).to_string());
         let checksum = order.expected.as_ref().and_then(checksum_text);
         let target_protocol = match active.location.scheme() {
             Scheme::Roots => "xroots",

@@ -101,6 +101,30 @@ async fn the_steps_are_those_of_the_reference_client() {
     assert_eq!(open.creation(), xroot_wire::request::Creation::MustNotExist);
 }
 
+/// XRootD reads the number as that of further streams, takes 0, and goes by its own configuration without any.
+#[tokio::test]
+async fn the_destination_is_told_how_many_streams_were_asked_for_and_of_one_too() {
+    let cases = [(None, None), (Some(1), Some("0")), (Some(2), Some("1")), (Some(100), Some("15"))];
+    for (asked, told) in cases {
+        let from = source().await;
+        let to = Server::welcoming(|_, mut peer| async move {
+            let second = begun(&mut peer).await;
+            peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
+            let close = peer.expect(Opcode::Close).await;
+            peer.ok(close.id(), &[]).await;
+        })
+        .await;
+        let wanted = CopyOrder {
+            streams: asked,
+            ..order(&from.file("/data/f"))
+        };
+        let mut copying = client().copy(&to.file("/data/g"), &wanted).await.unwrap();
+        assert!(copying.next().await.unwrap().is_none());
+        let destination = cgi(&to.heard_of(Opcode::Open)[0]);
+        assert_eq!(Cgi::new(&destination).value("tpc.str"), told, "{asked:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_the_destination_met_is_told_in_its_words() {
     let from = source().await;
