@@ -124,3 +124,57 @@ fn what_cannot_be_done_with_a_token_is_said() {
     );
     assert!(!lines[0].to_string().contains("c2VjcmV0"), "{}", lines[0]);
 }
+
+#[test]
+fn a_server_that_issues_no_macaroons_says_which_line_is_missing() {
+    let test = "a_server_that_issues_no_macaroons_says_which_line_is_missing";
+    let Some(lab) = available(test, Lab::new("no-macaroons")) else {
+        return;
+    };
+    let mut options = lab.options("server");
+    options.macaroons = false;
+    let Some(server) = available(test, lab.crossload(options)) else {
+        return;
+    };
+    std::fs::write(server.data().join("f"), b"content").expect("written");
+    let words = "The server issues no macaroons (macaroons.secret_file is not set)";
+    let (source, target) = (server.url("/data/f"), server.url("/data/g"));
+    let ca = lab.authority().ca_file();
+    let ask = [
+        "token",
+        "macaroon",
+        "--activity",
+        "DOWNLOAD",
+        "--cacert",
+        plain(&ca),
+        &source,
+    ];
+    let asked = ours(&lab, &ask, "").failed_with(38);
+    assert!(asked.stderr.contains(words), "{}", asked.said());
+    let advice = "ask its administrator for macaroons";
+    assert!(asked.stderr.contains(advice), "{}", asked.said());
+    let copied = lab
+        .run_client("copy", &["-v", "--mode", "pull", &source, &target])
+        .succeeded();
+    assert!(copied.stderr.contains(words), "{}", copied.said());
+    let place = format!("se={}", server.url("/data"));
+    let load = [
+        "bench",
+        "tpc",
+        "--cacert",
+        plain(&ca),
+        "-q",
+        "-r",
+        "1",
+        "-c",
+        "1",
+        "-s",
+        "1KiB",
+        "--during",
+        "10ms",
+        &place,
+        &place,
+    ];
+    let measured = ours(&lab, &load, "").succeeded();
+    assert!(measured.text().contains(words), "{}", measured.said());
+}

@@ -22,6 +22,8 @@ const DISCOVERY: [&str; 2] = [
 /// The media types of the two forms.
 const MACAROON_REQUEST: &str = "application/macaroon-request";
 const FORM: &str = "application/x-www-form-urlencoded";
+/// The line of the configuration without which there are no macaroons.
+const SECRET_KEY: &str = "macaroons.secret_file is not set";
 
 /// Whether the metadata are asked for.
 pub(crate) fn is_discovery(path: &LogicalPath) -> bool {
@@ -71,7 +73,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         }
     };
     if exchange.door.settings.macaroons.is_none() {
-        return Err(Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Authorize));
+        return Err(no_macaroons());
     }
     let body = exchange.small_body(MACAROON_REQUEST_BYTES_MAX).await?;
     let request = match form {
@@ -79,6 +81,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         RequestForm::OAuth => MacaroonRequest::from_form(&body)?,
     };
     hand_out(exchange, &request).await
+}
+
+fn no_macaroons() -> Error {
+    Error::new(ErrorCode::NoMacaroons, Side::Active, Phase::Authorize).with_detail(SECRET_KEY)
 }
 
 async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Result<()> {
@@ -94,7 +100,7 @@ async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Res
     let rights = rights_of(exchange.exports.policy(), &credential, address, &path);
     let issued = {
         let Some(settings) = &exchange.door.settings.macaroons else {
-            return Err(Error::new(ErrorCode::NotImplemented, Side::Active, Phase::Authorize));
+            return Err(no_macaroons());
         };
         let issuer = Issuer {
             key: &settings.key,

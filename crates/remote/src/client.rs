@@ -288,7 +288,8 @@ impl Client {
     /// XRootD over HTTP), valid for about `validity_s` seconds: whole minutes are asked for, rounded up.
     ///
     /// # Errors
-    /// The peer's refusal, or an answer without a macaroon; `peer_unsupported` for other protocols.
+    /// `no_macaroons` when the peer has none to give; its refusal; an answer without a macaroon; `peer_unsupported` for
+    /// other protocols.
     pub async fn request_macaroon(&self, file: &Resource, activities: Activities, validity_s: u64) -> Result<Secret> {
         match self.speaker(file)? {
             Speaker::Http(http) => http.request_macaroon(file, activities, validity_s).await,

@@ -84,6 +84,8 @@ pub struct CrossloadOptions {
     pub ca_files: Vec<PathBuf>,
     /// Whether third-party copies may connect to loopback. On, because all tests are on loopback.
     pub allow_local_peers: bool,
+    /// Whether it issues macaroons, and accepts its own.
+    pub macaroons: bool,
     /// Further lines of TOML for the `[tpc]` section.
     pub tpc: String,
     /// Further lines of TOML for the `[limits]` section.
@@ -105,6 +107,7 @@ impl CrossloadOptions {
             certificate: Some(certificate.clone()),
             ca_files: vec![ca_file.to_owned()],
             allow_local_peers: true,
+            macaroons: true,
             tpc: String::new(),
             limits: String::new(),
             more: String::new(),
@@ -302,10 +305,13 @@ fn configuration(options: &CrossloadOptions, port: u16) -> String {
             export.quota_bytes
         );
     }
+    if options.macaroons {
+        let secret = quoted(&options.directory.join("macaroon.secret"));
+        let _ = write!(text, "[macaroons]\nsecret_file = {secret}\n");
+    }
     let _ = write!(
         text,
-        "[macaroons]\nsecret_file = {}\n[tpc]\nallow_local_peers = {}\n{}\n[trust]\nca_files = [{}]\nsystem = false\n",
-        quoted(&options.directory.join("macaroon.secret")),
+        "[tpc]\nallow_local_peers = {}\n{}\n[trust]\nca_files = [{}]\nsystem = false\n",
         options.allow_local_peers,
         options.tpc,
         options

@@ -188,3 +188,20 @@ async fn the_limit_on_uploads_holds_for_copies_too() {
         assert_eq!(answer.status, status, "{answer:?}");
     }
 }
+
+#[tokio::test]
+async fn without_a_secret_it_is_said_which_line_is_missing() {
+    let exports = vec![export("/data", AnonymousAccess::Write, memory())];
+    let server = Server::start(exports, |settings| settings.macaroons = None).await;
+    let form = "POST /.oauth2/token\nContent-Type: application/x-www-form-urlencoded\n";
+    for answer in [
+        ask_json(&server, "/data/f", "{}").await,
+        server.ask(form, b"grant_type=client_credentials").await,
+    ] {
+        let text = answer.text();
+        assert_eq!(answer.status, 501, "{text}");
+        let first = "The server issues no macaroons (macaroons.secret_file is not set)";
+        assert!(text.contains(first) && text.contains("[no_macaroons]"), "{text}");
+        assert!(text.contains("ask its administrator for macaroons"), "{text}");
+    }
+}

@@ -263,7 +263,10 @@ pub(super) fn in_lower_case(access: &Access) -> Option<Access> {
 
 /// Whether an answer means that macaroons are not offered at all.
 fn gives_none(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::PeerUnsupported | ErrorCode::PeerNotFound) || error.peer_status() == Some(415)
+    matches!(
+        error.code(),
+        ErrorCode::NoMacaroons | ErrorCode::PeerUnsupported | ErrorCode::PeerNotFound
+    )
 }
 
 /// Whether somebody was told to go away.

@@ -4,12 +4,15 @@
 use credentials::Activities;
 use http_wire::{Method, RequestBuilder};
 use types::limits::{CONTROL_BODY_BYTES_MAX, MACAROON_BYTES_MAX};
-use types::{Result, Secret};
+use types::{ErrorCode, Result, Secret};
 
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use crate::resource::Resource;
 
+/// By these statuses a server says that it has no macaroons to give: it does not know POST, not POST of this type, or has
+/// not been told to.
+const GIVES_NONE: [u16; 3] = [405, 415, 501];
 const MACAROON_REQUEST: &str = "application/macaroon-request";
 
 impl Client {
@@ -17,7 +20,7 @@ impl Client {
     /// XRootD), valid for about `validity_s` seconds: whole minutes are asked for, rounded up.
     ///
     /// # Errors
-    /// The peer's refusal, or an answer without a macaroon.
+    /// `no_macaroons` when the peer's refusal means that it has none to give; its refusal; an answer without a macaroon.
     pub(crate) async fn request_macaroon(
         &self,
         file: &Resource,
@@ -41,7 +44,12 @@ impl Client {
             body: Body::Small(body.as_bytes()),
             repeatable: false,
         };
-        let mut answer = self.ask(file, &ask).await?.success().await?;
+        let mut answer = match self.ask(file, &ask).await? {
+            answer if GIVES_NONE.contains(&answer.head.status) => {
+                return Err(answer.refused_as(ErrorCode::NoMacaroons).await);
+            }
+            answer => answer.success().await?,
+        };
         let body = Secret::new(String::from_utf8_lossy(&answer.collect(CONTROL_BODY_BYTES_MAX).await?));
         let parsed = serde_json::from_str::<serde_json::Value>(body.expose()).ok();
         let macaroon = parsed.as_ref().and_then(|value| value.get("macaroon")?.as_str());
