@@ -20,6 +20,7 @@ mod pool;
 mod ranges;
 mod resource;
 mod root;
+mod shown_in_copy;
 
 pub use client::{Client, ClientOptions};
 pub use copying::Copying;
@@ -32,5 +33,6 @@ pub use options::{CopyOrder, Direction, GetOptions, PutOptions, Stored};
 pub use outlet::Outlet;
 pub use ranges::Ranges;
 pub use resource::{Access, Facts, Resource, Validator};
+pub use shown_in_copy::ShownInCopy;
 /// The space of a directory tree of an XRootD server.
 pub use xroot_wire::response::SpaceUsage as Space;

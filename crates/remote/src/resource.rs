@@ -78,7 +78,7 @@ impl Resource {
     /// The certificate with which this client itself comes to the passive party of a copy that it orders. In the XRootD
     /// protocol it opens the source first, to announce who will come; over HTTP only the active party comes.
     #[must_use]
-    pub fn identity_in_copy(&self) -> Option<ClientIdentity> {
+    pub(crate) fn identity_in_copy(&self) -> Option<ClientIdentity> {
         self.access.identity.clone().filter(|_| self.location.is_root())
     }
 

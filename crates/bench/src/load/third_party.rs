@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use credentials::{Activities, Activity};
 use remote::{Access, Client, CopyOrder, Direction, Resource};
 use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -11,9 +10,6 @@ use super::timeline::Timeline;
 use crate::Ground;
 use crate::ground::Target;
 use crate::report::Failure;
-
-/// For how long a macaroon for the other server is asked, in seconds: longer than any run.
-const MACAROON_S: u64 = 12 * 3600;
 
 /// Two servers, the files of the one to be copied to the other.
 #[derive(Clone, Debug)]
@@ -115,13 +111,11 @@ impl Files {
             }
         };
         let client = ground.new_client();
-        let reading = Activities::of(&[Activity::Download, Activity::List]);
-        let writing = Activities::of(&[Activity::Upload, Activity::List, Activity::Delete, Activity::Manage]);
         Ok(Self {
             sources,
             size_bytes,
-            pull_access: handed_over(&client, &guarded, reading, notes).await,
-            push_access: handed_over(&client, &directory, writing, notes).await,
+            pull_access: shown(&client, &guarded, Direction::Pull, notes).await,
+            push_access: shown(&client, &directory, Direction::Push, notes).await,
             directory,
         })
     }
@@ -176,27 +170,11 @@ async fn upload(
     Ok(sources)
 }
 
-/// What one server may show to the other about `place`: our token, or else a macaroon that the other one gives out.
-async fn handed_over(client: &Client, place: &Resource, activities: Activities, notes: &mut Vec<String>) -> Access {
-    let mut access = Access {
-        user_name: place.access.user_name.clone(),
-        identity: place.identity_in_copy(),
-        ..Access::default()
-    };
-    let location = &place.location;
-    if place.access.bearer.is_some() {
-        access.bearer.clone_from(&place.access.bearer);
-    } else if location.is_http() && location.is_encrypted() {
-        match client.request_macaroon(place, activities, MACAROON_S).await {
-            Ok(macaroon) => access.bearer = Some(macaroon),
-            Err(error) => notes.push(format!(
-                "{} gives out no macaroon, so that the other server comes to it without one: {}",
-                location.authority(),
-                error.public()
-            )),
-        }
-    }
-    access
+/// What one server may show to the other about `place`.
+async fn shown(client: &Client, place: &Resource, way: Direction, notes: &mut Vec<String>) -> Access {
+    let shown = client.shown_in_copy(place, way).await;
+    notes.extend(shown.note);
+    shown.access
 }
 
 /// A copy that is ready to be asked for.

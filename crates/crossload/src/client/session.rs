@@ -144,11 +144,6 @@ impl Session {
         }
     }
 
-    /// Whether there is a token to hand on.
-    pub(crate) fn has_token(&self) -> bool {
-        self.credentials.token.is_some()
-    }
-
     /// Tells whoever was refused, which the exit code says, what was shown: it is often not what was meant.
     pub(crate) fn explain_denial(&self, exit_code: u8) {
         if DENIED.contains(&exit_code) {

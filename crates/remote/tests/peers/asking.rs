@@ -319,3 +319,53 @@ async fn a_macaroon_is_asked_for_in_whole_minutes() {
     let error = client.request_macaroon(&file, Activities::READ, 61).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::PeerMisbehaved);
 }
+
+#[tokio::test]
+async fn a_server_without_macaroons_is_told_from_one_that_refuses() {
+    let cases = [
+        ("501 Not Implemented", ErrorCode::NoMacaroons),
+        ("405 Method Not Allowed", ErrorCode::NoMacaroons),
+        ("415 Unsupported Media Type", ErrorCode::NoMacaroons),
+        ("403 Forbidden", ErrorCode::PeerForbidden),
+        ("404 Not Found", ErrorCode::PeerNotFound),
+    ];
+    for (status, code) in cases {
+        let server = Server::start(move |_, mut peer| async move {
+            peer.until("}").await;
+            peer.answer(status, "", "no macaroons (secret_file is not set)").await;
+        })
+        .await;
+        let file = server.file("/f");
+        let error = client()
+            .request_macaroon(&file, Activities::READ, 60)
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), code, "{status}");
+        assert_eq!(error.peer_words(), Some("no macaroons (secret_file is not set)"));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_asked_for_what_goes_in_clear_text_and_a_token_is_handed_on_as_it_is() {
+    // Nobody listens there: whoever asked would be told so.
+    let mut file = resource("http://localhost:1/f");
+    file.access.bearer = None;
+    let clear = client().shown_in_copy(&file, Direction::Pull).await;
+    assert!(clear.note.is_none() && clear.access.bearer.is_none());
+    file = resource("https://localhost:1/f");
+    file.access.bearer = Some(types::Secret::new("own"));
+    let own = client().shown_in_copy(&file, Direction::Push).await;
+    assert_eq!(
+        own.access.bearer.map(|token| token.expose().to_owned()),
+        Some("own".to_owned())
+    );
+    assert!(own.note.is_none());
+    file.access.bearer = None;
+    let note = client()
+        .shown_in_copy(&file, Direction::Pull)
+        .await
+        .note
+        .unwrap_or_default();
+    let words = "localhost:1 gave out no macaroon, so the other server comes to it without one: ";
+    assert!(note.starts_with(words) && note.contains("No connection"), "{note}");
+}

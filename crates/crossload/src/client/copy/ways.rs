@@ -1,19 +1,15 @@
 //! How one file is copied, by where its two ends are.
 
-use credentials::{Activities, Activity};
 use remote::{Access, CopyOrder, Direction, GetOptions, PutOptions, Resource};
 use storage::{Hasher, Overwrite};
 use transfer::{Order, Outcome, Progress, Verified, pull, push, send_from, stream, write_to};
-use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Scheme, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::Session;
 use super::plan::{Way, may_try_another, ways};
 use crate::command_line::CopyOptions;
-
-/// For how long a macaroon for the passive side is asked, in seconds: the longest copy that is usual.
-const DELEGATION_S: u64 = 12 * 3600;
 
 /// One file to copy.
 pub(super) struct Job<'a> {
@@ -167,33 +163,13 @@ impl Job<'_> {
         }
     }
 
-    /// What the active server may show to the passive one: our token, or else a macaroon that the
-    /// passive one gives out for this file alone. A server that gives none may allow everybody.
+    /// What the active server may show to the passive one.
     async fn passive_access(&self, passive: &Resource, direction: Direction) -> Access {
-        let mut access = Access {
-            identity: passive.identity_in_copy(),
-            ..Access::default()
-        };
-        if self.session.has_token() {
-            access.bearer.clone_from(&passive.access.bearer);
-        } else if passive.location.scheme() == Scheme::Https {
-            let activities = match direction {
-                Direction::Pull => Activities::of(&[Activity::Download, Activity::List]),
-                Direction::Push => {
-                    Activities::of(&[Activity::Upload, Activity::List, Activity::Delete, Activity::Manage])
-                }
-            };
-            match self
-                .session
-                .client
-                .request_macaroon(passive, activities, DELEGATION_S)
-                .await
-            {
-                Ok(macaroon) => access.bearer = Some(macaroon),
-                Err(error) => self.report.note(&format!("no macaroon to hand on: {}", error.public())),
-            }
+        let shown = self.session.client.shown_in_copy(passive, direction).await;
+        if let Some(note) = &shown.note {
+            self.report.note(note);
         }
-        access
+        shown.access
     }
 
     async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
