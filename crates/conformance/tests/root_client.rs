@@ -214,6 +214,26 @@ fn files_go_between_the_two_protocols() {
     });
 }
 
+/// XRootD takes the number of further streams as we tell it, none included.
+#[test]
+fn a_server_that_fetches_takes_the_number_of_streams_that_it_is_told() {
+    let test = "a_server_that_fetches_takes_the_number_of_streams_that_it_is_told";
+    let Some(site) = available(test, site()) else { return };
+    site.compare(|lab, server| {
+        let content = bytes((3 << 20) + 7, 306);
+        server.put("told/source", &content);
+        for streams in ["1", "3"] {
+            let (from, to) = (server.root("told/source"), server.root(&format!("told/{streams}")));
+            let copied = lab.run_client("copy", &["-n", streams, "--mode", "pull", &from, &to]);
+            copied.succeeded();
+            assert!(
+                server.stored(&format!("told/{streams}")) == Some(content.clone()),
+                "{streams} streams"
+            );
+        }
+    });
+}
+
 #[test]
 fn a_download_whose_connection_breaks_goes_on_where_it_stopped() {
     compare("a_download_whose_connection_breaks", |lab, server, url, directory| {
