@@ -5,6 +5,8 @@ use std::io;
 
 use types::{Error, ErrorCode, Phase, Side};
 
+use crate::tls::words;
+
 /// What the other end of a connection is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -50,7 +52,13 @@ impl Role {
         self.closed(phase).with_private(cause)
     }
 
-    /// The TLS session failed; `words` say how, in rustls' terms, which name no secret.
+    /// rustls failed the handshake or the session: in plain words, and in its own for the log. Both name no secret.
+    #[must_use]
+    pub(crate) fn tls_failed(self, cause: &rustls::Error) -> Error {
+        self.tls(words(cause)).with_private(cause)
+    }
+
+    /// The TLS session failed; `words` say how, and name no secret.
     #[must_use]
     pub fn tls(self, words: impl std::fmt::Display) -> Error {
         let code = match self {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustls::ProtocolVersion;
+use rustls::{AlertDescription, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use types::limits::TLS_EMPTY_RECORDS_MAX;
@@ -12,7 +12,7 @@ use super::incoming::{Appetite, Carry};
 use super::{End, Stream, Waits};
 use crate::failure::Role;
 use crate::record::{ContentType, RecordFault, Sealer};
-use crate::tls::{ClientTls, Handshake, ServerTls, Session, Step};
+use crate::tls::{ClientTls, Handshake, ServerTls, Session, Step, alert_words};
 
 /// Handshake message types after the handshake (RFC 8446 §4).
 const HELLO_REQUEST: u8 = 0;
@@ -66,7 +66,7 @@ impl TlsState {
         match payload {
             [_, 0] => Ok(End::Clean),
             [1, USER_CANCELED] => Ok(End::Open),
-            [_, description] => Err(role.tls(format!("the other end sent TLS alert {description}"))),
+            [_, description] => Err(role.tls(alert_words(AlertDescription::from(*description)))),
             _ => Err(role.tls("a malformed TLS alert")),
         }
     }
@@ -97,9 +97,13 @@ impl TlsState {
                 .session
                 .keeper
                 .keep_ticket(message)
-                .map_err(|cause| role.tls(cause)),
+                .map_err(|cause| role.tls_failed(&cause)),
             (KEY_UPDATE, [wanted @ (0 | 1)]) if is_13 && self.partial.is_empty() => {
-                self.session.opener = self.session.keeper.next_opener().map_err(|cause| role.tls(cause))?;
+                self.session.opener = self
+                    .session
+                    .keeper
+                    .next_opener()
+                    .map_err(|cause| role.tls_failed(&cause))?;
                 self.renewal_owed |= *wanted == 1;
                 Ok(())
             }
@@ -122,7 +126,11 @@ impl TlsState {
                 .sealer
                 .seal_copy(&KEY_UPDATE_MESSAGE, ContentType::Handshake, &mut wire);
             sealed.map_err(|cause| role.tls(cause))?;
-            let fresh: Sealer = self.session.keeper.next_sealer().map_err(|cause| role.tls(cause))?;
+            let fresh: Sealer = self
+                .session
+                .keeper
+                .next_sealer()
+                .map_err(|cause| role.tls_failed(&cause))?;
             self.session.sealer = fresh;
         }
         Ok(wire)
@@ -146,16 +154,16 @@ impl Stream {
     /// Answers a client's TLS handshake on `tcp`.
     ///
     /// # Errors
-    /// A failed or slow handshake, with rustls' reason.
+    /// A failed or slow handshake, with the reason.
     pub async fn accept_tls(tcp: TcpStream, tls: &ServerTls, waits: Waits) -> Result<Self, Error> {
-        let handshake = Handshake::server(tls.current()).map_err(|cause| Role::Client.tls(cause))?;
+        let handshake = Handshake::server(tls.current()).map_err(|cause| Role::Client.tls_failed(&cause))?;
         Self::shake_hands(Self::clear(tcp, Role::Client, waits), handshake).await
     }
 
     /// Makes a TLS connection of `tcp` to the server that calls itself `host`.
     ///
     /// # Errors
-    /// `peer_tls_failed` with rustls' reason (certificate expired, unknown issuer, wrong name …).
+    /// `peer_tls_failed` with the reason (certificate expired, unknown issuer, wrong name …).
     pub async fn connect_tls(
         tcp: TcpStream,
         tls: &ClientTls,
@@ -164,7 +172,8 @@ impl Stream {
         waits: Waits,
     ) -> Result<Self, Error> {
         let role = Role::Peer(side);
-        let handshake = Handshake::client(tls.current(), server_name(host, role)?).map_err(|cause| role.tls(cause))?;
+        let handshake =
+            Handshake::client(tls.current(), server_name(host, role)?).map_err(|cause| role.tls_failed(&cause))?;
         Self::shake_hands(Self::clear(tcp, role, waits), handshake).await
     }
 
@@ -177,7 +186,7 @@ impl Stream {
     /// behind the handshake (as with STARTTLS, RFC 3207 §4.2).
     pub async fn upgrade_server(mut self, tls: &ServerTls) -> Result<Self, Error> {
         let role = self.role;
-        let handshake = Handshake::server(tls.current()).map_err(|cause| role.tls(cause))?;
+        let handshake = Handshake::server(tls.current()).map_err(|cause| role.tls_failed(&cause))?;
         self.prepare_upgrade().await?;
         Self::shake_hands(self, handshake).await
     }
@@ -192,7 +201,7 @@ impl Stream {
     pub async fn upgrade_client(mut self, tls: &ClientTls, host: &str) -> Result<Self, Error> {
         let role = self.role;
         let name = server_name(host, role)?;
-        let handshake = Handshake::client_upgrade(tls.current(), name).map_err(|cause| role.tls(cause))?;
+        let handshake = Handshake::client_upgrade(tls.current(), name).map_err(|cause| role.tls_failed(&cause))?;
         self.prepare_upgrade().await?;
         Self::shake_hands(self, handshake).await
     }
@@ -248,7 +257,7 @@ impl Stream {
                 Ok(Step::Read) => self.read_handshake().await?,
                 Err(cause) => {
                     self.send_alert(handshake).await;
-                    return Err(self.role.tls(cause));
+                    return Err(self.role.tls_failed(&cause));
                 }
             }
         }

@@ -12,6 +12,7 @@ use super::suite::Suite;
 use super::trust::{Trust, Trusted, verifier};
 use super::{ALPN, crypto};
 use crate::dial::bare;
+use crate::failure::Role;
 
 /// The client side of TLS, replaceable while running: whom we believe, and what we show of ourselves.
 #[derive(Clone)]
@@ -79,20 +80,19 @@ impl ClientTls {
     /// address, IPv6 with or without brackets). That the server has its key is for the caller to know.
     ///
     /// # Errors
-    /// `peer_tls_failed` with the reason.
+    /// `peer_tls_failed` with the reason, as in a TLS handshake.
     pub fn check_server(&self, certificate: &CertificateDer<'_>, host: &str, side: Side) -> Result<(), Error> {
-        let failed = |cause: &dyn std::fmt::Display| {
-            Error::new(ErrorCode::PeerTlsFailed, side, Phase::Authenticate).with_detail(cause.to_string())
-        };
+        let role = Role::Peer(side);
         let verifier = self
             .current
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .verifier
             .clone();
-        let name = ServerName::try_from(bare(host)).map_err(|cause| failed(&cause))?;
+        let name = ServerName::try_from(bare(host)).map_err(|cause| role.tls(cause).in_phase(Phase::Authenticate))?;
         let checked = verifier.verify_server_cert(certificate, &[], &name, &[], UnixTime::now());
-        checked.map(|_| ()).map_err(|cause| failed(&cause))
+        let failed = |cause| role.tls_failed(&cause).in_phase(Phase::Authenticate);
+        checked.map(|_| ()).map_err(failed)
     }
 
     pub(crate) fn current(&self) -> Arc<ClientConfig> {

@@ -7,7 +7,7 @@ use rustls::crypto::tls13::OkmBlock;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
-use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig, SupportedCipherSuite};
+use rustls::{ClientConfig, HandshakeKind, InvalidMessage, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 use rustls_pki_types::{CertificateDer, ServerName};
 use types::Error;
 
@@ -148,7 +148,7 @@ impl Handshake {
 
     /// Takes the secrets over once the handshake is done.
     pub(crate) fn finish(self, role: Role) -> Result<Session, Error> {
-        let fault = |cause| role.tls(cause);
+        let fault = |cause| role.tls_failed(&cause);
         let is_resumed = match &self {
             Self::Client(connection) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
             Self::Server(connection, _) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -237,7 +237,10 @@ fn advance<Data>(
             }
             ConnectionState::BlockedHandshake => {
                 *used += discard;
-                let fault = |cause: RecordFault| rustls::Error::General(cause.to_string());
+                let fault = |cause| match cause {
+                    RecordFault::Header => InvalidMessage::InvalidContentType.into(),
+                    cause => rustls::Error::General(cause.to_string()),
+                };
                 let next = record_length(&input[*shown..]).map_err(fault)?;
                 match next.filter(|length| *shown + length <= input.len()) {
                     Some(length) => *shown += length,

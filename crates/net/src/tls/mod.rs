@@ -10,6 +10,7 @@ mod sessions;
 mod shown;
 mod suite;
 mod trust;
+mod words;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use server::ServerTls;
 pub use shown::ClientCertificates;
 pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
+pub(crate) use words::{alert_words, words};
 
 /// The key exchange, suites and versions on offer. AES-128-GCM comes first: it is as safe as
 /// AES-256 against everything known and costs a tenth less per byte.
