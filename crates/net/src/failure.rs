@@ -52,10 +52,10 @@ impl Role {
         self.closed(phase).with_private(cause)
     }
 
-    /// rustls failed the handshake or the session: in plain words, and in its own for the log. Both name no secret.
+    /// rustls failed the handshake or the session: in plain words, which name no secret.
     #[must_use]
     pub(crate) fn tls_failed(self, cause: &rustls::Error) -> Error {
-        self.tls(words(cause)).with_private(cause)
+        self.tls(words(cause))
     }
 
     /// The TLS session failed; `words` say how, and name no secret.

@@ -12,6 +12,9 @@ use super::trust::Authority;
 use super::{CertificateRules, attributes, proxies, refused, signature, unreadable};
 use crate::{Principal, VerifiedCertificate};
 
+/// How many names of a host's certificate are told when none of them is the one that was wanted.
+const NAMES_TOLD_MAX: usize = 8;
+
 /// A host's certificate that was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedHost {
@@ -72,14 +75,19 @@ pub fn verify_host(chain: &[&[u8]], rules: &CertificateRules, host: &str, now_s:
     };
     let path = verify_end_entity(own, above, rules, Purpose::Server, now_s)?;
     let der = CertificateDer::from(own.der());
-    let is_for_host = ServerName::try_from(host).is_ok_and(|name| {
-        EndEntityCert::try_from(&der).is_ok_and(|own| own.verify_is_valid_for_subject_name(&name).is_ok())
-    });
+    let end_entity = EndEntityCert::try_from(&der).map_err(|error| refusal(&error, own))?;
+    let is_for_host =
+        ServerName::try_from(host).is_ok_and(|name| end_entity.verify_is_valid_for_subject_name(&name).is_ok());
     if !is_for_host {
         let name = own.subject().one_line;
+        let others: Vec<&str> = end_entity.valid_dns_names().take(NAMES_TOLD_MAX).collect();
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!(", but for {}", others.join(", ")),
+        };
         return Err(refused(
             ErrorCode::CertificateUnsuitable,
-            format!("{name} is not for the host {host}"),
+            format!("{name} is not for the host {host}{others}"),
         ));
     }
     Ok(VerifiedHost {
@@ -142,7 +150,7 @@ pub(super) fn verify_end_entity(
 ) -> Result<Path, Error> {
     let name = own.subject().one_line;
     if own.is_ca() {
-        let why = format!("{name} is the certificate of an authority");
+        let why = format!("{name} is the certificate of an authority, as self-signed ones mostly are");
         return Err(refused(ErrorCode::CertificateUnsuitable, why));
     }
     check_time(own, now_s)?;

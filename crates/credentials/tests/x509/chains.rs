@@ -183,6 +183,9 @@ fn hosts_are_verified_by_name() {
         let error = verify_host(&chain, &rules, name, now_s()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::CertificateUnsuitable);
     }
+    let other = verify_host(&host.chain(), &rules, "other.example.org", now_s()).unwrap_err();
+    let words = "is not for the host other.example.org, but for se.example.org";
+    assert!(other.public().contains(words), "{other}");
 }
 
 #[test]

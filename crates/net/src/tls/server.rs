@@ -12,7 +12,7 @@ use super::identity::ClientIdentity;
 use super::secrets::Listener;
 use super::sessions::Sessions;
 use super::shown::{ClientCertificates, Possession};
-use super::{ALPN, config_error, crypto, read_certificates};
+use super::{ALPN, config_error, crypto, read_certificates, words};
 
 /// The server's certificate and key, replaceable while it runs; connections in progress keep theirs.
 #[derive(Clone)]
@@ -110,7 +110,7 @@ fn server_config(
     };
     let mut config = builder
         .with_single_cert(chain, key_der)
-        .map_err(|cause| config_error(certificate, &cause.to_string()))?;
+        .map_err(|cause| config_error(certificate, &words(&cause)))?;
     config.enable_secret_extraction = true;
     config.ignore_client_order = true;
     config.alpn_protocols = vec![ALPN.to_vec()];

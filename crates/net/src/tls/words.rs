@@ -26,6 +26,10 @@ pub(crate) fn words(cause: &rustls::Error) -> String {
         E::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "the other end does not speak TLS on this port: use the port that does, or a URL for clear text".into()
         }
+        // Of what we are told to show ourselves.
+        E::InconsistentKeys(_) => {
+            "the private key does not belong to the certificate: name the two that belong together".into()
+        }
         cause => cause.to_string(),
     }
 }
@@ -158,6 +162,10 @@ pub(crate) fn alert_words(alert: AlertDescription) -> String {
             refused("and does not say why: look into its log, and at the certificate's names, dates and use")
         }
         A::AccessDenied => refused("since it gives its bearer no access: ask for access there"),
+        A::DecryptError => refused(
+            "since a signature is wrong: look whether certificate and key belong together, and whether it knows another \
+             authority of that name",
+        ),
         A::CertificateRequired | A::NoCertificate => {
             "the other end demands a certificate, and none was shown: show one, such as a proxy".into()
         }
@@ -251,6 +259,12 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_another_certificate_is_told_as_such() {
+        let text = words(&rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch));
+        assert!(text.contains("does not belong to the certificate: "), "{text}");
+    }
+
+    #[test]
     fn of_very_many_names_some_are_told() {
         let names: Vec<String> = (0..100).map(|n| format!("DnsName(\"h{n}.example\")")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -273,7 +287,8 @@ mod tests {
             (40, "TLS 1.2"),
             (112, "no host of this name"),
             (80, "internal error"),
-            (51, "TLS alert DecryptError"),
+            (51, "a signature is wrong"),
+            (22, "TLS alert RecordOverflow"),
         ];
         for (number, says) in table {
             let text = words(&rustls::Error::AlertReceived(AlertDescription::from(number)));
