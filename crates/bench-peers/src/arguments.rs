@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Write all figures to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Refresh the table between the markers of this file
+    /// Refresh the tables between the markers of this file; rows of other parts stay, marked as older
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 }
@@ -83,6 +83,19 @@ impl Arguments {
         self.size_mib.unwrap_or(if self.quick { 256 } else { 1024 }) * MIB
     }
 
+    /// The option that chose the parts, with a space before it; nothing when all are wanted.
+    pub(crate) fn only_words(&self) -> String {
+        let names: Vec<String> = self
+            .only
+            .iter()
+            .filter_map(|part| Some(part.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!(" --only {}", names.join(",")),
+        }
+    }
+
     /// Whether `part` is wanted.
     pub(crate) fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
@@ -105,6 +118,10 @@ mod tests {
         let quick = parse(&["--quick", "--only", "get,push"]);
         assert_eq!((quick.runs(), quick.size_bytes()), (3, 256 << 20));
         assert!(quick.wants(Part::Push) && !quick.wants(Part::Put));
+        assert_eq!(
+            (quick.only_words().as_str(), full.only_words().as_str()),
+            (" --only get,push", "")
+        );
         assert_eq!(
             parse(&["--quick", "--runs", "1", "--size", "64"]).size_bytes(),
             64 << 20

@@ -7,13 +7,14 @@ use std::process::{Child, Command, Stdio};
 
 use testkit::{Error, Result, require};
 
+use crate::interrupt::EndsEarly;
+
 /// No single client may take longer, in seconds.
 const CLIENT_TIMEOUT_SECONDS: &str = "900";
 
-/// curl and wrk, and the authority they trust.
+/// curl and wrk, and the authority they trust. wrk need not be there when nothing is measured with it.
 pub(crate) struct Client {
     curl: PathBuf,
-    wrk: PathBuf,
     ca_file: PathBuf,
     directory: PathBuf,
 }
@@ -37,7 +38,6 @@ impl Client {
     pub(crate) fn new(ca_file: PathBuf, directory: PathBuf) -> Result<Self> {
         Ok(Self {
             curl: require("curl")?,
-            wrk: require("wrk")?,
             ca_file,
             directory,
         })
@@ -155,7 +155,7 @@ impl Client {
     fn run_wrk(&self, lua: &str, method: &str, url: &str, (connections, seconds): (u64, u32)) -> Result<Load> {
         let script = self.directory.join(format!("{method}.lua"));
         fs::write(&script, lua)?;
-        let mut command = Command::new(&self.wrk);
+        let mut command = Command::new(require("wrk")?);
         command.args([
             "-t",
             "2",
@@ -173,15 +173,19 @@ impl Client {
     }
 }
 
-fn run_all(commands: impl IntoIterator<Item = Command>) -> Result<Vec<String>> {
-    let children: Vec<Child> = commands
+/// Runs all at once and returns what each wrote. An interruption ends them.
+pub(crate) fn run_all(commands: impl IntoIterator<Item = Command>) -> Result<Vec<String>> {
+    let children: Vec<(EndsEarly, Child)> = commands
         .into_iter()
-        .map(|mut command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn())
+        .map(|mut command| {
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+            Ok((EndsEarly::new(&child), child))
+        })
         .collect::<std::io::Result<_>>()?;
     let mut texts = Vec::new();
     let mut failure = None;
     // Every child is waited for, whatever became of the others.
-    for child in children {
+    for (_ends_early, child) in children {
         let output = child.wait_with_output()?;
         if output.status.success() {
             texts.push(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -9,6 +9,7 @@ mod handshake;
 mod interrupt;
 mod line;
 mod machine;
+mod older;
 mod report;
 mod root;
 mod server;
@@ -24,23 +25,36 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use serde_json::json;
-use testkit::{Error, Result};
+use testkit::Result;
 
 use crate::arguments::Arguments;
 use crate::client::Client;
 use crate::handshake::{HANDSHAKE_CLIENTS, IDLE_CONNECTIONS};
+use crate::interrupt::Interruption;
 use crate::machine::Machine;
+use crate::older::Block;
 use crate::report::{Row, Section};
 use crate::server::{Kind, Lab};
-use crate::workload::Bench;
+use crate::workload::{Bench, Pair};
 
 /// Seconds for which requests for metadata are repeated, in a full and in a quick run.
 const LOAD_SECONDS: (u32, u32) = (3, 1);
 
+/// What came of a run.
+struct Outcome {
+    rows: Vec<Row>,
+    /// Whether a signal ended it before all rows were there.
+    interruption: Option<Interruption>,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
-        Ok(rows) if rows.iter().all(|row| row.failures.is_empty()) => ExitCode::SUCCESS,
+        Ok(Outcome {
+            interruption: Some(interruption),
+            ..
+        }) => ExitCode::from(interruption.exit_code()),
+        Ok(outcome) if outcome.rows.iter().all(|row| row.failures.is_empty()) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             progress(&error.to_string());
@@ -49,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<Vec<Row>> {
+fn run(arguments: &Arguments) -> Result<Outcome> {
     interrupt::watch()?;
     let lab = Lab::new()?;
     let client = Client::new(lab.ca_file(), lab.client_directory()?)?;
@@ -65,29 +79,49 @@ fn run(arguments: &Arguments) -> Result<Vec<Row>> {
         load_seconds,
         copies_begun: 0,
     };
-    let mut pairs = BTreeMap::new();
-    for kind in Kind::ALL {
-        if kind != Kind::Crossload || !arguments.without_crossload {
-            pairs.insert(kind, bench.start(kind)?);
-        }
-    }
     let machine = Machine::inspect();
-    let mut rows = Vec::new();
-    for task in task::plan(arguments) {
-        rows.push(task.measure(&mut bench, &mut pairs, arguments.runs()));
-        if interrupt::is_set() {
-            return Err(Error::Failed("interrupted".to_owned()));
-        }
-    }
-    publish(arguments, &machine, &rows)?;
-    Ok(rows)
+    let mut pairs = BTreeMap::new();
+    let outcome = measure(arguments, &mut bench, &mut pairs)?;
+    publish(arguments, &machine, &outcome)?;
+    Ok(outcome)
 }
 
-/// Shows the tables and writes the files that were asked for.
-fn publish(arguments: &Arguments, machine: &Machine, rows: &[Row]) -> Result<()> {
+/// Starts the servers and measures what is wanted, until that is done or a signal comes.
+fn measure(arguments: &Arguments, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>) -> Result<Outcome> {
+    let mut outcome = Outcome {
+        rows: Vec::new(),
+        interruption: None,
+    };
+    for kind in Kind::ALL {
+        if kind == Kind::Crossload && arguments.without_crossload {
+            continue;
+        }
+        match bench.start(kind) {
+            Ok(pair) => pairs.insert(kind, pair),
+            Err(error) => {
+                outcome.interruption = interrupt::settle();
+                return outcome.interruption.map(|_| outcome).ok_or(error);
+            }
+        };
+    }
+    for task in task::plan(arguments) {
+        match task.measure(bench, pairs, arguments.runs()) {
+            Some(row) => outcome.rows.push(row),
+            None => {
+                outcome.interruption = interrupt::is_set();
+                progress("interrupted: stopping the servers");
+                break;
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// Shows the tables and writes the files that were asked for. The document is left as it is when the run was interrupted.
+fn publish(arguments: &Arguments, machine: &Machine, outcome: &Outcome) -> Result<()> {
     let mut sections = Vec::new();
     for section in Section::ALL {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.section == section).collect();
+        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.section == section).collect();
         if !rows.is_empty() {
             sections.push((section, rows, conditions(arguments, section)));
         }
@@ -96,31 +130,74 @@ fn publish(arguments: &Arguments, machine: &Machine, rows: &[Row]) -> Result<()>
     for (_, rows, conditions) in &sections {
         words.push_str(&format!("\n{conditions}\n\n{}", report::text(rows)));
     }
+    words.push_str(&interruption_words(arguments, outcome));
+    // The file first: whoever reads the tables may have been interrupted as well.
+    let written = write_json(arguments, machine, outcome);
     std::io::stdout().lock().write_all(words.as_bytes())?;
-    if let Some(path) = &arguments.json {
-        let all = json!({
-            "machine": machine.json(),
-            "runs": arguments.runs(),
-            "size_bytes": arguments.size_bytes(),
-            "rows": report::rows_json(rows),
-        });
-        fs::write(path, format!("{all:#}\n"))?;
-    }
-    if let Some(path) = &arguments.markdown {
+    written?;
+    if let (Some(path), None) = (&arguments.markdown, outcome.interruption) {
         for (section, rows, conditions) in &sections {
-            let content = format!("{}\n{conditions}\n\n{}", machine.text(), report::markdown(rows));
-            document::refresh(path, *section, &content)?;
+            let words = format!("{}\n{conditions}", machine.text());
+            let content = |old: &str| section_text(*section, (rows, &words), old, arguments);
+            document::refresh(path, *section, content)?;
         }
     }
     Ok(())
+}
+
+fn write_json(arguments: &Arguments, machine: &Machine, outcome: &Outcome) -> Result<()> {
+    let Some(path) = &arguments.json else {
+        return Ok(());
+    };
+    let all = json!({
+        "machine": machine.json(),
+        "runs": arguments.runs(),
+        "size_bytes": arguments.size_bytes(),
+        "interrupted": outcome.interruption.is_some(),
+        "rows": report::rows_json(&outcome.rows),
+    });
+    Ok(fs::write(path, format!("{all:#}\n"))?)
+}
+
+/// What is said below the tables of a run that a signal ended.
+fn interruption_words(arguments: &Arguments, outcome: &Outcome) -> String {
+    let Some(interruption) = outcome.interruption else {
+        return String::new();
+    };
+    let document = arguments
+        .markdown
+        .as_ref()
+        .map(|path| format!(" {} is as it was.", path.display()));
+    format!(
+        "\nInterrupted by {}: {} of {} rows were measured.{}\n",
+        interruption.name(),
+        outcome.rows.len(),
+        task::plan(arguments).len(),
+        document.unwrap_or_default()
+    )
+}
+
+/// What the document is to say in `section`: a run of all its rows replaces `old`, a run of some is put into it.
+fn section_text(section: Section, (rows, words): (&[&Row], &str), old: &str, arguments: &Arguments) -> String {
+    let tasks: Vec<_> = task::all()
+        .into_iter()
+        .filter(|task| task.section() == section)
+        .collect();
+    if tasks.iter().all(|task| arguments.wants(task.part())) {
+        let lines: Vec<report::Line<'_>> = rows.iter().map(|row| report::Line::Measured(row)).collect();
+        return format!("{words}\n\n{}", report::markdown(&lines));
+    }
+    let order: Vec<_> = tasks.iter().map(|task| (task.metric(), task.name())).collect();
+    older::merged(Block::read(old), words, rows, &order)
 }
 
 fn conditions(arguments: &Arguments, section: Section) -> String {
     let runs = arguments.runs();
     let mib = arguments.size_bytes() >> 20;
     let start = format!(
-        "`./dev bench-peers{}`: median of {runs} run{}, largest file {mib} MiB.",
+        "`./dev bench-peers{}{}`: median of {runs} run{}, largest file {mib} MiB.",
         if arguments.quick { " --quick" } else { "" },
+        arguments.only_words(),
         if runs == 1 { "" } else { "s" },
     );
     let lengths = match section {

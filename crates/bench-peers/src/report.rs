@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::older::OlderRow;
 use crate::server::Kind;
 use crate::summary::Summary;
 
@@ -68,7 +69,7 @@ impl Metric {
         Self::Token,
     ];
 
-    fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Data => "Data: server CPU seconds per GB, median (min to max); less is better",
             Self::Again => {
@@ -315,18 +316,48 @@ struct Table {
     lines: Vec<Vec<String>>,
 }
 
-fn tables(rows: &[&Row]) -> Vec<Table> {
+/// A line of a table: of this run, or one that the document had before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Line<'a> {
+    Measured(&'a Row),
+    Older(&'a OlderRow),
+}
+
+impl Line<'_> {
+    fn metric(&self) -> Metric {
+        match self {
+            Self::Measured(row) => row.metric,
+            Self::Older(row) => row.metric,
+        }
+    }
+
+    fn has(&self, kind: Kind) -> bool {
+        match self {
+            Self::Measured(row) => row.cell(kind).is_some(),
+            Self::Older(row) => row.has(kind),
+        }
+    }
+
+    fn columns(&self, kinds: &[Kind]) -> Vec<String> {
+        match self {
+            Self::Measured(row) => row.columns(kinds),
+            Self::Older(row) => row.columns(kinds),
+        }
+    }
+}
+
+fn tables(rows: &[Line<'_>]) -> Vec<Table> {
     Metric::ALL
         .into_iter()
         .filter_map(|metric| table(rows, metric))
         .collect()
 }
 
-fn table(rows: &[&Row], metric: Metric) -> Option<Table> {
-    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.metric == metric).collect();
+fn table(rows: &[Line<'_>], metric: Metric) -> Option<Table> {
+    let rows: Vec<Line<'_>> = rows.iter().copied().filter(|row| row.metric() == metric).collect();
     let kinds: Vec<Kind> = Kind::ALL
         .into_iter()
-        .filter(|kind| rows.iter().any(|row| row.cell(*kind).is_some()))
+        .filter(|kind| rows.iter().any(|row| row.has(*kind)))
         .collect();
     if rows.is_empty() {
         return None;
@@ -347,7 +378,8 @@ fn table(rows: &[&Row], metric: Metric) -> Option<Table> {
 /// The tables for a terminal, columns aligned, failures below.
 pub(crate) fn text(rows: &[&Row]) -> String {
     let mut out = String::new();
-    for table in tables(rows) {
+    let lines: Vec<Line<'_>> = rows.iter().map(|row| Line::Measured(row)).collect();
+    for table in tables(&lines) {
         let _ = writeln!(out, "{}\n", table.title);
         let widths = widths(&table.lines);
         for line in &table.lines {
@@ -370,7 +402,7 @@ pub(crate) fn text(rows: &[&Row]) -> String {
 }
 
 /// The tables as Markdown.
-pub(crate) fn markdown(rows: &[&Row]) -> String {
+pub(crate) fn markdown(rows: &[Line<'_>]) -> String {
     let mut out = String::new();
     for table in tables(rows) {
         let _ = writeln!(out, "{}\n", table.title);
@@ -480,7 +512,7 @@ mod tests {
         let text = text(&[&peers_only]);
         assert!(text.contains("XRootD") && !text.contains("Crossload"), "{text}");
         assert!(text.contains("0.610 (0.600 to 0.620)"), "{text}");
-        let markdown = markdown(&[&peers_only]);
+        let markdown = markdown(&[Line::Measured(&peers_only)]);
         let lines: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(lines.len(), 3);
         let bars = |line: &str| line.matches('|').count();

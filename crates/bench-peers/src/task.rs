@@ -39,8 +39,15 @@ pub(crate) enum Task {
     Token(Beside),
 }
 
-/// The rows in the order of the table.
+/// The rows that are wanted, in the order of the table.
 pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
+    let mut tasks = all();
+    tasks.retain(|task| arguments.wants(task.part()));
+    tasks
+}
+
+/// All rows in the order of the table.
+pub(crate) fn all() -> Vec<Task> {
     let mut tasks = Vec::new();
     tasks.extend([1, 4, 16, 64].map(|connections| Task::Get(Scheme::Https, connections)));
     tasks.extend([1, 4, 16].map(|connections| Task::Get(Scheme::Http, connections)));
@@ -66,7 +73,6 @@ pub(crate) fn plan(arguments: &Arguments) -> Vec<Task> {
         Task::Token(Beside::Nothing),
         Task::Token(Beside::HeaderAsLong),
     ]);
-    tasks.retain(|task| arguments.wants(task.part()));
     tasks
 }
 
@@ -115,7 +121,7 @@ impl Task {
         }
     }
 
-    fn section(self) -> Section {
+    pub(crate) fn section(self) -> Section {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
             Part::Streams | Part::Overwrite | Part::Listing => Section::Http,
@@ -124,7 +130,7 @@ impl Task {
         }
     }
 
-    fn metric(self) -> Metric {
+    pub(crate) fn metric(self) -> Metric {
         match self {
             Self::Memory(_) | Self::StreamsMemory(_) | Self::RootMemory => Metric::Memory,
             Self::Overwrite(_) => Metric::Again,
@@ -138,7 +144,7 @@ impl Task {
         }
     }
 
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let plural = |count: u64| if count == 1 { "" } else { "s" };
         let streams = |n: u32| format!("{n} stream{}", plural(n.into()));
         match self {
@@ -253,18 +259,23 @@ impl Task {
         }
     }
 
-    /// Measures all servers in turn, `runs` times. A server that fails is left out of the rest of the row.
-    pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Row {
+    /// Measures all servers in turn, `runs` times. A server that fails is left out of the rest of the row. `None` when the
+    /// row was interrupted: with fewer repetitions than it says it would be no row.
+    pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Option<Row> {
         progress(&self.name());
         let mut samples: BTreeMap<Kind, Vec<Sample>> = BTreeMap::new();
         let mut failed: BTreeMap<Kind, String> = BTreeMap::new();
         for _ in 0..runs {
             for (kind, pair) in pairs.iter_mut().filter(|(kind, _)| self.concerns(**kind)) {
-                if failed.contains_key(kind) || interrupt::is_set() {
+                if failed.contains_key(kind) {
                     continue;
+                }
+                if interrupt::is_set().is_some() {
+                    return None;
                 }
                 match self.once(bench, *kind, pair) {
                     Ok(sample) => samples.entry(*kind).or_default().push(sample),
+                    Err(_) if interrupt::settle().is_some() => return None,
                     Err(error) => {
                         progress(&format!("  {} failed: {error}", kind.name()));
                         failed.insert(*kind, format!("{}: {error}", kind.name()));
@@ -273,7 +284,7 @@ impl Task {
             }
         }
         samples.retain(|kind, _| !failed.contains_key(kind));
-        Row {
+        Some(Row {
             section: self.section(),
             metric: self.metric(),
             name: self.name(),
@@ -283,7 +294,7 @@ impl Task {
                 .filter_map(|(kind, samples)| cell(*kind, samples))
                 .collect(),
             failures: failed.into_values().collect(),
-        }
+        })
     }
 }
 

@@ -161,11 +161,29 @@ impl Process {
     /// # Errors
     /// [`Error::Failed`] when it cannot be waited for.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
+        self.end(Signal::TERM)
+    }
+
+    /// The same with SIGINT, which Ctrl-C sends.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it cannot be waited for.
+    pub fn interrupt(&mut self) -> Result<ExitStatus> {
+        self.end(Signal::INT)
+    }
+
+    /// The ids of it and of its living descendants.
+    #[must_use]
+    pub fn family(&self) -> Vec<u32> {
+        procfs::tree(self.id())
+    }
+
+    fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
-        let family = procfs::tree(self.id());
-        self.signal(Signal::TERM)?;
+        let family = self.family();
+        self.signal(signal)?;
         // A paused process would not see it.
         let _ = self.signal(Signal::CONT);
         let end = Instant::now() + GRACE;
