@@ -197,40 +197,45 @@ impl Ground {
         }
     }
 
-    /// Removes all that was made, also after [`Stop`]. Returns what is left, in words.
+    /// Removes all that was made, also after [`Stop`], and says so to whoever waits. All directories at the same time: one
+    /// whose server is busy with copies that it has to give up must not keep the others waiting. Returns what is left, in
+    /// words.
     pub async fn clean_up(&self) -> Vec<String> {
         let made = std::mem::take(&mut *self.lock());
-        let mut complaints = Vec::new();
+        let mut removals = JoinSet::new();
         for Made { directory, files } in made {
-            self.progress.aside(format!("removing {}", directory.location));
-            if let Err(error) = self.remove(&directory, files.into_values().collect()).await {
-                complaints.push(format!("{} may be left: {}", directory.location, error.public()));
-            }
+            let location = &directory.location;
+            self.progress
+                .aside(format!("removing {location} and {} files in it", files.len()));
+            let clients: Arc<[Client]> = (0..REMOVALS_AT_ONCE).map(|_| self.new_client()).collect();
+            removals.spawn(remove(clients, directory, files.into_values().collect()));
         }
+        let mut complaints: Vec<String> = removals.join_all().await.into_iter().flatten().collect();
+        complaints.sort();
         complaints
-    }
-
-    async fn remove(&self, directory: &Resource, files: Vec<Resource>) -> Result<()> {
-        let clients: Arc<[Client]> = (0..REMOVALS_AT_ONCE).map(|_| self.new_client()).collect();
-        let mut pause = REMOVAL_PAUSE;
-        loop {
-            remove_files(&clients, files.clone()).await;
-            match in_time(&clients[0], directory).await {
-                // A copy that was given up just now may still have been finished: its server looks for us now and then.
-                Err(error) if error.code() != ErrorCode::PeerNotFound => {
-                    if pause > REMOVAL_PAUSE_MAX {
-                        return Err(error);
-                    }
-                }
-                _ => return Ok(()),
-            }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Made>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a directory and its files; what is left, in words.
+async fn remove(clients: Arc<[Client]>, directory: Resource, files: Vec<Resource>) -> Option<String> {
+    let mut pause = REMOVAL_PAUSE;
+    loop {
+        remove_files(&clients, files.clone()).await;
+        match in_time(&clients[0], &directory).await {
+            // A copy that was given up just now may still have been finished: its server looks for us now and then.
+            Err(error) if error.code() != ErrorCode::PeerNotFound => {
+                if pause > REMOVAL_PAUSE_MAX {
+                    return Some(format!("{} may be left: {}", directory.location, error.public()));
+                }
+            }
+            _ => return None,
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
     }
 }
 
