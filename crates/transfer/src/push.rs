@@ -18,7 +18,7 @@ use crate::verify::{blame_store, check_announced, compare, computed, wanted};
 ///
 /// The destination is asked first, so that an existing file is not overwritten against the order.
 /// The kept checksum is declared with the data where there is one; afterwards the destination's own
-/// is asked for and compared. When the upload fails half-way and the file did not exist before, what
+/// is compared: that which it told when it had stored the file, else that which it is then asked for. When the upload fails half-way and the file did not exist before, what
 /// was left of it is removed.
 ///
 /// # Errors
@@ -53,8 +53,8 @@ pub async fn push(
         progress,
         declared: declared(order, &kept),
     };
-    let computed = match keep_pace(progress, Side::Destination, job.send_all()).await {
-        Ok(computed) => computed,
+    let Sent { computed, told } = match keep_pace(progress, Side::Destination, job.send_all()).await {
+        Ok(sent) => sent,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
             return Err(error);
@@ -64,7 +64,12 @@ pub async fn push(
         store.keep_checksums(path, reader.stat(), &computed).await;
     }
     let ours = merge(kept, computed);
-    let verified = match confirm(client, destination, order, progress, size, &ours).await {
+    let checked = Checked {
+        size,
+        ours: &ours,
+        told: &told,
+    };
+    let verified = match confirm(client, destination, order, progress, &checked).await {
         Ok(verified) => verified,
         Err(error) => {
             if is_wrong_there(&error) {
@@ -121,14 +126,29 @@ async fn ask_destination(client: &Client, destination: &Resource, order: &Order)
     }
 }
 
-/// The destination must show the same size and, where it tells one, the same checksum.
+/// What went to the destination.
+struct Sent {
+    /// Checksums that were made on the way.
+    computed: Vec<Checksum>,
+    /// Those that the destination told when it had stored the file.
+    told: Vec<Checksum>,
+}
+
+/// What the destination must have.
+struct Checked<'a> {
+    size: u64,
+    ours: &'a [Checksum],
+    told: &'a [Checksum],
+}
+
+/// The destination must show the same size and, where it tells one, the same checksum. One that told its checksum of all
+/// that it stored is not asked again, which would cost another round trip.
 async fn confirm(
     client: &Client,
     destination: &Resource,
     order: &Order,
     progress: &Progress,
-    size: u64,
-    ours: &[Checksum],
+    &Checked { size, ours, told }: &Checked<'_>,
 ) -> Result<crate::Verified> {
     progress.enter(Phase::Checksum);
     let order = Order {
@@ -137,6 +157,9 @@ async fn confirm(
     };
     if order.verification == Verification::Never {
         return compare(&order, ours, &[], Side::Destination);
+    }
+    if told.iter().any(|told| algorithms(ours).contains(&told.algorithm())) {
+        return compare(&order, ours, told, Side::Destination);
     }
     let facts = match client
         .head(
@@ -177,11 +200,11 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Sends the file; again from the start while the destination has taken nothing of it.
-    async fn send_all(&self) -> Result<Vec<Checksum>> {
+    async fn send_all(&self) -> Result<Sent> {
         let mut patience = Patience::new(self.order.attempts);
         loop {
             let error = match self.send().await {
-                Ok(computed) => return Ok(computed),
+                Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
             if !error.retry() || error.side() != Side::Destination || self.progress.moved_bytes() > 0 {
@@ -192,7 +215,7 @@ impl Job<'_> {
         }
     }
 
-    async fn send(&self) -> Result<Vec<Checksum>> {
+    async fn send(&self) -> Result<Sent> {
         let size = self.reader.stat().size_bytes;
         let options = PutOptions {
             size_bytes: Some(size),
@@ -217,8 +240,10 @@ impl Job<'_> {
         .await
         .map_err(here)?;
         self.progress.enter(Phase::Commit);
-        outlet.finish().await?;
-        Ok(hasher.map(Hasher::finish).unwrap_or_default())
+        Ok(Sent {
+            told: outlet.finish().await?.checksums,
+            computed: hasher.map(Hasher::finish).unwrap_or_default(),
+        })
     }
 }
 
@@ -266,15 +291,20 @@ pub async fn stream(
     let hasher = Hasher::new(&algorithms);
     let passing = pass_on(client, download, destination, &options, hasher, progress);
     // Which of the two is slow cannot be told; the one that is asked for data comes first.
-    let (bytes, ours) = match keep_pace(progress, Side::Source, passing).await {
+    let (bytes, Sent { computed: ours, told }) = match keep_pace(progress, Side::Source, passing).await {
         Ok(moved) => moved,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
             return Err(error);
         }
     };
+    let checked = Checked {
+        size: bytes,
+        ours: &ours,
+        told: &told,
+    };
     let compared = match compare(order, &ours, &facts.checksums, Side::Source) {
-        Ok(_) => confirm(client, destination, order, progress, bytes, &ours).await,
+        Ok(_) => confirm(client, destination, order, progress, &checked).await,
         Err(error) => Err(error),
     };
     let verified = match compared {
@@ -303,7 +333,7 @@ async fn pass_on(
     options: &PutOptions,
     mut hasher: Hasher,
     progress: &Progress,
-) -> Result<(u64, Vec<Checksum>)> {
+) -> Result<(u64, Sent)> {
     let mut outlet = client.put(destination, options).await?;
     progress.enter(Phase::Transfer);
     let _connections = (
@@ -312,6 +342,7 @@ async fn pass_on(
     );
     let bytes = relay(&mut download, &mut outlet, &mut hasher, progress).await?;
     progress.enter(Phase::Commit);
-    outlet.finish().await?;
-    Ok((bytes, hasher.finish()))
+    let told = outlet.finish().await?.checksums;
+    let computed = hasher.finish();
+    Ok((bytes, Sent { computed, told }))
 }

@@ -314,7 +314,7 @@ struct ScriptedPeer {
 }
 
 impl ScriptedPeer {
-    async fn start(say: fn(usize, &str) -> String) -> Self {
+    async fn start(say: impl Fn(usize, &str) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/f", listener.local_addr().unwrap());
         let methods = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -322,7 +322,7 @@ impl ScriptedPeer {
         tokio::spawn(async move {
             loop {
                 let (tcp, _) = listener.accept().await.unwrap();
-                answer_one(tcp, say, &heard).await;
+                answer_one(tcp, &say, &heard).await;
             }
         });
         Self { url, methods }
@@ -334,7 +334,11 @@ impl ScriptedPeer {
 }
 
 /// One request, and the end of the connection.
-async fn answer_one(mut tcp: TcpStream, say: fn(usize, &str) -> String, heard: &std::sync::Mutex<Vec<String>>) {
+async fn answer_one(
+    mut tcp: TcpStream,
+    say: &(impl Fn(usize, &str) -> String + Sync),
+    heard: &std::sync::Mutex<Vec<String>>,
+) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") && tcp.read_buf(&mut request).await.unwrap_or(0) > 0 {}
     let head = String::from_utf8(request).unwrap();
@@ -385,6 +389,33 @@ async fn a_new_file_that_turns_out_wrong_at_the_destination_is_removed_there() {
     let line = push_to(&peer, "").await;
     assert!(line.contains("3 bytes are stored there, 7 were sent"), "{line}");
     assert_eq!(peer.methods(), "HEAD PUT HEAD DELETE");
+}
+
+#[tokio::test]
+async fn a_destination_that_tells_its_checksum_with_the_upload_is_asked_no_more() {
+    let answer = |head: &str, told: &str| match head.split(' ').next() {
+        Some("HEAD") => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
+        Some("PUT") => format!("HTTP/1.1 201 Created\r\nDigest: adler32={told}\r\n{CLOSE}"),
+        _ => format!("HTTP/1.1 200 OK\r\n{CLOSE}"),
+    };
+    let peer = ScriptedPeer::start(move |_, head| answer(head, "0bcb02fc")).await;
+    let line = push_to(&peer, "").await;
+    assert!(line.starts_with("success"), "{line}");
+    assert_eq!(peer.methods(), "HEAD PUT");
+    let peer = ScriptedPeer::start(move |_, head| answer(head, "00000001")).await;
+    let line = push_to(&peer, "").await;
+    assert!(line.starts_with("failure") && line.contains("00000001"), "{line}");
+    assert_eq!(peer.methods(), "HEAD PUT DELETE");
+    // One that has no word of it, or knows another algorithm only, is asked.
+    let peer = ScriptedPeer::start(|before, head| match head.split(' ').next() {
+        Some("HEAD") if before == 0 => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
+        Some("HEAD") => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\n".to_owned(),
+        _ => format!("HTTP/1.1 201 Created\r\nDigest: md5=1B2M2Y8AsgTpgAmY7PhCfg==\r\n{CLOSE}"),
+    })
+    .await;
+    let line = push_to(&peer, "").await;
+    assert!(line.starts_with("success"), "{line}");
+    assert_eq!(peer.methods(), "HEAD PUT HEAD");
 }
 
 #[tokio::test]
