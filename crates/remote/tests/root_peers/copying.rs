@@ -104,7 +104,12 @@ async fn the_steps_are_those_of_the_reference_client() {
 /// XRootD reads the number as that of further streams, takes 0, and goes by its own configuration without any.
 #[tokio::test]
 async fn the_destination_is_told_how_many_streams_were_asked_for_and_of_one_too() {
-    let cases = [(None, None), (Some(1), Some("0")), (Some(2), Some("1")), (Some(100), Some("15"))];
+    let cases = [
+        (None, None),
+        (Some(1), Some("0")),
+        (Some(2), Some("1")),
+        (Some(100), Some("15")),
+    ];
     for (asked, told) in cases {
         let from = source().await;
         let to = Server::welcoming(|_, mut peer| async move {
