@@ -29,6 +29,9 @@ pub struct PutOptions {
     pub size_bytes: Option<u64>,
     /// Whether an existing file may be replaced.
     pub overwrite: bool,
+    /// The peer has just said that there is no such file: it need not be asked that again before one that may not be
+    /// replaced is sent.
+    pub is_absent: bool,
     /// Checksums of what will come, for the peer to verify.
     pub declared: Vec<Checksum>,
 }

@@ -51,6 +51,7 @@ pub async fn push(
         destination,
         order,
         progress,
+        existed,
         declared: declared(order, &kept),
     };
     let Sent { computed, told } = match keep_pace(progress, Side::Destination, job.send_all()).await {
@@ -195,6 +196,8 @@ struct Job<'a> {
     destination: &'a Resource,
     order: &'a Order,
     progress: &'a Progress,
+    /// Whether the destination had the file before, where it told that.
+    existed: Option<bool>,
     declared: Vec<Checksum>,
 }
 
@@ -202,8 +205,10 @@ impl Job<'_> {
     /// Sends the file; again from the start while the destination has taken nothing of it.
     async fn send_all(&self) -> Result<Sent> {
         let mut patience = Patience::new(self.order.attempts);
+        let mut is_absent = self.existed == Some(false);
         loop {
-            let error = match self.send().await {
+            // When it has waited for another attempt, somebody else may have stored the file.
+            let error = match self.send(std::mem::take(&mut is_absent)).await {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
@@ -215,11 +220,12 @@ impl Job<'_> {
         }
     }
 
-    async fn send(&self) -> Result<Sent> {
+    async fn send(&self, is_absent: bool) -> Result<Sent> {
         let size = self.reader.stat().size_bytes;
         let options = PutOptions {
             size_bytes: Some(size),
             overwrite: self.order.overwrite == Overwrite::Allow,
+            is_absent,
             declared: self.declared.clone(),
         };
         let mut outlet: Outlet = self.client.put(self.destination, &options).await?;
@@ -284,6 +290,7 @@ pub async fn stream(
     let options = PutOptions {
         size_bytes: download.facts().size_bytes,
         overwrite: order.overwrite == Overwrite::Allow,
+        is_absent: existed == Some(false),
         declared: facts.checksums.iter().take(1).cloned().collect(),
     };
     let mut algorithms = computed(order);

@@ -72,7 +72,7 @@ pub async fn upload(
     let options = PutOptions {
         size_bytes: Some(size_bytes),
         overwrite,
-        declared: Vec::new(),
+        ..PutOptions::default()
     };
     let mut outlet = client.put(file, &options).await?;
     let mut offset = 0;

@@ -50,7 +50,7 @@ pub(super) async fn upload(client: &Client, file: &Resource, content: &Content) 
     let options = PutOptions {
         size_bytes: Some(content.size_bytes()),
         overwrite: true,
-        declared: Vec::new(),
+        ..PutOptions::default()
     };
     let mut outlet = client.put(file, &options).await?;
     let (mut input, mut hasher) = (&content.bytes[..], Hasher::new(&[]));

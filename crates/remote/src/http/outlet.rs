@@ -78,7 +78,7 @@ impl Client {
         let headers = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, true);
         let without_waiting = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, false);
         let is_empty = options.size_bytes == Some(0);
-        if !options.overwrite {
+        if !options.overwrite && !options.is_absent {
             self.check_absent(file).await?;
         }
         let ask = Ask {

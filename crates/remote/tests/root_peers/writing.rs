@@ -14,7 +14,7 @@ fn sized(size: usize) -> PutOptions {
     PutOptions {
         size_bytes: Some(size as u64),
         overwrite: true,
-        declared: Vec::new(),
+        ..PutOptions::default()
     }
 }
 

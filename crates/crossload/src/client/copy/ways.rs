@@ -193,6 +193,7 @@ impl Job<'_> {
             size_bytes: None,
             overwrite: self.order.overwrite == Overwrite::Allow,
             declared: self.order.expected.iter().cloned().collect(),
+            ..PutOptions::default()
         };
         let mut outlet = self.session.client.put(&self.target_at(target), &options).await?;
         self.progress.enter(Phase::Transfer);
