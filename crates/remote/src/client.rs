@@ -14,6 +14,7 @@ use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret
 use crate::copying::{self, Copying};
 use crate::download::{self, Download};
 use crate::listing::{self, Listing};
+use crate::opened::Opened;
 use crate::options::{CopyOrder, GetOptions, PutOptions};
 use crate::outlet::{self, Outlet};
 use crate::ranges::{self, Ranges};
@@ -143,6 +144,17 @@ impl Client {
         match self.speaker(file)? {
             Speaker::Http(http) => Ok(Download(download::Way::Http(Box::new(http.get(file, options).await?)))),
             Speaker::Root(root) => Ok(Download(download::Way::Root(Box::new(root.get(file, options).await?)))),
+        }
+    }
+
+    /// Opens a file that is to be read over one connection or several and may be opened only once.
+    ///
+    /// # Errors
+    /// The peer's refusal; `peer_unsupported` for protocols in which every connection asks for the file.
+    pub async fn open(&self, file: &Resource) -> Result<Opened> {
+        match self.speaker(file)? {
+            Speaker::Http(_) => Err(unsupported(file)),
+            Speaker::Root(root) => root.open(file).await.map(Opened),
         }
     }
 

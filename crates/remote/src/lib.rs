@@ -14,6 +14,7 @@ mod copying;
 mod download;
 mod http;
 mod listing;
+mod opened;
 mod options;
 mod outlet;
 mod pool;
@@ -29,6 +30,7 @@ pub use http_wire::Progress;
 /// An entry of a listing, or what is known of one file or directory.
 pub use http_wire::webdav::RemoteEntry as Entry;
 pub use listing::Listing;
+pub use opened::Opened;
 pub use options::{CopyOrder, Direction, GetOptions, PutOptions, Stored};
 pub use outlet::Outlet;
 pub use ranges::Ranges;

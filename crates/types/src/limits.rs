@@ -329,6 +329,11 @@ pub const ROOT_READ_BYTES: u64 = 4 * 1024 * 1024;
 /// Read requests of one download that are under way at the same time. Together they fill a long fast
 /// link; only a server that answers out of order makes us hold any of it in memory.
 pub const ROOT_READS_MAX: usize = 8;
+/// The same on a further stream of a session. The reference server sends one and keeps five waiting; with one more it
+/// would take no request for any stream until there is room again.
+pub const ROOT_BOUND_READS_MAX: usize = 6;
+/// Time in which the refusal of a request has come, where the further stream that was to carry the answer has ended.
+pub const ROOT_REFUSAL_WAIT: Duration = Duration::from_millis(100);
 /// Bytes of one upload that may be under way without the server's answer.
 pub const ROOT_WRITE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 /// How long a request of the XRootD protocol may be put off by its server, all waits together; the

@@ -7,14 +7,15 @@ use std::net::SocketAddr;
 use net::Batch;
 use net::frames::Expected;
 use net::pages::SoundPages;
-use types::limits::{ROOT_READ_BYTES, ROOT_READS_MAX};
-use types::{ByteRange, ErrorCode, Phase, Result};
+use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX};
+use types::{ByteRange, Error, ErrorCode, Phase, Result};
 use xroot_wire::request::{Close, Open, PageRead, Read};
 use xroot_wire::response::{OpenReply, PageStatus, PageStatusKind};
 use xroot_wire::{Argument, FileHandle, OpenExtraOptions, OpenOptions, PageFlags, Request, StreamId};
 
 use super::ask::{Ask, Client};
 use super::namespace::facts_of;
+use super::opened::Opened;
 use super::route::Route;
 use super::session::{Event, Reply, Session};
 use super::verdict::refused;
@@ -87,21 +88,7 @@ impl Client {
             let error = opened.route.at.error(ErrorCode::Internal, Phase::Open);
             return Err(error.with_detail("an empty range was to be read"));
         }
-        Ok(Download {
-            client: self.clone(),
-            peer: opened.session.frames.stream.peer_address(),
-            has_pages: opened.session.server.uses_pages() && !options.is_compared,
-            handle: opened.handle,
-            session: Some(opened.session),
-            route: opened.route,
-            facts: opened.facts,
-            range,
-            to_ask: range,
-            asked: VecDeque::new(),
-            current: None,
-            reads_max: ROOT_READS_MAX,
-            repairs_left: REPAIRS_MAX,
-        })
+        Ok(Download::new(self, opened, range, options.is_compared))
     }
 }
 
@@ -186,9 +173,40 @@ pub(crate) struct Download {
     /// How many more damaged answers are asked for again.
     repairs_left: u32,
     peer: Option<SocketAddr>,
+    /// Where the requests go, when the data come on a further stream of a session.
+    bound_to: Option<Opened>,
 }
 
 impl Download {
+    /// Reads a range of an open file on its session's own connection. `is_compared` as in [`GetOptions`].
+    pub(super) fn new(client: &Client, opened: OpenFile, range: ByteRange, is_compared: bool) -> Self {
+        Self {
+            client: client.clone(),
+            peer: opened.session.frames.stream.peer_address(),
+            has_pages: opened.session.server.uses_pages() && !is_compared,
+            handle: opened.handle,
+            session: Some(opened.session),
+            route: opened.route,
+            facts: opened.facts,
+            range,
+            to_ask: range,
+            asked: VecDeque::new(),
+            current: None,
+            reads_max: ROOT_READS_MAX,
+            repairs_left: REPAIRS_MAX,
+            bound_to: None,
+        }
+    }
+
+    /// The same on a further stream.
+    pub(super) fn bound_to(self, opened: Opened) -> Self {
+        Self {
+            reads_max: ROOT_BOUND_READS_MAX,
+            bound_to: Some(opened),
+            ..self
+        }
+    }
+
     /// What the server says of the file.
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
@@ -214,8 +232,10 @@ impl Download {
             return Ok(None);
         };
         // When this future is dropped, or fails, the session is gone with it: nobody knows where it stands.
-        let next = self.advance(&mut session).await;
-        let batch = next.map_err(|error| self.route.at.blame(error))?;
+        let batch = match self.advance(&mut session).await {
+            Ok(batch) => batch,
+            Err(error) => return Err(self.explain(error).await),
+        };
         if batch.is_some() {
             self.session = Some(session);
         } else {
@@ -256,38 +276,61 @@ impl Download {
 
     /// Keeps as many requests under way as make sense.
     async fn ask_more(&mut self, session: &mut Session) -> Result<()> {
-        let before = self.asked.len();
+        let mut requests = Vec::new();
         while self.asked.len() < self.reads_max && !self.to_ask.is_empty() {
             let range = self.to_ask.take_front(ROOT_READ_BYTES);
-            let id = self.queue(session, range);
+            let id = self.request(session, range, &mut requests);
             self.asked.push_back(Asked::new(id, range));
         }
-        if self.asked.len() > before {
-            session.frames.stream.flush().await?;
+        if requests.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.send(session, &requests).await
     }
 
-    fn queue(&self, session: &mut Session, range: ByteRange) -> StreamId {
-        let (handle, offset) = (self.handle, range.start);
+    /// Appends a request for a range, which is to be answered on this connection.
+    fn request(&self, session: &mut Session, range: ByteRange, requests: &mut Vec<u8>) -> StreamId {
+        let (handle, offset, path) = (self.handle, range.start, session.server.path);
         // At most `ROOT_READ_BYTES`.
         let length = u32::try_from(range.len()).unwrap_or(u32::MAX);
-        if self.has_pages {
-            session.queue(&Request::PageRead(PageRead {
+        let request = if self.has_pages {
+            Request::PageRead(PageRead {
                 handle,
                 offset,
                 length,
-                path: Some(0),
+                path: Some(path),
                 flags: Some(PageFlags::empty()),
-            }))
+            })
         } else {
-            session.queue(&Request::Read(Read {
+            Request::Read(Read {
                 handle,
                 offset,
                 length,
-                path: None,
-            }))
+                path: Some(path).filter(|path| *path > 0),
+            })
+        };
+        let id = session.announce();
+        request.encode(id, requests);
+        id
+    }
+
+    async fn send(&self, session: &mut Session, requests: &[u8]) -> Result<()> {
+        match &self.bound_to {
+            Some(opened) => opened.send(requests).await,
+            None => {
+                session.frames.stream.queue(requests);
+                session.frames.stream.flush().await
+            }
         }
+    }
+
+    /// What is known of an error that ended the download.
+    async fn explain(&self, error: Error) -> Error {
+        let error = match &self.bound_to {
+            Some(opened) => opened.explain(error).await,
+            None => error,
+        };
+        self.route.at.blame(error)
     }
 
     fn find(&mut self, session: &Session, id: StreamId) -> Result<&mut Asked> {
@@ -398,14 +441,18 @@ impl Download {
 
     async fn ask_again(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
         let left = self.find(session, id)?.left;
-        let fresh = self.queue(session, left);
+        let mut request = Vec::new();
+        let fresh = self.request(session, left, &mut request);
         let asked = self.find(session, id)?;
         (asked.id, asked.start, asked.is_damaged) = (fresh, left.start, false);
-        session.frames.stream.flush().await
+        self.send(session, &request).await
     }
 
-    /// All has come: the file is closed, and the session kept.
+    /// All has come: the file is closed, and the session kept. A further stream may carry another range.
     async fn conclude(&mut self, mut session: Session) {
+        if let Some(opened) = &self.bound_to {
+            return opened.give_back(session);
+        }
         let close = Request::Close(Close { handle: self.handle });
         if session.send_unheard(&close).await.is_ok() {
             self.client.keep(&self.route, session);

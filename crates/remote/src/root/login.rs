@@ -1,5 +1,6 @@
 //! Opening a session: connecting, versions, TLS, login, authentication.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use gsi_wire::gsi::ServerEntry;
@@ -11,7 +12,7 @@ use types::{Error, ErrorCode, Phase, Result, Scheme, Secret};
 use xroot_wire::credential::{HOST, UNIX, ZTN};
 use xroot_wire::request::UserName;
 use xroot_wire::response::SecurityEntry;
-use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, Step, TlsUse};
+use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, SessionId, Step, TlsUse};
 
 use super::gsi::Gsi;
 use super::session::Session;
@@ -20,6 +21,22 @@ use crate::resource::Resource;
 
 /// Who we are where nobody said so.
 const NOBODY: &str = "nobody";
+
+/// Makes a new connection to a server a further stream of a session with it. `address` is where that session's own
+/// connection leads: other addresses of the same name may be other servers.
+///
+/// # Errors
+/// No connection, `peer_tls_failed`, or the server's refusal.
+pub(super) async fn bind(
+    options: &ClientOptions,
+    address: SocketAddr,
+    file: &Resource,
+    session: SessionId,
+) -> Result<Session> {
+    let host = address.ip().to_string();
+    let bound = set_up(options, (&host, address.port()), file, Purpose::Bind { session }).await;
+    bound.map_err(|error| error.at_side(file.side))
+}
 
 /// Opens a session with the server of a file, at the address that `pin` names for it. `ticket` is what a redirection gave for the login.
 ///
@@ -32,35 +49,32 @@ pub(super) async fn open(
     file: &Resource,
     ticket: Option<&Secret>,
 ) -> Result<Session> {
-    let place = &file.location;
-    let tcp = dial(
-        Pin::dialled(pin, place.host()),
-        place.port(),
-        options.addresses,
-        options.connect,
-        file.side,
-    )
-    .await?;
+    let place = (Pin::dialled(pin, file.location.host()), file.location.port());
+    let opened = set_up(options, place, file, login(options, file, ticket)).await;
+    opened.map_err(|error| error.at_side(file.side))
+}
+
+async fn set_up(
+    options: &ClientOptions,
+    (host, port): (&str, u16),
+    file: &Resource,
+    purpose: Purpose,
+) -> Result<Session> {
+    let tcp = dial(host, port, options.addresses, options.connect, file.side).await?;
     let waits = Waits {
         handshake: options.connect,
         stall: options.stall,
     };
     let frames = Frames::new(Stream::clear(tcp, Role::Peer(file.side), waits));
-    let opened = set_up(frames, options, file, ticket).await;
-    opened.map_err(|error| error.at_side(file.side))
+    agree(frames, options, file, purpose).await
 }
 
-async fn set_up(
-    mut frames: Frames,
-    options: &ClientOptions,
-    file: &Resource,
-    ticket: Option<&Secret>,
-) -> Result<Session> {
+async fn agree(mut frames: Frames, options: &ClientOptions, file: &Resource, purpose: Purpose) -> Result<Session> {
     let tls = match file.location.scheme() {
         Scheme::Roots => TlsUse::Always,
         _ => TlsUse::WhenDemanded,
     };
-    let mut handshake = Handshake::new(purpose(options, file, ticket), tls);
+    let mut handshake = Handshake::new(purpose, tls);
     let mut gsi = None;
     let mut step = Step::Send(handshake.start());
     loop {
@@ -105,7 +119,7 @@ async fn set_up(
     }
 }
 
-fn purpose(options: &ClientOptions, file: &Resource, ticket: Option<&Secret>) -> Purpose {
+fn login(options: &ClientOptions, file: &Resource, ticket: Option<&Secret>) -> Purpose {
     let mut cgi = format!("xrd.appname={}", options.user_agent);
     if let Some(ticket) = ticket {
         cgi.push('&');

@@ -7,12 +7,16 @@
 use std::time::{Duration, Instant};
 
 use net::Frames;
-use types::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_UNHEARD_MAX};
+use types::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_REFUSAL_WAIT, ROOT_UNHEARD_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{ANSWER_BYTES_MAX, RESPONSE_HEADER_BYTES, STATUS_HEAD_BYTES};
 use xroot_wire::request::Stat;
 use xroot_wire::response::{Attention, Body, PageStatus, PageStatusKind, Redirect, StatText};
 use xroot_wire::{Answer, ErrorNumber, Established, FileHandle, Request, ResponseHeader, Status, StreamId};
+
+/// Bits of a request's id that count. On a further stream of a session its number stands above them: the requests of all
+/// streams go out on the session's own connection, and no two of them have one id.
+const ID_BITS: u32 = 12;
 
 /// An answer, or the head of one whose data follow on the connection.
 #[derive(Debug)]
@@ -160,7 +164,10 @@ impl Session {
     fn fresh_id(&mut self) -> StreamId {
         loop {
             self.next_id = self.next_id.wrapping_add(1);
-            let id = StreamId::new(self.next_id);
+            let id = StreamId::new(match u16::from(self.server.path) {
+                0 => self.next_id,
+                path => path << ID_BITS | self.next_id & ((1 << ID_BITS) - 1),
+            });
             if id != StreamId::ZERO && !self.pending.contains(&id) && !self.unheard.contains(&id) {
                 return id;
             }
@@ -283,6 +290,19 @@ impl Session {
                 _ => return Err(self.misbehaved("the answer does not go on as it began")),
             }
         }
+    }
+
+    /// The server's refusal of a request that was to be answered on a further stream, if one has come here instead.
+    pub(super) async fn misplaced_refusal(&mut self) -> Option<Refused> {
+        while let Some(head) = self.frames.head(ROOT_REFUSAL_WAIT).await.ok()? {
+            let header = ResponseHeader::parse(&head);
+            let length = header.body().ok()?.bytes();
+            let body = self.frames.small(length, ANSWER_BYTES_MAX).await.ok()?;
+            if let Ok(Answer::Error { number, message }) = Answer::parse(&header, &body) {
+                return Some(Refused { number, words: message });
+            }
+        }
+        None
     }
 
     /// What an open file is.

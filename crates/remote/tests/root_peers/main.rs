@@ -1,6 +1,7 @@
 //! The XRootD client against scripted servers: good ones, odd ones and broken ones.
 
 mod asking;
+mod bound;
 mod copying;
 mod many;
 mod reading;

@@ -1,0 +1,182 @@
+//! A file that is opened once and read over several connections. An open may be possible once only: the key of a
+//! third-party copy is good for one.
+//!
+//! Further connections are bound to the session in which the file is open (XRootD protocol 5.2, `kXR_bind`). They carry
+//! data and nothing else: the requests of all of them go out on the session's own connection, which no data come on
+//! meanwhile, so that nobody has to read it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use types::{ByteRange, Error, ErrorCode, Phase, Result};
+use xroot_wire::limits::BOUND_STREAMS_MAX;
+use xroot_wire::request::Close;
+use xroot_wire::{FileHandle, Request, SessionId};
+
+use super::ask::Client;
+use super::download::{Download, OpenFile};
+use super::login;
+use super::route::Route;
+use super::session::{Reply, Session};
+use super::verdict::refused;
+use crate::resource::{Facts, Resource};
+
+/// A file that is open at a server. Clones are the same; when the last one is dropped without [`Opened::close`], the
+/// connections end.
+#[derive(Clone)]
+pub(crate) struct Opened(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    route: Route,
+    handle: FileHandle,
+    facts: Facts,
+    session: SessionId,
+    address: Option<SocketAddr>,
+    /// The session's own connection; `None` once it is used for something else.
+    own: tokio::sync::Mutex<Option<Session>>,
+    /// Further streams that are bound and not in use.
+    idle: Mutex<Vec<Session>>,
+}
+
+impl Client {
+    /// Opens a file to be read over one connection or several.
+    ///
+    /// # Errors
+    /// `is_directory`, or another refusal.
+    pub(crate) async fn open(&self, file: &Resource) -> Result<Opened> {
+        let opened = self.open_file(file).await?;
+        Ok(Opened(Arc::new(Shared {
+            client: self.clone(),
+            address: opened.session.frames.stream.peer_address(),
+            session: opened.session.server.session,
+            route: opened.route,
+            handle: opened.handle,
+            facts: opened.facts,
+            own: tokio::sync::Mutex::new(Some(opened.session)),
+            idle: Mutex::default(),
+        })))
+    }
+}
+
+impl Opened {
+    /// What the server says of the file.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.0.facts
+    }
+
+    /// How long the server takes to answer.
+    ///
+    /// # Errors
+    /// A lost connection, a refusal; `peer_closed` when the session's own connection is used for something else.
+    pub(crate) async fn distance(&self) -> Result<Duration> {
+        let mut own = self.0.own.lock().await;
+        let own = own.as_mut().ok_or_else(|| self.closed())?;
+        let asked = Instant::now();
+        let id = own.send(&Request::Ping).await?;
+        match own.answer(id).await? {
+            Reply::Refused(refusal) => Err(refused(&self.0.route.at, &refusal, own.is_encrypted())),
+            _ => Ok(asked.elapsed()),
+        }
+    }
+
+    /// Binds one more connection to the session, for one more [`Opened::get`] at the same time. `false` when the server
+    /// does not want that, or it fails in another way: what there is already can go on.
+    pub(crate) async fn bind(&self) -> bool {
+        let this = &*self.0;
+        let Some(address) = this.address else { return false };
+        let bound = login::bind(&this.client.options, address, &this.route.at, this.session).await;
+        match bound {
+            Ok(stream) if stream.server.path <= BOUND_STREAMS_MAX => {
+                self.idle().push(stream);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads a range on a bound connection that is not in use.
+    ///
+    /// # Errors
+    /// `peer_closed` when there is none and none can be bound.
+    pub(crate) async fn get(&self, range: ByteRange, is_compared: bool) -> Result<Download> {
+        let idle = || self.idle().pop();
+        let stream = match idle() {
+            Some(stream) => Some(stream),
+            None if self.bind().await => idle(),
+            None => None,
+        };
+        let stream = stream.ok_or_else(|| self.closed())?;
+        let download = Download::new(&self.0.client, self.open_on(stream), range, is_compared);
+        Ok(download.bound_to(self.clone()))
+    }
+
+    /// Reads all of it on the session's own connection. Nothing else can be done with it afterwards.
+    ///
+    /// # Errors
+    /// `peer_closed` when that was done before.
+    pub(crate) async fn read_alone(&self, is_compared: bool) -> Result<Download> {
+        let own = self.0.own.lock().await.take().ok_or_else(|| self.closed())?;
+        let range = ByteRange::whole(self.0.facts.size_bytes.unwrap_or_default());
+        Ok(Download::new(&self.0.client, self.open_on(own), range, is_compared))
+    }
+
+    /// Closes the file and keeps the session for others. The connections that are bound to it end.
+    pub(crate) async fn close(self) {
+        self.idle().clear();
+        let close = Request::Close(Close { handle: self.0.handle });
+        if let Some(mut own) = self.0.own.lock().await.take()
+            && own.send_unheard(&close).await.is_ok()
+        {
+            self.0.client.keep(&self.0.route, own);
+        }
+    }
+
+    /// Sends requests that are answered on further streams.
+    pub(super) async fn send(&self, requests: &[u8]) -> Result<()> {
+        let mut own = self.0.own.lock().await;
+        let own = own.as_mut().ok_or_else(|| self.closed())?;
+        own.frames.stream.queue(requests);
+        own.frames.stream.flush().await
+    }
+
+    /// Takes back a further stream on which nothing is awaited any more.
+    pub(super) fn give_back(&self, stream: Session) {
+        self.idle().push(stream);
+    }
+
+    /// What is known of an error of a further stream: a server that cannot answer there says so where it was asked.
+    pub(super) async fn explain(&self, error: Error) -> Error {
+        if let Some(own) = self.0.own.lock().await.as_mut()
+            && let Some(refusal) = own.misplaced_refusal().await
+        {
+            return refused(&self.0.route.at, &refusal, own.is_encrypted()).in_phase(Phase::Transfer);
+        }
+        error
+    }
+
+    fn open_on(&self, session: Session) -> OpenFile {
+        OpenFile {
+            session,
+            route: self.0.route.clone(),
+            handle: self.0.handle,
+            facts: self.0.facts.clone(),
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closed(&self) -> Error {
+        self.0.route.at.error(ErrorCode::PeerClosed, Phase::Transfer)
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Opened({})", self.0.route.at.location)
+    }
+}
