@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use net::Batch;
-use remote::{Download, Facts, GetOptions, Validator};
+use remote::{Download, Facts, GetOptions, Opened, Validator};
 use storage::{FileReader, Hasher};
 use types::limits::{BUFFER_BYTES, CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES, STREAMS_MAX};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
@@ -12,31 +12,75 @@ use crate::job::{Fetched, Job};
 use crate::mover::{Payload, Received, receive};
 use crate::options::{Order, Streams};
 use crate::patience::Patience;
-use crate::streams::receive_ranges;
+use crate::streams::{Origin, receive_ranges};
 use crate::verify::{blame_store, computed};
 
 impl Job<'_> {
     /// Brings the data into the part, over as many connections as were asked for and make sense.
     pub(crate) async fn fetch(&self, facts: Option<&Facts>) -> Result<Fetched> {
         self.progress.enter(Phase::Transfer);
+        if self.opens_once() {
+            let opened = self.client.open(self.source).await?;
+            return self.fetch_opened(opened).await;
+        }
         let size = facts.and_then(|facts| facts.size_bytes);
         let ranges = facts.and_then(|facts| facts.accepts_ranges);
         let span = span(self.order.streams, size, ranges, self.asked_for);
         match (facts, size) {
-            (Some(facts), Some(size)) if span.most > 1 => match receive_ranges(self, facts, size, span).await {
-                // A source that has no ranges, without having said so.
-                Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
-                    self.progress.set_moved(0);
-                    self.fetch_in_order(Some(facts), Some(size)).await
+            (Some(facts), Some(size)) if span.most > 1 => {
+                let origin = Origin::Each(self.client.clone(), Box::new(self.source.clone()));
+                match receive_ranges(self, origin, facts, size, span).await {
+                    // A source that has no ranges, without having said so.
+                    Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
+                        self.progress.set_moved(0);
+                        self.fetch_in_order(Some(facts), Some(size), None).await
+                    }
+                    done => done,
                 }
-                done => done,
-            },
-            _ => self.fetch_in_order(facts, size).await,
+            }
+            _ => self.fetch_in_order(facts, size, None).await,
         }
     }
 
-    /// One connection after another until everything has come.
-    async fn fetch_in_order(&self, facts: Option<&Facts>, size: Option<u64>) -> Result<Fetched> {
+    /// Whether the source may be opened only once, and on several connections all the same.
+    fn opens_once(&self) -> bool {
+        let alone = matches!(self.order.streams, Streams::Fixed(0 | 1) | Streams::Chosen(0 | 1));
+        !self.order.ask_first && self.order.attempts == 1 && self.source.location.is_root() && !alone
+    }
+
+    /// Brings the data of a file that is open already, over further connections where its source takes such.
+    async fn fetch_opened(&self, opened: Opened) -> Result<Fetched> {
+        let facts = opened.facts().clone();
+        let size = facts.size_bytes;
+        if let Some(bytes) = size {
+            self.progress.set_total(bytes);
+            self.order.check_size(bytes)?;
+        }
+        let distance = match self.order.streams {
+            Streams::Chosen(_) if size >= Some(CHOSEN_STREAMS_BYTES_MIN) => opened.distance().await?,
+            _ => Duration::ZERO,
+        };
+        let span = span(self.order.streams, size, facts.accepts_ranges, distance);
+        match size {
+            Some(size) if span.most > 1 && opened.bind().await => {
+                let fetched = receive_ranges(self, Origin::Bound(opened.clone()), &facts, size, span).await?;
+                opened.close().await;
+                Ok(fetched)
+            }
+            _ => {
+                let begun = opened.read_alone(self.is_compared).await?;
+                self.fetch_in_order(None, None, Some(begun)).await
+            }
+        }
+    }
+
+    /// One connection after another until everything has come. The first of them may have `begun` already.
+    async fn fetch_in_order(
+        &self,
+        facts: Option<&Facts>,
+        size: Option<u64>,
+        mut begun: Option<Download>,
+    ) -> Result<Fetched> {
         let mut validator = facts.and_then(Facts::validator);
         let (held, hasher) = self.take_up(validator.as_ref(), size, &computed(self.order)).await?;
         let mut received = Received::continued(self.store, self.upload.clone(), hasher, held);
@@ -46,7 +90,13 @@ impl Job<'_> {
         let mut reason = None;
         loop {
             let before = received.bytes();
-            let attempt = self.attempt(&mut received, size, &mut validator, &mut told).await;
+            let attempt = match begun.take() {
+                Some(download) => {
+                    self.take_in(download, &mut received, size, &mut validator, &mut told)
+                        .await
+                }
+                None => self.attempt(&mut received, size, &mut validator, &mut told).await,
+            };
             let Err(mut error) = attempt else { break };
             if before > 0 && received.bytes() == before && error.code() == ErrorCode::PeerMisbehaved {
                 // It sends the whole file whatever part is asked for. What matters is why the
@@ -126,7 +176,19 @@ impl Job<'_> {
             wanted: Vec::new(),
             is_compared: self.is_compared,
         };
-        let mut download: Download = self.client.get(self.source, &options).await?;
+        let download = self.client.get(self.source, &options).await?;
+        self.take_in(download, received, size, validator, told).await
+    }
+
+    /// Receives what a connection brings.
+    async fn take_in(
+        &self,
+        mut download: Download,
+        received: &mut Received,
+        size: Option<u64>,
+        validator: &mut Option<Validator>,
+        told: &mut Vec<Checksum>,
+    ) -> Result<()> {
         check_size(&download, size)?;
         if validator.is_none() {
             *validator = download.facts().validator();
@@ -140,7 +202,7 @@ impl Job<'_> {
         let mut limited = Limited {
             download: &mut download,
             order: self.order,
-            bytes: from,
+            bytes: received.bytes(),
         };
         receive(&mut limited, received, self.progress)
             .await

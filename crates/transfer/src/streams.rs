@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use remote::{Client, Download, Facts, GetOptions, Resource, Validator};
+use remote::{Client, Download, Facts, GetOptions, Opened, Resource, Validator};
 use storage::{Hasher, RangeSums, Upload};
 use tokio::task::JoinSet;
 use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX};
@@ -20,10 +20,35 @@ use crate::progress::Progress;
 use crate::store::Store;
 use crate::verify::computed;
 
+/// Where the streams of one transfer have their data from.
+pub(crate) enum Origin {
+    /// Each asks for the file.
+    Each(Client, Box<Resource>),
+    /// Each is a connection more to a file that is open; the first of them has been added.
+    Bound(Opened),
+}
+
+impl Origin {
+    /// Whether a stream of this number can begin.
+    async fn admits(&self, number: u32) -> bool {
+        match self {
+            Self::Bound(opened) if number > 0 => opened.bind().await,
+            _ => true,
+        }
+    }
+
+    async fn get(&self, options: &GetOptions) -> Result<Download> {
+        match (self, options.range) {
+            (Self::Bound(opened), Some(range)) => opened.get(range, options.is_compared).await,
+            (Self::Bound(opened), None) => opened.read_alone(options.is_compared).await,
+            (Self::Each(client, source), _) => client.get(source, options).await,
+        }
+    }
+}
+
 /// What the streams of one transfer share.
 struct Shared {
-    client: Client,
-    source: Resource,
+    origin: Origin,
     store: Store,
     upload: Arc<dyn Upload>,
     validator: Option<Validator>,
@@ -40,15 +65,22 @@ struct Shared {
     sharers: AtomicU32,
     /// Streams from this number on take no more blocks.
     wanted: AtomicU32,
+    /// Streams that the source did not take.
+    turned_away: AtomicU32,
     /// Shortest time in which the source has answered, in microseconds; all bits set before it has.
     nearest_us: AtomicU64,
 }
 
 impl Shared {
-    fn new(job: &Job<'_>, facts: &Facts, rest: ByteRange, sums: RangeSums, span: Span) -> Arc<Self> {
+    fn new(
+        (job, origin): (&Job<'_>, Origin),
+        facts: &Facts,
+        rest: ByteRange,
+        sums: RangeSums,
+        span: Span,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            client: job.client.clone(),
-            source: job.source.clone(),
+            origin,
             store: job.store.clone(),
             upload: job.upload.clone(),
             validator: facts.validator(),
@@ -60,6 +92,7 @@ impl Shared {
             progress: job.progress.clone(),
             sharers: AtomicU32::new(span.most),
             wanted: AtomicU32::new(span.most),
+            turned_away: AtomicU32::new(0),
             nearest_us: AtomicU64::new(u64::MAX),
         })
     }
@@ -92,7 +125,13 @@ impl Shared {
 }
 
 /// Fetches the whole file over several connections.
-pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, span: Span) -> Result<Fetched> {
+pub(crate) async fn receive_ranges(
+    job: &Job<'_>,
+    origin: Origin,
+    facts: &Facts,
+    size: u64,
+    span: Span,
+) -> Result<Fetched> {
     let algorithms = computed(job.order);
     let combining: Vec<ChecksumAlgorithm> = algorithms
         .iter()
@@ -103,8 +142,9 @@ pub(crate) async fn receive_ranges(job: &Job<'_>, facts: &Facts, size: u64, span
     job.upload.keep_front(held);
     let mut sums = RangeSums::new(&combining);
     sums.add(0, seen);
-    let shared = Shared::new(job, facts, ByteRange::new(held, size), sums, span);
-    let streams = run(&shared, span).await?;
+    let shared = Shared::new((job, origin), facts, ByteRange::new(held, size), sums, span);
+    let begun = run(&shared, span).await?;
+    let streams = begun - shared.turned_away.load(Ordering::Relaxed).min(begun - 1);
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);
     // What does not combine is read again, as is all of it should a range have been lost.
@@ -169,6 +209,10 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
 
 /// One stream: block after block until none is left.
 async fn work(shared: Arc<Shared>, number: u32, _added: Option<Added>) -> Result<()> {
+    if !shared.origin.admits(number).await {
+        shared.turned_away.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
     while number < shared.wanted.load(Ordering::Relaxed) {
         let mut block = shared.take_block();
         if block.is_empty() {
@@ -201,7 +245,7 @@ async fn fetch_block(shared: &Shared, block: &mut ByteRange) -> Result<()> {
         is_compared: shared.is_compared,
     };
     let asked = Instant::now();
-    let mut download = shared.client.get(&shared.source, &options).await?;
+    let mut download = shared.origin.get(&options).await?;
     shared.answered_in(asked.elapsed());
     check_size(&download, Some(shared.size_bytes))?;
     let _connected = shared.progress.connected(download.peer_address());

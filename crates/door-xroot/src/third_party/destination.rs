@@ -167,6 +167,7 @@ fn order(
     admitted: &Admitted,
 ) -> Result<Order> {
     let settings = &exchange.connection.door.settings;
+    let limits = &settings.third_party;
     let further = copy
         .stream_count()
         .map_err(|_| bad_request("tpc streams value is invalid"))?;
@@ -180,7 +181,7 @@ fn order(
     }
     let verification = match wanted {
         Some((_, None)) => Verification::Required,
-        _ => settings.third_party.verification,
+        _ => limits.verification,
     };
     Ok(Order {
         overwrite: if admitted.may_replace {
@@ -188,18 +189,9 @@ fn order(
         } else {
             Overwrite::Refuse
         },
-        // The key opens the file once: on one stream, and not again when that breaks.
-        streams: if source.has_key {
-            Streams::Fixed(1)
-        } else {
-            let limits = &settings.third_party;
-            Streams::asked(streams, limits.streams, limits.chosen_streams)
-        },
-        attempts: if source.has_key {
-            1
-        } else {
-            settings.third_party.attempts
-        },
+        streams: Streams::asked(streams, limits.streams, limits.chosen_streams),
+        // The key opens the file once, and not again when a connection breaks.
+        attempts: if source.has_key { 1 } else { limits.attempts },
         ask_first: !source.has_key,
         announced_bytes: named.cgi.expected_bytes(),
         digests_from: source.has_key.then(|| source.plain.clone()),

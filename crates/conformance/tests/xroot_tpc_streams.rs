@@ -1,0 +1,162 @@
+//! Third-party copies of the XRootD protocol over several streams. The key opens the source once, so the streams are
+//! connections bound to that one session: from ours and from XRootD, and on one stream from a source that binds none.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use conformance::{Endpoint, Lab, adler32, alone, bytes, transfers};
+use testkit::{Crossload, XrootdAccess, available, require};
+
+/// Several blocks, so that several streams make sense.
+const SIZE: usize = (64 << 20) + 12_345;
+
+/// What a client says first: the hello, and the request that announces what the connection is to become.
+const OPENING_BYTES: usize = 44;
+/// Where the announcement stands, and what it is for a connection that is to be bound to a session.
+const ANNOUNCED: (usize, u8) = (29, 1);
+
+/// A relay in front of a source that lets no connection be bound. It ends with the test's process.
+struct Unbinding {
+    port: u16,
+    turned_away: Arc<AtomicUsize>,
+}
+
+impl Unbinding {
+    fn start(target: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let turned_away = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&turned_away);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                thread::spawn(move || relay(client, target, &count));
+            }
+        });
+        Ok(Self { port, turned_away })
+    }
+}
+
+fn relay(mut client: TcpStream, target: u16, turned_away: &AtomicUsize) -> io::Result<()> {
+    let mut opening = [0; OPENING_BYTES];
+    client.read_exact(&mut opening)?;
+    if opening[ANNOUNCED.0] == ANNOUNCED.1 {
+        turned_away.fetch_add(1, Ordering::Relaxed);
+        return client.shutdown(Shutdown::Both);
+    }
+    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, target))?;
+    server.write_all(&opening)?;
+    let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    let answers = thread::spawn(move || {
+        let _ = io::copy(&mut from_server, &mut to_client);
+        to_client.shutdown(Shutdown::Write)
+    });
+    let _ = io::copy(&mut client, &mut server);
+    let _ = server.shutdown(Shutdown::Write);
+    let _ = answers.join();
+    Ok(())
+}
+
+/// How many streams carried the copy under this name, and the checksum that both sides agreed on.
+#[track_caller]
+fn carried(destination: &mut Crossload, name: &str) -> (u64, String) {
+    let path = format!("/data/{name}");
+    let all = transfers(destination.process());
+    let line = all.iter().find(|line| line["path"] == path.as_str());
+    let line = line.unwrap_or_else(|| panic!("no copy of {path}: {all:?}"));
+    assert_eq!(line["outcome"], "success", "{line}");
+    let verified = line["verified"].as_str().unwrap_or_default().to_owned();
+    (line["streams"].as_u64().expect("a number"), verified)
+}
+
+/// One of ours or one of Debian's with a file of [`SIZE`] bytes.
+fn sources(lab: &Lab, test: &str, content: &[u8]) -> Vec<Endpoint> {
+    let ours = available(test, lab.crossload(lab.options("ours")));
+    let theirs = available(test, lab.xrootd("theirs", XrootdAccess::Open));
+    let ours = ours.map(|server| Endpoint::Crossload(Box::new(server)));
+    let theirs = theirs.map(|server| Endpoint::Xrootd(Box::new(server)));
+    let all: Vec<_> = ours.into_iter().chain(theirs).collect();
+    for source in &all {
+        source.put("file", content);
+    }
+    all
+}
+
+#[test]
+fn a_keyed_copy_comes_over_as_many_streams_as_were_asked_for() {
+    let test = "a_keyed_copy_comes_over_as_many_streams_as_were_asked_for";
+    let Some((lab, mut destination)) = alone(test, |_| {}) else {
+        return;
+    };
+    let content = bytes(SIZE, 281);
+    let sum = format!("adler32:{:08x}", adler32(&content));
+    for source in sources(&lab, test, &content) {
+        for streams in [1_u64, 2, 4] {
+            let name = format!("{}-{streams}", source.either("ours", "theirs"));
+            let target = format!("root://localhost:{}//data/{name}", destination.port());
+            let streams_text = streams.to_string();
+            let arguments = [
+                "-n",
+                &streams_text,
+                "-K",
+                &sum,
+                "--mode",
+                "pull",
+                &source.root("file"),
+                &target,
+            ];
+            lab.run_client("copy", &arguments).succeeded();
+            let stored = std::fs::read(destination.data().join(&name)).ok();
+            assert!(stored.as_ref() == Some(&content), "{name}");
+            assert_eq!(carried(&mut destination, &name), (streams, sum.clone()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_further_stream_of_xrdcp_is_one() {
+    let test = "the_further_stream_of_xrdcp_is_one";
+    let Some((lab, mut destination)) = alone(test, |_| {}) else {
+        return;
+    };
+    if available(test, require("xrdcp")).is_none() {
+        return;
+    }
+    let content = bytes(SIZE, 282);
+    for source in sources(&lab, test, &content) {
+        let name = source.either("ours", "theirs");
+        let target = format!("root://localhost:{}//data/{name}", destination.port());
+        lab.xrdcp(&["--tpc", "only", &source.root("file"), &target]).succeeded();
+        let stored = std::fs::read(destination.data().join(name)).ok();
+        assert!(stored.as_ref() == Some(&content), "{name}");
+        assert_eq!(carried(&mut destination, name).0, 2, "{name}");
+    }
+}
+
+#[test]
+fn a_source_that_binds_nothing_sends_all_on_one_stream() {
+    let test = "a_source_that_binds_nothing_sends_all_on_one_stream";
+    let Some((lab, mut destination)) = alone(test, |_| {}) else {
+        return;
+    };
+    let content = bytes(SIZE, 283);
+    let sum = format!("adler32:{:08x}", adler32(&content));
+    for source in sources(&lab, test, &content) {
+        let relay = Unbinding::start(source.root_port()).expect("a relay");
+        let name = source.either("ours", "theirs");
+        let from = format!("root://localhost:{}//data/file", relay.port);
+        let target = format!("root://localhost:{}//data/{name}", destination.port());
+        let arguments = ["-n", "4", "-K", &sum, "--mode", "pull", &from, &target];
+        lab.run_client("copy", &arguments).succeeded();
+        let stored = std::fs::read(destination.data().join(name)).ok();
+        assert!(stored.as_ref() == Some(&content), "{name}");
+        assert_eq!(carried(&mut destination, name), (1, sum.clone()), "{name}");
+        assert!(
+            relay.turned_away.load(Ordering::Relaxed) > 0,
+            "{name}: nothing was to be bound"
+        );
+    }
+}
