@@ -457,7 +457,7 @@ fn the_time_limit_ends_a_run_like_an_interruption() {
     };
     let before = visible(server.data());
     let target = server.url("/data");
-    // 32 GB: no machine is through with it before the limit.
+    // 32 GB: no machine is through with it before the limit, and one that is busy has begun.
     let long = [
         "-r",
         "1000",
@@ -468,7 +468,7 @@ fn the_time_limit_ends_a_run_like_an_interruption() {
         "--volume",
         "16MiB",
         "--timeout",
-        "5s",
+        "15s",
         &target,
     ];
     let run = bench(&lab, "bulk", &long).failed_with(130);
