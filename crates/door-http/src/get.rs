@@ -9,7 +9,7 @@ use http_wire::{
 use net::{Outgoing, Stream};
 use policy::Operation;
 use storage::{FileReader, Stat};
-use transfer::{Drain, Progress, serve};
+use transfer::{Drain, Pieces, Progress, serve, serve_pieces};
 use types::{ByteRange, Checksum, ErrorCode, Result};
 
 use crate::access::etag;
@@ -212,12 +212,21 @@ impl Sending<'_> {
         exchange.head(206, |head| {
             self.facts.tell(head.multipart(&multipart)).content_length(length)
         });
+        let mut pieces = Pieces::default();
         for part in parts {
-            exchange.connection.stream.queue(multipart.part_head(*part).as_bytes());
-            self.send(exchange, *part).await?;
+            pieces.add(
+                multipart.part_head(*part).as_bytes(),
+                &self.spot.store,
+                self.reader,
+                *part,
+            );
         }
-        exchange.connection.stream.queue(multipart.end().as_bytes());
-        exchange.connection.stream.flush().await
+        let nothing = ByteRange::new(0, 0);
+        pieces.add(multipart.end().as_bytes(), &self.spot.store, self.reader, nothing);
+        let progress = Progress::new();
+        let sent = serve_pieces(&pieces, &mut exchange.connection.stream, &progress).await;
+        exchange.record.bytes_out += progress.moved_bytes();
+        sent
     }
 
     async fn send(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {

@@ -373,6 +373,11 @@ pub trait FileReader: Send + Sync {
     /// system that cannot tell simply reads. Otherwise the system's error.
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize>;
 
+    /// Whether [`Patience::CachedOnly`] makes a difference, as far as is known: whether it can be told what is in memory.
+    fn tells_what_is_cached(&self) -> bool {
+        true
+    }
+
     /// The system's file, when there is one, for `sendfile`.
     fn as_file(&self) -> Option<&File> {
         None

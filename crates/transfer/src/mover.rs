@@ -14,10 +14,8 @@ use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 use crate::progress::Progress;
 use crate::store::Store;
 
-/// Payload handed to the kernel in one go when a file is sent without passing through us. Small
-/// enough that a transfer can be stopped and others get their turn, large enough that calls do not count.
-const SEND_FILE_BYTES: u64 = 1024 * 1024;
-/// How far ahead it is made sure that a file which the kernel sends is in memory.
+/// How far ahead it is made sure that a file which the kernel sends is in memory, and what is handed to the kernel in one
+/// go. It takes only as much as the socket has room for, so that a transfer can be stopped and others get their turn.
 const RESIDENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Ranges up to this length are copied through us even where the kernel could send them: one read and one
@@ -270,7 +268,10 @@ async fn serve_file(
     drain: &mut impl Drain,
     progress: &Progress,
 ) -> Result<()> {
-    reader.advise_sequential(range);
+    // For less the hint costs more than it can save; where something is not in memory it is given all the same.
+    if range.len() > RESIDENT_BYTES {
+        reader.advise_sequential(range);
+    }
     let mut left = range;
     let mut resident_end = range.start;
     while !left.is_empty() {
@@ -279,7 +280,7 @@ async fn serve_file(
             make_resident(store, reader, ahead).await?;
             resident_end = ahead.end;
         }
-        let piece = ByteRange::new(left.start, resident_end.min(left.start + SEND_FILE_BYTES));
+        let piece = ByteRange::new(left.start, resident_end);
         drain.check().await?;
         let sent = match send_piece(reader, piece, drain).await {
             Ok(sent) => sent,

@@ -1,12 +1,13 @@
-//! Sending many ranges of files with something in front of each: small ones go out together in few calls,
-//! longer ones, in clear text, straight from the file.
+//! Sending many ranges of files with something in front of each, together in few calls: small ones copied through us,
+//! longer ones, in clear text, gathered by the kernel.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
 
-use net::Outgoing;
+use net::{Bundle, Outgoing};
 use storage::{FileReader, Patience};
+use types::limits::BUNDLE_BYTES;
 use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
 use crate::mover::{COPIED_BYTES_MAX, Drain, serve};
@@ -33,7 +34,7 @@ struct Piece {
 }
 
 /// How far the pieces have been sent.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Place {
     piece: usize,
     /// Bytes of that piece, head and range together.
@@ -60,6 +61,35 @@ impl Piece {
         self.head.len() as u64 + self.range.len()
     }
 
+    /// Whether the range is in memory, by its ends. Where that cannot be told, the lane notices how long it takes.
+    fn is_cached(&self, range: ByteRange) -> io::Result<bool> {
+        if range.is_empty() || !self.reader.tells_what_is_cached() {
+            return Ok(true);
+        }
+        for offset in [range.start, range.end - 1] {
+            let mut byte = [0u8; 1];
+            let mut room = [IoSliceMut::new(&mut byte)];
+            match self.reader.read_vectored_at(&mut room, offset, Patience::CachedOnly) {
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                read => read?,
+            };
+        }
+        Ok(true)
+    }
+
+    /// Puts the last `left` bytes of the range, or as much of their beginning as there is room for, into the bundle;
+    /// `None` when there is none.
+    fn put_into(&self, bundle: &mut Bundle, left: u64) -> io::Result<Option<u64>> {
+        let Some(file) = self.reader.as_file() else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let count = usize::try_from(left).unwrap_or(usize::MAX);
+        match bundle.put_file(file, self.range.end - left, count)? {
+            Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            put => Ok(put.map(|count| count as u64)),
+        }
+    }
+
     /// Whether the kernel had better send it itself.
     fn bypasses(&self, copied_max: u64) -> bool {
         self.range.len() > copied_max && self.reader.as_file().is_some()
@@ -74,9 +104,65 @@ impl Piece {
 pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
     let list = &pieces.0;
     let Some(store) = &list.store else { return Ok(()) };
+    if drain.clear_stream().is_none() {
+        return copy_pieces(list, store, u64::MAX, drain, progress).await;
+    }
+    let bundle = if list.is_worth_a_bundle() { Bundle::take() } else { None };
+    match bundle {
+        Some(bundle) => bundle_pieces(list, store, bundle, drain, progress).await,
+        None => copy_pieces(list, store, COPIED_BYTES_MAX, drain, progress).await,
+    }
+}
+
+/// Has the kernel gather all pieces, and send them in few calls.
+async fn bundle_pieces(
+    list: &Arc<List>,
+    store: &Store,
+    mut bundle: Bundle,
+    drain: &mut impl Drain,
+    progress: &Progress,
+) -> Result<()> {
     let mut place = Place::default();
-    let is_clear = drain.clear_stream().is_some();
-    let copied_max = if is_clear { COPIED_BYTES_MAX } else { u64::MAX };
+    while place.piece < list.pieces.len() {
+        let gather = |mut bundle: Bundle, patience| {
+            let list = list.clone();
+            move || {
+                let gathered = list.gather(&mut bundle, place, patience);
+                Ok((bundle, gathered))
+            }
+        };
+        let mut gathered;
+        (bundle, gathered) = store.lane().run(gather(bundle, Patience::CachedOnly)).await?;
+        if matches!(&gathered, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock) {
+            (bundle, gathered) = store.lane().run_blocking(gather(bundle, Patience::Wait)).await?;
+        }
+        let (payload_bytes, reached) = gathered.map_err(failed)?;
+        if reached == place {
+            return Err(failed(io::Error::other("an empty pipe takes nothing")));
+        }
+        let Some(stream) = drain.clear_stream() else {
+            return Err(
+                Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("not a clear stream")
+            );
+        };
+        stream
+            .send_bundle(&mut bundle, reached.piece < list.pieces.len())
+            .await?;
+        progress.add_moved(payload_bytes);
+        place = reached;
+    }
+    Ok(())
+}
+
+/// Sends pieces up to a length from buffers, and longer ones straight from the file.
+async fn copy_pieces(
+    list: &Arc<List>,
+    store: &Store,
+    copied_max: u64,
+    drain: &mut impl Drain,
+    progress: &Progress,
+) -> Result<()> {
+    let mut place = Place::default();
     while let Some(piece) = list.pieces.get(place.piece) {
         if place.done == 0
             && piece.bypasses(copied_max)
@@ -116,6 +202,54 @@ fn failed(cause: io::Error) -> Error {
 }
 
 impl List {
+    /// Whether the kernel had better gather these pieces than have them copied through us.
+    fn is_worth_a_bundle(&self) -> bool {
+        self.pieces.len() > 1
+            && self.pieces.iter().all(|piece| piece.reader.as_file().is_some())
+            && self.pieces.iter().any(|piece| piece.bypasses(COPIED_BYTES_MAX))
+    }
+
+    /// Puts pieces from a place on into the bundle, until it is full or, without patience, something is not in memory. Gives
+    /// how many bytes of payload that is, and the place behind them.
+    fn gather(&self, bundle: &mut Bundle, mut place: Place, patience: Patience) -> io::Result<(u64, Place)> {
+        let mut payload_bytes = 0;
+        while let Some(piece) = self.pieces.get(place.piece) {
+            let (head_bytes, length) = (piece.head.len() as u64, piece.len());
+            while place.done < head_bytes {
+                // It is not longer than the head.
+                let left = &self.heads[piece.head.start + place.done as usize..piece.head.end];
+                match bundle.put(left)? {
+                    0 => return Ok((payload_bytes, place)),
+                    step => place.done += step as u64,
+                }
+            }
+            let start = piece.range.end - (length - place.done);
+            let ahead = ByteRange::new(start, piece.range.end.min(start + BUNDLE_BYTES as u64));
+            if patience == Patience::Wait {
+                piece.reader.advise_sequential(ahead);
+            } else if !piece.is_cached(ahead)? {
+                return match bundle.held_bytes() {
+                    0 => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok((payload_bytes, place)),
+                };
+            }
+            while place.done < length {
+                match piece.put_into(bundle, length - place.done)? {
+                    None => return Ok((payload_bytes, place)),
+                    Some(step) => {
+                        payload_bytes += step;
+                        place.done += step;
+                    }
+                }
+            }
+            place = Place {
+                piece: place.piece + 1,
+                done: 0,
+            };
+        }
+        Ok((payload_bytes, place))
+    }
+
     /// Fills the slots from a place on, up to a piece whose range is longer than what is copied at all. Gives how many
     /// bytes that is, how many of them are payload, and the place behind them.
     fn fill(

@@ -263,6 +263,10 @@ pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
 pub const BUFFER_BYTES: usize = 256 * 1024;
 /// Payload buffers kept for reuse; what is above is given back to the system.
 pub const BUFFERS_KEPT_MAX: usize = 64;
+/// Bytes of files that are gathered in a pipe to be sent with one call. The system gives a plain user no larger pipe.
+pub const BUNDLE_BYTES: usize = 1024 * 1024;
+/// Such pipes, in use and kept. Together they are half of what the system grants a plain user.
+pub const BUNDLES_MAX: usize = 32;
 /// Places of one upload at which data may come by turns and be hashed as they come; at more, the file
 /// is read again where its checksum cannot be combined.
 pub const HASHED_RUNS_MAX: usize = 32;

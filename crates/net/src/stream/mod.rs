@@ -1,5 +1,6 @@
 //! One TCP connection, in clear text or TLS, driven without an adapter between socket and records.
 
+mod bundle;
 mod incoming;
 mod outgoing;
 mod paged;
@@ -15,6 +16,7 @@ use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
 
 use crate::failure::Role;
+pub use bundle::Bundle;
 pub(crate) use incoming::Appetite;
 use incoming::Carry;
 pub use outgoing::Outgoing;

@@ -240,9 +240,9 @@ impl Stream {
     pub fn send_file(&self, file: &File, offset: u64, count: usize) -> Result<Option<usize>, Error> {
         debug_assert!(self.tls.is_none() && self.queued.is_empty());
         let mut position = offset;
-        let sent = self
-            .socket
-            .try_send(|socket| rustix::fs::sendfile(socket, file, Some(&mut position), count).map_err(io::Error::from));
+        let sent = self.socket.try_send_up_to(count, |socket| {
+            Ok(rustix::fs::sendfile(socket, file, Some(&mut position), count)?)
+        });
         match sent {
             Ok(sent) => Ok(Some(sent)),
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -286,7 +286,7 @@ impl Stream {
 
     /// Nothing can be sent behind a send that failed, or that was given up in the middle because
     /// its future was dropped.
-    fn begin_send(&mut self) -> Result<(), Error> {
+    pub(super) fn begin_send(&mut self) -> Result<(), Error> {
         if std::mem::replace(&mut self.mid_send, true) {
             let error = self.role.closed(Phase::Transfer);
             return Err(error.with_private("an earlier send was broken off"));

@@ -84,6 +84,30 @@ impl Socket {
         }
     }
 
+    /// The same for something that sends as much of `want` bytes as there is room for, and gives how much that was. When
+    /// the socket is full then, the runtime is told so: whoever comes with the rest waits at once, instead of trying
+    /// first, which for a part of a file costs the kernel the look-up of its pages.
+    pub(super) fn try_send_up_to(
+        &self,
+        want: usize,
+        send: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let State::Watched(tcp) = &self.state else {
+            return self.try_send(send);
+        };
+        let mut short = None;
+        let sent = tcp.try_io(Interest::WRITABLE, || {
+            let count = send(tcp.as_fd())?;
+            if count > 0 && count < want && is_full(tcp) {
+                short = Some(count);
+                // As for what was read: only what the runtime noted before is out of date.
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(count)
+        });
+        short.map_or(sent, Ok)
+    }
+
     /// Waits until there is something to read, or the other end has closed. May be dropped.
     pub(super) async fn readable(&mut self) -> io::Result<()> {
         self.watched()?.readable().await
@@ -149,6 +173,14 @@ impl Socket {
 
 fn lost() -> io::Error {
     io::ErrorKind::NotConnected.into()
+}
+
+/// Whether the socket has no room to send, and nothing else that its sender should hear of.
+fn is_full(tcp: &TcpStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut watched = [PollFd::new(tcp, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now)) == Ok(0)
 }
 
 fn receive(tcp: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
@@ -241,6 +273,35 @@ mod tests {
         socket.let_go();
         assert_eq!(socket.read_message(&mut room).unwrap(), 0, "the other end has closed");
         socket.readable().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_send_is_tried_in_vain_behind_one_that_filled_the_socket() {
+        let (mut socket, far) = pair().await;
+        socket.writable().await.unwrap();
+        // More than fits, however much is taken.
+        let block = vec![3; 64 * 1024 * 1024];
+        let tries = std::cell::Cell::new(0);
+        let send = |socket: &Socket| {
+            let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+            socket.try_send_up_to(block.len(), |fd| {
+                tries.set(tries.get() + 1);
+                Ok(rustix::net::send(fd, &block, flags)?)
+            })
+        };
+        let (mut sent, mut sends) = (0, 0);
+        let cause = loop {
+            match send(&socket) {
+                Ok(count) => (sent, sends) = (sent + count, sends + 1),
+                Err(cause) => break cause,
+            }
+        };
+        assert_eq!(cause.kind(), io::ErrorKind::WouldBlock);
+        assert!(sends > 0 && tries.get() == sends, "{} tries", tries.get());
+        let mut reader = Socket::new(far);
+        let (room, ()) = tokio::join!(socket.writable(), take(&mut reader, sent));
+        room.unwrap();
+        assert!(send(&socket).unwrap() > 0);
     }
 
     #[tokio::test]

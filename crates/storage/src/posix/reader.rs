@@ -50,6 +50,10 @@ impl FileReader for PosixReader {
         }
     }
 
+    fn tells_what_is_cached(&self) -> bool {
+        !self.cannot_tell.load(Ordering::Relaxed)
+    }
+
     fn as_file(&self) -> Option<&File> {
         Some(&self.file)
     }

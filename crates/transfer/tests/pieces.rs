@@ -1,0 +1,153 @@
+//! Many ranges of a file in one answer, as the receiver gets them: gathered by the kernel in clear text, copied over TLS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{Role, Stream, Waits};
+use storage::{FileReader, Posix, PosixOptions};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use transfer::{Pieces, Progress, Store, serve_pieces};
+use types::limits::{BUNDLE_BYTES, BUNDLES_MAX};
+use types::{ByteRange, ErrorCode, LogicalPath};
+
+const FILE_BYTES: usize = 4 * BUNDLE_BYTES;
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|index| (index.wrapping_mul(2_654_435_761) >> 11) as u8)
+        .collect()
+}
+
+struct Place {
+    store: Store,
+    reader: Arc<dyn FileReader>,
+    content: Vec<u8>,
+    directory: TempDir,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let content = pattern(FILE_BYTES);
+        std::fs::write(directory.path().join("f"), &content).unwrap();
+        let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+        let store = Store::new(Arc::new(posix));
+        let reader = store.open(&LogicalPath::parse("/f").unwrap()).await.unwrap();
+        Self {
+            store,
+            reader,
+            content,
+            directory,
+        }
+    }
+
+    /// Pieces of these ranges with heads, and all that is to arrive.
+    fn pieces(&self, ranges: &[(usize, usize)]) -> (Pieces, Vec<u8>) {
+        let (mut pieces, mut all) = (Pieces::default(), Vec::new());
+        for (index, (start, end)) in ranges.iter().enumerate() {
+            // Some heads are longer than what a pipe takes as a whole.
+            let head = format!("<{index}{}>", "-".repeat(index * 1000));
+            let range = ByteRange::new(*start as u64, *end as u64);
+            pieces.add(head.as_bytes(), &self.store, &self.reader, range);
+            all.extend_from_slice(head.as_bytes());
+            all.extend_from_slice(&self.content[*start..*end]);
+        }
+        (pieces, all)
+    }
+}
+
+async fn pair() -> (Stream, TcpStream) {
+    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (near, _) = listener.accept().await.unwrap();
+    let waits = Waits {
+        stall: Duration::from_secs(10),
+        ..Waits::default()
+    };
+    (Stream::clear(near, Role::Client, waits), far)
+}
+
+/// Long and short, empty ones, at odd places, overlapping, and one that is longer than a pipe holds.
+const RANGES: [(usize, usize); 9] = [
+    (0, 100_000),
+    (5, 5),
+    (4095, 4097),
+    (99_999, 300_001),
+    (FILE_BYTES - 1, FILE_BYTES),
+    (7, 7 + BUNDLE_BYTES + 12_345),
+    (1_000_000, 1_004_096),
+    (0, 65_536),
+    (FILE_BYTES - 70_000, FILE_BYTES),
+];
+
+async fn arrives_whole(place: &Place) {
+    let (pieces, expected) = place.pieces(&RANGES);
+    let (mut near, mut far) = pair().await;
+    near.queue(b"in front ");
+    let progress = Progress::new();
+    let sent = async {
+        serve_pieces(&pieces, &mut near, &progress).await.unwrap();
+        near.close().await.unwrap();
+    };
+    let mut arrived = Vec::new();
+    let (received, ()) = tokio::join!(far.read_to_end(&mut arrived), sent);
+    received.unwrap();
+    assert!(
+        arrived.strip_prefix(b"in front ") == Some(&expected),
+        "{} bytes",
+        arrived.len()
+    );
+    let payload: usize = RANGES.iter().map(|(start, end)| end - start).sum();
+    assert_eq!(progress.moved_bytes(), payload as u64);
+}
+
+#[tokio::test]
+async fn pieces_arrive_in_order_also_when_no_pipe_is_left() {
+    let place = Place::new().await;
+    arrives_whole(&place).await;
+    let mut taken: Vec<_> = (0..BUNDLES_MAX).map_while(|_| net::Bundle::take()).collect();
+    assert_eq!(taken.len(), BUNDLES_MAX, "a pipe was kept by who needs it no more");
+    assert!(net::Bundle::take().is_none());
+    arrives_whole(&place).await;
+    // One that goes with something in it is not lent again.
+    taken[0].put(b"left behind").unwrap();
+    taken.clear();
+    for _ in 0..2 {
+        arrives_whole(&place).await;
+    }
+    drop_in_the_middle(&place).await;
+    a_shorter_file_is_noticed(place).await;
+}
+
+/// Whoever gives up in the middle leaves nothing behind for the next.
+async fn drop_in_the_middle(place: &Place) {
+    let (pieces, _) = place.pieces(&[(0, FILE_BYTES), (0, FILE_BYTES), (0, FILE_BYTES), (0, FILE_BYTES)]);
+    let (mut near, far) = pair().await;
+    let progress = Progress::new();
+    let serving = serve_pieces(&pieces, &mut near, &progress);
+    // Nobody reads, so that it has to wait.
+    let ended = tokio::time::timeout(Duration::from_millis(200), serving).await;
+    assert!(ended.is_err(), "16 MiB fit into the socket");
+    drop(far);
+    arrives_whole(place).await;
+}
+
+async fn a_shorter_file_is_noticed(place: Place) {
+    let (pieces, _) = place.pieces(&[(0, 100_000), (FILE_BYTES - 100_000, FILE_BYTES)]);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.directory.path().join("f"));
+    file.unwrap().set_len(FILE_BYTES as u64 - 50_000).unwrap();
+    let (mut near, mut far) = pair().await;
+    let progress = Progress::new();
+    let sent = async {
+        let sent = serve_pieces(&pieces, &mut near, &progress).await;
+        drop(near);
+        sent
+    };
+    let mut arrived = Vec::new();
+    let (_, sent) = tokio::join!(far.read_to_end(&mut arrived), sent);
+    assert_eq!(sent.unwrap_err().code(), ErrorCode::SourceChanged);
+}
