@@ -302,7 +302,7 @@ fn a_server_under_another_name_sees_no_certificate() {
     let refused = site
         .lab
         .run_client("copy", &["--proxy", &proxy, &misnamed.root("file"), &target]);
-    assert_refused(&refused, "not valid for name");
+    assert_refused(&refused, "not for localhost, but for other.example");
     let theirs = site.lab.xrdcp_with(
         &[("X509_USER_PROXY", &proxy), ("XrdSecGSITRUSTDNS", "0")],
         &[&misnamed.root("file"), &target],
