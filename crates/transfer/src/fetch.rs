@@ -1,5 +1,8 @@
 //! Fetching a file over one connection after another until all of it has come.
 
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use net::Batch;
@@ -20,6 +23,7 @@ impl Job<'_> {
     pub(crate) async fn fetch(&self, facts: Option<&Facts>) -> Result<Fetched> {
         self.progress.enter(Phase::Transfer);
         if self.opens_once() {
+            let _running = Running::begin();
             let opened = self.client.open(self.source).await?;
             return self.fetch_opened(opened).await;
         }
@@ -61,8 +65,11 @@ impl Job<'_> {
             _ => Duration::ZERO,
         };
         let span = span(self.order.streams, size, facts.accepts_ranges, distance);
+        // Between near servers a second stream is for a second processor; where all have work it only costs.
+        let pays =
+            span.most > 1 && (!Running::exceed_processors() || opened.distance().await? >= CHOSEN_STREAMS_RTT_MIN);
         match size {
-            Some(size) if span.most > 1 && opened.bind().await => {
+            Some(size) if pays && opened.bind().await => {
                 let fetched = receive_ranges(self, Origin::Bound(opened.clone()), &facts, size, span).await?;
                 opened.close().await;
                 Ok(fetched)
@@ -258,6 +265,32 @@ pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
     }
 }
 
+/// A copy of a file that is opened once, while it runs.
+struct Running;
+
+/// How many there are.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+impl Running {
+    fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+
+    /// Whether there are more of them than processors.
+    fn exceed_processors() -> bool {
+        static PROCESSORS: LazyLock<usize> =
+            LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
+        RUNNING.load(Ordering::Relaxed) > *PROCESSORS
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// How many streams a transfer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -291,6 +324,17 @@ fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, asked_for: Dura
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_copies_than_processors_are_noticed_while_they_run() {
+        let processors = std::thread::available_parallelism().unwrap().get();
+        let mut running: Vec<Running> = (0..processors).map(|_| Running::begin()).collect();
+        assert!(!Running::exceed_processors());
+        running.push(Running::begin());
+        assert!(Running::exceed_processors());
+        running.pop();
+        assert!(!Running::exceed_processors());
+    }
 
     const FAR: Duration = Duration::from_millis(100);
 
