@@ -12,7 +12,7 @@ use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::store::Store;
-use crate::verify::{blame_store, check_announced, compare, computed, wanted};
+use crate::verify::{are_comparable, blame_store, check_announced, compare, computed, wanted};
 
 /// Copies the file `path` to `destination`.
 ///
@@ -159,7 +159,7 @@ async fn confirm(
     if order.verification == Verification::Never {
         return compare(&order, ours, &[], Side::Destination);
     }
-    if told.iter().any(|told| algorithms(ours).contains(&told.algorithm())) {
+    if are_comparable(ours, told) {
         return compare(&order, ours, told, Side::Destination);
     }
     let facts = match client

@@ -87,12 +87,15 @@ pub(crate) fn blame_store(error: Error, side: Side) -> Error {
     }
 }
 
+/// Whether there is an algorithm in which both have a checksum.
+pub(crate) fn are_comparable(ours: &[Checksum], theirs: &[Checksum]) -> bool {
+    let mut theirs = theirs.iter();
+    theirs.any(|theirs| ours.iter().any(|own| own.algorithm() == theirs.algorithm()))
+}
+
 /// Algorithms that the peer told and we have not computed, when nothing else can be compared.
 pub(crate) fn missing(ours: &[Checksum], theirs: &[Checksum]) -> Vec<ChecksumAlgorithm> {
-    let common = theirs
-        .iter()
-        .any(|theirs| ours.iter().any(|own| own.algorithm() == theirs.algorithm()));
-    if common {
+    if are_comparable(ours, theirs) {
         Vec::new()
     } else {
         theirs.iter().take(1).map(Checksum::algorithm).collect()
