@@ -60,14 +60,18 @@ impl Job<'_> {
             self.progress.set_total(bytes);
             self.order.check_size(bytes)?;
         }
-        let distance = match self.order.streams {
-            Streams::Chosen(_) if size >= Some(CHOSEN_STREAMS_BYTES_MIN) => opened.distance().await?,
-            _ => Duration::ZERO,
+        // Between near servers a second stream is for a second processor; where all have work it only costs.
+        let crowded = Running::exceed_processors();
+        let distance_matters = match self.order.streams {
+            Streams::Chosen(_) => size >= Some(CHOSEN_STREAMS_BYTES_MIN),
+            Streams::Fixed(_) => crowded && size > Some(STREAM_BLOCK_BYTES),
+        };
+        let distance = match distance_matters {
+            true => opened.distance().await?,
+            false => Duration::ZERO,
         };
         let span = span(self.order.streams, size, facts.accepts_ranges, distance);
-        // Between near servers a second stream is for a second processor; where all have work it only costs.
-        let pays =
-            span.most > 1 && (!Running::exceed_processors() || opened.distance().await? >= CHOSEN_STREAMS_RTT_MIN);
+        let pays = span.most > 1 && (!crowded || distance >= CHOSEN_STREAMS_RTT_MIN);
         match size {
             Some(size) if pays && opened.bind().await => {
                 let fetched = receive_ranges(self, Origin::Bound(opened.clone()), &facts, size, span).await?;
