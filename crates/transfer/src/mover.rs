@@ -313,15 +313,20 @@ async fn send_piece(reader: &Arc<dyn FileReader>, piece: ByteRange, drain: &mut 
     }
 }
 
+/// Reads the ends of a range, which is not empty: what stands between them is most likely in memory where they are.
+pub(crate) fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::Result<()> {
+    for offset in [range.start, range.end - 1] {
+        let mut byte = [0u8; 1];
+        reader.read_vectored_at(&mut [io::IoSliceMut::new(&mut byte)], offset, patience)?;
+    }
+    Ok(())
+}
+
 /// Sending a file waits for its pages, so those that are not in memory are fetched on the pool first.
 async fn make_resident(store: &Store, reader: &Arc<dyn FileReader>, piece: ByteRange) -> Result<()> {
     let look = |patience| {
         let reader = reader.clone();
-        move || {
-            let mut byte = [0u8; 1];
-            let mut probe = |offset| reader.read_vectored_at(&mut [io::IoSliceMut::new(&mut byte)], offset, patience);
-            Ok(probe(piece.start).and_then(|_| probe(piece.end - 1)))
-        }
+        move || Ok(touch(reader.as_ref(), piece, patience))
     };
     match store.lane().run(look(Patience::CachedOnly)).await? {
         Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
@@ -329,9 +334,7 @@ async fn make_resident(store: &Store, reader: &Arc<dyn FileReader>, piece: ByteR
     }
     reader.advise_sequential(piece);
     let fetched = store.lane().run_blocking(look(Patience::Wait)).await?;
-    fetched
-        .map(drop)
-        .map_err(|cause| Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause))
+    fetched.map_err(|cause| Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause))
 }
 
 /// Passes payload on until it ends, hashing it on the way. Returns how much it was.

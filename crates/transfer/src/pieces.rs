@@ -10,7 +10,7 @@ use storage::{FileReader, Patience};
 use types::limits::BUNDLE_BYTES;
 use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
-use crate::mover::{COPIED_BYTES_MAX, Drain, serve};
+use crate::mover::{COPIED_BYTES_MAX, Drain, serve, touch};
 use crate::progress::Progress;
 use crate::store::Store;
 
@@ -66,15 +66,10 @@ impl Piece {
         if range.is_empty() || !self.reader.tells_what_is_cached() {
             return Ok(true);
         }
-        for offset in [range.start, range.end - 1] {
-            let mut byte = [0u8; 1];
-            let mut room = [IoSliceMut::new(&mut byte)];
-            match self.reader.read_vectored_at(&mut room, offset, Patience::CachedOnly) {
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                read => read?,
-            };
+        match touch(self.reader.as_ref(), range, Patience::CachedOnly) {
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            touched => touched.map(|()| true),
         }
-        Ok(true)
     }
 
     /// Puts the last `left` bytes of the range, or as much of their beginning as there is room for, into the bundle;
