@@ -46,6 +46,13 @@ async fn begun(peer: &mut Peer) -> Heard {
     second
 }
 
+/// The same destination when it has all: it answers the second sync, and is left.
+async fn done(peer: &mut Peer, second: &Heard) {
+    peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
+    let close = peer.expect(Opcode::Close).await;
+    peer.ok(close.id(), &[]).await;
+}
+
 /// The CGI of an open.
 fn cgi(heard: &Heard) -> String {
     heard
@@ -62,9 +69,7 @@ async fn the_steps_are_those_of_the_reference_client() {
         let second = begun(&mut peer).await;
         let look = peer.expect(Opcode::Stat).await;
         peer.tell_size(&look, 1234).await;
-        peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
-        let close = peer.expect(Opcode::Close).await;
-        peer.ok(close.id(), &[]).await;
+        done(&mut peer, &second).await;
     })
     .await;
     let wanted = CopyOrder {
@@ -114,9 +119,7 @@ async fn the_destination_is_told_how_many_streams_were_asked_for_and_of_one_too(
         let from = source().await;
         let to = Server::welcoming(|_, mut peer| async move {
             let second = begun(&mut peer).await;
-            peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
-            let close = peer.expect(Opcode::Close).await;
-            peer.ok(close.id(), &[]).await;
+            done(&mut peer, &second).await;
         })
         .await;
         let wanted = CopyOrder {
@@ -177,9 +180,7 @@ async fn a_source_of_http_is_for_servers_that_say_so() {
         assert_eq!(question.text(), "crossload.tpc\0");
         peer.ok(question.id(), b"root,http\n").await;
         let second = begun(&mut peer).await;
-        peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
-        let close = peer.expect(Opcode::Close).await;
-        peer.ok(close.id(), &[]).await;
+        done(&mut peer, &second).await;
     })
     .await;
     let mut copying = client().copy(&to.file("/g"), &order(&web)).await.unwrap();
@@ -203,9 +204,7 @@ async fn a_token_for_the_source_is_not_shown_in_clear_text() {
     let from = source().await;
     let to = Server::welcoming(|_, mut peer| async move {
         let second = begun(&mut peer).await;
-        peer.put(|out| respond::later(out, second.id(), Status::Ok, &[])).await;
-        let close = peer.expect(Opcode::Close).await;
-        peer.ok(close.id(), &[]).await;
+        done(&mut peer, &second).await;
     })
     .await;
     let mut file = from.file("/f");
