@@ -10,6 +10,7 @@ use testkit::{Access, Error, Result};
 
 use crate::handshake::Target;
 use crate::server::Server;
+use crate::summary::Summary;
 use crate::workload::{Bench, Sample};
 
 /// Connections at the same time.
@@ -83,9 +84,8 @@ impl Bench {
             }
             rates.push(turn[0].rate() / turn[1].rate());
         }
-        rates.sort_by(f64::total_cmp);
         Ok(Sample {
-            first: rates[rates.len() / 2],
+            first: Summary::of(&rates).map_or(f64::NAN, |rates| rates.median),
             second: sums[1].cpu_of_one() / sums[0].cpu_of_one(),
         })
     }

@@ -7,6 +7,7 @@ use testkit::{Error, Result};
 
 use crate::client::{Client, CopyRequest};
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
+use crate::summary::Summary;
 
 const GB: f64 = 1e9;
 /// Listings that are asked for, for each second that a load is to last.
@@ -180,9 +181,8 @@ impl Bench {
             new_cpu += new.first;
             again_cpu += again.first;
         }
-        rates.sort_by(f64::total_cmp);
         Ok(Sample {
-            first: rates[rates.len() / 2],
+            first: Summary::of(&rates).map_or(f64::NAN, |rates| rates.median),
             second: again_cpu / new_cpu,
         })
     }
