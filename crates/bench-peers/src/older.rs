@@ -182,7 +182,7 @@ mod tests {
             name: name.to_owned(),
             goal: Goal {
                 first: Some(0.45),
-                second: None,
+                ..Goal::default()
             },
             cells: cells.collect(),
             failures: Vec::new(),

@@ -156,6 +156,8 @@ pub(crate) struct Goal {
     pub(crate) first: Option<f64>,
     /// Of the throughput beside it.
     pub(crate) second: Option<f64>,
+    /// Whose figure the first is a ratio to; `None` for the best peer's.
+    pub(crate) peer: Option<Kind>,
 }
 
 /// One workload.
@@ -181,7 +183,11 @@ impl Row {
 
     /// Ours divided by XRootD's.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        Some(self.median(Kind::Crossload)? / self.median(Kind::Xrootd)?)
+        self.ratio_to(Kind::Xrootd)
+    }
+
+    fn ratio_to(&self, peer: Kind) -> Option<f64> {
+        Some(self.median(Kind::Crossload)? / self.median(peer)?)
     }
 
     /// Ours divided by the best peer's, and which peer that is.
@@ -211,7 +217,11 @@ impl Row {
     fn goal_words(&self) -> String {
         let mut words = Vec::new();
         let sign = if self.metric.more_is_better() { "≥" } else { "≤" };
-        words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.2}")));
+        let peer = self
+            .goal
+            .peer
+            .map_or(String::new(), |peer| format!(" × {}", peer.name()));
+        words.extend(self.goal.first.map(|goal| format!("{sign} {goal:.2}{peer}")));
         let second = self.metric.second_title();
         words.extend(self.goal.second.map(|goal| format!("{second} ≥ {goal:.2}")));
         if words.is_empty() {
@@ -223,9 +233,10 @@ impl Row {
     fn remark(&self) -> String {
         let mut words = Vec::new();
         let word = |is_met| if is_met { "met" } else { "missed" };
-        let judged = match self.metric.compares_with_itself() {
-            true => self.median(Kind::Crossload),
-            false => self.ratio_to_best().map(|(ratio, _)| ratio),
+        let judged = match (self.metric.compares_with_itself(), self.goal.peer) {
+            (true, _) => self.median(Kind::Crossload),
+            (false, Some(peer)) => self.ratio_to(peer),
+            (false, None) => self.ratio_to_best().map(|(ratio, _)| ratio),
         };
         if let (Some(ratio), Some(goal)) = (judged, self.goal.first) {
             let is_met = match self.metric.more_is_better() {
@@ -450,7 +461,7 @@ mod tests {
             name: "GET https, 4 connections".to_owned(),
             goal: Goal {
                 first: goal,
-                second: None,
+                ..Goal::default()
             },
             cells: vec![
                 cell(Kind::Crossload, &[0.3, 0.31], 12.0),
@@ -478,10 +489,23 @@ mod tests {
         let goal = Goal {
             first: Some(0.4),
             second: Some(1.3),
+            peer: None,
         };
         let both = Row { goal, ..row };
         assert_eq!(both.remark(), "missed, Gbit/s 1.33: met, noisy");
         assert_eq!(both.goal_words(), "≤ 0.40; Gbit/s ≥ 1.30");
+    }
+
+    #[test]
+    fn a_goal_may_be_set_against_one_peer() {
+        // 0.305 of ours beside nginx's 0.65 and XRootD's 0.61.
+        let mut row = row(Metric::Data, Some(0.48));
+        assert_eq!(row.remark(), "missed, noisy");
+        row.goal.peer = Some(Kind::Nginx);
+        assert_eq!(
+            (row.goal_words().as_str(), row.remark().as_str()),
+            ("≤ 0.48 × nginx", "met, noisy")
+        );
     }
 
     #[test]

@@ -181,15 +181,15 @@ impl Task {
         }
     }
 
-    /// What is good enough, set against the better of the peers.
+    /// What is good enough, set against the better of the peers where none is named.
     fn goal(self) -> Goal {
         let ratio = |first| Goal {
             first: Some(first),
-            second: None,
+            ..Goal::default()
         };
         let with_rate = |first, second| Goal {
-            first: Some(first),
             second: Some(second),
+            ..ratio(first)
         };
         match self {
             Self::Get(Scheme::Https, _) | Self::Put(Scheme::Https, _) | Self::Copies(_, Mode::Push, _) => ratio(0.45),
@@ -209,7 +209,10 @@ impl Task {
             Self::Pieces(Security::Clear, ..) => ratio(1.00),
             Self::Pieces(Security::Tls, Way::Ranges, _) => ratio(1.30),
             Self::Pieces(Security::Tls, Way::Vector, _) => ratio(1.50),
-            Self::Handshakes(Beginning::Full) => ratio(1.50),
+            Self::Handshakes(Beginning::Full) => Goal {
+                peer: Some(Kind::Xrootd),
+                ..ratio(1.50)
+            },
             Self::Handshakes(Beginning::Resumed) => ratio(1.00),
             Self::Overwrite(_) => ratio(0.95),
             Self::Token(Beside::Nothing) => ratio(1.05),
