@@ -96,6 +96,35 @@ fn a_connection_with_a_certificate_that_waits() {
     });
 }
 
+/// Most of many transfers wait at any moment, nearly always in the middle of a record.
+#[test]
+fn an_upload_that_waits_in_the_middle_of_a_record() {
+    let test = "an_upload_that_waits_in_the_middle_of_a_record";
+    let Some(mut site) = available(test, site("idle-upload", false)) else {
+        return;
+    };
+    let number = std::cell::Cell::new(0);
+    check(&mut site, 64 * KIB, |lab, port| {
+        number.set(number.get() + 1);
+        let mut stream = tls(port, &lab.authority().ca_file());
+        let head = format!(
+            "PUT /data/u{} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
+            number.get()
+        );
+        stream.write_all(head.as_bytes()).expect("sent");
+        stream.write_all(&[7; 600_000]).expect("sent");
+        // The records of more payload, and the last one of them is cut.
+        stream.conn.writer().write_all(&[7; 60_000]).expect("taken");
+        let mut records = Vec::new();
+        while stream.conn.wants_write() {
+            stream.conn.write_tls(&mut records).expect("records");
+        }
+        let cut = records.len() - 1000;
+        stream.sock.write_all(&records[..cut]).expect("sent");
+        stream
+    });
+}
+
 #[test]
 fn a_session_of_the_xrootd_protocol_that_waits() {
     let test = "a_session_of_the_xrootd_protocol_that_waits";

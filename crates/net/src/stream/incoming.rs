@@ -8,7 +8,7 @@ use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
 use super::{End, Stream};
-use crate::buffer::{Batch, Buffer, LARGE_BYTES};
+use crate::buffer::{Batch, Buffer, SMALL_BYTES};
 use crate::record::{ContentType, record_length};
 
 /// Received bytes that are not handed out yet.
@@ -16,6 +16,28 @@ pub(super) struct Carry {
     pub(super) buffer: Buffer,
     pub(super) start: usize,
     pub(super) end: usize,
+}
+
+impl Carry {
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether a small buffer would do for what is there.
+    fn is_too_roomy(&self) -> bool {
+        self.buffer.len() > SMALL_BYTES && self.len() <= SMALL_BYTES
+    }
+
+    /// The same bytes at the front of another buffer, which must be large enough.
+    fn moved_to(self, mut buffer: Buffer) -> Self {
+        let length = self.len();
+        buffer[..length].copy_from_slice(&self.buffer[self.start..self.end]);
+        Self {
+            buffer,
+            start: 0,
+            end: length,
+        }
+    }
 }
 
 /// Which buffers to read into.
@@ -74,7 +96,7 @@ impl Stream {
                 Ok(0) => self.note_end(),
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    self.release_empty();
+                    self.shrink();
                     let left = deadline.saturating_duration_since(tokio::time::Instant::now());
                     self.wait_readable(left).await?;
                     continue;
@@ -99,7 +121,7 @@ impl Stream {
         loop {
             // A socket that always has data would otherwise never let another task run.
             tokio::task::coop::consume_budget().await;
-            if let Some(batch) = self.take_opened(appetite)? {
+            if let Some(batch) = self.take_opened()? {
                 return Ok(Some(batch));
             }
             if self.end_seen != End::Open {
@@ -109,7 +131,7 @@ impl Stream {
                 Ok(0) => self.note_end(),
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    self.release_empty();
+                    self.shrink();
                     self.wait_readable(limit).await?;
                 }
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
@@ -123,14 +145,14 @@ impl Stream {
     /// As reading; the end of the connection is an error here, since an answer is still owed.
     pub(crate) fn read_available(&mut self) -> Result<Option<Batch>, Error> {
         loop {
-            if let Some(batch) = self.take_opened(Appetite::Small)? {
+            if let Some(batch) = self.take_opened()? {
                 return Ok(Some(batch));
             }
             match self.fill(Appetite::Small) {
                 Ok(0) => return Err(self.role.closed(Phase::Transfer)),
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    self.release_empty();
+                    self.shrink();
                     return Ok(None);
                 }
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
@@ -146,11 +168,18 @@ impl Stream {
 
     /// One non-blocking read behind what is there already.
     pub(super) fn fill(&mut self, appetite: Appetite) -> io::Result<usize> {
-        let carry = self.carry.get_or_insert_with(|| Carry {
-            buffer: appetite.buffer(),
-            start: 0,
-            end: 0,
-        });
+        let mut carry = match self.carry.take() {
+            // What was left while nothing came; now there may be much.
+            Some(carry) if appetite != Appetite::Small && carry.buffer.len() <= SMALL_BYTES => {
+                carry.moved_to(appetite.buffer())
+            }
+            Some(carry) => carry,
+            None => Carry {
+                buffer: appetite.buffer(),
+                start: 0,
+                end: 0,
+            },
+        };
         if carry.end == carry.buffer.len() {
             carry.buffer.copy_within(carry.start..carry.end, 0);
             carry.end -= carry.start;
@@ -159,10 +188,9 @@ impl Stream {
         if carry.end == carry.buffer.len() {
             // A handshake with a long chain of certificates spans records; nothing else fills a
             // small buffer without an end of a record in it.
-            let mut larger = Buffer::large();
-            larger[..carry.end].copy_from_slice(&carry.buffer[..carry.end]);
-            carry.buffer = larger;
+            carry = carry.moved_to(Buffer::large());
         }
+        let carry = self.carry.insert(carry);
         let limit = appetite.wire_bytes(self.tls.is_some(), carry.end - carry.start);
         let room = carry.end..carry.buffer.len().min(carry.end.saturating_add(limit));
         let room = &mut carry.buffer[room];
@@ -174,15 +202,18 @@ impl Stream {
         Ok(count)
     }
 
-    /// A connection that waits keeps no buffer unless a part of a record lies in it.
-    fn release_empty(&mut self) {
-        if self.carry.as_ref().is_some_and(|carry| carry.start == carry.end) {
-            self.carry = None;
-        }
+    /// A connection that waits keeps no buffer unless a part of a record lies in it, and then a small one: of a hundred
+    /// transfers nearly all wait at any moment.
+    fn shrink(&mut self) {
+        self.carry = match self.carry.take() {
+            Some(carry) if carry.start == carry.end => None,
+            Some(carry) if carry.is_too_roomy() => Some(carry.moved_to(Buffer::small())),
+            carry => carry,
+        };
     }
 
     /// What can be handed out of the received bytes.
-    fn take_opened(&mut self, appetite: Appetite) -> Result<Option<Batch>, Error> {
+    fn take_opened(&mut self) -> Result<Option<Batch>, Error> {
         if self.tls.is_none() {
             let Some(carry) = self.carry.take() else {
                 return Ok(None);
@@ -199,13 +230,14 @@ impl Stream {
             return Ok(None);
         }
         if carry.start < carry.end {
-            let rest = carry.start..carry.end;
-            let mut buffer = appetite.buffer();
-            if rest.len() > buffer.len() {
-                buffer = Buffer::large();
-            }
-            debug_assert!(rest.len() <= LARGE_BYTES);
-            buffer[..rest.len()].copy_from_slice(&carry.buffer[rest.clone()]);
+            let rest = &carry.buffer[carry.start..carry.end];
+            // Part of a record, as a rule: the large buffer for what follows is taken when this one is given back.
+            let mut buffer = if rest.len() <= SMALL_BYTES {
+                Buffer::small()
+            } else {
+                Buffer::large()
+            };
+            buffer[..rest.len()].copy_from_slice(rest);
             self.carry = Some(Carry {
                 buffer,
                 start: 0,
