@@ -72,37 +72,50 @@ pub struct RequestRecord {
     /// The path, without its CGI; empty where there is none.
     pub path: String,
     /// The error number of the answer, 0 when all was well; `None` when the client went away before.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u32>,
     /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFacts>,
     /// Payload that came in, in bytes. When a file is closed: all that came in for it.
     pub bytes_in: u64,
     /// Payload that went out, in bytes. When a file is closed: all that went out of it.
     pub bytes_out: u64,
     /// When policy had decided for the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub authorized_us: Option<u64>,
     /// When a stored file had been published.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub committed_us: Option<u64>,
     /// When all was done.
     pub total_us: u64,
     /// When a file is closed: how long it was open.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub open_us: Option<u64>,
     /// The kind of credential.
     pub credential: &'static str,
     /// For whom the credential was issued.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// Who issued the credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
     /// The first of the virtual organisations that vouch for its holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub vo: Option<String>,
     /// The credential's own name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
     /// Why attributes of VOMS in the certificate were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attribute_faults: Option<String>,
     /// The user that the client named. Nobody verified it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The client's name for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
     /// The third-party copy that this request was.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_id: Option<String>,
 }

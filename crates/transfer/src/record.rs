@@ -20,8 +20,10 @@ pub struct ErrorFacts {
     /// What the client was told.
     pub message: String,
     /// What only the log may know.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub private: Option<String>,
     /// The status of the peer, when it answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_status: Option<u16>,
 }
 
@@ -56,12 +58,15 @@ pub struct TransferStart {
     /// The kind of credential of whoever ordered it.
     pub credential: &'static str,
     /// For whom that credential was issued.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// What the client says about its job.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_info: Option<String>,
     /// The trace that its requests are part of.
     pub traceparent: String,
     /// The flow's tag (SciTags).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u16>,
 }
 
@@ -101,16 +106,19 @@ pub struct TransferRecord {
     /// How it ended.
     pub outcome: TransferOutcome,
     /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFacts>,
     /// Bytes that were moved.
     pub bytes: u64,
     /// Size of the file, where it was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
     /// Connections that carried payload at the same time; 0 when it failed.
     pub streams: u32,
     /// Attempts after the first one.
     pub resumed: u32,
     /// The checksum that both sides agree on, as `algorithm:value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<String>,
     /// When each phase began, in microseconds since the start.
     pub phases_us: Vec<(&'static str, u64)>,
