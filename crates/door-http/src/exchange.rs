@@ -168,7 +168,7 @@ impl<'c> Exchange<'c> {
             (true, Version::Http10) => builder.keep_alive_http10(),
             (keeps, _) => builder.keep_alive(keeps),
         };
-        self.connection.stream.queue(&builder.finish());
+        self.connection.stream.queue_owned(builder.finish());
         self.record.status = Some(status);
         self.record.first_byte_us = Some(self.elapsed_us());
     }
@@ -372,6 +372,10 @@ pub(crate) async fn credential_of(
 }
 
 fn for_log(text: &str) -> String {
+    // The usual case without a look at each character.
+    if text.len() <= LOGGED_CHARS {
+        return text.to_owned();
+    }
     text.chars().take(LOGGED_CHARS).collect()
 }
 

@@ -14,8 +14,8 @@ use crate::number::push_number;
 use crate::range::{Multipart, content_range_value};
 use crate::status::reason_phrase;
 
-/// Room for the usual head.
-const HEAD_BYTES: usize = 384;
+/// Room for the usual head, and for a short body that is put behind it.
+const HEAD_BYTES: usize = 1024;
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

@@ -135,6 +135,15 @@ impl Stream {
         self.queued.extend_from_slice(bytes);
     }
 
+    /// The same for bytes that can be kept as they lie, which saves a copy when nothing is queued.
+    pub fn queue_owned(&mut self, bytes: Vec<u8>) {
+        if self.queued.is_empty() {
+            self.queued = bytes;
+        } else {
+            self.queued.extend_from_slice(&bytes);
+        }
+    }
+
     /// The same for what `build` appends, which saves a copy.
     pub fn queue_with(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
         build(&mut self.queued);
