@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
+use http_wire::webdav::LastPropfind;
 use http_wire::{Method, RequestHead};
 use identity::LastShown;
 use net::Stream;
@@ -16,16 +17,23 @@ use crate::door::Shared;
 use crate::exchange::{Exchange, Fate, credential_of};
 use crate::{copy, delegation, delete, get, mkcol, options, post, propfind, put, rename};
 
+/// What a connection brought last and will most likely bring again.
+#[derive(Default)]
+struct Last {
+    shown: LastShown,
+    propfind: LastPropfind,
+}
+
 /// Serves requests until the connection ends. The error is one that belongs to no request.
 pub(crate) async fn converse(door: &Arc<Shared>, mut stream: Stream, peer: SocketAddr) -> Result<()> {
     let shown = stream.take_peer_certificates();
     let visitor = door.settings.authenticator.certificates(shown.as_deref());
     drop(shown);
-    let mut last_shown = LastShown::default();
+    let mut last = Last::default();
     let mut connection = Connection::new(stream);
     while is_wanted(door, &mut connection).await {
         // On the heap, so that a connection without a request stays small.
-        match Box::pin(one(door, &mut connection, peer, (&visitor, &mut last_shown))).await {
+        match Box::pin(one(door, &mut connection, peer, (&visitor, &mut last))).await {
             Fate::KeepOpen => {}
             Fate::Close => break,
             // What the client still sends would turn into a reset that overtakes our answer.
@@ -60,7 +68,7 @@ async fn one(
     door: &Arc<Shared>,
     connection: &mut Connection,
     peer: SocketAddr,
-    (visitor, last_shown): (&Arc<Credential>, &mut LastShown),
+    (visitor, last): (&Arc<Credential>, &mut Last),
 ) -> Fate {
     let began = Instant::now();
     let limits = &door.settings.limits;
@@ -70,10 +78,11 @@ async fn one(
         Err(error) => Err(error),
     };
     let credential = match &head {
-        Ok(head) => credential_of(door, head, visitor, last_shown).await,
+        Ok(head) => credential_of(door, head, visitor, &mut last.shown).await,
         Err(_) => Ok(visitor.clone()),
     };
-    let (mut exchange, ready) = Exchange::begin(door, connection, peer, began, head, (credential, visitor));
+    let link = (connection, &mut last.propfind);
+    let (mut exchange, ready) = Exchange::begin(door, link, peer, began, head, (credential, visitor));
     let result = match ready {
         Ok(head) => match exchange.take_capability(&head) {
             Ok(()) => dispatch(&mut exchange, &head).await,

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use credentials::capability::Redeemed;
+use http_wire::webdav::LastPropfind;
 use http_wire::{
     Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
     RequestHead, ResponseBuilder, Version, chunk_head, last_chunk_with_trailers,
@@ -48,6 +49,7 @@ pub(crate) enum Fate {
 pub(crate) struct Exchange<'c> {
     pub(crate) door: &'c Arc<Shared>,
     pub(crate) connection: &'c mut Connection,
+    pub(crate) last_propfind: &'c mut LastPropfind,
     pub(crate) incoming: Incoming,
     pub(crate) peer: SocketAddr,
     /// The exports as they were when the request came.
@@ -80,7 +82,7 @@ impl<'c> Exchange<'c> {
     /// can be acted on, and the error when not.
     pub(crate) fn begin(
         door: &'c Arc<Shared>,
-        connection: &'c mut Connection,
+        (connection, last_propfind): (&'c mut Connection, &'c mut LastPropfind),
         peer: SocketAddr,
         began: Instant,
         head: Result<RequestHead>,
@@ -109,6 +111,7 @@ impl<'c> Exchange<'c> {
             keeps: false,
             chunked: false,
             connection,
+            last_propfind,
         };
         let ready = head.and_then(|head| framing.and(path).map(|_| head));
         (exchange, ready)

@@ -1,7 +1,9 @@
 //! PROPFIND of depth 0 and 1 (RFC 4918 §9.1). A directory is read and sent in batches, so a listing
 //! of any length takes the same memory.
 
-use http_wire::webdav::{Entry, Href, MultistatusWriter, Place as Where, Property, PropfindRequest, parse_propfind};
+use std::sync::Arc;
+
+use http_wire::webdav::{Entry, Href, MultistatusWriter, Place as Where, Property, PropfindRequest};
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::Stat;
@@ -38,7 +40,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
     let path = exchange.path.clone();
     let stat = found.into_stat(&path)?;
-    let request = parse_propfind(&exchange.small_body(PROPFIND_BODY_BYTES_MAX).await?)?;
+    let request = asked(exchange).await?;
     let quota_bytes = quota(&spot, &stat, &request).await?;
     let mut answer = Answer::new(&request);
     let checksums = answer.checksums(&spot, &spot.path, &stat).await;
@@ -47,6 +49,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
     }
     answer.end(exchange).await
+}
+
+/// What the body asks for.
+async fn asked(exchange: &mut Exchange<'_>) -> Result<Arc<PropfindRequest>> {
+    let body = exchange.small_body(PROPFIND_BODY_BYTES_MAX).await?;
+    exchange.last_propfind.parse(&body)
 }
 
 async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, answer: &mut Answer) -> Result<()> {
@@ -91,7 +99,7 @@ async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest) -> Result<Op
 /// A directory above all exports.
 async fn above(exchange: &mut Exchange<'_>, deep: bool, names: &[String]) -> Result<()> {
     exchange.credential.clone()?;
-    let request = parse_propfind(&exchange.small_body(PROPFIND_BODY_BYTES_MAX).await?)?;
+    let request = asked(exchange).await?;
     let path = exchange.path.clone();
     let mut answer = Answer::new(&request);
     answer.add_above(&path);

@@ -165,6 +165,8 @@ pub const VERIFIED_TOKEN_LIFETIME: Duration = Duration::from_secs(600);
 pub const VERIFIED_TOKENS_MAX: usize = 16 * 1024;
 /// Longest header lines of a request that a connection keeps, to know them again, in bytes.
 pub const LAST_HEADERS_BYTES_MAX: usize = 4096;
+/// Longest body of a PROPFIND that a connection keeps, to know it again, in bytes.
+pub const LAST_PROPFIND_BYTES_MAX: usize = 1024;
 /// Longest header field with a credential that a connection keeps, to know it again, in bytes.
 pub const LAST_SHOWN_BYTES_MAX: usize = 4096;
 /// How much of a peer's error text is kept, in bytes.

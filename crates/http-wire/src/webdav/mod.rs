@@ -8,7 +8,7 @@ mod propfind;
 mod reader;
 mod writer;
 
-pub use propfind::{Property, PropfindRequest, parse_propfind, propfind_body};
+pub use propfind::{LastPropfind, Property, PropfindRequest, parse_propfind, propfind_body};
 pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
 pub use writer::{Entry, Href, MultistatusWriter, Place};

@@ -1,10 +1,12 @@
 //! The body of a PROPFIND request (RFC 4918 §9.1, §14.20).
 
+use std::sync::Arc;
+
 use quick_xml::NsReader;
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
 use types::Error;
-use types::limits::{PROPFIND_BODY_BYTES_MAX, PROPFIND_PROPERTIES_MAX, XML_DEPTH_MAX};
+use types::limits::{LAST_PROPFIND_BYTES_MAX, PROPFIND_BODY_BYTES_MAX, PROPFIND_PROPERTIES_MAX, XML_DEPTH_MAX};
 
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::fault::bad_request;
@@ -96,6 +98,28 @@ impl PropfindRequest {
             Self::AllProperties | Self::Names => true,
             Self::Properties(list) => list.contains(&property),
         }
+    }
+}
+
+/// The body of a connection's last PROPFIND, and what it asked for. A client asks for the same properties of file after
+/// file: comparing the bytes costs less than reading XML.
+#[derive(Debug, Default)]
+pub struct LastPropfind(Option<(Box<[u8]>, Arc<PropfindRequest>)>);
+
+impl LastPropfind {
+    /// As [`parse_propfind`]. A body of up to [`LAST_PROPFIND_BYTES_MAX`] is known when it comes again at once.
+    ///
+    /// # Errors
+    /// As [`parse_propfind`]; what was known stays known.
+    pub fn parse(&mut self, body: &[u8]) -> Result<Arc<PropfindRequest>, Error> {
+        if let Some((_, request)) = self.0.as_ref().filter(|(last, _)| **last == *body) {
+            return Ok(request.clone());
+        }
+        let request = Arc::new(parse_propfind(body)?);
+        if body.len() <= LAST_PROPFIND_BYTES_MAX {
+            self.0 = Some((body.into(), request.clone()));
+        }
+        Ok(request)
     }
 }
 
@@ -242,6 +266,32 @@ mod tests {
             parse_propfind(all.as_bytes()).unwrap(),
             PropfindRequest::Properties(Property::ALL.to_vec())
         );
+    }
+
+    #[test]
+    fn a_body_that_comes_again_is_known_and_another_is_read() {
+        let (one, other) = (propfind_body(&[Property::Etag]), propfind_body(&[Property::Checksums]));
+        let mut last = LastPropfind::default();
+        let first = last.parse(one.as_bytes()).unwrap();
+        assert!(Arc::ptr_eq(&first, &last.parse(one.as_bytes()).unwrap()));
+        // As long, and something else.
+        let altered = one.replace("getetag", "getetaG");
+        assert_eq!(
+            *last.parse(altered.as_bytes()).unwrap(),
+            PropfindRequest::Properties(Vec::new())
+        );
+        assert_eq!(*last.parse(one.as_bytes()).unwrap(), *first);
+        assert!(last.parse(&one.as_bytes()[..one.len() - 1]).is_err());
+        assert_eq!(
+            *last.parse(other.as_bytes()).unwrap(),
+            PropfindRequest::Properties(vec![Property::Checksums])
+        );
+        // One that is too long to be kept forgets nothing.
+        let long = format!("{one}{}", " ".repeat(LAST_PROPFIND_BYTES_MAX));
+        assert_eq!(*last.parse(long.as_bytes()).unwrap(), *first);
+        let again = last.parse(other.as_bytes()).unwrap();
+        assert!(Arc::ptr_eq(&again, &last.parse(other.as_bytes()).unwrap()));
+        assert_eq!(*last.parse(b"").unwrap(), PropfindRequest::AllProperties);
     }
 
     #[test]

@@ -88,10 +88,15 @@ impl MultistatusWriter {
 
     /// Writes what comes before the first entry.
     pub fn begin(&self, out: &mut Vec<u8>) {
-        let root = format!(
-            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"{DAV_NAMESPACE}\" xmlns:C=\"{DCACHE_NAMESPACE}\">\n"
-        );
-        out.extend_from_slice(root.as_bytes());
+        for part in [
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"",
+            DAV_NAMESPACE,
+            "\" xmlns:C=\"",
+            DCACHE_NAMESPACE,
+            "\">\n",
+        ] {
+            out.extend_from_slice(part.as_bytes());
+        }
     }
 
     /// Writes one entry. The thing that was asked about comes first.
@@ -136,6 +141,7 @@ impl MultistatusWriter {
 
 fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>) {
     match entry.place {
+        Place::At(path) if path.as_str().split('/').all(is_plain) => out.extend_from_slice(path.as_str().as_bytes()),
         Place::At(path) => push_escaped(out, &path.to_url_path()),
         Place::In(directory, name) => {
             out.extend_from_slice(directory.0.as_bytes());
