@@ -86,12 +86,20 @@ pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
 }
 
 /// Lower-case hexadecimal digits without zeros in front: a listing has thousands of tags.
-fn push_hex(out: &mut String, number: u64) {
-    let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
-    for place in (0..digits).rev() {
-        let digit = (number >> (4 * place)) as u32 & 15;
-        out.extend(char::from_digit(digit, 16));
+fn push_hex(out: &mut String, mut value: u64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 16];
+    let mut start = text.len();
+    loop {
+        start -= 1;
+        text[start] = DIGITS[(value % 16) as usize];
+        value /= 16;
+        if value == 0 {
+            break;
+        }
     }
+    // Only ASCII is in it.
+    out.push_str(std::str::from_utf8(&text[start..]).unwrap_or_default());
 }
 
 /// One name in a directory.

@@ -197,12 +197,11 @@ fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Opt
     let (low, high) = (first.to_u32()?, second.to_u32()?);
     match first.algorithm() {
         ChecksumAlgorithm::Adler32 => Some(Checksum::adler32(combine_adler32(low, high, second_length_bytes))),
-        ChecksumAlgorithm::Crc32c => Some(Checksum::crc32c(crc_fast::checksum_combine(
-            Crc32Iscsi,
-            low.into(),
-            high.into(),
-            second_length_bytes,
-        ) as u32)),
+        ChecksumAlgorithm::Crc32c => {
+            Some(Checksum::crc32c(
+                crc_fast::checksum_combine(Crc32Iscsi, low.into(), high.into(), second_length_bytes) as u32,
+            ))
+        }
         _ => None,
     }
 }
