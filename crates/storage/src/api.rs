@@ -494,6 +494,15 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    fn digits_are_those_of_the_number() {
+        for number in [0, 1, 15, 16, 0x6b03_34ee, u64::MAX >> 4, u64::MAX] {
+            let mut text = "x".to_owned();
+            push_hex(&mut text, number);
+            assert_eq!(text, format!("x{number:x}"));
+        }
+    }
+
+    #[test]
     fn times_before_the_epoch_keep_their_nanoseconds_above_the_second() {
         assert_eq!(seconds_and_nanoseconds(UNIX_EPOCH + Duration::new(5, 7)), (5, 7));
         assert_eq!(seconds_and_nanoseconds(UNIX_EPOCH - Duration::new(5, 0)), (-5, 0));
