@@ -19,6 +19,15 @@ pub(super) struct Carry {
 }
 
 impl Carry {
+    /// Nothing yet.
+    pub(super) fn empty(buffer: Buffer) -> Self {
+        Self {
+            buffer,
+            start: 0,
+            end: 0,
+        }
+    }
+
     fn len(&self) -> usize {
         self.end - self.start
     }
@@ -29,14 +38,11 @@ impl Carry {
     }
 
     /// The same bytes at the front of another buffer, which must be large enough.
-    fn moved_to(self, mut buffer: Buffer) -> Self {
-        let length = self.len();
-        buffer[..length].copy_from_slice(&self.buffer[self.start..self.end]);
-        Self {
-            buffer,
-            start: 0,
-            end: length,
-        }
+    fn moved_to(&self, buffer: Buffer) -> Self {
+        let mut moved = Self::empty(buffer);
+        moved.end = self.len();
+        moved.buffer[..moved.end].copy_from_slice(&self.buffer[self.start..self.end]);
+        moved
     }
 }
 
@@ -174,11 +180,7 @@ impl Stream {
                 carry.moved_to(appetite.buffer())
             }
             Some(carry) => carry,
-            None => Carry {
-                buffer: appetite.buffer(),
-                start: 0,
-                end: 0,
-            },
+            None => Carry::empty(appetite.buffer()),
         };
         if carry.end == carry.buffer.len() {
             carry.buffer.copy_within(carry.start..carry.end, 0);
@@ -191,7 +193,7 @@ impl Stream {
             carry = carry.moved_to(Buffer::large());
         }
         let carry = self.carry.insert(carry);
-        let limit = appetite.wire_bytes(self.tls.is_some(), carry.end - carry.start);
+        let limit = appetite.wire_bytes(self.tls.is_some(), carry.len());
         let room = carry.end..carry.buffer.len().min(carry.end.saturating_add(limit));
         let room = &mut carry.buffer[room];
         let count = match appetite {
@@ -230,19 +232,13 @@ impl Stream {
             return Ok(None);
         }
         if carry.start < carry.end {
-            let rest = &carry.buffer[carry.start..carry.end];
             // Part of a record, as a rule: the large buffer for what follows is taken when this one is given back.
-            let mut buffer = if rest.len() <= SMALL_BYTES {
+            let buffer = if carry.len() <= SMALL_BYTES {
                 Buffer::small()
             } else {
                 Buffer::large()
             };
-            buffer[..rest.len()].copy_from_slice(rest);
-            self.carry = Some(Carry {
-                buffer,
-                start: 0,
-                end: rest.len(),
-            });
+            self.carry = Some(carry.moved_to(buffer));
         }
         Ok(Some(Batch::new(carry.buffer, pieces)))
     }

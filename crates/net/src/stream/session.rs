@@ -237,11 +237,8 @@ impl Stream {
         let mut output = Vec::new();
         let mut shown = 0;
         loop {
-            let mut carry = self.carry.take().unwrap_or_else(|| Carry {
-                buffer: crate::Buffer::small(),
-                start: 0,
-                end: 0,
-            });
+            let taken = self.carry.take();
+            let mut carry = taken.unwrap_or_else(|| Carry::empty(crate::Buffer::small()));
             let (used, step) = handshake.advance(&mut carry.buffer[carry.start..carry.end], &mut shown, &mut output);
             carry.start += used;
             self.carry = (carry.start < carry.end).then_some(carry);
