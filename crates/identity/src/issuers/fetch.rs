@@ -16,6 +16,10 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 /// Whose side an issuer is on: none of a transfer's, so the faults of its server are told as details of our own.
 const SIDE: Side = Side::Source;
 
+/// How long one step of a fetch may wait. What a site sets is the time for all of it, which ends sooner, so that the words
+/// are the same whichever step it was: with limits alike, a busy machine would let the one or the other be noticed first.
+const STEP_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// How issuers are asked.
 #[derive(Clone)]
 pub struct KeyFetcher {
@@ -106,11 +110,11 @@ impl KeyFetcher {
     async fn get(&self, url: &str) -> Result<Found> {
         let location = https_location(url)?;
         let waits = Waits {
-            handshake: self.timeout,
-            stall: self.timeout,
+            handshake: STEP_TIMEOUT,
+            stall: STEP_TIMEOUT,
         };
         // Issuers are named by the site itself, so that they may be anywhere.
-        let tcp = dial(location.host(), location.port(), AddressPolicy::ANY, self.timeout, SIDE).await?;
+        let tcp = dial(location.host(), location.port(), AddressPolicy::ANY, STEP_TIMEOUT, SIDE).await?;
         let stream = Stream::connect_tls(tcp, &self.tls, location.host(), SIDE, waits).await?;
         debug_assert!(matches!(stream.role(), Role::Peer(_)));
         let mut connection = Connection::new(stream);
@@ -120,7 +124,7 @@ impl KeyFetcher {
         connection.stream.queue(&request.finish());
         connection.stream.flush().await?;
         let head = loop {
-            let head = connection.response(&HeadLimits::default(), self.timeout).await?;
+            let head = connection.response(&HeadLimits::default(), STEP_TIMEOUT).await?;
             if !head.is_interim() {
                 break head;
             }
