@@ -5,6 +5,7 @@
 mod arguments;
 mod client;
 mod document;
+mod floor;
 mod handshake;
 mod interrupt;
 mod line;
@@ -92,7 +93,7 @@ fn measure(arguments: &Arguments, bench: &mut Bench, pairs: &mut BTreeMap<Kind, 
         rows: Vec::new(),
         interruption: None,
     };
-    for kind in Kind::ALL {
+    for kind in Kind::SERVERS {
         if kind == Kind::Crossload && arguments.without_crossload {
             continue;
         }

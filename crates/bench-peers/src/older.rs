@@ -197,10 +197,10 @@ mod tests {
 
     fn first_run() -> String {
         let rows = [
-            row(Metric::Data, "GET", 1.0, &Kind::ALL),
-            row(Metric::Data, "pull", 2.0, &Kind::ALL[..2]),
-            row(Metric::Data, "no longer measured", 3.0, &Kind::ALL),
-            row(Metric::Memory, "pull", 40.0, &Kind::ALL[..2]),
+            row(Metric::Data, "GET", 1.0, &Kind::SERVERS),
+            row(Metric::Data, "pull", 2.0, &Kind::SERVERS[..2]),
+            row(Metric::Data, "no longer measured", 3.0, &Kind::SERVERS),
+            row(Metric::Memory, "pull", 40.0, &Kind::SERVERS[..2]),
         ];
         let lines: Vec<Line<'_>> = rows.iter().map(Line::Measured).collect();
         format!("2 cores.\nmedian of 5 runs.\n\n{}", markdown(&lines))
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_run_of_some_parts_replaces_its_rows_and_marks_the_others() {
-        let pull = row(Metric::Data, "pull", 9.0, &Kind::ALL[..2]);
+        let pull = row(Metric::Data, "pull", 9.0, &Kind::SERVERS[..2]);
         let text = merged(
             Block::read(&first_run()),
             "4 cores.\nmedian of 1 run.",
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn runs_keep_their_numbers_and_go_with_their_last_row() {
         let (get, pull) = (
-            row(Metric::Data, "GET", 8.0, &Kind::ALL),
-            row(Metric::Data, "pull", 9.0, &Kind::ALL[..2]),
+            row(Metric::Data, "GET", 8.0, &Kind::SERVERS),
+            row(Metric::Data, "pull", 9.0, &Kind::SERVERS[..2]),
         );
         let second = merged(Block::read(&first_run()), "second", &[&pull], &order());
         let third = merged(Block::read(&second), "third", &[&get], &order());
@@ -247,20 +247,20 @@ mod tests {
         assert!(line_of(&third, "| pull | 9.000").contains("| missed, earlier run 2 |"));
         assert!(line_of(&third, "| pull | 40").contains("| missed, earlier run 1 |"));
         assert!(line_of(&third, "| GET").contains("| missed | 7.0"));
-        let memory = row(Metric::Memory, "pull", 41.0, &Kind::ALL[..2]);
+        let memory = row(Metric::Memory, "pull", 41.0, &Kind::SERVERS[..2]);
         let fourth = merged(Block::read(&third), "fourth", &[&memory], &order());
         assert!(fourth.starts_with("fourth\n\n- earlier run 2: second\n- earlier run 3: third\n\nData"));
     }
 
     #[test]
     fn a_server_that_only_the_older_or_the_newer_rows_have_keeps_its_column() {
-        let get = row(Metric::Data, "GET", 5.0, &Kind::ALL[..1]);
+        let get = row(Metric::Data, "GET", 5.0, &Kind::SERVERS[..1]);
         let text = merged(Block::read(&first_run()), "w", &[&get], &order()[..1]);
         assert!(
             line_of(&text, "| workload").contains("| Crossload | ÷ XRootD"),
             "{text}"
         );
-        let pull = row(Metric::Data, "pull", 9.0, &Kind::ALL[..2]);
+        let pull = row(Metric::Data, "pull", 9.0, &Kind::SERVERS[..2]);
         let text = merged(Block::read(&text), "w", &[&pull], &order());
         assert!(line_of(&text, "| workload").contains("| Crossload | XRootD | ÷ XRootD"));
         let get = line_of(&text, "| GET");
@@ -269,8 +269,23 @@ mod tests {
     }
 
     #[test]
+    fn the_floor_has_a_column_that_older_rows_need_not_have() {
+        let pull = row(Metric::Data, "pull", 9.0, &Kind::ALL);
+        let text = merged(Block::read(&first_run()), "w", &[&pull], &order());
+        let head = "| workload | Crossload | XRootD | nginx | floor | ÷ XRootD |";
+        assert!(line_of(&text, "| workload").starts_with(head), "{text}");
+        let again = merged(Block::read(&text), "w", &[], &order());
+        assert!(line_of(&again, "| GET").ends_with("| 7.0 / 7.0 / 7.0 / - |"), "{again}");
+        assert!(
+            line_of(&again, "| pull").ends_with("| 7.0 / 7.0 / 7.0 / 7.0 |"),
+            "{again}"
+        );
+        assert!(line_of(&again, "| pull").contains("| missed (floor 1.00: below it), earlier run 2 |"));
+    }
+
+    #[test]
     fn nothing_before_is_a_block_of_the_new_rows() {
-        let get = row(Metric::Data, "GET", 5.0, &Kind::ALL);
+        let get = row(Metric::Data, "GET", 5.0, &Kind::SERVERS);
         let text = merged(Block::read(""), "words", &[&get], &order());
         assert_eq!(text, format!("words\n\n{}", markdown(&[Line::Measured(&get)])));
     }

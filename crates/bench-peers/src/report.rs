@@ -190,21 +190,33 @@ impl Row {
         Some(self.median(Kind::Crossload)? / self.median(peer)?)
     }
 
-    /// Ours divided by the best peer's, and which peer that is.
-    fn ratio_to_best(&self) -> Option<(f64, Kind)> {
-        let ours = self.median(Kind::Crossload)?;
-        let peers = self.cells.iter().filter(|cell| cell.kind != Kind::Crossload);
+    fn best_peer(&self) -> Option<&Cell> {
+        let is_peer = |cell: &&Cell| !matches!(cell.kind, Kind::Crossload | Kind::Floor);
+        let peers = self.cells.iter().filter(is_peer);
         let by_median = |a: &&Cell, b: &&Cell| a.first.median.total_cmp(&b.first.median);
-        let best = if self.metric.more_is_better() {
+        if self.metric.more_is_better() {
             peers.max_by(by_median)
         } else {
             peers.min_by(by_median)
-        }?;
-        Some((ours / best.first.median, best.kind))
+        }
+    }
+
+    /// Ours divided by the best peer's, and which peer that is.
+    fn ratio_to_best(&self) -> Option<(f64, Kind)> {
+        let best = self.best_peer()?;
+        Some((self.median(Kind::Crossload)? / best.first.median, best.kind))
+    }
+
+    /// How a goal that was missed is explained: by the floor, divided by the best peer's figure.
+    fn floor_words(&self, goal: f64) -> Option<String> {
+        let ratio = self.median(Kind::Floor)? / self.best_peer()?.first.median;
+        let verdict = if ratio > goal { ": below it" } else { "" };
+        Some(format!(" (floor {ratio:.2}{verdict})"))
     }
 
     fn is_noisy(&self) -> bool {
-        self.cells.iter().any(|cell| cell.first.is_noisy())
+        let mut servers = self.cells.iter().filter(|cell| cell.kind != Kind::Floor);
+        servers.any(|cell| cell.first.is_noisy())
     }
 
     /// Ours divided by XRootD's, of the second figure.
@@ -243,7 +255,8 @@ impl Row {
                 true => ratio >= goal,
                 false => ratio <= goal,
             };
-            words.push(word(is_met).to_owned());
+            let floor = if is_met { None } else { self.floor_words(goal) };
+            words.push(format!("{}{}", word(is_met), floor.unwrap_or_default()));
         }
         if let (Some(ratio), Some(goal)) = (self.second_ratio(), self.goal.second) {
             let second = self.metric.second_title();
@@ -494,6 +507,20 @@ mod tests {
         let both = Row { goal, ..row };
         assert_eq!(both.remark(), "missed, Gbit/s 1.33: met, noisy");
         assert_eq!(both.goal_words(), "≤ 0.40; Gbit/s ≥ 1.30");
+    }
+
+    #[test]
+    fn a_goal_that_was_missed_is_set_beside_the_floor() {
+        let mut row = row(Metric::Data, Some(0.45));
+        row.cells.push(cell(Kind::Floor, &[0.1, 0.2, 0.3], 20.0));
+        // 0.2 beside XRootD's 0.61; the floor's own spread says nothing of the servers.
+        assert_eq!(row.remark(), "missed (floor 0.33), noisy");
+        row.cells[2] = cell(Kind::Nginx, &[0.65], 8.0);
+        assert_eq!(row.remark(), "missed (floor 0.33)");
+        row.goal.first = Some(0.32);
+        assert_eq!(row.remark(), "missed (floor 0.33: below it)");
+        row.goal.first = Some(0.5);
+        assert_eq!(row.remark(), "met");
     }
 
     #[test]

@@ -12,28 +12,32 @@ use testkit::{
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// A kind of server.
+/// Whose figures stand side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Crossload,
     Xrootd,
     Nginx,
+    /// No server: what the path cannot do without ([`crate::floor`]).
+    Floor,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Crossload, Self::Xrootd, Self::Nginx];
+    pub(crate) const ALL: [Self; 4] = [Self::Crossload, Self::Xrootd, Self::Nginx, Self::Floor];
+    pub(crate) const SERVERS: [Self; 3] = [Self::Crossload, Self::Xrootd, Self::Nginx];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Crossload => "Crossload",
             Self::Xrootd => "XRootD",
             Self::Nginx => "nginx",
+            Self::Floor => "floor",
         }
     }
 
     /// Whether it can be the active party of a third-party copy, and answers PROPFIND.
     pub(crate) fn is_storage(self) -> bool {
-        self != Self::Nginx
+        matches!(self, Self::Crossload | Self::Xrootd)
     }
 }
 
@@ -188,6 +192,7 @@ impl Lab {
                     certificate,
                 })?)
             }
+            Kind::Floor => return Err(Error::Failed("the floor is no server".to_owned())),
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use testkit::Result;
 
 use crate::arguments::{Arguments, Part};
+use crate::floor::{self, Loop};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS};
 use crate::report::{Cell, Goal, Metric, Row, Section};
 use crate::root::{MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
@@ -220,6 +221,21 @@ impl Task {
         }
     }
 
+    /// What the servers cannot do without; empty where no such loop would say anything.
+    fn floor(self) -> &'static [Loop] {
+        match self {
+            Self::Get(Scheme::Https, _) | Self::RootGet(Security::Tls, _) => &[Loop::SendSealed],
+            Self::Get(Scheme::Http, _) | Self::RootRead => &[Loop::Send],
+            Self::Put(Scheme::Https, _) | Self::RootPut(Security::Tls, _) => &[Loop::TakeSealed],
+            Self::Put(Scheme::Http, _) => &[Loop::Take],
+            Self::RootGet(Security::Clear, _) => &[Loop::SendPages],
+            Self::RootPut(Security::Clear, _) => &[Loop::TakePages],
+            Self::Copies(Scheme::Https, ..) | Self::Streams(_) => &[Loop::SendSealed, Loop::TakeSealed],
+            Self::Copies(Scheme::Http, ..) | Self::RootCopies(_) => &[Loop::Send, Loop::Take],
+            _ => &[],
+        }
+    }
+
     fn concerns(self, kind: Kind) -> bool {
         match self {
             Self::Get(..)
@@ -262,6 +278,16 @@ impl Task {
         }
     }
 
+    /// The floor beside them, where there is one.
+    fn floor_once(self, bench: &mut Bench) -> Result<Option<Sample>> {
+        let loops = self.floor();
+        if loops.is_empty() {
+            return Ok(None);
+        }
+        let (source, _) = bench.lab.source(bench.size_bytes)?;
+        floor::measure(loops, &source).map(Some)
+    }
+
     /// Measures all servers in turn, `runs` times. A server that fails is left out of the rest of the row. `None` when the
     /// row was interrupted: with fewer repetitions than it says it would be no row.
     pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Option<Row> {
@@ -284,6 +310,10 @@ impl Task {
                         failed.insert(*kind, format!("{}: {error}", kind.name()));
                     }
                 }
+            }
+            match self.floor_once(bench) {
+                Ok(sample) => samples.entry(Kind::Floor).or_default().extend(sample),
+                Err(error) => _ = failed.insert(Kind::Floor, format!("{}: {error}", Kind::Floor.name())),
             }
         }
         samples.retain(|kind, _| !failed.contains_key(kind));

@@ -1,0 +1,313 @@
+//! The floor of a path: the least that a server on this machine can spend on it with the system calls that everybody has. One
+//! thread on one connection, with no protocol and no errors to speak of, moves what the path moves: the same copies, the
+//! same ciphers and the same checksums, in batches that stay in the processor's cache.
+//!
+//! It is measured in the same turns as the servers, so that it stands beside their figures of the same minutes. What no
+//! loop here does (mapping files, a cipher in the kernel) is no part of the floor.
+
+use std::fs::{self, File};
+use std::io::{IoSlice, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use rustix::time::{ClockId, clock_gettime};
+use testkit::{Error, Result};
+use xroot_wire::limits::{PAGE_BYTES, PAGE_CHECKSUM_BYTES};
+use xroot_wire::pages::checksum;
+
+use crate::workload::Sample;
+
+/// Payload that is taken through all steps at once.
+const BATCH_BYTES: usize = 256 << 10;
+/// Payload of a TLS record, and what stands around it (RFC 8446 §5.2).
+const RECORD_BYTES: usize = 16 << 10;
+const RECORD_HEADER: [u8; 5] = [23, 3, 3, 0x40, 0x11];
+const RECORD_TAIL_BYTES: usize = 17;
+const RECORD_WIRE_BYTES: usize = RECORD_HEADER.len() + RECORD_BYTES + RECORD_TAIL_BYTES;
+/// A page behind its checksum.
+const PAGE_WIRE_BYTES: usize = PAGE_CHECKSUM_BYTES + PAGE_BYTES;
+
+/// What one side of a connection does with each byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loop {
+    /// Sends the file without touching it.
+    Send,
+    /// Reads the file, makes the checksum of each page, and sends both.
+    SendPages,
+    /// Reads the file, seals it, and sends the records.
+    SendSealed,
+    /// Receives, makes the file's checksum, and writes.
+    Take,
+    /// Receives pages, compares their checksums, makes the file's, and writes.
+    TakePages,
+    /// Receives records, opens them, makes the file's checksum, and writes.
+    TakeSealed,
+}
+
+/// Measures the loops of a path, each with a connection of its own over `source`; files are made in its directory. The
+/// processor time is that of all of them, the rate that of the slowest.
+pub(crate) fn measure(loops: &[Loop], source: &Path) -> Result<Sample> {
+    let mut sum = Sample {
+        first: 0.0,
+        second: f64::INFINITY,
+    };
+    for one in loops {
+        let sample = one.measure(source)?;
+        sum.first += sample.first;
+        sum.second = sum.second.min(sample.second);
+    }
+    Ok(sum)
+}
+
+impl Loop {
+    fn measure(self, source: &Path) -> Result<Sample> {
+        let file = File::open(source)?;
+        let batches = file.metadata()?.len() / BATCH_BYTES as u64;
+        let target = source.with_extension("floor");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let sample = thread::scope(|scope| {
+            let client = scope.spawn(move || self.other_side(port, batches));
+            let (stream, _) = listener.accept()?;
+            stream.set_nodelay(true)?;
+            let (before, began) = (processor_seconds(), Instant::now());
+            self.run(&stream, &file, &target, batches)?;
+            let (used, took) = (processor_seconds() - before, began.elapsed().as_secs_f64());
+            drop(stream);
+            client
+                .join()
+                .map_err(|_| Error::Failed("the floor's client panicked".to_owned()))??;
+            let gigabytes = (batches * BATCH_BYTES as u64) as f64 / 1e9;
+            Ok(Sample {
+                first: used / gigabytes,
+                second: gigabytes * 8.0 / took,
+            })
+        });
+        let _ = fs::remove_file(&target);
+        sample
+    }
+
+    fn run(self, stream: &TcpStream, file: &File, target: &Path, batches: u64) -> Result<()> {
+        match self {
+            Self::Send => send(stream, file, batches),
+            Self::SendPages => send_pages(stream, file, batches),
+            Self::SendSealed => send_sealed(stream, file, batches),
+            Self::Take | Self::TakePages | Self::TakeSealed => self.take(stream, &File::create_new(target)?, batches),
+        }
+    }
+
+    /// What a batch is on the wire.
+    fn wire_batch(self) -> Result<Vec<u8>> {
+        let page = [0x5A; PAGE_BYTES];
+        Ok(match self {
+            Self::Send | Self::Take => vec![0x5A; BATCH_BYTES],
+            Self::SendPages | Self::TakePages => [&checksum(&page).to_be_bytes()[..], &page[..]]
+                .concat()
+                .repeat(BATCH_BYTES / PAGE_BYTES),
+            Self::SendSealed | Self::TakeSealed => {
+                let mut record = vec![0x5A; RECORD_WIRE_BYTES];
+                seal(&key()?, &mut record)?;
+                record.repeat(BATCH_BYTES / RECORD_BYTES)
+            }
+        })
+    }
+
+    /// The client: reads without looking, or sends the same again and again.
+    fn other_side(self, port: u16, batches: u64) -> Result<()> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        let mut batch = self.wire_batch()?;
+        if matches!(self, Self::Send | Self::SendPages | Self::SendSealed) {
+            while stream.read(&mut batch)? > 0 {}
+            return Ok(());
+        }
+        (0..batches).try_for_each(|_| stream.write_all(&batch))?;
+        Ok(())
+    }
+
+    fn take(self, mut stream: &TcpStream, mut target: &File, batches: u64) -> Result<()> {
+        let mut wire = self.wire_batch()?;
+        let key = key()?;
+        let mut adler = simd_adler32::Adler32::new();
+        for _ in 0..batches {
+            stream.read_exact(&mut wire)?;
+            let mut parts: Vec<IoSlice<'_>> = match self {
+                Self::TakePages => wire
+                    .chunks_exact(PAGE_WIRE_BYTES)
+                    .map(sound_page)
+                    .collect::<Result<_>>()?,
+                Self::TakeSealed => {
+                    let records = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
+                    records.map(|record| opened(&key, record)).collect::<Result<_>>()?
+                }
+                _ => vec![IoSlice::new(&wire)],
+            };
+            parts.iter().for_each(|part| adler.write(part));
+            let mut parts = &mut parts[..];
+            while !parts.is_empty() {
+                let count = target.write_vectored(parts)?;
+                IoSlice::advance_slices(&mut parts, count);
+            }
+        }
+        std::hint::black_box(adler.finish());
+        Ok(())
+    }
+}
+
+fn send(stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
+    let mut left = batches as usize * BATCH_BYTES;
+    let mut offset = 0;
+    while left > 0 {
+        match rustix::fs::sendfile(stream, file, Some(&mut offset), left).map_err(std::io::Error::from)? {
+            0 => return Err(Error::Failed("the floor's file has become shorter".to_owned())),
+            count => left -= count,
+        }
+    }
+    Ok(())
+}
+
+fn send_pages(mut stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
+    let mut wire = vec![0; BATCH_BYTES / PAGE_BYTES * PAGE_WIRE_BYTES];
+    for batch in 0..batches {
+        let pages = wire
+            .chunks_exact_mut(PAGE_WIRE_BYTES)
+            .map(|unit| &mut unit[PAGE_CHECKSUM_BYTES..]);
+        read_into(file, batch, pages)?;
+        for unit in wire.chunks_exact_mut(PAGE_WIRE_BYTES) {
+            let (sum, page) = unit.split_at_mut(PAGE_CHECKSUM_BYTES);
+            sum.copy_from_slice(&checksum(page).to_be_bytes());
+        }
+        stream.write_all(&wire)?;
+    }
+    Ok(())
+}
+
+fn send_sealed(mut stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
+    let key = key()?;
+    let mut wire = vec![0; BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES];
+    for batch in 0..batches {
+        let records = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
+        read_into(
+            file,
+            batch,
+            records.map(|record| &mut record[RECORD_HEADER.len()..][..RECORD_BYTES]),
+        )?;
+        wire.chunks_exact_mut(RECORD_WIRE_BYTES)
+            .try_for_each(|record| seal(&key, record))?;
+        stream.write_all(&wire)?;
+    }
+    Ok(())
+}
+
+/// Reads a batch of the file into `gaps`, with one call.
+fn read_into<'a>(file: &File, batch: u64, gaps: impl Iterator<Item = &'a mut [u8]>) -> Result<()> {
+    let mut gaps: Vec<_> = gaps.map(std::io::IoSliceMut::new).collect();
+    let offset = batch * BATCH_BYTES as u64;
+    match rustix::io::preadv(file, &mut gaps, offset).map_err(std::io::Error::from)? {
+        BATCH_BYTES => Ok(()),
+        _ => Err(Error::Failed("the floor's file was read in part".to_owned())),
+    }
+}
+
+/// The page of a unit, whose checksum must be right.
+fn sound_page(unit: &[u8]) -> Result<IoSlice<'_>> {
+    let (sum, page) = unit.split_at(PAGE_CHECKSUM_BYTES);
+    match checksum(page).to_be_bytes() == sum {
+        true => Ok(IoSlice::new(page)),
+        false => Err(Error::Failed("a page of the floor's is damaged".to_owned())),
+    }
+}
+
+/// The least key there is: every record has the first nonce, as nothing here is secret.
+fn key() -> Result<LessSafeKey> {
+    let key = UnboundKey::new(&AES_128_GCM, &[7; 16]).map_err(|_| Error::Failed("no AES-128-GCM".to_owned()))?;
+    Ok(LessSafeKey::new(key))
+}
+
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
+}
+
+/// Seals the payload that lies in a record's place.
+fn seal(key: &LessSafeKey, record: &mut [u8]) -> Result<()> {
+    let (header, rest) = record.split_at_mut(RECORD_HEADER.len());
+    header.copy_from_slice(&RECORD_HEADER);
+    let (inner, tag) = rest.split_at_mut(RECORD_BYTES + 1);
+    inner[RECORD_BYTES] = RECORD_HEADER[0];
+    let sealed = key.seal_in_place_separate_tag(nonce(), Aad::from(RECORD_HEADER), inner);
+    let sealed = sealed.map_err(|_| Error::Failed("a record of the floor's cannot be sealed".to_owned()))?;
+    tag.copy_from_slice(sealed.as_ref());
+    Ok(())
+}
+
+/// The payload of a sealed record.
+fn opened<'a>(key: &LessSafeKey, record: &'a mut [u8]) -> Result<IoSlice<'a>> {
+    let inner = &mut record[RECORD_HEADER.len()..];
+    let payload = key.open_in_place(nonce(), Aad::from(RECORD_HEADER), inner);
+    let payload = payload.map_err(|_| Error::Failed("a record of the floor's cannot be opened".to_owned()))?;
+    Ok(IoSlice::new(&payload[..RECORD_BYTES]))
+}
+
+/// Processor time of this thread so far.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Scratch;
+
+    use super::*;
+
+    const ALL: [Loop; 6] = [
+        Loop::Send,
+        Loop::SendPages,
+        Loop::SendSealed,
+        Loop::Take,
+        Loop::TakePages,
+        Loop::TakeSealed,
+    ];
+
+    #[test]
+    fn every_loop_moves_all_and_leaves_nothing() {
+        let scratch = Scratch::in_memory("floor").expect("scratch");
+        let source = scratch.join("source");
+        fs::write(&source, vec![1; 3 * BATCH_BYTES]).expect("written");
+        for one in ALL {
+            let sample = one.measure(&source).expect("measured");
+            assert!(sample.first > 0.0 && sample.second > 0.0, "{one:?}: {sample:?}");
+        }
+        let both = measure(&[Loop::Send, Loop::Take], &source).expect("measured");
+        assert!(both.first > 0.0 && both.second.is_finite());
+        assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn what_is_taken_is_what_lies_in_the_file() {
+        let scratch = Scratch::in_memory("floor-taken").expect("scratch");
+        for (index, one) in [Loop::Take, Loop::TakePages, Loop::TakeSealed].into_iter().enumerate() {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
+            let port = listener.local_addr().expect("bound").port();
+            let client = thread::spawn(move || one.other_side(port, 2));
+            let stream = listener.accept().expect("connected").0;
+            let path = scratch.join(&index.to_string());
+            one.take(&stream, &File::create_new(&path).expect("new"), 2)
+                .expect("taken");
+            client.join().expect("ended").expect("sent");
+            assert!(fs::read(&path).expect("read") == vec![0x5A; 2 * BATCH_BYTES], "{one:?}");
+        }
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let mut page = Loop::TakePages.wire_batch().expect("made");
+        let mut record = Loop::TakeSealed.wire_batch().expect("made");
+        page[100] ^= 1;
+        record[100] ^= 1;
+        assert!(sound_page(&page[..PAGE_WIRE_BYTES]).is_err());
+        assert!(opened(&key().expect("key"), &mut record[..RECORD_WIRE_BYTES]).is_err());
+    }
+}
