@@ -9,6 +9,7 @@ use net::frames::Expected;
 use net::pages::SoundPages;
 use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX};
 use types::{ByteRange, Error, ErrorCode, Phase, Result};
+use xroot_wire::pages::bytes_to_border;
 use xroot_wire::request::{Close, Open, PageRead, Read};
 use xroot_wire::response::{OpenReply, PageStatus, PageStatusKind};
 use xroot_wire::{Argument, FileHandle, OpenExtraOptions, OpenOptions, PageFlags, Request, StreamId};
@@ -279,7 +280,7 @@ impl Download {
         let mut requests = Vec::new();
         while self.asked.len() < self.reads_max && !self.to_ask.is_empty() {
             let range = self.to_ask.take_front(ROOT_READ_BYTES);
-            let id = self.request(session, range, &mut requests);
+            let id = self.request(session, range, PageFlags::empty(), &mut requests);
             self.asked.push_back(Asked::new(id, range));
         }
         if requests.is_empty() {
@@ -288,8 +289,8 @@ impl Download {
         self.send(session, &requests).await
     }
 
-    /// Appends a request for a range, which is to be answered on this connection.
-    fn request(&self, session: &mut Session, range: ByteRange, requests: &mut Vec<u8>) -> StreamId {
+    /// Appends a request for a range, which is to be answered on this connection. `flags` are for pages.
+    fn request(&self, session: &mut Session, range: ByteRange, flags: PageFlags, requests: &mut Vec<u8>) -> StreamId {
         let (handle, offset, path) = (self.handle, range.start, session.server.path);
         // At most `ROOT_READ_BYTES`.
         let length = u32::try_from(range.len()).unwrap_or(u32::MAX);
@@ -299,7 +300,7 @@ impl Download {
                 offset,
                 length,
                 path: Some(path),
-                flags: Some(PageFlags::empty()),
+                flags: Some(flags),
             })
         } else {
             Request::Read(Read {
@@ -440,9 +441,15 @@ impl Download {
     }
 
     async fn ask_again(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
-        let left = self.find(session, id)?.left;
+        let asked = self.find(session, id)?;
+        let (left, mut range, mut flags) = (asked.left, asked.left, PageFlags::empty());
+        if asked.is_damaged {
+            // A server that keeps checksums with its files is to look at the page again, and takes one page at a time for that.
+            range = range.take_front(bytes_to_border(left.start) as u64);
+            flags = PageFlags::RETRY;
+        }
         let mut request = Vec::new();
-        let fresh = self.request(session, left, &mut request);
+        let fresh = self.request(session, range, flags, &mut request);
         let asked = self.find(session, id)?;
         (asked.id, asked.start, asked.is_damaged) = (fresh, left.start, false);
         self.send(session, &request).await

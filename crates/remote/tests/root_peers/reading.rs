@@ -222,9 +222,13 @@ async fn a_damaged_page_is_asked_for_again() {
         async move {
             let heard = peer.expect(Opcode::PageRead).await;
             answer_damaged(&mut peer, &heard, &served, 3 * 4100 + 77).await;
+            // The page by itself, as servers want it, and then what came behind it.
             let again = peer.expect(Opcode::PageRead).await;
-            assert_eq!(again.range(), (3 * 4096, 50_000 - 3 * 4096));
+            assert_eq!((again.range(), again.is_retry()), ((3 * 4096, 4096), true));
             answer_damaged(&mut peer, &again, &served, usize::MAX).await;
+            let rest = peer.expect(Opcode::PageRead).await;
+            assert_eq!((rest.range(), rest.is_retry()), ((4 * 4096, 50_000 - 4 * 4096), false));
+            answer_damaged(&mut peer, &rest, &served, usize::MAX).await;
             peer.request().await;
         }
     })

@@ -49,6 +49,11 @@ impl Heard {
         String::from_utf8_lossy(&self.payload).into_owned()
     }
 
+    /// Whether pages are read again.
+    pub(crate) fn is_retry(&self) -> bool {
+        self.payload.get(1).is_some_and(|flags| flags & 1 == 1)
+    }
+
     /// Offset and length of a read.
     pub(crate) fn range(&self) -> (u64, usize) {
         let block = &self.header.block;
