@@ -1,5 +1,5 @@
-//! The floor of a path: the least that a server on this machine can spend on it with the system calls that everybody has. One
-//! thread on one connection, with no protocol and no errors to speak of, moves what the path moves: the same copies, the
+//! The floor of a path: the least that a server on this machine can spend on it with the system calls that everybody has. A
+//! thread for each connection, with no protocol and no errors to speak of, moves what the path moves: the same copies, the
 //! same ciphers and the same checksums, in batches that stay in the processor's cache.
 //!
 //! It is measured in the same turns as the servers, so that it stands beside their figures of the same minutes. What no
@@ -47,15 +47,15 @@ pub(crate) enum Loop {
     TakeSealed,
 }
 
-/// Measures the loops of a path, each with a connection of its own over `source`; files are made in its directory. The
+/// Measures the loops of a path, each on so many connections at once over `source`; files are made in its directory. The
 /// processor time is that of all of them, the rate that of the slowest.
-pub(crate) fn measure(loops: &[Loop], source: &Path) -> Result<Sample> {
+pub(crate) fn measure(loops: &[Loop], connections: u64, source: &Path) -> Result<Sample> {
     let mut sum = Sample {
         first: 0.0,
         second: f64::INFINITY,
     };
     for one in loops {
-        let sample = one.measure(source)?;
+        let sample = one.measure(connections, source)?;
         sum.first += sample.first;
         sum.second = sum.second.min(sample.second);
     }
@@ -63,31 +63,41 @@ pub(crate) fn measure(loops: &[Loop], source: &Path) -> Result<Sample> {
 }
 
 impl Loop {
-    fn measure(self, source: &Path) -> Result<Sample> {
-        let file = File::open(source)?;
-        let batches = file.metadata()?.len() / BATCH_BYTES as u64;
-        let target = source.with_extension("floor");
+    /// As many bytes as the file has, spread over the connections, each with a thread of its own on both sides.
+    fn measure(self, connections: u64, source: &Path) -> Result<Sample> {
+        let batches = (source.metadata()?.len() / BATCH_BYTES as u64 / connections).max(1);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
-        let sample = thread::scope(|scope| {
-            let client = scope.spawn(move || self.other_side(port, batches));
-            let (stream, _) = listener.accept()?;
-            stream.set_nodelay(true)?;
-            let (before, began) = (processor_seconds(), Instant::now());
-            self.run(&stream, &file, &target, batches)?;
-            let (used, took) = (processor_seconds() - before, began.elapsed().as_secs_f64());
-            drop(stream);
-            client
-                .join()
-                .map_err(|_| Error::Failed("the floor's client panicked".to_owned()))??;
-            let gigabytes = (batches * BATCH_BYTES as u64) as f64 / 1e9;
-            Ok(Sample {
-                first: used / gigabytes,
-                second: gigabytes * 8.0 / took,
-            })
-        });
+        let began = Instant::now();
+        let used = thread::scope(|scope| {
+            let mut servers = Vec::new();
+            let mut clients = Vec::new();
+            for index in 0..connections {
+                clients.push(scope.spawn(move || self.other_side(port, batches)));
+                let (stream, _) = listener.accept()?;
+                servers.push(scope.spawn(move || self.serve(&stream, source, index, batches)));
+            }
+            let used = servers.into_iter().map(joined).sum::<Result<f64>>()?;
+            clients.into_iter().try_for_each(joined)?;
+            Ok::<f64, Error>(used)
+        })?;
+        let gigabytes = (connections * batches * BATCH_BYTES as u64) as f64 / 1e9;
+        Ok(Sample {
+            first: used / gigabytes,
+            second: gigabytes * 8.0 / began.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Serves one connection; returns the processor time that it took.
+    fn serve(self, stream: &TcpStream, source: &Path, index: u64, batches: u64) -> Result<f64> {
+        stream.set_nodelay(true)?;
+        let file = File::open(source)?;
+        let target = source.with_extension(format!("floor-{index}"));
+        let before = processor_seconds();
+        let outcome = self.run(stream, &file, &target, batches);
+        let used = processor_seconds() - before;
         let _ = fs::remove_file(&target);
-        sample
+        outcome.map(|()| used)
     }
 
     fn run(self, stream: &TcpStream, file: &File, target: &Path, batches: u64) -> Result<()> {
@@ -269,6 +279,11 @@ fn opened<'a>(key: &LessSafeKey, record: &'a mut [u8]) -> Result<IoSlice<'a>> {
     Ok(IoSlice::new(&payload[..RECORD_BYTES]))
 }
 
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    let outcome = thread.join();
+    outcome.map_err(|_| Error::Failed("a thread of the floor panicked".to_owned()))?
+}
+
 /// Processor time of this thread so far.
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -296,10 +311,12 @@ mod tests {
         let source = scratch.join("source");
         fs::write(&source, vec![1; 3 * BATCH_BYTES]).expect("written");
         for one in ALL {
-            let sample = one.measure(&source).expect("measured");
-            assert!(sample.first > 0.0 && sample.second > 0.0, "{one:?}: {sample:?}");
+            for connections in [1, 3] {
+                let sample = one.measure(connections, &source).expect("measured");
+                assert!(sample.first > 0.0 && sample.second > 0.0, "{one:?}: {sample:?}");
+            }
         }
-        let both = measure(&[Loop::Send, Loop::Take], &source).expect("measured");
+        let both = measure(&[Loop::Send, Loop::Take], 2, &source).expect("measured");
         assert!(both.first > 0.0 && both.second.is_finite());
         assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
     }

@@ -221,18 +221,22 @@ impl Task {
         }
     }
 
-    /// What the servers cannot do without; empty where no such loop would say anything.
-    fn floor(self) -> &'static [Loop] {
+    /// What the servers cannot do without, and on how many connections; nothing where no such loop would say anything.
+    fn floor(self) -> (&'static [Loop], u64) {
         match self {
-            Self::Get(Scheme::Https, _) | Self::RootGet(Security::Tls, _) => &[Loop::SendSealed],
-            Self::Get(Scheme::Http, _) | Self::RootRead => &[Loop::Send],
-            Self::Put(Scheme::Https, _) | Self::RootPut(Security::Tls, _) => &[Loop::TakeSealed],
-            Self::Put(Scheme::Http, _) => &[Loop::Take],
-            Self::RootGet(Security::Clear, _) => &[Loop::SendPages],
-            Self::RootPut(Security::Clear, _) => &[Loop::TakePages],
-            Self::Copies(Scheme::Https, ..) | Self::Streams(_) => &[Loop::SendSealed, Loop::TakeSealed],
-            Self::Copies(Scheme::Http, ..) | Self::RootCopies(_) => &[Loop::Send, Loop::Take],
-            _ => &[],
+            Self::Get(Scheme::Https, n) => (&[Loop::SendSealed], n),
+            Self::Get(Scheme::Http, n) => (&[Loop::Send], n),
+            Self::Put(Scheme::Https, n) => (&[Loop::TakeSealed], n),
+            Self::Put(Scheme::Http, n) => (&[Loop::Take], n),
+            Self::RootGet(Security::Clear, _) => (&[Loop::SendPages], 1),
+            Self::RootGet(Security::Tls, _) => (&[Loop::SendSealed], 1),
+            Self::RootRead => (&[Loop::Send], 1),
+            Self::RootPut(Security::Clear, _) => (&[Loop::TakePages], 1),
+            Self::RootPut(Security::Tls, _) => (&[Loop::TakeSealed], 1),
+            Self::Copies(Scheme::Https, _, n) => (&[Loop::SendSealed, Loop::TakeSealed], n),
+            Self::Streams(n) => (&[Loop::SendSealed, Loop::TakeSealed], n.into()),
+            Self::Copies(Scheme::Http, _, n) | Self::RootCopies(n) => (&[Loop::Send, Loop::Take], n),
+            _ => (&[], 1),
         }
     }
 
@@ -280,12 +284,12 @@ impl Task {
 
     /// The floor beside them, where there is one.
     fn floor_once(self, bench: &mut Bench) -> Result<Option<Sample>> {
-        let loops = self.floor();
+        let (loops, connections) = self.floor();
         if loops.is_empty() {
             return Ok(None);
         }
         let (source, _) = bench.lab.source(bench.size_bytes)?;
-        floor::measure(loops, &source).map(Some)
+        floor::measure(loops, connections, &source).map(Some)
     }
 
     /// Measures all servers in turn, `runs` times. A server that fails is left out of the rest of the row. `None` when the
