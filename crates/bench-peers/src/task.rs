@@ -197,7 +197,7 @@ impl Task {
             Self::Get(Scheme::Http, _) | Self::RootRead | Self::Stat => ratio(1.00),
             Self::Copies(Scheme::Https, Mode::Pull, _) => with_rate(0.55, 1.80),
             Self::Copies(Scheme::Http, Mode::Pull, _) => ratio(0.90),
-            Self::Memory(_) => ratio(0.30),
+            Self::Memory(Mode::Pull) => ratio(0.30),
             Self::StreamsMemory(4..) => ratio(0.05),
             Self::Listing(_) => ratio(0.50),
             Self::RootGet(Security::Clear, _) => ratio(0.35),
