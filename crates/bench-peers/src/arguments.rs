@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// Smaller files and fewer runs: a look, not a result
     #[arg(long)]
     pub(crate) quick: bool,
+    /// The TCP congestion control of all servers and clients, in a network namespace of their own (as root) [default: the machine's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion_control: Option<String>,
     /// Measure the peers only
     #[arg(long)]
     pub(crate) without_crossload: bool,
@@ -94,6 +97,12 @@ impl Arguments {
             true => String::new(),
             false => format!(" --only {}", names.join(",")),
         }
+    }
+
+    /// The option that chose the congestion control, with a space before it; nothing without.
+    pub(crate) fn congestion_words(&self) -> String {
+        let words = |name: &String| format!(" --congestion-control {name}");
+        self.congestion_control.as_ref().map(words).unwrap_or_default()
     }
 
     /// Whether `part` is wanted.

@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
@@ -92,20 +93,25 @@ impl Loop {
     fn serve(self, stream: &TcpStream, source: &Path, index: u64, batches: u64) -> Result<f64> {
         stream.set_nodelay(true)?;
         let file = File::open(source)?;
+        let part = (index * batches)..((index + 1) * batches);
         let target = source.with_extension(format!("floor-{index}"));
         let before = processor_seconds();
-        let outcome = self.run(stream, &file, &target, batches);
+        let outcome = self.run(stream, &file, &target, part);
         let used = processor_seconds() - before;
         let _ = fs::remove_file(&target);
         outcome.map(|()| used)
     }
 
-    fn run(self, stream: &TcpStream, file: &File, target: &Path, batches: u64) -> Result<()> {
+    /// `part` says which batches of the file go: each connection has others, as files that are served lie in memory and not in the
+    /// processor's cache.
+    fn run(self, stream: &TcpStream, file: &File, target: &Path, part: Range<u64>) -> Result<()> {
         match self {
-            Self::Send => send(stream, file, batches),
-            Self::SendPages => send_pages(stream, file, batches),
-            Self::SendSealed => send_sealed(stream, file, batches),
-            Self::Take | Self::TakePages | Self::TakeSealed => self.take(stream, &File::create_new(target)?, batches),
+            Self::Send => send(stream, file, part),
+            Self::SendPages => send_pages(stream, file, part),
+            Self::SendSealed => send_sealed(stream, file, part),
+            Self::Take | Self::TakePages | Self::TakeSealed => {
+                self.take(stream, &File::create_new(target)?, part.end - part.start)
+            }
         }
     }
 
@@ -182,9 +188,9 @@ impl Loop {
     }
 }
 
-fn send(stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
-    let mut left = batches as usize * BATCH_BYTES;
-    let mut offset = 0;
+fn send(stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
+    let mut left = (part.end - part.start) as usize * BATCH_BYTES;
+    let mut offset = part.start * BATCH_BYTES as u64;
     while left > 0 {
         match rustix::fs::sendfile(stream, file, Some(&mut offset), left).map_err(std::io::Error::from)? {
             0 => return Err(Error::Failed("the floor's file has become shorter".to_owned())),
@@ -194,9 +200,9 @@ fn send(stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
     Ok(())
 }
 
-fn send_pages(mut stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
+fn send_pages(mut stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
     let mut wire = vec![0; BATCH_BYTES / PAGE_BYTES * PAGE_WIRE_BYTES];
-    for batch in 0..batches {
+    for batch in part {
         let pages = wire
             .chunks_exact_mut(PAGE_WIRE_BYTES)
             .map(|unit| &mut unit[PAGE_CHECKSUM_BYTES..]);
@@ -207,10 +213,10 @@ fn send_pages(mut stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
     Ok(())
 }
 
-fn send_sealed(mut stream: &TcpStream, file: &File, batches: u64) -> Result<()> {
+fn send_sealed(mut stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
     let key = key()?;
     let mut wire = vec![0; BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES];
-    for batch in 0..batches {
+    for batch in part {
         let records = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
         read_into(
             file,

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::congestion;
+
 /// Facts about the machine and the peers.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
@@ -12,6 +14,7 @@ pub(crate) struct Machine {
     processor: String,
     memory_gib: u64,
     kernel: String,
+    congestion_control: String,
     programs: Vec<(&'static str, String)>,
 }
 
@@ -30,6 +33,7 @@ impl Machine {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
+            congestion_control: congestion::current(),
             programs: vec![
                 ("XRootD", version("xrootd", "-v")),
                 ("nginx", version("nginx", "-v")),
@@ -47,11 +51,12 @@ impl Machine {
             .map(|(name, version)| format!("{name} {version}"))
             .collect();
         format!(
-            "{} cores of {}, {} GiB memory, Linux {}; {}.",
+            "{} cores of {}, {} GiB memory, Linux {}, TCP with {}; {}.",
             self.cores,
             self.processor,
             self.memory_gib,
             self.kernel,
+            self.congestion_control,
             programs.join(", ")
         )
     }
@@ -67,6 +72,7 @@ impl Machine {
             "processor": self.processor,
             "memory_gib": self.memory_gib,
             "kernel": self.kernel,
+            "congestion_control": self.congestion_control,
             "programs": programs,
         })
     }

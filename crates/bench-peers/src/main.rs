@@ -4,6 +4,7 @@
 
 mod arguments;
 mod client;
+mod congestion;
 mod document;
 mod floor;
 mod handshake;
@@ -65,6 +66,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Outcome> {
+    if let Some(name) = &arguments.congestion_control {
+        congestion::enter(name)?;
+    }
     interrupt::watch()?;
     let lab = Lab::new()?;
     let client = Client::new(lab.ca_file(), lab.client_directory()?)?;
@@ -196,9 +200,10 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
     let runs = arguments.runs();
     let mib = arguments.size_bytes() >> 20;
     let start = format!(
-        "`./dev bench-peers{}{}`: median of {runs} run{}, largest file {mib} MiB.",
+        "`./dev bench-peers{}{}{}`: median of {runs} run{}, largest file {mib} MiB.",
         if arguments.quick { " --quick" } else { "" },
         arguments.only_words(),
+        arguments.congestion_words(),
         if runs == 1 { "" } else { "s" },
     );
     let lengths = match section {
