@@ -319,6 +319,8 @@ pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
 /// not kept with them.
 pub const CHECKSUM_READERS_MAX: usize = 2;
+/// Files whose checksums a store remembers because nothing can be kept with them.
+pub const CHECKSUMS_REMEMBERED_MAX: usize = 64 * 1024;
 /// Refusals whose explanations a server keeps, for whoever asks afterwards.
 pub const EXPLANATIONS_MAX: usize = 1024;
 /// Memory that these explanations take together, in bytes.

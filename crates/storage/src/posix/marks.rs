@@ -131,11 +131,11 @@ pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
     checksums
 }
 
-/// Keeps checksums of the file as `stat` shows it, beside those already kept and still valid.
-/// A file system that keeps no attributes is no error: the values are computed again when asked.
-pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) {
+/// Keeps checksums of the file as `stat` shows it, beside those already kept and still valid. Returns
+/// whether that was possible: a file system may keep no attributes, or not let us.
+pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) -> bool {
     if checksums.is_empty() {
-        return;
+        return true;
     }
     let mut all = read_own(file)
         .filter(|own| own.is_of(stat))
@@ -143,16 +143,13 @@ pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) {
         .unwrap_or_default();
     all.retain(|old| checksums.iter().all(|new| new.algorithm() != old.algorithm()));
     all.extend_from_slice(checksums);
-    let _ = fsetxattr(
-        file,
-        OWN_NAME,
-        Own::of(stat, all).encode().as_bytes(),
-        XattrFlags::empty(),
-    );
+    let own = Own::of(stat, all).encode();
+    let is_kept = fsetxattr(file, OWN_NAME, own.as_bytes(), XattrFlags::empty()).is_ok();
     for checksum in checksums {
         let record = encode_xrootd(checksum, stat.modified, SystemTime::now());
         let _ = fsetxattr(file, xrootd_name(checksum.algorithm()), &record, XattrFlags::empty());
     }
+    is_kept
 }
 
 /// Removes all of them, since the file is about to be another one.

@@ -9,6 +9,7 @@ mod listing;
 mod marks;
 mod parts;
 mod reader;
+mod remembered;
 mod resolve;
 mod space;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
 use reader::PosixReader;
+use remembered::Remembered;
 pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
 use space::SpaceBook;
@@ -76,6 +78,7 @@ struct Shared {
     space: Arc<SpaceBook>,
     late_close: LateClose,
     in_memory: bool,
+    remembered: Remembered,
 }
 
 /// A store over a directory. Several servers may use the same one. Clones are the same store.
@@ -126,6 +129,7 @@ impl Posix {
             space,
             late_close: LateClose::start(),
             in_memory,
+            remembered: Remembered::default(),
         });
         Ok(Self {
             root: Arc::new(root),
@@ -327,7 +331,9 @@ impl Storage for Posix {
     fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
         let _acting = self.acting()?;
         let reader = self.open_file(path)?;
-        Ok(marks::kept(reader.file.as_fd(), &reader.stat))
+        let mut checksums = marks::kept(reader.file.as_fd(), &reader.stat);
+        self.shared.remembered.complete(&reader.file, &mut checksums);
+        Ok(checksums)
     }
 
     fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()> {
@@ -336,15 +342,17 @@ impl Storage for Posix {
         if !reader.stat.same_content(seen) {
             return Err(fault(ErrorCode::SourceChanged, Phase::Checksum).with_subject(path));
         }
+        let checksums = std::slice::from_ref(checksum);
+        let keep = || marks::keep(reader.file.as_fd(), seen, checksums);
         // An export that is only read is not changed, not even for this.
-        if self.instance.is_some() {
-            let keep = || marks::keep(reader.file.as_fd(), seen, std::slice::from_ref(checksum));
-            // It is the server's word, not the user's, who may have the right to read only. A server
-            // without the superuser's rights may in turn keep nothing with files of others.
-            keep();
-            if acting.user().is_some() {
-                acting.suspended(keep)?;
-            }
+        let mut is_kept = self.instance.is_some() && keep();
+        // It is the server's word, not the user's, who may have the right to read only. A server
+        // without the superuser's rights may in turn keep nothing with files of others.
+        if self.instance.is_some() && acting.user().is_some() {
+            is_kept |= acting.suspended(keep)?;
+        }
+        if !is_kept {
+            self.shared.remembered.add(&reader.file, seen, checksums);
         }
         Ok(())
     }

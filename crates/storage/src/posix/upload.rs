@@ -104,7 +104,8 @@ impl PosixUpload {
         about(errno, phase, &self.path)
     }
 
-    fn seal(&self, facts: &CommitFacts) -> Result<Stat> {
+    /// Makes the part what it is to be, and durable. Returns whether its checksums are kept with it, too.
+    fn seal(&self, facts: &CommitFacts) -> Result<(Stat, bool)> {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.part.file).map_err(failed)?;
         if held.st_size as u64 != facts.size_bytes || self.announced.is_some_and(|size| size != facts.size_bytes) {
@@ -135,12 +136,12 @@ impl PosixUpload {
         }
         let raw = fs::fstat(&self.part.file).map_err(failed)?;
         let stat = plain_stat(&raw, Kind::File);
-        marks::keep(self.part.file.as_fd(), &stat, &facts.checksums);
+        let is_kept = marks::keep(self.part.file.as_fd(), &stat, &facts.checksums);
         if let Some(vo) = &self.owner.vo {
             accounts::mark(self.part.file.as_fd(), vo);
         }
         fs::fsync(&self.part.file).map_err(failed)?;
-        Ok(stat)
+        Ok((stat, is_kept))
     }
 
     /// Puts the part under its name; gives the file that had it.
@@ -160,7 +161,7 @@ impl PosixUpload {
 
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
         let acting = Acting::begin(self.owner.user.as_ref())?;
-        let stat = self.seal(facts)?;
+        let (stat, is_kept) = self.seal(facts)?;
         let alone = self.shared.space.change_names();
         let old = self.place(&acting).map_err(|errno| match errno {
             Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
@@ -175,6 +176,10 @@ impl PosixUpload {
             self.shared.late_close.close(old);
         }
         drop(alone);
+        if !is_kept {
+            // Under its name, since the renaming changes the inode.
+            self.shared.remembered.add(&self.part.file, &stat, &facts.checksums);
+        }
         self.reservation.release();
         self.part.forget();
         Ok(stat)

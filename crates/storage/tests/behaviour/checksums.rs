@@ -101,9 +101,58 @@ fn a_file_system_without_attributes_keeps_no_checksums_and_stores_files_all_the_
     let store = posix(&plain);
     commit(&store, "/f", b"content", &all_kinds());
     let seen = store.stat(&path("/f")).unwrap();
+    let committed = store.stored_checksums(&path("/f")).unwrap();
+    assert_eq!(
+        committed.len(),
+        all_kinds().len(),
+        "what the upload brought is remembered"
+    );
     store.store_checksum(&path("/f"), &seen, &Checksum::adler32(1)).unwrap();
-    assert_eq!(store.stored_checksums(&path("/f")).unwrap(), []);
+    let remembered = store.stored_checksums(&path("/f")).unwrap();
+    assert_eq!(remembered.len(), committed.len());
+    assert!(remembered.contains(&Checksum::adler32(1)));
+    assert_eq!(
+        posix(&plain).stored_checksums(&path("/f")).unwrap(),
+        [],
+        "and by nobody else"
+    );
     assert_eq!(read(&store, "/f"), b"content");
+}
+
+#[test]
+fn what_is_remembered_of_a_file_does_not_outlive_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("f");
+    let read_only = PosixOptions {
+        writable: false,
+        ..PosixOptions::default()
+    };
+    let store = Posix::open(directory.path(), &read_only).unwrap();
+    let kept = || store.stored_checksums(&path("/f")).unwrap();
+    let remember = || {
+        let seen = store.stat(&path("/f")).unwrap();
+        store.store_checksum(&path("/f"), &seen, &Checksum::adler32(1)).unwrap();
+        assert_eq!(kept(), [Checksum::adler32(1)]);
+        seen
+    };
+    std::fs::write(&place, "12").unwrap();
+    let seen = remember();
+    let file = File::options().write(true).open(&place).unwrap();
+    // The same size and date, as a program leaves it that copies dates.
+    file.write_at(b"3", 0).unwrap();
+    file.set_modified(seen.modified).unwrap();
+    assert!(store.stat(&path("/f")).unwrap().same_content(&seen));
+    assert_eq!(kept(), []);
+    remember();
+    std::fs::remove_file(&place).unwrap();
+    std::fs::write(&place, "45").unwrap();
+    File::options()
+        .write(true)
+        .open(&place)
+        .unwrap()
+        .set_modified(seen.modified)
+        .unwrap();
+    assert_eq!(kept(), [], "of another file, whatever its number");
 }
 
 #[test]
@@ -117,7 +166,9 @@ fn an_export_that_is_only_read_is_not_changed_at_all() {
     let store = Posix::open(directory.path(), &read_only).unwrap();
     let seen = store.stat(&path("/f")).unwrap();
     store.store_checksum(&path("/f"), &seen, &Checksum::adler32(1)).unwrap();
-    assert_eq!(store.stored_checksums(&path("/f")).unwrap(), []);
+    assert_eq!(store.stored_checksums(&path("/f")).unwrap(), [Checksum::adler32(1)]);
+    let anew = Posix::open(directory.path(), &read_only).unwrap();
+    assert_eq!(anew.stored_checksums(&path("/f")).unwrap(), []);
     assert_eq!(
         code(put(&store, "/g", b"12", Overwrite::Allow)),
         Some(ErrorCode::ReadOnly)
