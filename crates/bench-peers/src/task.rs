@@ -292,22 +292,28 @@ impl Task {
         floor::measure(loops, connections, &source).map(Some)
     }
 
-    /// Measures all servers in turn, `runs` times. A server that fails is left out of the rest of the row. `None` when the
-    /// row was interrupted: with fewer repetitions than it says it would be no row.
+    /// Measures all servers and the floor in turn, `runs` times. A server that fails is left out of the rest of the row. `None`
+    /// when the row was interrupted: with fewer repetitions than it says it would be no row.
     pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Option<Row> {
         progress(&self.name());
         let mut samples: BTreeMap<Kind, Vec<Sample>> = BTreeMap::new();
         let mut failed: BTreeMap<Kind, String> = BTreeMap::new();
+        let mut kinds: Vec<Kind> = pairs.keys().copied().filter(|kind| self.concerns(*kind)).collect();
+        kinds.push(Kind::Floor);
         for _ in 0..runs {
-            for (kind, pair) in pairs.iter_mut().filter(|(kind, _)| self.concerns(**kind)) {
+            for kind in &kinds {
                 if failed.contains_key(kind) {
                     continue;
                 }
                 if interrupt::is_set().is_some() {
                     return None;
                 }
-                match self.once(bench, *kind, pair) {
-                    Ok(sample) => samples.entry(*kind).or_default().push(sample),
+                let sample = match pairs.get_mut(kind) {
+                    Some(pair) => self.once(bench, *kind, pair).map(Some),
+                    None => self.floor_once(bench),
+                };
+                match sample {
+                    Ok(sample) => samples.entry(*kind).or_default().extend(sample),
                     Err(_) if interrupt::settle().is_some() => return None,
                     Err(error) => {
                         progress(&format!("  {} failed: {error}", kind.name()));
@@ -315,10 +321,8 @@ impl Task {
                     }
                 }
             }
-            match self.floor_once(bench) {
-                Ok(sample) => samples.entry(Kind::Floor).or_default().extend(sample),
-                Err(error) => _ = failed.insert(Kind::Floor, format!("{}: {error}", Kind::Floor.name())),
-            }
+            // Who comes first finds other memory than who comes after a run that has just freed some.
+            kinds.rotate_left(1);
         }
         samples.retain(|kind, _| !failed.contains_key(kind));
         Some(Row {
