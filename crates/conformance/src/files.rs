@@ -14,7 +14,7 @@ use crate::run::run_with_input;
 
 /// The server's own directory at the top of an export.
 const HIDDEN: &str = ".crossload";
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `size` bytes that look random and are the same for the same `seed`.
 #[must_use]

@@ -31,7 +31,7 @@ pub use files::{
     adler32, base64_of, bytes, crc32c, hex, is_whole, md5_of, parts, put_tree, sha256_of, tree, until, visible,
 };
 pub use lab::{Lab, Slot, shared};
-pub use log::{log_lines, requests, transfers};
+pub use log::{log_lines, requests, requests_with, transfers};
 pub use macaroon::{Twins, macaroon, oauth_macaroon};
 pub use raw::{Received, exchange, open, read_answer, tls, tls_session, tls_session_as};
 pub use run::{Run, background, run, run_with_input};

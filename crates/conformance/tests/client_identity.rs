@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use conformance::{Lab, Run, requests, run};
+use conformance::{Lab, Run, requests_with, run};
 use testkit::{Access, Crossload, ProxyOptions, Result, available};
 
 const DN: &str = "/O=Crossload test/CN=Jane Doe";
@@ -69,6 +69,7 @@ fn a_certificate_is_found_shown_and_named() {
             "X509_USER_CERT",
         ),
     ];
+    let ways_count = ways.len();
     for (options, environment, why) in ways {
         let read = site.cat(options, environment).succeeded();
         assert_eq!(read.text(), "content");
@@ -78,7 +79,9 @@ fn a_certificate_is_found_shown_and_named() {
             read.stderr
         );
     }
-    let log = requests(site.server.log());
+    let log = requests_with(site.server.log(), ways_count, "each reading", |line| {
+        line["method"] == "GET"
+    });
     assert!(log.iter().all(|line| line["subject"] == DN), "{log:?}");
     // Over the XRootD protocol with TLS it is the same.
     let place = site.server.root_url("/data/f").replacen("root:", "roots:", 1);

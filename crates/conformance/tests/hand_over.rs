@@ -4,7 +4,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use conformance::{Answer, Endpoint, Lab, Twins, bytes, is_whole, requests, run, until};
+use conformance::{Answer, Endpoint, Lab, Twins, bytes, is_whole, requests_with, run, until};
+use serde_json::Value;
 use testkit::{Crossload, Process, Result, available, free_port, require};
 
 const MIB: usize = 1 << 20;
@@ -29,6 +30,10 @@ fn guarded(twins: &Twins) -> &Process {
 
 fn log(twins: &Twins) -> String {
     guarded(twins).stderr()
+}
+
+fn is_by_capability(line: &Value) -> bool {
+    line["credential"] == "capability"
 }
 
 /// Where an answer sends its client: a URL in clear text with a capability.
@@ -105,11 +110,9 @@ fn reading_is_handed_over_and_the_capability_reads_that_file_only() {
         .expect(200);
     lab.request("GET", &url, &[]).expect(401);
 
+    requests_with(guarded(&twins), 4, "four reads by capability", is_by_capability);
     let log = log(&twins);
     assert!(!log.contains(capability) && !log.contains(&token));
-    let used = requests(guarded(&twins));
-    let by_capability = used.iter().filter(|line| line["credential"] == "capability");
-    assert!(by_capability.count() >= 4, "{log}");
 }
 
 #[test]
@@ -332,11 +335,8 @@ fn a_third_party_copy_reads_and_writes_what_is_handed_over() {
     let pushed = lab.copy(&third.url("/data/pulled"), &to, &[&header]);
     assert!(pushed.text().contains("success"), "{}", pushed.text());
     assert!(twins.open.stored("pushed").as_deref() == Some(&content[..]));
-    let (here, there) = (log(&twins), third.log().stderr());
-    let handed = requests(guarded(&twins))
-        .into_iter()
-        .filter(|line| line["credential"] == "capability");
-    assert!(handed.count() >= 2, "both went in clear text: {here}");
+    requests_with(guarded(&twins), 2, "both copies in clear text", is_by_capability);
+    let there = third.log().stderr();
     assert!(!there.contains("capability="), "{there}");
 }
 

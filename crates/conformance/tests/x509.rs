@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Weak;
 use std::time::Duration;
 
-use conformance::{Answer, Lab, Slot, bytes, log_lines, requests, run, shared, until};
+use conformance::{Answer, Lab, Slot, bytes, log_lines, requests_with, run, shared, until};
 use testkit::{
     Access, Authority, CertificateOptions, Crossload, KeyKind, ProxyFault, ProxyOptions, Result, User, VomsServer,
     available, require,
@@ -100,12 +100,9 @@ fn proxies_of_every_sound_kind_are_their_holders() {
             assert_eq!(answer.status, 200, "{index} over TLS {version}: {}", answer.text());
         }
     }
-    let seen = requests(server.log());
-    assert!(
-        seen.iter()
-            .any(|line| line["subject"] == JANE && line["credential"] == "certificate"),
-        "{seen:#?}"
-    );
+    requests_with(server.log(), 1, "a request of Jane's by certificate", |line| {
+        line["subject"] == JANE && line["credential"] == "certificate"
+    });
     // Without any certificate one is asked for.
     let stranger = lab.curl(&[&server.url("/data/f")]);
     assert_eq!(stranger.status, 401, "{}", stranger.text());
@@ -388,12 +385,9 @@ fn a_session_of_the_xrootd_protocol_is_its_certificates_holder() {
         assert_eq!(done.code, Some(0), "{streams} streams: {}", done.said());
         assert!(got == content, "{streams} streams");
     }
-    let seen = requests(server.log());
-    assert!(
-        seen.iter()
-            .any(|line| line["method"] == "open" && line["subject"] == JANE),
-        "{seen:#?}"
-    );
+    requests_with(server.log(), 1, "a file that Jane opened", |line| {
+        line["method"] == "open" && line["subject"] == JANE
+    });
     let (done, _) = get(None, "1");
     assert_eq!(done.code, Some(13), "{}", done.said());
     let (done, _) = get(Some(&foreign), "1");
