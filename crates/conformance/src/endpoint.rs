@@ -3,6 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use testkit::{Crossload, Process, Xrootd};
 
@@ -103,15 +104,20 @@ impl Endpoint {
         }
     }
 
-    /// Writes a file behind the endpoint's back, readable for everybody, and returns its URL.
+    /// Puts a file there behind the endpoint's back, readable for everybody, and returns its URL. It is there whole or not at
+    /// all: tests that share a server put the same files while others read them.
     ///
     /// # Panics
     /// When it cannot be written.
     pub fn put(&self, name: &str, content: &[u8]) -> String {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
         let path = self.data().join(name);
         self.make_parents(&path);
-        std::fs::write(&path, content).expect("file");
-        let _ = std::fs::set_permissions(&path, Permissions::from_mode(0o666));
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let aside = self.data().with_file_name(format!("put-{number}"));
+        std::fs::write(&aside, content).expect("file");
+        let _ = std::fs::set_permissions(&aside, Permissions::from_mode(0o666));
+        std::fs::rename(&aside, &path).expect("file in its place");
         self.url(name)
     }
 

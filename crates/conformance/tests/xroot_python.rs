@@ -34,7 +34,8 @@ fn check(test: &str, name: &str, url: impl Fn(&Endpoint, &str) -> String) {
             if name == "attributes" && index == 0 {
                 continue;
             }
-            let directory = format!("{name}-{index}");
+            // A directory of its own for each test: they run at the same time.
+            let directory = format!("{test}-{index}");
             server.put(&format!("{directory}/source"), &content);
             let local = lab.file(&content);
             let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/xroot.py");
