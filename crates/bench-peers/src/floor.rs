@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use net::cipher::{Algorithm, Cipher, NONCE_BYTES};
 use rustix::time::{ClockId, clock_gettime};
 use testkit::{Error, Result};
 use xroot_wire::limits::{PAGE_BYTES, PAGE_CHECKSUM_BYTES};
@@ -28,6 +28,8 @@ const RECORD_BYTES: usize = 16 << 10;
 const RECORD_HEADER: [u8; 5] = [23, 3, 3, 0x40, 0x11];
 const RECORD_TAIL_BYTES: usize = 17;
 const RECORD_WIRE_BYTES: usize = RECORD_HEADER.len() + RECORD_BYTES + RECORD_TAIL_BYTES;
+/// Of every record: nothing here is secret.
+const NONCE: [u8; NONCE_BYTES] = [0; NONCE_BYTES];
 /// A page behind its checksum.
 const PAGE_WIRE_BYTES: usize = PAGE_CHECKSUM_BYTES + PAGE_BYTES;
 
@@ -255,32 +257,26 @@ fn sound_page(unit: &[u8]) -> Result<IoSlice<'_>> {
     }
 }
 
-/// The least key there is: every record has the first nonce, as nothing here is secret.
-fn key() -> Result<LessSafeKey> {
-    let key = UnboundKey::new(&AES_128_GCM, &[7; 16]).map_err(|_| Error::Failed("no AES-128-GCM".to_owned()))?;
-    Ok(LessSafeKey::new(key))
-}
-
-fn nonce() -> Nonce {
-    Nonce::assume_unique_for_key([0; NONCE_LEN])
+fn key() -> Result<Cipher> {
+    Cipher::new(Algorithm::Aes128Gcm, &[7; 16]).ok_or_else(|| Error::Failed("no AES-128-GCM".to_owned()))
 }
 
 /// Seals the payload that lies in a record's place.
-fn seal(key: &LessSafeKey, record: &mut [u8]) -> Result<()> {
+fn seal(key: &Cipher, record: &mut [u8]) -> Result<()> {
     let (header, rest) = record.split_at_mut(RECORD_HEADER.len());
     header.copy_from_slice(&RECORD_HEADER);
     let (inner, tag) = rest.split_at_mut(RECORD_BYTES + 1);
     inner[RECORD_BYTES] = RECORD_HEADER[0];
-    let sealed = key.seal_in_place_separate_tag(nonce(), Aad::from(RECORD_HEADER), inner);
+    let sealed = key.seal(NONCE, &RECORD_HEADER, inner);
     let sealed = sealed.map_err(|_| Error::Failed("a record of the floor's cannot be sealed".to_owned()))?;
-    tag.copy_from_slice(sealed.as_ref());
+    tag.copy_from_slice(&sealed);
     Ok(())
 }
 
 /// The payload of a sealed record.
-fn opened<'a>(key: &LessSafeKey, record: &'a mut [u8]) -> Result<IoSlice<'a>> {
+fn opened<'a>(key: &Cipher, record: &'a mut [u8]) -> Result<IoSlice<'a>> {
     let inner = &mut record[RECORD_HEADER.len()..];
-    let payload = key.open_in_place(nonce(), Aad::from(RECORD_HEADER), inner);
+    let payload = key.open(NONCE, &RECORD_HEADER, inner);
     let payload = payload.map_err(|_| Error::Failed("a record of the floor's cannot be opened".to_owned()))?;
     Ok(IoSlice::new(&payload[..RECORD_BYTES]))
 }

@@ -9,6 +9,7 @@
 
 pub mod address;
 pub mod buffer;
+pub mod cipher;
 pub mod dial;
 mod failure;
 pub mod frames;

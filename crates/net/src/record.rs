@@ -6,18 +6,13 @@
 
 use std::ops::Range;
 
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
-};
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 use types::limits::TLS_RECORD_BYTES;
 
+use crate::cipher::{Algorithm, Cipher, NONCE_BYTES, TAG_BYTES};
+
 /// Length of a record header.
 pub(crate) const HEADER_BYTES: usize = 5;
-/// Length of the nonce of every suite in use.
-pub(crate) const NONCE_BYTES: usize = NONCE_LEN;
-/// Length of the tag of every suite in use.
-const TAG_BYTES: usize = 16;
 /// Records after which keys must be changed: the AES-GCM confidentiality limit, taken for all
 /// suites (RFC 8446 §5.5 allows 2^24.5).
 const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
@@ -95,7 +90,7 @@ enum Layout {
 
 /// Key, nonce base and sequence number of one direction.
 pub(crate) struct Keys {
-    key: LessSafeKey,
+    cipher: Cipher,
     iv: [u8; NONCE_BYTES],
     sequence: u64,
     layout: Layout,
@@ -103,21 +98,20 @@ pub(crate) struct Keys {
 
 impl Keys {
     fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        let (algorithm, key, iv, gcm) = match secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, true),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, true),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, false),
+        let (algorithm, key, iv) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Algorithm::Aes128Gcm, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Algorithm::Aes256Gcm, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (Algorithm::ChaCha20Poly1305, key, iv),
             _ => return None,
         };
-        let layout = match (version, gcm) {
+        let layout = match (version, algorithm) {
             (ProtocolVersion::TLSv1_3, _) => Layout::Tls13,
-            (ProtocolVersion::TLSv1_2, true) => Layout::Tls12Explicit,
-            (ProtocolVersion::TLSv1_2, false) => Layout::Tls12Implicit,
+            (ProtocolVersion::TLSv1_2, Algorithm::ChaCha20Poly1305) => Layout::Tls12Implicit,
+            (ProtocolVersion::TLSv1_2, _) => Layout::Tls12Explicit,
             _ => return None,
         };
-        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
         Some(Self {
-            key,
+            cipher: Cipher::new(algorithm, key.as_ref())?,
             iv: iv.as_ref().try_into().ok()?,
             sequence,
             layout,
@@ -125,9 +119,9 @@ impl Keys {
     }
 
     /// Fresh keys of a TLS 1.3 connection. `None` when the key does not fit the algorithm.
-    pub(crate) fn tls13(algorithm: &'static Algorithm, key: &[u8], iv: [u8; NONCE_BYTES]) -> Option<Self> {
+    pub(crate) fn tls13(algorithm: Algorithm, key: &[u8], iv: [u8; NONCE_BYTES]) -> Option<Self> {
         Some(Self {
-            key: LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?),
+            cipher: Cipher::new(algorithm, key)?,
             iv,
             sequence: 0,
             layout: Layout::Tls13,
@@ -227,14 +221,10 @@ impl Sealer {
         let tag_at = record.len() - TAG_BYTES;
         let (body, tag_slot) = record[prefix..].split_at_mut(tag_at - prefix);
         let tag = keys
-            .key
-            .seal_in_place_separate_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(&associated[..associated_bytes]),
-                body,
-            )
+            .cipher
+            .seal(nonce, &associated[..associated_bytes], body)
             .map_err(|_| RecordFault::KeysExhausted)?;
-        tag_slot.copy_from_slice(tag.as_ref());
+        tag_slot.copy_from_slice(&tag);
         keys.sequence += 1;
         Ok(())
     }
@@ -284,12 +274,8 @@ impl Opener {
         let plaintext_bytes = record.len() - prefix - TAG_BYTES;
         let (associated, associated_bytes) = keys.associated(header, plaintext_bytes);
         let plain = keys
-            .key
-            .open_in_place(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(&associated[..associated_bytes]),
-                &mut record[prefix..],
-            )
+            .cipher
+            .open(nonce, &associated[..associated_bytes], &mut record[prefix..])
             .map_err(|_| RecordFault::Tag)?;
         keys.sequence += 1;
         if plain.len() > TLS_RECORD_BYTES + 1 {

@@ -6,12 +6,12 @@
 
 use std::cell::RefCell;
 
-use aws_lc_rs::aead;
 use rustls::crypto::tls13::OkmBlock;
 use rustls::{CipherSuite, KeyLog, Tls13CipherSuite};
 use zeroize::Zeroizing;
 
-use crate::record::{Keys, NONCE_BYTES};
+use crate::cipher::{Algorithm, NONCE_BYTES};
+use crate::record::Keys;
 
 /// Longest key of the suites on offer.
 const KEY_BYTES_MAX: usize = 32;
@@ -75,7 +75,7 @@ impl TrafficSecret {
         let expander = hkdf.expander_for_okm(&self.secret);
         let algorithm = algorithm(self.suite.common.suite)?;
         let mut key = Zeroizing::new([0; KEY_BYTES_MAX]);
-        let key = &mut key[..algorithm.key_len()];
+        let key = &mut key[..algorithm.key_bytes()];
         let info = Label::new(key.len() as u16, "key");
         expander.expand_slice(&info.parts(), key).ok()?;
         let mut iv = [0; NONCE_BYTES];
@@ -85,11 +85,11 @@ impl TrafficSecret {
     }
 }
 
-fn algorithm(suite: CipherSuite) -> Option<&'static aead::Algorithm> {
+fn algorithm(suite: CipherSuite) -> Option<Algorithm> {
     match suite {
-        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(&aead::AES_128_GCM),
-        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some(&aead::AES_256_GCM),
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(&aead::CHACHA20_POLY1305),
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(Algorithm::Aes128Gcm),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some(Algorithm::Aes256Gcm),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(Algorithm::ChaCha20Poly1305),
         _ => None,
     }
 }
