@@ -6,12 +6,16 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use conformance::{Endpoint, Lab, adler32, alone, bytes, transfers};
+use conformance::{Endpoint, Lab, adler32, alone, bytes, requests, requests_with, transfers, until};
 use testkit::{Crossload, XrootdAccess, available, require};
 
 /// Several blocks, so that several streams make sense.
 const SIZE: usize = (64 << 20) + 12_345;
+
+/// How long a line of the log may stay away.
+const SOON: Duration = Duration::from_secs(15);
 
 /// What a client says first: the hello, and the request that announces what the connection is to become.
 const OPENING_BYTES: usize = 44;
@@ -64,9 +68,13 @@ fn relay(mut client: TcpStream, target: u16, turned_away: &AtomicUsize) -> io::R
 #[track_caller]
 fn carried(destination: &mut Crossload, name: &str) -> (u64, String) {
     let path = format!("/data/{name}");
-    let all = transfers(destination.process());
-    let line = all.iter().find(|line| line["path"] == path.as_str());
-    let line = line.unwrap_or_else(|| panic!("no copy of {path}: {all:?}"));
+    let mut line = None;
+    until("the copy is in the log", SOON, || {
+        let mut all = transfers(destination.process()).into_iter();
+        line = all.find(|line| line["path"] == path.as_str());
+        line.is_some()
+    });
+    let line = line.expect("it was waited for");
     assert_eq!(line["outcome"], "success", "{line}");
     let verified = line["verified"].as_str().unwrap_or_default().to_owned();
     (line["streams"].as_u64().expect("a number"), verified)
@@ -112,6 +120,35 @@ fn a_keyed_copy_comes_over_as_many_streams_as_were_asked_for() {
             let stored = std::fs::read(destination.data().join(&name)).ok();
             assert!(stored.as_ref() == Some(&content), "{name}");
             assert_eq!(carried(&mut destination, &name), (streams, sum.clone()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_streams_of_a_copy_over_tls_are_all_encrypted_and_make_the_same_file() {
+    let test = "the_streams_of_a_copy_over_tls_are_all_encrypted_and_make_the_same_file";
+    let Some((lab, mut destination)) = alone(test, |_| {}) else {
+        return;
+    };
+    let content = bytes(SIZE, 284);
+    let sum = format!("adler32:{:08x}", adler32(&content));
+    for source in sources(&lab, test, &content) {
+        let name = source.either("ours", "theirs");
+        let target = format!("roots://localhost:{}//data/{name}", destination.port());
+        let arguments = ["-n", "4", "-K", &sum, "--mode", "pull", &source.roots("file"), &target];
+        lab.run_client("copy", &arguments).succeeded();
+        let stored = std::fs::read(destination.data().join(name)).ok();
+        assert!(stored.as_ref() == Some(&content), "{name}");
+        assert_eq!(carried(&mut destination, name), (4, sum.clone()), "{name}");
+        if let Endpoint::Crossload(source) = &source {
+            requests_with(source.log(), 1, "the file that was opened", |line| {
+                line["method"] == "open"
+            });
+            // What comes before TLS says no more than that it is wanted.
+            let clear = requests(source.log())
+                .into_iter()
+                .find(|line| line["security"] == "clear" && line["method"] != "protocol");
+            assert!(clear.is_none(), "{clear:?}");
         }
     }
 }
