@@ -22,40 +22,58 @@ const OPENING_BYTES: usize = 44;
 /// Where the announcement stands, and what it is for a connection that is to be bound to a session.
 const ANNOUNCED: (usize, u8) = (29, 1);
 
-/// A relay in front of a source that lets no connection be bound. It ends with the test's process.
-struct Unbinding {
-    port: u16,
-    turned_away: Arc<AtomicUsize>,
+/// What a relay does with connections that are to be bound to a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// It turns them away.
+    Refused,
+    /// It breaks the first one in the middle of the data.
+    Broken,
 }
 
-impl Unbinding {
-    fn start(target: u16) -> io::Result<Self> {
+/// How much comes on a connection before it breaks: less than a block.
+const BROKEN_AFTER_BYTES: u64 = (5 << 20) + 77;
+
+/// A relay in front of a source. It ends with the test's process.
+struct Relay {
+    port: u16,
+    /// Connections that were to be bound.
+    bound: Arc<AtomicUsize>,
+}
+
+impl Relay {
+    fn start(target: u16, what: Bound) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
-        let turned_away = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&turned_away);
+        let bound = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&bound);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let count = Arc::clone(&count);
-                thread::spawn(move || relay(client, target, &count));
+                thread::spawn(move || relay(client, target, &count, what));
             }
         });
-        Ok(Self { port, turned_away })
+        Ok(Self { port, bound })
     }
 }
 
-fn relay(mut client: TcpStream, target: u16, turned_away: &AtomicUsize) -> io::Result<()> {
+fn relay(mut client: TcpStream, target: u16, bound: &AtomicUsize, what: Bound) -> io::Result<()> {
     let mut opening = [0; OPENING_BYTES];
     client.read_exact(&mut opening)?;
-    if opening[ANNOUNCED.0] == ANNOUNCED.1 {
-        turned_away.fetch_add(1, Ordering::Relaxed);
+    let is_bound = opening[ANNOUNCED.0] == ANNOUNCED.1;
+    let is_first = is_bound && bound.fetch_add(1, Ordering::Relaxed) == 0;
+    if is_bound && what == Bound::Refused {
         return client.shutdown(Shutdown::Both);
     }
     let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, target))?;
     server.write_all(&opening)?;
-    let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    let (from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    let limit = if is_first { BROKEN_AFTER_BYTES } else { u64::MAX };
     let answers = thread::spawn(move || {
-        let _ = io::copy(&mut from_server, &mut to_client);
+        let _ = io::copy(&mut from_server.take(limit), &mut to_client);
+        if is_first {
+            return to_client.shutdown(Shutdown::Both);
+        }
         to_client.shutdown(Shutdown::Write)
     });
     let _ = io::copy(&mut client, &mut server);
@@ -182,7 +200,7 @@ fn a_source_that_binds_nothing_sends_all_on_one_stream() {
     let content = bytes(SIZE, 283);
     let sum = format!("adler32:{:08x}", adler32(&content));
     for source in sources(&lab, test, &content) {
-        let relay = Unbinding::start(source.root_port()).expect("a relay");
+        let relay = Relay::start(source.root_port(), Bound::Refused).expect("a relay");
         let name = source.either("ours", "theirs");
         let from = format!("root://localhost:{}//data/file", relay.port);
         let target = format!("root://localhost:{}//data/{name}", destination.port());
@@ -192,8 +210,34 @@ fn a_source_that_binds_nothing_sends_all_on_one_stream() {
         assert!(stored.as_ref() == Some(&content), "{name}");
         assert_eq!(carried(&mut destination, name), (1, sum.clone()), "{name}");
         assert!(
-            relay.turned_away.load(Ordering::Relaxed) > 0,
+            relay.bound.load(Ordering::Relaxed) > 0,
             "{name}: nothing was to be bound"
         );
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_is_replaced() {
+    let test = "a_stream_that_breaks_is_replaced";
+    let Some((lab, mut destination)) = alone(test, |_| {}) else {
+        return;
+    };
+    let content = bytes(SIZE, 285);
+    let sum = format!("adler32:{:08x}", adler32(&content));
+    for source in sources(&lab, test, &content) {
+        let relay = Relay::start(source.root_port(), Bound::Broken).expect("a relay");
+        let name = source.either("ours", "theirs");
+        let from = format!("root://localhost:{}//data/file", relay.port);
+        let target = format!("root://localhost:{}//data/{name}", destination.port());
+        let arguments = ["-n", "3", "-K", &sum, "--mode", "pull", &from, &target];
+        lab.run_client("copy", &arguments).succeeded();
+        let stored = std::fs::read(destination.data().join(name)).ok();
+        assert!(stored.as_ref() == Some(&content), "{name}");
+        assert_eq!(carried(&mut destination, name), (3, sum.clone()), "{name}");
+        let path = format!("/data/{name}");
+        let resumed = transfers(destination.process())
+            .into_iter()
+            .find_map(|line| (line["path"] == path.as_str()).then(|| line["resumed"].as_u64()));
+        assert_eq!(resumed, Some(Some(1)), "{name}");
     }
 }
