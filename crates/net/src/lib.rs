@@ -24,4 +24,4 @@ pub mod tls;
 pub use buffer::{Batch, Buffer};
 pub use failure::Role;
 pub use frames::Frames;
-pub use stream::{Bundle, Outgoing, Stream, Waits};
+pub use stream::{Bundle, Outgoing, Stream, Turn, Waits};

@@ -6,9 +6,10 @@ use std::io;
 use std::sync::Arc;
 
 use net::http::Body;
-use net::{Batch, Outgoing, Stream};
+use net::{Batch, Outgoing, Stream, Turn};
 use remote::{Download, Outlet};
 use storage::{FileReader, Hasher, Patience, Upload};
+use types::limits::{STEADY_BYTES_MIN, STEADY_TURN_BYTES};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use crate::progress::Progress;
@@ -60,6 +61,11 @@ pub trait Drain: Send {
     /// Counts bytes that went over the bare connection.
     fn sent(&mut self, _bytes: u64) {}
 
+    /// How much may go over the bare connection before [`Drain::check`] is asked again.
+    fn turn_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Whether the other end has refused meanwhile, to be asked between pieces on the bare connection.
     fn check(&mut self) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
@@ -100,6 +106,10 @@ impl Drain for Outlet {
 
     fn sent(&mut self, bytes: u64) {
         Outlet::sent(self, bytes);
+    }
+
+    fn turn_bytes(&self) -> u64 {
+        STEADY_TURN_BYTES
     }
 
     async fn check(&mut self) -> Result<()> {
@@ -251,16 +261,18 @@ async fn fill(
         (outgoing, count) = store.lane().run_blocking(read(outgoing, Patience::Wait)).await?;
     }
     match count {
-        Ok(0) => {
-            Err(Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer)
-                .with_detail("the file became shorter"))
-        }
+        Ok(0) => Err(became_shorter()),
         Ok(filled) => Ok((outgoing, filled)),
         Err(cause) => Err(Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause)),
     }
 }
 
-/// In clear text the kernel sends the file itself.
+fn became_shorter() -> Error {
+    Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer).with_detail("the file became shorter")
+}
+
+/// In clear text the kernel sends the file itself: to a reader that keeps up from a thread that waits for nothing else,
+/// to others as there is room.
 async fn serve_file(
     store: &Store,
     reader: &Arc<dyn FileReader>,
@@ -274,25 +286,73 @@ async fn serve_file(
     }
     let mut left = range;
     let mut resident_end = range.start;
+    let mut keeps_up = true;
     while !left.is_empty() {
-        if left.start >= resident_end {
-            let ahead = ByteRange::new(left.start, left.end.min(left.start + RESIDENT_BYTES));
-            make_resident(store, reader, ahead).await?;
-            resident_end = ahead.end;
-        }
-        let piece = ByteRange::new(left.start, resident_end);
         drain.check().await?;
-        let sent = match send_piece(reader, piece, drain).await {
+        let turn = match keeps_up && left.len() >= STEADY_BYTES_MIN {
+            true => send_steadily(reader, left, drain, progress).await,
+            false => Ok(None),
+        };
+        let sent = match turn {
+            Ok(Some(turn)) => {
+                keeps_up = turn.keeps_up;
+                Ok(turn.sent_bytes)
+            }
+            Ok(None) => {
+                resident_end = make_resident_to(store, reader, left, resident_end).await?;
+                let sent = send_piece(reader, ByteRange::new(left.start, resident_end), drain).await;
+                sent.inspect(|sent| progress.add_moved(*sent))
+            }
+            Err(error) => Err(error),
+        };
+        let sent = match sent {
             Ok(sent) => sent,
             // Trouble with the file is ours; trouble with the connection may have been announced.
             Err(error) if error.side() == Side::Active => return Err(error),
             Err(error) => return Err(drain.explain(error).await),
         };
         drain.sent(sent);
-        progress.add_moved(sent);
         left.take_front(sent);
     }
     Ok(())
+}
+
+/// One turn on a thread; `None` when there is none.
+async fn send_steadily(
+    reader: &Arc<dyn FileReader>,
+    left: ByteRange,
+    drain: &mut impl Drain,
+    progress: &Progress,
+) -> Result<Option<Turn>> {
+    let part = ByteRange::new(left.start, left.end.min(left.start.saturating_add(drain.turn_bytes())));
+    let (Some(stream), Some(file)) = (drain.clear_stream(), reader.as_file()) else {
+        return Ok(None);
+    };
+    stream.flush_with_more().await?;
+    let progress = progress.clone();
+    let moved = move |bytes| progress.add_moved(bytes);
+    match stream.send_file_steadily(file, part, moved).await? {
+        Some(Turn {
+            sent_bytes: 0,
+            keeps_up: true,
+        }) => Err(became_shorter()),
+        turn => Ok(turn),
+    }
+}
+
+/// Makes sure that the beginning of `left` is in memory, unless it reaches no farther than what is. Returns how far.
+async fn make_resident_to(
+    store: &Store,
+    reader: &Arc<dyn FileReader>,
+    left: ByteRange,
+    resident_end: u64,
+) -> Result<u64> {
+    if left.start < resident_end {
+        return Ok(resident_end);
+    }
+    let ahead = ByteRange::new(left.start, left.end.min(left.start + RESIDENT_BYTES));
+    make_resident(store, reader, ahead).await?;
+    Ok(ahead.end)
 }
 
 async fn send_piece(reader: &Arc<dyn FileReader>, piece: ByteRange, drain: &mut impl Drain) -> Result<u64> {
@@ -303,10 +363,7 @@ async fn send_piece(reader: &Arc<dyn FileReader>, piece: ByteRange, drain: &mut 
     stream.flush_with_more().await?;
     loop {
         match stream.send_file(file, piece.start, piece.len() as usize)? {
-            Some(0) => {
-                let error = Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer);
-                return Err(error.with_detail("the file became shorter"));
-            }
+            Some(0) => return Err(became_shorter()),
             Some(count) => return Ok(count as u64),
             None => stream.writable().await?,
         }

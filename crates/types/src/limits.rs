@@ -309,6 +309,16 @@ pub const EARLY_OUTCOME_WAIT: Duration = Duration::from_millis(300);
 pub const REFUSALS_MAX: usize = 64;
 /// Time that a shut-down server gives its connections for their last words.
 pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
+/// Files that are sent at the same time by a thread of their own each, to readers that keep up. More are sent as the runtime
+/// comes by.
+pub const STEADY_SENDERS_MAX: usize = 64;
+/// The least that is left of a file for which such a thread is started.
+pub const STEADY_BYTES_MIN: u64 = 8 * 1024 * 1024;
+/// What such a thread sends to a server before it is looked whether that has refused the upload meanwhile.
+pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
+/// How long such a thread waits for its reader to make room. Who takes longer than this for a third of the socket's buffer
+/// is served without a thread from then on.
+pub const STEADY_WAIT: Duration = Duration::from_millis(50);
 /// Bytes of a listing that are gathered before they are sent.
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
 /// Entries of a directory that are put in order for a browser. A larger one is shown as the file system lists it, because

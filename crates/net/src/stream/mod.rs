@@ -6,6 +6,7 @@ mod outgoing;
 mod paged;
 mod session;
 mod socket;
+mod steady;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use outgoing::Outgoing;
 pub(crate) use session::EARLY_BYTES;
 use session::TlsState;
 use socket::Socket;
+pub use steady::Turn;
 
 /// How long a connection may keep us waiting.
 #[derive(Clone, Copy, Debug)]

@@ -139,6 +139,21 @@ impl Socket {
         };
     }
 
+    /// Hands the socket over to a thread. Until it is given back, this one is as good as closed.
+    pub(super) fn take(&mut self) -> io::Result<std::net::TcpStream> {
+        self.full_reads = 0;
+        match std::mem::replace(&mut self.state, State::Lost) {
+            State::Watched(tcp) => tcp.into_std(),
+            State::Unwatched(tcp) => Ok(tcp),
+            State::Lost => Err(lost()),
+        }
+    }
+
+    /// Takes it back.
+    pub(super) fn give_back(&mut self, tcp: std::net::TcpStream) {
+        self.state = State::Unwatched(tcp);
+    }
+
     /// The descriptor; none when the socket was lost.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
