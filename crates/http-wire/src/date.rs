@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::number::push_digits;
+use crate::number::put_digits;
 
 /// The last second of the year 9999, the last that the format can write.
 const LATEST_S: i64 = 253_402_300_799;
@@ -12,6 +12,13 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
+/// The first date, and as WebDAV has it. All others are as long.
+const EPOCH: [u8; 29] = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+const EPOCH_ISO: [u8; 20] = *b"1970-01-01T00:00:00Z";
+/// Where the time of day begins in the two.
+const DATE_TIME_AT: usize = 17;
+const ISO_TIME_AT: usize = 11;
+
 /// A date as it is sent, such as `Sat, 21 Nov 2026 19:01:24 GMT`. Times outside of 1970 to 9999 become
 /// the nearest one inside.
 #[must_use]
@@ -19,28 +26,30 @@ pub fn format_date(unix_s: i64) -> String {
     text_of(unix_s, push_date)
 }
 
-/// The same, behind what is there: every answer has two of them, and a listing one for each file.
+/// The same, behind what is there: every answer has two of them.
 pub(crate) fn push_date(out: &mut Vec<u8>, unix_s: i64) {
-    let (days, second) = day_and_second(unix_s);
-    let (year, month, day) = civil_from_days(days);
-    out.extend_from_slice(WEEKDAYS[(days % 7) as usize].as_bytes());
-    out.extend_from_slice(b", ");
-    push_digits::<2>(out, day);
-    out.push(b' ');
-    out.extend_from_slice(MONTHS[(month - 1) as usize].as_bytes());
-    out.push(b' ');
-    push_digits::<4>(out, year);
-    out.push(b' ');
-    push_time(out, second);
-    out.extend_from_slice(b" GMT");
+    let (day, second) = day_and_second(unix_s);
+    let mut text = first_second_of(day);
+    put_time(&mut text[DATE_TIME_AT..], second);
+    out.extend_from_slice(&text);
 }
 
-fn push_time(out: &mut Vec<u8>, second_of_day: i64) {
-    push_digits::<2>(out, second_of_day / 3600);
-    out.push(b':');
-    push_digits::<2>(out, second_of_day / 60 % 60);
-    out.push(b':');
-    push_digits::<2>(out, second_of_day % 60);
+/// A date of [`push_date`] at midnight.
+fn first_second_of(days: i64) -> [u8; 29] {
+    let mut text = EPOCH;
+    let (year, month, day) = civil_from_days(days);
+    text[..3].copy_from_slice(WEEKDAYS[(days % 7) as usize].as_bytes());
+    put_digits(&mut text[5..7], day);
+    text[8..11].copy_from_slice(MONTHS[(month - 1) as usize].as_bytes());
+    put_digits(&mut text[12..16], year);
+    text
+}
+
+/// Writes a time of day over the first eight bytes.
+fn put_time(text: &mut [u8], second_of_day: i64) {
+    put_digits(&mut text[..2], second_of_day / 3600);
+    put_digits(&mut text[3..5], second_of_day / 60 % 60);
+    put_digits(&mut text[6..8], second_of_day % 60);
 }
 
 fn day_and_second(unix_s: i64) -> (i64, i64) {
@@ -69,17 +78,69 @@ pub fn format_iso_date(unix_s: i64) -> String {
 }
 
 /// The same, behind what is there.
-pub(crate) fn push_iso_date(out: &mut Vec<u8>, unix_s: i64) {
-    let (days, second) = day_and_second(unix_s);
+fn push_iso_date(out: &mut Vec<u8>, unix_s: i64) {
+    let (day, second) = day_and_second(unix_s);
+    let mut text = first_iso_second_of(day);
+    put_time(&mut text[ISO_TIME_AT..], second);
+    out.extend_from_slice(&text);
+}
+
+/// A date of [`push_iso_date`] at midnight.
+fn first_iso_second_of(days: i64) -> [u8; 20] {
+    let mut text = EPOCH_ISO;
     let (year, month, day) = civil_from_days(days);
-    push_digits::<4>(out, year);
-    out.push(b'-');
-    push_digits::<2>(out, month);
-    out.push(b'-');
-    push_digits::<2>(out, day);
-    out.push(b'T');
-    push_time(out, second);
-    out.push(b'Z');
+    put_digits(&mut text[..4], year);
+    put_digits(&mut text[5..7], month);
+    put_digits(&mut text[8..10], day);
+    text
+}
+
+/// Writes the dates of one file after another, in both formats. What lies in one directory is often of the same second
+/// and mostly of the same day, so the text of the last date is kept and only what differs is written anew.
+#[derive(Clone, Debug)]
+pub(crate) struct DateWriter {
+    day: i64,
+    second: i64,
+    text: [u8; 29],
+    iso_text: [u8; 20],
+}
+
+impl DateWriter {
+    /// One that has written the first second of 1970.
+    pub(crate) fn new() -> Self {
+        Self {
+            day: 0,
+            second: 0,
+            text: EPOCH,
+            iso_text: EPOCH_ISO,
+        }
+    }
+
+    /// Appends what [`format_date`] makes of a time.
+    pub(crate) fn push_date(&mut self, out: &mut Vec<u8>, unix_s: i64) {
+        self.turn_to(unix_s);
+        out.extend_from_slice(&self.text);
+    }
+
+    /// Appends what [`format_iso_date`] makes of a time.
+    pub(crate) fn push_iso_date(&mut self, out: &mut Vec<u8>, unix_s: i64) {
+        self.turn_to(unix_s);
+        out.extend_from_slice(&self.iso_text);
+    }
+
+    fn turn_to(&mut self, unix_s: i64) {
+        let (day, second) = day_and_second(unix_s);
+        if day != self.day {
+            self.text = first_second_of(day);
+            self.iso_text = first_iso_second_of(day);
+            (self.day, self.second) = (day, 0);
+        }
+        if second != self.second {
+            put_time(&mut self.text[DATE_TIME_AT..], second);
+            put_time(&mut self.iso_text[ISO_TIME_AT..], second);
+            self.second = second;
+        }
+    }
 }
 
 /// Year, month and day of the day that comes `days` after 1970-01-01, in the Gregorian calendar.
@@ -126,5 +187,51 @@ mod tests {
         assert_eq!(format_iso_date(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(format_iso_date(LATEST_S), "9999-12-31T23:59:59Z");
         assert_eq!(format_iso_date(-1), "1970-01-01T00:00:00Z");
+    }
+    #[test]
+    fn a_writer_of_dates_forgets_what_it_wrote_before() {
+        let noon = 1_795_262_400;
+        let times = [
+            0,
+            1,
+            0,
+            -1,
+            noon,
+            noon,
+            noon + 1,
+            noon + 59,
+            noon + 60,
+            noon,
+            noon + 3600,
+            noon - 86_400,
+            noon,
+            // Midnight from both sides, and the same second of other days.
+            noon + 43_199,
+            noon + 43_200,
+            noon + 43_199,
+            86_400,
+            0,
+            951_782_400,
+            i64::MAX,
+            LATEST_S,
+            i64::MIN,
+            7,
+        ];
+        let mut writer = DateWriter::new();
+        for time in times {
+            let (mut date, mut iso_date) = (Vec::new(), Vec::new());
+            writer.push_date(&mut date, time);
+            writer.push_iso_date(&mut iso_date, time);
+            assert_eq!(date, format_date(time).into_bytes());
+            assert_eq!(iso_date, format_iso_date(time).into_bytes());
+        }
+        // The two formats need not follow each other.
+        for (time, other) in times.into_iter().zip(times.into_iter().rev()) {
+            let (mut date, mut iso_date) = (Vec::new(), Vec::new());
+            writer.push_date(&mut date, time);
+            writer.push_iso_date(&mut iso_date, other);
+            assert_eq!(date, format_date(time).into_bytes());
+            assert_eq!(iso_date, format_iso_date(other).into_bytes());
+        }
     }
 }

@@ -16,14 +16,12 @@ pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends the last `COUNT` decimal digits of a number that is not negative, with zeros in front.
-pub(crate) fn push_digits<const COUNT: usize>(out: &mut Vec<u8>, mut number: i64) {
-    let mut digits = [b'0'; COUNT];
+/// Writes the last decimal digits of a number that is not negative over `digits`, with zeros in front.
+pub(crate) fn put_digits(digits: &mut [u8], mut number: i64) {
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    out.extend_from_slice(&digits);
 }
 
 #[cfg(test)]
@@ -37,9 +35,9 @@ mod tests {
             push_number(&mut out, number);
             assert_eq!(out, format!("x{number}").into_bytes());
         }
-        let mut out = Vec::new();
-        push_digits::<2>(&mut out, 7);
-        push_digits::<4>(&mut out, 2026);
-        assert_eq!(out, b"072026");
+        let mut text = *b"........";
+        put_digits(&mut text[1..3], 7);
+        put_digits(&mut text[4..], 12_026);
+        assert_eq!(&text, b".07.2026");
     }
 }

@@ -37,7 +37,7 @@ fn listing(request: PropfindRequest) -> Vec<u8> {
         quota_bytes: Some((1, 2)),
         checksums: &checksums,
     };
-    let writer = MultistatusWriter::new(&request);
+    let mut writer = MultistatusWriter::new(&request);
     let mut out = Vec::new();
     writer.begin(&mut out);
     writer.entry(&mut out, &directory(&top));
@@ -101,6 +101,75 @@ fn the_shape_is_the_one_that_clients_compare_as_text() {
         "{text}"
     );
     assert_eq!(text.matches("<D:propstat>").count(), 2);
+}
+
+#[test]
+fn a_file_is_written_with_all_that_is_known_of_it() {
+    let directory = path("/data");
+    let (href, root) = (Href::of(&directory), LogicalPath::root());
+    let file = |name, modified_s| Entry {
+        place: Place::In(&href, name),
+        is_directory: false,
+        size_bytes: 12813,
+        modified_s,
+        created_s: Some(modified_s),
+        etag: Some("\"320d-6a00b654.1-2f\""),
+        quota_bytes: None,
+        checksums: &[],
+    };
+    let expected = |href, name, date, iso_date| {
+        format!(
+            "<D:response><D:href>/data/{href}</D:href><D:propstat><D:prop><D:displayname>{name}</D:displayname>\
+             <D:resourcetype/><D:getcontentlength>12813</D:getcontentlength><D:getlastmodified>{date} GMT</D:getlastmodified>\
+             <D:creationdate>{iso_date}Z</D:creationdate><D:getetag>&quot;320d-6a00b654.1-2f&quot;</D:getetag>\
+             <D:getcontenttype>application/octet-stream</D:getcontenttype></D:prop>\
+             <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n"
+        )
+    };
+    let mut writer = MultistatusWriter::new(&PropfindRequest::AllProperties);
+    // Whatever came before: the same second, another one, another day, a directory in between.
+    for (name, href, modified_s, date, iso_date) in [
+        (
+            "f1",
+            "f1",
+            1_795_287_684,
+            "Sat, 21 Nov 2026 19:01:24",
+            "2026-11-21T19:01:24",
+        ),
+        (
+            "f2",
+            "f2",
+            1_795_287_684,
+            "Sat, 21 Nov 2026 19:01:24",
+            "2026-11-21T19:01:24",
+        ),
+        (
+            "a b",
+            "a%20b",
+            1_795_287_685,
+            "Sat, 21 Nov 2026 19:01:25",
+            "2026-11-21T19:01:25",
+        ),
+        (
+            "f3",
+            "f3",
+            951_782_400,
+            "Tue, 29 Feb 2000 00:00:00",
+            "2000-02-29T00:00:00",
+        ),
+        (
+            "f4",
+            "f4",
+            1_795_287_684,
+            "Sat, 21 Nov 2026 19:01:24",
+            "2026-11-21T19:01:24",
+        ),
+    ] {
+        let mut out = Vec::new();
+        writer.entry(&mut out, &file(name, modified_s));
+        assert_eq!(String::from_utf8(out).unwrap(), expected(href, name, date, iso_date));
+        writer.entry(&mut Vec::new(), &self::directory(&root));
+    }
 }
 
 #[test]

@@ -431,7 +431,7 @@ pub(crate) fn propfind(data: &[u8]) {
         quota_bytes: Some((1, 2)),
         checksums: &[],
     };
-    let writer = MultistatusWriter::new(&request);
+    let mut writer = MultistatusWriter::new(&request);
     for place in [entry.place, Place::In(&directory, "<&>")] {
         let mut out = Vec::new();
         writer.begin(&mut out);

@@ -14,7 +14,7 @@ use types::{Checksum, LogicalPath, encode_path};
 
 use super::propfind::{Property, PropfindRequest};
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
-use crate::date::{push_date, push_iso_date};
+use crate::date::DateWriter;
 use crate::number::push_number;
 
 /// Where something that is listed is.
@@ -67,6 +67,7 @@ pub struct MultistatusWriter {
     /// What is asked for, in the order in which it is written.
     wanted: Vec<Property>,
     names_only: bool,
+    dates: DateWriter,
 }
 
 impl MultistatusWriter {
@@ -77,6 +78,7 @@ impl MultistatusWriter {
         Self {
             wanted: wanted.collect(),
             names_only: *request == PropfindRequest::Names,
+            dates: DateWriter::new(),
         }
     }
 
@@ -100,12 +102,13 @@ impl MultistatusWriter {
     }
 
     /// Writes one entry. The thing that was asked about comes first.
-    pub fn entry(&self, out: &mut Vec<u8>, entry: &Entry<'_>) {
+    pub fn entry(&mut self, out: &mut Vec<u8>, entry: &Entry<'_>) {
         out.extend_from_slice(b"<D:response><D:href>");
         push_href(out, entry);
         out.extend_from_slice(b"</D:href><D:propstat><D:prop>");
         for property in &self.wanted {
-            self.property(out, *property, entry);
+            let dates = (!self.names_only).then_some(&mut self.dates);
+            push_property(out, *property, entry, dates);
         }
         out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n");
     }
@@ -114,29 +117,30 @@ impl MultistatusWriter {
     pub fn end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"</D:multistatus>\n");
     }
+}
 
-    fn property(&self, out: &mut Vec<u8>, property: Property, entry: &Entry<'_>) {
-        if !has(property, entry) {
-            return;
-        }
-        let name = property.element().as_bytes();
-        out.push(b'<');
-        out.extend_from_slice(name);
-        out.push(b'>');
-        let value_at = out.len();
-        if !self.names_only {
-            push_value(out, property, entry);
-        }
-        if out.len() == value_at {
-            // Nothing came: an empty element.
-            out.truncate(value_at - 1);
-            out.extend_from_slice(b"/>");
-            return;
-        }
-        out.extend_from_slice(b"</");
-        out.extend_from_slice(name);
-        out.push(b'>');
+/// A property, if the entry has it; without dates to write with, no more than its name.
+fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, dates: Option<&mut DateWriter>) {
+    if !has(property, entry) {
+        return;
     }
+    let name = property.element().as_bytes();
+    out.push(b'<');
+    out.extend_from_slice(name);
+    out.push(b'>');
+    let value_at = out.len();
+    if let Some(dates) = dates {
+        push_value(out, property, entry, dates);
+    }
+    if out.len() == value_at {
+        // Nothing came: an empty element.
+        out.truncate(value_at - 1);
+        out.extend_from_slice(b"/>");
+        return;
+    }
+    out.extend_from_slice(b"</");
+    out.extend_from_slice(name);
+    out.push(b'>');
 }
 
 fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>) {
@@ -188,7 +192,7 @@ fn has(property: Property, entry: &Entry<'_>) -> bool {
 }
 
 /// The value of a property that the entry has, as XML.
-fn push_value(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>) {
+fn push_value(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, dates: &mut DateWriter) {
     let (used, available) = entry.quota_bytes.unwrap_or_default();
     match property {
         Property::DisplayName => match display_name(entry.place) {
@@ -198,8 +202,8 @@ fn push_value(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>) {
         Property::ResourceType if entry.is_directory => out.extend_from_slice(b"<D:collection/>"),
         Property::ResourceType => {}
         Property::ContentLength => push_number(out, entry.size_bytes),
-        Property::LastModified => push_date(out, entry.modified_s),
-        Property::CreationDate => push_iso_date(out, entry.created_s.unwrap_or_default()),
+        Property::LastModified => dates.push_date(out, entry.modified_s),
+        Property::CreationDate => dates.push_iso_date(out, entry.created_s.unwrap_or_default()),
         Property::Etag => push_tag(out, entry.etag.unwrap_or_default()),
         Property::ContentType => out.extend_from_slice(b"application/octet-stream"),
         Property::QuotaUsed => push_number(out, used),
