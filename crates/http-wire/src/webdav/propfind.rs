@@ -11,6 +11,30 @@ use types::limits::{LAST_PROPFIND_BYTES_MAX, PROPFIND_BODY_BYTES_MAX, PROPFIND_P
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::fault::bad_request;
 
+/// An element as it is written: whole texts, so that one copy of a known length puts each into an answer.
+#[derive(Clone, Copy)]
+pub(super) struct Tags {
+    /// The name with its prefix.
+    pub(super) name: &'static str,
+    /// In front of the value.
+    pub(super) open: &'static str,
+    /// Behind the value.
+    pub(super) close: &'static str,
+    /// In place of all three, when there is no value.
+    pub(super) empty: &'static str,
+}
+
+macro_rules! tags {
+    ($name:literal) => {
+        Tags {
+            name: $name,
+            open: concat!("<", $name, ">"),
+            close: concat!("</", $name, ">"),
+            empty: concat!("<", $name, "/>"),
+        }
+    };
+}
+
 /// The properties that are known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
@@ -53,17 +77,22 @@ impl Property {
 
     /// The element's name with the prefix under which the writer knows its namespace.
     pub(super) fn element(self) -> &'static str {
+        self.tags().name
+    }
+
+    /// The tags of the element.
+    pub(super) const fn tags(self) -> Tags {
         match self {
-            Self::DisplayName => "D:displayname",
-            Self::ResourceType => "D:resourcetype",
-            Self::ContentLength => "D:getcontentlength",
-            Self::LastModified => "D:getlastmodified",
-            Self::CreationDate => "D:creationdate",
-            Self::Etag => "D:getetag",
-            Self::ContentType => "D:getcontenttype",
-            Self::QuotaUsed => "D:quota-used-bytes",
-            Self::QuotaAvailable => "D:quota-available-bytes",
-            Self::Checksums => "C:Checksums",
+            Self::DisplayName => tags!("D:displayname"),
+            Self::ResourceType => tags!("D:resourcetype"),
+            Self::ContentLength => tags!("D:getcontentlength"),
+            Self::LastModified => tags!("D:getlastmodified"),
+            Self::CreationDate => tags!("D:creationdate"),
+            Self::Etag => tags!("D:getetag"),
+            Self::ContentType => tags!("D:getcontenttype"),
+            Self::QuotaUsed => tags!("D:quota-used-bytes"),
+            Self::QuotaAvailable => tags!("D:quota-available-bytes"),
+            Self::Checksums => tags!("C:Checksums"),
         }
     }
 

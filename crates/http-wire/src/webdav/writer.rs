@@ -4,7 +4,6 @@
 //! compares names as text), one `propstat` with status 200 per response (davix takes each for an
 //! entry), and the collection itself first. Properties that were asked for but are not known are
 //! left out rather than listed with status 404.
-
 //!
 //! Everything is appended to one buffer as it is: a directory of ten thousand files is ten thousand
 //! times this, and strings in between were most of what a listing cost.
@@ -12,7 +11,7 @@
 use quick_xml::escape::escape;
 use types::{Checksum, LogicalPath, encode_path};
 
-use super::propfind::{Property, PropfindRequest};
+use super::propfind::{Property, PropfindRequest, Tags};
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::date::DateWriter;
 use crate::number::push_number;
@@ -103,12 +102,19 @@ impl MultistatusWriter {
 
     /// Writes one entry. The thing that was asked about comes first.
     pub fn entry(&mut self, out: &mut Vec<u8>, entry: &Entry<'_>) {
+        let name = Name::of(entry.place);
         out.extend_from_slice(b"<D:response><D:href>");
-        push_href(out, entry);
+        push_href(out, entry, name);
         out.extend_from_slice(b"</D:href><D:propstat><D:prop>");
         for property in &self.wanted {
-            let dates = (!self.names_only).then_some(&mut self.dates);
-            push_property(out, *property, entry, dates);
+            if !has(*property, entry) {
+                continue;
+            }
+            if self.names_only {
+                out.extend_from_slice(property.tags().empty.as_bytes());
+            } else {
+                push_property(out, *property, entry, name, &mut self.dates);
+            }
         }
         out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n");
     }
@@ -119,40 +125,34 @@ impl MultistatusWriter {
     }
 }
 
-/// A property, if the entry has it; without dates to write with, no more than its name.
-fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, dates: Option<&mut DateWriter>) {
-    if !has(property, entry) {
-        return;
-    }
-    let name = property.element().as_bytes();
-    out.push(b'<');
-    out.extend_from_slice(name);
-    out.push(b'>');
-    let value_at = out.len();
-    if let Some(dates) = dates {
-        push_value(out, property, entry, dates);
-    }
-    if out.len() == value_at {
-        // Nothing came: an empty element.
-        out.truncate(value_at - 1);
-        out.extend_from_slice(b"/>");
-        return;
-    }
-    out.extend_from_slice(b"</");
-    out.extend_from_slice(name);
-    out.push(b'>');
+/// The last name of an entry, looked at once for the two places where it is written.
+#[derive(Clone, Copy)]
+struct Name<'a> {
+    text: &'a str,
+    is_plain: bool,
 }
 
-fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>) {
+impl<'a> Name<'a> {
+    fn of(place: Place<'a>) -> Self {
+        let text = match place {
+            Place::At(path) => path.name().unwrap_or("/"),
+            Place::In(_, name) => name,
+        };
+        let is_plain = is_plain(text);
+        Self { text, is_plain }
+    }
+}
+
+fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>, name: Name<'_>) {
     match entry.place {
         Place::At(path) if path.as_str().split('/').all(is_plain) => out.extend_from_slice(path.as_str().as_bytes()),
         Place::At(path) => push_escaped(out, &path.to_url_path()),
-        Place::In(directory, name) => {
+        Place::In(directory, _) => {
             out.extend_from_slice(directory.0.as_bytes());
-            if is_plain(name) {
-                out.extend_from_slice(name.as_bytes());
+            if name.is_plain {
+                out.extend_from_slice(name.text.as_bytes());
             } else {
-                push_escaped(out, &encode_path(name));
+                push_escaped(out, &encode_path(name.text));
             }
         }
     }
@@ -161,21 +161,27 @@ fn push_href(out: &mut Vec<u8>, entry: &Entry<'_>) {
     }
 }
 
+/// Which bytes stand in URLs and in XML for themselves.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < plain.len() {
+        plain[byte] = matches!(
+            byte as u8,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'+' | b'=' | b'@' | b':' | b','
+        );
+        byte += 1;
+    }
+    plain
+};
+
 /// Whether a name stands in URLs and in XML for itself.
 fn is_plain(name: &str) -> bool {
-    name.bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"-._~+=@:,".contains(&byte))
+    name.bytes().all(|byte| PLAIN[usize::from(byte)])
 }
 
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(escape(text).as_bytes());
-}
-
-fn display_name(place: Place<'_>) -> &str {
-    match place {
-        Place::At(path) => path.name().unwrap_or("/"),
-        Place::In(_, name) => name,
-    }
 }
 
 /// Whether the entry has such a property.
@@ -191,30 +197,54 @@ fn has(property: Property, entry: &Entry<'_>) -> bool {
     }
 }
 
-/// The value of a property that the entry has, as XML.
-fn push_value(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, dates: &mut DateWriter) {
+/// A property that the entry has, with its value. Each has its tags before the compiler's eyes, which so copies them
+/// without a call.
+fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, name: Name<'_>, dates: &mut DateWriter) {
+    use Property as P;
     let (used, available) = entry.quota_bytes.unwrap_or_default();
     match property {
-        Property::DisplayName => match display_name(entry.place) {
-            name if is_plain(name) => out.extend_from_slice(name.as_bytes()),
-            name => push_escaped(out, name),
-        },
-        Property::ResourceType if entry.is_directory => out.extend_from_slice(b"<D:collection/>"),
-        Property::ResourceType => {}
-        Property::ContentLength => push_number(out, entry.size_bytes),
-        Property::LastModified => dates.push_date(out, entry.modified_s),
-        Property::CreationDate => dates.push_iso_date(out, entry.created_s.unwrap_or_default()),
-        Property::Etag => push_tag(out, entry.etag.unwrap_or_default()),
-        Property::ContentType => out.extend_from_slice(b"application/octet-stream"),
-        Property::QuotaUsed => push_number(out, used),
-        Property::QuotaAvailable => push_number(out, available),
-        Property::Checksums => {
-            for (index, sum) in entry.checksums.iter().enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                let text = format!("{comma}{}={}", sum.algorithm(), sum.to_hex());
-                out.extend_from_slice(text.as_bytes());
-            }
+        P::DisplayName if name.is_plain => {
+            around(out, P::DisplayName.tags(), |out| {
+                out.extend_from_slice(name.text.as_bytes())
+            });
         }
+        P::DisplayName => around(out, P::DisplayName.tags(), |out| push_escaped(out, name.text)),
+        P::ResourceType if entry.is_directory => {
+            around(out, P::ResourceType.tags(), |out| {
+                out.extend_from_slice(b"<D:collection/>")
+            });
+        }
+        P::ResourceType => out.extend_from_slice(P::ResourceType.tags().empty.as_bytes()),
+        P::ContentLength => around(out, P::ContentLength.tags(), |out| push_number(out, entry.size_bytes)),
+        P::LastModified => around(out, P::LastModified.tags(), |out| {
+            dates.push_date(out, entry.modified_s)
+        }),
+        P::CreationDate => around(out, P::CreationDate.tags(), |out| {
+            dates.push_iso_date(out, entry.created_s.unwrap_or_default());
+        }),
+        P::Etag => around(out, P::Etag.tags(), |out| push_tag(out, entry.etag.unwrap_or_default())),
+        P::ContentType => around(out, P::ContentType.tags(), |out| {
+            out.extend_from_slice(b"application/octet-stream");
+        }),
+        P::QuotaUsed => around(out, P::QuotaUsed.tags(), |out| push_number(out, used)),
+        P::QuotaAvailable => around(out, P::QuotaAvailable.tags(), |out| push_number(out, available)),
+        P::Checksums => around(out, P::Checksums.tags(), |out| push_checksums(out, entry.checksums)),
+    }
+}
+
+/// A value between its tags.
+#[inline]
+fn around(out: &mut Vec<u8>, tags: Tags, value: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(tags.open.as_bytes());
+    value(out);
+    out.extend_from_slice(tags.close.as_bytes());
+}
+
+fn push_checksums(out: &mut Vec<u8>, checksums: &[Checksum]) {
+    for (index, sum) in checksums.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let text = format!("{comma}{}={}", sum.algorithm(), sum.to_hex());
+        out.extend_from_slice(text.as_bytes());
     }
 }
 
