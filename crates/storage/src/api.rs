@@ -21,6 +21,9 @@ pub enum Kind {
     Directory,
 }
 
+/// The longest tag: three numbers of 64 bits, the nanoseconds of 32, and what is between them.
+const TAG_BYTES_MAX: usize = 3 * 16 + 8 + 3;
+
 /// What is known of a file or directory without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -55,13 +58,17 @@ impl Stat {
     /// The same, behind what is there.
     pub fn push_etag(&self, out: &mut String) {
         let (seconds, nanoseconds) = seconds_and_nanoseconds(self.modified);
-        push_hex(out, self.size_bytes);
-        out.push('-');
-        push_hex(out, seconds.cast_unsigned());
-        out.push('.');
-        push_hex(out, nanoseconds.into());
-        out.push('-');
-        push_hex(out, self.inode);
+        let mut text = [0; TAG_BYTES_MAX];
+        let mut start = text.len();
+        start = put_hex(&mut text, start, self.inode);
+        start = put_before(&mut text, start, b'-');
+        start = put_hex(&mut text, start, nanoseconds.into());
+        start = put_before(&mut text, start, b'.');
+        start = put_hex(&mut text, start, seconds.cast_unsigned());
+        start = put_before(&mut text, start, b'-');
+        start = put_hex(&mut text, start, self.size_bytes);
+        // Only ASCII is in it.
+        out.push_str(std::str::from_utf8(&text[start..]).unwrap_or_default());
     }
 
     /// Whether `other` shows the same content: same size, time of change and identity.
@@ -85,21 +92,23 @@ pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// Lower-case hexadecimal digits without zeros in front: a listing has thousands of tags.
-fn push_hex(out: &mut String, mut value: u64) {
+/// Writes lower-case hexadecimal digits without zeros in front so that they end before `end`; returns where they begin.
+/// Tags are put together from the back, at once: a listing has thousands of them.
+fn put_hex(text: &mut [u8; TAG_BYTES_MAX], end: usize, mut value: u64) -> usize {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 16];
-    let mut start = text.len();
+    let mut start = end;
     loop {
-        start -= 1;
-        text[start] = DIGITS[(value % 16) as usize];
+        start = put_before(text, start, DIGITS[(value % 16) as usize]);
         value /= 16;
         if value == 0 {
-            break;
+            return start;
         }
     }
-    // Only ASCII is in it.
-    out.push_str(std::str::from_utf8(&text[start..]).unwrap_or_default());
+}
+
+fn put_before(text: &mut [u8; TAG_BYTES_MAX], end: usize, byte: u8) -> usize {
+    text[end - 1] = byte;
+    end - 1
 }
 
 /// One name in a directory.
@@ -496,9 +505,11 @@ mod tests {
     #[test]
     fn digits_are_those_of_the_number() {
         for number in [0, 1, 15, 16, 0x6b03_34ee, u64::MAX >> 4, u64::MAX] {
-            let mut text = "x".to_owned();
-            push_hex(&mut text, number);
-            assert_eq!(text, format!("x{number:x}"));
+            let mut text = [b'x'; TAG_BYTES_MAX];
+            let end = TAG_BYTES_MAX - 1;
+            let start = put_hex(&mut text, end, number);
+            assert_eq!(text[start..end], *format!("{number:x}").as_bytes());
+            assert_eq!((text[start - 1], text[end]), (b'x', b'x'), "nothing beside it");
         }
     }
 
@@ -556,5 +567,20 @@ mod tests {
             }
             .etag()
         );
+    }
+    #[test]
+    fn the_longest_validator_fits() {
+        let stat = Stat {
+            kind: Kind::File,
+            size_bytes: u64::MAX,
+            modified: UNIX_EPOCH - Duration::from_nanos(1),
+            mode: 0,
+            inode: u64::MAX,
+        };
+        let ones = "f".repeat(16);
+        assert_eq!(stat.etag(), format!("{ones}-{ones}.3b9ac9ff-{ones}"));
+        let mut tag = "\"".to_owned();
+        stat.push_etag(&mut tag);
+        assert_eq!(tag, format!("\"{}", stat.etag()));
     }
 }

@@ -1,5 +1,6 @@
 //! Reading a directory a batch at a time: memory does not grow with the number of entries.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,12 +40,7 @@ impl Listing for PosixListing {
         while batch.is_empty() || !names.is_buffer_empty() {
             let Some(read) = names.next() else { break };
             let read = read.map_err(|errno| about(errno, Phase::Open, &self.path))?;
-            // A name that is no text, or that no path can hold, cannot be addressed: not shown.
-            if let Ok(name) = read.file_name().to_str()
-                && let Some(entry) = self.entry(name)
-            {
-                batch.push(entry);
-            }
+            batch.extend(self.entry(read.file_name()));
         }
         Ok(batch)
     }
@@ -53,12 +49,14 @@ impl Listing for PosixListing {
 impl PosixListing {
     /// `None` for what is not shown: hidden names, pipes, links that lead nowhere or out, and
     /// files that went away meanwhile.
-    fn entry(&self, name: &str) -> Option<Entry> {
+    fn entry(&self, raw_name: &CStr) -> Option<Entry> {
+        // A name that is no text, or that no path can hold, cannot be addressed: not shown.
+        let name = raw_name.to_str().ok()?;
         if matches!(name, "." | "..") || is_part_beside(name) || (self.path.is_root() && name == HIDDEN_DIRECTORY) {
             return None;
         }
         self.path.check_join(name).ok()?;
-        let raw = fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let raw = fs::statat(&self.directory, raw_name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let stat = match FileType::from_raw_mode(raw.st_mode) {
             FileType::Symlink => self.root.stat(&self.path.join(name).ok()?).ok()?,
             // Pipes and the like are not shown, and need no words.
