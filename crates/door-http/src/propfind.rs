@@ -7,7 +7,7 @@ use http_wire::webdav::{Entry, Href, MultistatusWriter, Place as Where, Property
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::Stat;
-use types::limits::{LISTING_PIECE_BYTES, PROPFIND_BODY_BYTES_MAX};
+use types::limits::{LISTING_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::Exchange;
@@ -60,14 +60,16 @@ async fn asked(exchange: &mut Exchange<'_>) -> Result<Arc<PropfindRequest>> {
 async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, answer: &mut Answer) -> Result<()> {
     let mut pages = spot.store.list(&spot.path).await?;
     let href = Href::of(path);
+    let holds_any_name = path.as_str().len() + 1 + NAME_BYTES_MAX <= PATH_BYTES_MAX;
     loop {
         let entries = pages.next().await?;
         if entries.is_empty() {
             return Ok(());
         }
         for entry in &entries {
-            // A name that no request can name is not listed either. The store has looked at the path within itself.
-            if path.check_join(&entry.name).is_err() {
+            // A name that no request can name is not listed either. The store has looked at the path within itself,
+            // which may be shorter.
+            if !holds_any_name && path.check_join(&entry.name).is_err() {
                 continue;
             }
             let checksums = match answer.wants_checksums {
