@@ -7,7 +7,7 @@ use http_wire::webdav::{Entry, Href, MultistatusWriter, Place as Where, Property
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::Stat;
-use types::limits::{LISTING_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
+use types::limits::{MULTISTATUS_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::Exchange;
@@ -19,6 +19,9 @@ use transfer::{Place, Spot};
 const MULTISTATUS: u16 = 207;
 /// Room for an answer about one thing.
 const SHORT_ANSWER_BYTES: usize = 1024;
+/// Room that a piece has left for one more entry when it is sent: enough for the longest name, encoded. The buffer grows by
+/// doubling, so it does not grow beyond the longest piece.
+const ENTRY_BYTES: usize = 4096;
 
 /// Answers PROPFIND.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
@@ -77,7 +80,7 @@ async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, a
                 false => Vec::new(),
             };
             answer.add(Where::In(&href, &entry.name), &entry.stat, None, &checksums);
-            if answer.piece.len() >= LISTING_PIECE_BYTES {
+            if answer.piece.len() >= MULTISTATUS_PIECE_BYTES - ENTRY_BYTES {
                 answer.send(exchange).await?;
             }
         }
