@@ -372,7 +372,8 @@ async fn send_piece(reader: &Arc<dyn FileReader>, piece: ByteRange, drain: &mut 
 
 /// Reads the ends of a range, which is not empty: what stands between them is most likely in memory where they are.
 pub(crate) fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::Result<()> {
-    for offset in [range.start, range.end - 1] {
+    let start = (range.len() > 1).then_some(range.start);
+    for offset in start.into_iter().chain([range.end - 1]) {
         let mut byte = [0u8; 1];
         reader.read_vectored_at(&mut [io::IoSliceMut::new(&mut byte)], offset, patience)?;
     }

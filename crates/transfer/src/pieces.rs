@@ -14,6 +14,9 @@ use crate::mover::{COPIED_BYTES_MAX, Drain, serve, touch};
 use crate::progress::Progress;
 use crate::store::Store;
 
+/// Pieces up to this length are in memory if their last byte is. It is what Linux reads ahead where nobody has set another length.
+const SHORT_BYTES: u64 = 128 * 1024;
+
 /// Ranges of files in the order in which they are to be sent, each with a few bytes in front.
 #[derive(Default)]
 pub struct Pieces(Arc<List>);
@@ -61,12 +64,17 @@ impl Piece {
         self.head.len() as u64 + self.range.len()
     }
 
-    /// Whether the range is in memory, by its ends. Where that cannot be told, the lane notices how long it takes.
+    /// Whether the range is in memory, by its ends. Of a short one the last byte says it: the system reads ahead from where it
+    /// has to read at all. Where it cannot be told, the lane notices how long it takes.
     fn is_cached(&self, range: ByteRange) -> io::Result<bool> {
         if range.is_empty() || !self.reader.tells_what_is_cached() {
             return Ok(true);
         }
-        match touch(self.reader.as_ref(), range, Patience::CachedOnly) {
+        let sample = match range.len() <= SHORT_BYTES {
+            true => ByteRange::new(range.end - 1, range.end),
+            false => range,
+        };
+        match touch(self.reader.as_ref(), sample, Patience::CachedOnly) {
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
             touched => touched.map(|()| true),
         }
