@@ -51,6 +51,20 @@ impl Bench {
         (run, serde_json::from_str(&text).expect("a report"))
     }
 
+    /// As [`Bench::run`], once more where the first time took too long. Debian's XRootD (5.5.3) now and then takes an upload over
+    /// TLS to its last byte and never answers, with all its threads waiting for work: seen once in 6 000 to 9 000 small uploads,
+    /// and this load makes a hundred. If it were us who hang, it would be so the second time too.
+    fn run_with_pushes_to_xrootd(&self, load: &str, arguments: &[&str], targets: &[String]) -> (Run, Value) {
+        const GIVEN_UP: Option<i32> = Some(130);
+        let arguments = [&["--timeout", "45s"], arguments].concat();
+        let (run, report) = self.run(load, &arguments, targets);
+        if run.code != GIVEN_UP {
+            return (run, report);
+        }
+        eprintln!("a copy did not end, measured once more: {}", run.said());
+        self.run(load, &arguments, targets)
+    }
+
     fn stored(&self) -> [Vec<String>; 2] {
         [visible(self.ours.data()), visible(self.xrootd.data())]
     }
@@ -94,7 +108,7 @@ fn copies_between_both_are_measured_in_all_ways() {
     ];
     let arguments: Vec<&str> = short.into_iter().chain(pids.iter().map(String::as_str)).collect();
     let https = bench.pairs(|server| server.url(""));
-    let (run, report) = bench.run("tpc", &arguments, &https);
+    let (run, report) = bench.run_with_pushes_to_xrootd("tpc", &arguments, &https);
     let run = run.succeeded();
     let names = ["ours → xrootd", "xrootd → ours"];
     for title in ["Throughput of copies", "Time of one copy, the median"] {
