@@ -7,7 +7,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -192,10 +195,19 @@ fn lost() -> io::Error {
 
 /// Whether the socket has no room to send, and nothing else that its sender should hear of.
 fn is_full(tcp: &TcpStream) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut watched = [PollFd::new(tcp, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut watched, Some(&now)) == Ok(0)
+    matches!(takes_more_within(tcp, Duration::ZERO), Ok(false))
+}
+
+/// Whether the socket takes more, or has failed, before so much time is over.
+pub(super) fn takes_more_within(socket: impl AsFd, wait: Duration) -> io::Result<bool> {
+    let mut watched = [PollFd::new(&socket, PollFlags::OUT)];
+    let wait = Timespec::try_from(wait).map_err(|_| io::ErrorKind::InvalidInput)?;
+    loop {
+        match poll(&mut watched, Some(&wait)) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
+        }
+    }
 }
 
 fn receive(tcp: impl AsFd, room: &mut [u8]) -> io::Result<usize> {

@@ -14,13 +14,13 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use types::limits::{STEADY_SENDERS_MAX, STEADY_WAIT};
 use types::{ByteRange, Error, Phase};
 
 use super::Stream;
+use super::socket::takes_more_within;
 
 /// What the kernel is asked to send in one call. It goes on as long as the reader makes room, and meanwhile nobody hears
 /// how far it is.
@@ -133,25 +133,12 @@ fn send(job: &Job<impl Fn(u64)>) -> io::Result<Turn> {
         (job.moved)(sent);
         left.take_front(sent);
         // What is left was not sent because the socket was full: to try at once costs the look-up of the file's pages.
-        keeps_up = sent == want || makes_room(&job.socket)?;
+        keeps_up = sent == want || takes_more_within(&job.socket, STEADY_WAIT)?;
     }
     Ok(Turn {
         sent_bytes: left.start - job.range.start,
         keeps_up,
     })
-}
-
-/// Waits until the socket takes more, or has failed; not for long.
-fn makes_room(socket: &TcpStream) -> io::Result<bool> {
-    let mut watched = [PollFd::new(socket, PollFlags::OUT)];
-    let wait = Timespec::try_from(STEADY_WAIT).map_err(|_| io::ErrorKind::InvalidInput)?;
-    loop {
-        match poll(&mut watched, Some(&wait)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }
 
 #[cfg(test)]
