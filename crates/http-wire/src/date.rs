@@ -188,6 +188,7 @@ mod tests {
         assert_eq!(format_iso_date(LATEST_S), "9999-12-31T23:59:59Z");
         assert_eq!(format_iso_date(-1), "1970-01-01T00:00:00Z");
     }
+
     #[test]
     fn a_writer_of_dates_forgets_what_it_wrote_before() {
         let noon = 1_795_262_400;

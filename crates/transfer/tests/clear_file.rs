@@ -1,52 +1,28 @@
 //! A file over a connection in clear text: by a thread to readers that keep up, by the runtime to others.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Role, Stream, Waits};
-use storage::{FileReader, Posix, PosixOptions};
-use tempfile::TempDir;
+use net::Stream;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
-use transfer::{Progress, Store, serve};
+use transfer::{Progress, serve};
 use types::limits::{STEADY_BYTES_MIN, STEADY_WAIT};
-use types::{ByteRange, ErrorCode, LogicalPath, Result};
+use types::{ByteRange, ErrorCode, Result};
+
+use place::{Place, pair};
+
+mod place;
 
 const FILE_BYTES: u64 = 3 * STEADY_BYTES_MIN + 4321;
 
-struct Place {
-    store: Store,
-    reader: Arc<dyn FileReader>,
-    content: Vec<u8>,
-    directory: TempDir,
-}
-
 impl Place {
     async fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let content: Vec<u8> = (0..FILE_BYTES).map(|index| (index / 5 % 253) as u8).collect();
-        std::fs::write(directory.path().join("f"), &content).unwrap();
-        let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
-        let store = Store::new(Arc::new(posix));
-        let reader = store.open(&LogicalPath::parse("/f").unwrap()).await.unwrap();
-        Self {
-            store,
-            reader,
-            content,
-            directory,
-        }
+        Self::with((0..FILE_BYTES).map(|index| (index / 5 % 253) as u8).collect()).await
     }
 
     async fn send(&self, stream: &mut Stream, range: ByteRange, progress: &Progress) -> Result<()> {
         serve(&self.store, &self.reader, range, stream, None, progress).await
     }
-}
-
-async fn pair() -> (Stream, TcpStream) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (near, _) = listener.accept().await.unwrap();
-    (Stream::clear(near, Role::Client, Waits::default()), far)
 }
 
 /// Reads to the end, and rests so often in between, each time longer than a thread waits.

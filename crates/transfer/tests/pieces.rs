@@ -1,16 +1,15 @@
 //! Many ranges of a file in one answer, as the receiver gets them: gathered by the kernel in clear text, copied over TLS.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Role, Stream, Waits};
-use storage::{FileReader, Posix, PosixOptions};
-use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpStream;
-use transfer::{Pieces, Progress, Store, serve_pieces};
+use transfer::{Pieces, Progress, serve_pieces};
 use types::limits::{BUNDLE_BYTES, BUNDLES_MAX};
-use types::{ByteRange, ErrorCode, LogicalPath};
+use types::{ByteRange, ErrorCode};
+
+use place::{Place, pair};
+
+mod place;
 
 const FILE_BYTES: usize = 4 * BUNDLE_BYTES;
 
@@ -20,27 +19,9 @@ fn pattern(length: usize) -> Vec<u8> {
         .collect()
 }
 
-struct Place {
-    store: Store,
-    reader: Arc<dyn FileReader>,
-    content: Vec<u8>,
-    directory: TempDir,
-}
-
 impl Place {
     async fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let content = pattern(FILE_BYTES);
-        std::fs::write(directory.path().join("f"), &content).unwrap();
-        let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
-        let store = Store::new(Arc::new(posix));
-        let reader = store.open(&LogicalPath::parse("/f").unwrap()).await.unwrap();
-        Self {
-            store,
-            reader,
-            content,
-            directory,
-        }
+        Self::with(pattern(FILE_BYTES)).await
     }
 
     /// Pieces of these ranges with heads, and all that is to arrive.
@@ -56,17 +37,6 @@ impl Place {
         }
         (pieces, all)
     }
-}
-
-async fn pair() -> (Stream, TcpStream) {
-    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (near, _) = listener.accept().await.unwrap();
-    let waits = Waits {
-        stall: Duration::from_secs(10),
-        ..Waits::default()
-    };
-    (Stream::clear(near, Role::Client, waits), far)
 }
 
 /// Long and short, empty ones, at odd places, overlapping, and one that is longer than a pipe holds.
