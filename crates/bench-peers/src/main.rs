@@ -13,6 +13,7 @@ mod line;
 mod machine;
 mod older;
 mod report;
+mod reserve;
 mod root;
 mod server;
 mod summary;

@@ -10,6 +10,8 @@ use testkit::{
     Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions,
 };
 
+use crate::reserve::Reserve;
+
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Whose figures stand side by side.
@@ -124,6 +126,8 @@ pub(crate) struct Lab {
     host: HostCertificate,
     started: u32,
     sources: BTreeMap<u64, u32>,
+    /// Memory for the files of the next sample.
+    pub(crate) reserve: Reserve,
     /// Started when it is needed.
     issuer: Option<TokenIssuer>,
 }
@@ -134,7 +138,9 @@ impl Lab {
         let logs = Scratch::new("bench")?;
         let authority = Authority::new(logs.path())?;
         let host = authority.issue_localhost()?;
+        let reserve = Reserve::new(memory.create("reserve")?);
         Ok(Self {
+            reserve,
             memory,
             logs,
             authority,

@@ -8,11 +8,11 @@ use crate::arguments::{Arguments, Part};
 use crate::floor::{self, Loop};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS};
 use crate::report::{Cell, Goal, Metric, Row, Section};
-use crate::root::{MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
+use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
 use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
-use crate::workload::{Bench, Mode, Pair, Sample};
+use crate::workload::{Bench, Mode, OVERWRITE_TURNS, Pair, Sample, copy_bytes};
 use crate::{interrupt, progress};
 
 /// What one row measures.
@@ -257,6 +257,20 @@ impl Task {
         }
     }
 
+    /// What the files that a sample makes take in memory at once.
+    fn written_bytes(self, bench: &Bench) -> u64 {
+        let size_bytes = bench.size_bytes;
+        match self {
+            Self::Put(..) => bench.total_bytes(Scheme::Https),
+            Self::Copies(_, _, count) | Self::RootCopies(count) => copy_bytes(size_bytes, count) * count,
+            Self::Streams(_) => size_bytes,
+            Self::RootPut(..) => size_bytes * FILES,
+            // What is there, and what takes its place.
+            Self::Overwrite(_) => 2 * bench.total_bytes(Scheme::Https) / OVERWRITE_TURNS,
+            _ => 0,
+        }
+    }
+
     fn once(self, bench: &mut Bench, kind: Kind, pair: &mut Pair) -> Result<Sample> {
         match self {
             Self::Get(scheme, connections) => bench.get(pair, scheme, connections),
@@ -292,6 +306,17 @@ impl Task {
         floor::measure(loops, connections, &source).map(Some)
     }
 
+    /// Measures a server, or without one the floor, with memory for what it writes.
+    fn sample(self, bench: &mut Bench, kind: Kind, pair: Option<&mut Pair>) -> Result<Option<Sample>> {
+        let lending = bench.lab.reserve.lend(self.written_bytes(bench))?;
+        let sample = match pair {
+            Some(pair) => self.once(bench, kind, pair).map(Some),
+            None => self.floor_once(bench),
+        };
+        bench.lab.reserve.take_back(lending)?;
+        sample
+    }
+
     /// Measures all servers and the floor in turn, `runs` times. A server that fails is left out of the rest of the row. `None`
     /// when the row was interrupted: with fewer repetitions than it says it would be no row.
     pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Option<Row> {
@@ -308,10 +333,7 @@ impl Task {
                 if interrupt::is_set().is_some() {
                     return None;
                 }
-                let sample = match pairs.get_mut(kind) {
-                    Some(pair) => self.once(bench, *kind, pair).map(Some),
-                    None => self.floor_once(bench),
-                };
+                let sample = self.sample(bench, *kind, pairs.get_mut(kind));
                 match sample {
                     Ok(sample) => samples.entry(*kind).or_default().extend(sample),
                     Err(_) if interrupt::settle().is_some() => return None,

@@ -33,7 +33,7 @@ const STAT_ROUNDS: u32 = 10;
 /// Connections that read pieces, each with one request under way.
 pub(crate) const PIECE_CONNECTIONS: u64 = 4;
 /// Files one after the other in one run. Plain reads cost a server so little that more are needed for a figure.
-const FILES: u64 = 2;
+pub(crate) const FILES: u64 = 2;
 const PLAIN_FILES: u64 = 4;
 /// Third-party copies at once when memory is looked at.
 pub(crate) const MEMORY_COPIES: u64 = 40;
@@ -81,7 +81,7 @@ impl Bench {
             urls.iter().try_for_each(|url| xrdcp.copy(&source, url))?;
             Ok(total)
         });
-        let checked = take_away(&pair.first, &names, checksum);
+        let checked = take_away(&mut self.lab.reserve, &pair.first, &names, checksum);
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
@@ -175,7 +175,7 @@ impl Bench {
         let sample = measured(&mut [destination, source], total, || {
             third_party::copy_all(&copies).map(|()| total)
         });
-        let checked = take_away(destination, &names, checksum);
+        let checked = take_away(&mut self.lab.reserve, destination, &names, checksum);
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
@@ -187,7 +187,7 @@ impl Bench {
         let watched = [&*destination.process(), &*source.process()];
         let (outcome, peaks) = watch_memory(watched, || third_party::copy_all(&copies));
         outcome?;
-        take_away(&destination, &names, checksum)?;
+        take_away(&mut self.lab.reserve, &destination, &names, checksum)?;
         Ok(Sample {
             first: peaks[0],
             second: peaks[1],
