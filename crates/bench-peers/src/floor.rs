@@ -164,7 +164,7 @@ impl Loop {
     fn take(self, mut stream: &TcpStream, mut target: &File, batches: u64) -> Result<()> {
         let mut wire = self.wire_batch();
         let key = key()?;
-        let mut adler = simd_adler32::Adler32::new();
+        let mut adler = storage::Adler32::new();
         for _ in 0..batches {
             stream.read_exact(&mut wire)?;
             let mut parts: Vec<IoSlice<'_>> = match self {
@@ -178,7 +178,7 @@ impl Loop {
                 }
                 _ => vec![IoSlice::new(&wire)],
             };
-            parts.iter().for_each(|part| adler.write(part));
+            parts.iter().for_each(|part| adler.update(part));
             let mut parts = &mut parts[..];
             while !parts.is_empty() {
                 let count = target.write_vectored(parts)?;

@@ -246,7 +246,7 @@ impl Lab {
 /// Writes `size_bytes` that do not compress (xorshift64) to `path` and returns their adler32.
 fn generate(path: &Path, size_bytes: u64) -> Result<u32> {
     let mut output = BufWriter::with_capacity(BLOCK_BYTES, File::create(path)?);
-    let mut adler = simd_adler32::Adler32::new();
+    let mut adler = storage::Adler32::new();
     let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ size_bytes;
     let mut block = vec![0; BLOCK_BYTES];
     let mut left = size_bytes;
@@ -258,7 +258,7 @@ fn generate(path: &Path, size_bytes: u64) -> Result<u32> {
             word.copy_from_slice(&state.to_le_bytes());
         }
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-        adler.write(&block[..length]);
+        adler.update(&block[..length]);
         output.write_all(&block[..length])?;
         left -= length as u64;
     }
@@ -270,12 +270,12 @@ fn generate(path: &Path, size_bytes: u64) -> Result<u32> {
 pub(crate) fn adler32(path: &Path) -> Result<u32> {
     use std::io::Read as _;
     let mut file = File::open(path)?;
-    let mut adler = simd_adler32::Adler32::new();
+    let mut adler = storage::Adler32::new();
     let mut block = vec![0; BLOCK_BYTES];
     loop {
         match file.read(&mut block)? {
             0 => return Ok(adler.finish()),
-            length => adler.write(&block[..length]),
+            length => adler.update(&block[..length]),
         }
     }
 }

@@ -9,11 +9,12 @@ use sha2::Sha256;
 use types::limits::BUFFER_BYTES;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Phase, Result, combine_adler32};
 
+use crate::adler32::Adler32;
 use crate::api::{FileReader, Patience};
 use crate::fault::{fault, from_io};
 
 enum State {
-    Adler32(simd_adler32::Adler32),
+    Adler32(Adler32),
     Crc32c(crc_fast::Digest),
     Md5(Md5),
     Sha256(Sha256),
@@ -22,7 +23,7 @@ enum State {
 impl State {
     fn new(algorithm: ChecksumAlgorithm) -> Self {
         match algorithm {
-            ChecksumAlgorithm::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
+            ChecksumAlgorithm::Adler32 => Self::Adler32(Adler32::new()),
             ChecksumAlgorithm::Crc32c => Self::Crc32c(crc_fast::Digest::new(Crc32Iscsi)),
             ChecksumAlgorithm::Md5 => Self::Md5(Md5::new()),
             ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
@@ -31,7 +32,7 @@ impl State {
 
     fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Adler32(sum) => sum.write(bytes),
+            Self::Adler32(sum) => sum.update(bytes),
             Self::Crc32c(sum) => sum.update(bytes),
             Self::Md5(sum) => sum.update(bytes),
             Self::Sha256(sum) => sum.update(bytes),

@@ -5,6 +5,7 @@
 //! that wrote, checksums are kept with the file, and space is asked before the first byte.
 #![deny(unsafe_code)]
 
+mod adler32;
 mod api;
 mod fault;
 mod faulty;
@@ -14,6 +15,7 @@ mod memory;
 mod owner;
 mod posix;
 
+pub use adler32::Adler32;
 pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
     VoUsage,
