@@ -132,9 +132,9 @@ async fn nobody_waits_for_ever() {
 #[tokio::test]
 async fn whoever_waits_for_an_answer_is_not_idle() {
     let server = Server::start(|settings| {
-        settings.third_party.key_lifetime = Duration::from_millis(900);
+        settings.third_party.key_lifetime = Duration::from_millis(2700);
         // Shorter than the wait, and long enough for a busy machine to ask.
-        settings.limits.idle = Duration::from_millis(300);
+        settings.limits.idle = Duration::from_millis(900);
     });
     server.put("/f", b"abc");
     let mut other = server.client().await;
