@@ -1,8 +1,8 @@
 //! Memory for the files that a sample is about to make.
 //!
 //! A virtual machine gives memory that lies idle back to its host, within seconds, and whoever writes to it next pays for
-//! its return: up to twice of what the whole upload costs otherwise, and in one sample of three or four. So what a sample wrote
-//! is not removed but held, as files in memory, and the next sample finds it free a moment before it needs it.
+//! its return: up to as much again as the whole upload costs otherwise, in one sample of four. So what a sample wrote is not
+//! removed but held, as files in memory, and the next sample finds it free a moment before it needs it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
