@@ -277,7 +277,7 @@ impl Drain for Chunks<'_> {
         self.0.flush().await
     }
 
-    fn clear_stream(&mut self) -> Option<&mut Stream> {
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
         None
     }
 }

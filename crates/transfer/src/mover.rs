@@ -9,7 +9,7 @@ use net::http::Body;
 use net::{Batch, Outgoing, Stream, Turn};
 use remote::{Download, Outlet};
 use storage::{FileReader, Hasher, Patience, Upload};
-use types::limits::{STEADY_BYTES_MIN, STEADY_TURN_BYTES};
+use types::limits::{SEALED_TURN_BYTES, STEADY_BYTES_MIN, STEADY_TURN_BYTES};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use crate::progress::Progress;
@@ -55,13 +55,20 @@ pub trait Drain: Send {
     /// Sends the first `filled` bytes of the room.
     fn send(&mut self, outgoing: Outgoing, filled: usize) -> impl Future<Output = Result<()>> + Send;
 
+    /// The bare connection, when a file may be sent over it from a thread. Payload follows payload there with nothing in
+    /// between.
+    fn bare_stream(&mut self) -> Option<&mut Stream>;
+
     /// The bare connection, when a file may be sent over it without passing through us.
-    fn clear_stream(&mut self) -> Option<&mut Stream>;
+    fn clear_stream(&mut self) -> Option<&mut Stream> {
+        self.bare_stream().filter(|stream| !stream.is_encrypted())
+    }
 
     /// Counts bytes that went over the bare connection.
     fn sent(&mut self, _bytes: u64) {}
 
-    /// How much may go over the bare connection before [`Drain::check`] is asked again.
+    /// How much may go over the bare connection before [`Drain::check`] is asked again, or another connection may have the
+    /// thread.
     fn turn_bytes(&self) -> u64 {
         u64::MAX
     }
@@ -86,8 +93,15 @@ impl Drain for Stream {
         Stream::send(self, outgoing, filled).await
     }
 
-    fn clear_stream(&mut self) -> Option<&mut Stream> {
-        (!self.is_encrypted()).then_some(self)
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
+        Some(self)
+    }
+
+    fn turn_bytes(&self) -> u64 {
+        match self.is_encrypted() {
+            true => SEALED_TURN_BYTES,
+            false => u64::MAX,
+        }
     }
 }
 
@@ -100,8 +114,8 @@ impl Drain for Outlet {
         Outlet::send(self, outgoing, filled).await
     }
 
-    fn clear_stream(&mut self) -> Option<&mut Stream> {
-        Outlet::clear_stream(self)
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
+        self.clear_stream()
     }
 
     fn sent(&mut self, bytes: u64) {
@@ -202,7 +216,8 @@ pub(crate) async fn write(store: &Store, upload: &Arc<dyn Upload>, batch: Batch,
         .await
 }
 
-/// Sends a range of a file. With `hasher`, the bytes pass through us and are hashed on the way.
+/// Sends a range of a file. With `hasher`, the bytes pass through us and are hashed on the way. Without, a long one goes to
+/// a thread that waits for nothing else as long as the reader keeps up.
 ///
 /// # Errors
 /// Those of the drain, and `source_changed` when the file is shorter than the range.
@@ -223,7 +238,16 @@ pub async fn serve(
         reader.advise_sequential(range);
     }
     let mut left = range;
+    let mut keeps_up = may_skip_us;
     while !left.is_empty() {
+        if keeps_up && let Some(turn) = send_steadily(reader, left, drain, progress).await? {
+            keeps_up = turn.keeps_up;
+            left.take_front(turn.sent_bytes);
+        }
+        if left.is_empty() {
+            break;
+        }
+        // Between two turns on a thread, so that others who wait for one have their chance.
         let outgoing = drain.outgoing().await?;
         let (mut outgoing, filled) = fill(store, reader, outgoing, left).await?;
         if let Some(hasher) = hasher.as_deref_mut() {
@@ -271,8 +295,7 @@ fn became_shorter() -> Error {
     Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer).with_detail("the file became shorter")
 }
 
-/// In clear text the kernel sends the file itself: to a reader that keeps up from a thread that waits for nothing else,
-/// to others as there is room.
+/// In clear text the kernel sends the file itself: to a reader that keeps up from a thread, to others as there is room.
 async fn serve_file(
     store: &Store,
     reader: &Arc<dyn FileReader>,
@@ -288,36 +311,23 @@ async fn serve_file(
     let mut resident_end = range.start;
     let mut keeps_up = true;
     while !left.is_empty() {
+        if keeps_up && let Some(turn) = send_steadily(reader, left, drain, progress).await? {
+            keeps_up = turn.keeps_up;
+            left.take_front(turn.sent_bytes);
+            continue;
+        }
         drain.check().await?;
-        let turn = match keeps_up && left.len() >= STEADY_BYTES_MIN {
-            true => send_steadily(reader, left, drain, progress).await,
-            false => Ok(None),
-        };
-        let sent = match turn {
-            Ok(Some(turn)) => {
-                keeps_up = turn.keeps_up;
-                Ok(turn.sent_bytes)
-            }
-            Ok(None) => {
-                resident_end = make_resident_to(store, reader, left, resident_end).await?;
-                let sent = send_piece(reader, ByteRange::new(left.start, resident_end), drain).await;
-                sent.inspect(|sent| progress.add_moved(*sent))
-            }
-            Err(error) => Err(error),
-        };
-        let sent = match sent {
-            Ok(sent) => sent,
-            // Trouble with the file is ours; trouble with the connection may have been announced.
-            Err(error) if error.side() == Side::Active => return Err(error),
-            Err(error) => return Err(drain.explain(error).await),
-        };
+        resident_end = make_resident_to(store, reader, left, resident_end).await?;
+        let sent = send_piece(reader, ByteRange::new(left.start, resident_end), drain).await;
+        let sent = told(sent, drain).await?;
+        progress.add_moved(sent);
         drain.sent(sent);
         left.take_front(sent);
     }
     Ok(())
 }
 
-/// One turn on a thread; `None` when there is none.
+/// One turn on a thread; `None` when there is none, or too little left for one.
 async fn send_steadily(
     reader: &Arc<dyn FileReader>,
     left: ByteRange,
@@ -325,18 +335,40 @@ async fn send_steadily(
     progress: &Progress,
 ) -> Result<Option<Turn>> {
     let part = ByteRange::new(left.start, left.end.min(left.start.saturating_add(drain.turn_bytes())));
-    let (Some(stream), Some(file)) = (drain.clear_stream(), reader.as_file()) else {
+    let Some(file) = reader.as_file() else { return Ok(None) };
+    if left.len() < STEADY_BYTES_MIN || drain.bare_stream().is_none() {
+        return Ok(None);
+    }
+    drain.check().await?;
+    let Some(stream) = drain.bare_stream() else {
         return Ok(None);
     };
-    stream.flush_with_more().await?;
     let progress = progress.clone();
-    let moved = move |bytes| progress.add_moved(bytes);
-    match stream.send_file_steadily(file, part, moved).await? {
+    let sent = async {
+        stream.flush_with_more().await?;
+        stream
+            .send_file_steadily(file, part, move |bytes| progress.add_moved(bytes))
+            .await
+    };
+    let sent = sent.await;
+    match told(sent, drain).await? {
         Some(Turn {
             sent_bytes: 0,
             keeps_up: true,
         }) => Err(became_shorter()),
-        turn => Ok(turn),
+        Some(turn) => {
+            drain.sent(turn.sent_bytes);
+            Ok(Some(turn))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Trouble with the file is ours; trouble with the bare connection may have been announced.
+async fn told<T>(outcome: Result<T>, drain: &mut impl Drain) -> Result<T> {
+    match outcome {
+        Err(error) if error.side() != Side::Active => Err(drain.explain(error).await),
+        outcome => outcome,
     }
 }
 

@@ -195,7 +195,7 @@ impl Drain for Paged<'_> {
         Ok(())
     }
 
-    fn clear_stream(&mut self) -> Option<&mut Stream> {
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
         None
     }
 }

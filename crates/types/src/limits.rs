@@ -316,6 +316,13 @@ pub const STEADY_SENDERS_MAX: usize = 64;
 pub const STEADY_BYTES_MIN: u64 = 8 * 1024 * 1024;
 /// What such a thread sends to a server before it is looked whether that has refused the upload meanwhile.
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
+/// Of these threads those that encrypt, for each processor. They take processor time where the others wait: more of them
+/// would keep everybody else waiting for a processor.
+pub const SEALING_SENDERS_PER_PROCESSOR: usize = 8;
+/// What a thread that encrypts sends before another connection may have it.
+pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
+/// Payload that a task moves in one go where nothing makes it wait, before other tasks get their turn: half a millisecond.
+pub const TASK_TURN_BYTES: usize = 1024 * 1024;
 /// How long such a thread waits for its reader to make room. Who takes longer than this for a third of the socket's buffer
 /// is served without a thread from then on.
 pub const STEADY_WAIT: Duration = Duration::from_millis(50);

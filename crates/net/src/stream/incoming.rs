@@ -126,8 +126,9 @@ impl Stream {
     pub(crate) async fn read_within(&mut self, appetite: Appetite, limit: Duration) -> Result<Option<Batch>, Error> {
         loop {
             // A socket that always has data would otherwise never let another task run.
-            tokio::task::coop::consume_budget().await;
+            self.take_turns().await;
             if let Some(batch) = self.take_opened()? {
+                self.turn_bytes += batch.len();
                 return Ok(Some(batch));
             }
             if self.end_seen != End::Open {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
-use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TASK_TURN_BYTES, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
 
 use crate::failure::Role;
@@ -60,6 +60,8 @@ pub struct Stream {
     /// A send has begun and not ended: a part of a record may be on the wire, and whatever follows
     /// it would be taken for its rest.
     mid_send: bool,
+    /// Payload since others had their turn.
+    turn_bytes: usize,
     waits: Waits,
 }
 
@@ -85,6 +87,7 @@ impl Stream {
             queued: Vec::new(),
             end_seen: End::Open,
             mid_send: false,
+            turn_bytes: 0,
             waits,
         }
     }
@@ -231,6 +234,17 @@ impl Stream {
         }
     }
 
+    /// Lets other tasks run when this one has moved enough. The runtime counts steps for that, and one here is a batch of 256
+    /// KiB: where nothing ever makes it wait, a task would hold its worker for 10 ms.
+    async fn take_turns(&mut self) {
+        if self.turn_bytes >= TASK_TURN_BYTES {
+            self.turn_bytes = 0;
+            tokio::task::yield_now().await;
+        } else {
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
     async fn read_raw(&mut self, into: &mut [u8]) -> Result<usize, Error> {
         loop {
             match self.socket.read(into) {
@@ -276,6 +290,9 @@ impl std::fmt::Debug for Stream {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future as _;
+    use std::task::Poll;
+
     use tokio::io::AsyncWriteExt;
 
     use super::*;
@@ -299,5 +316,22 @@ mod tests {
             began.elapsed()
         );
         dripping.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_task_that_has_moved_enough_lets_others_run() {
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let _far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        let mut stream = Stream::clear(near, Role::Client, Waits::default());
+        let room = stream.outgoing().await.unwrap();
+        stream.send(room, 1000).await.unwrap();
+        assert_eq!(stream.turn_bytes, 1000);
+        for (turn_bytes, is_pending) in [(TASK_TURN_BYTES - 1, false), (TASK_TURN_BYTES, true)] {
+            stream.turn_bytes = turn_bytes;
+            let mut turn = Box::pin(stream.take_turns());
+            let first = std::future::poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await;
+            assert_eq!(first.is_pending(), is_pending, "after {turn_bytes} bytes");
+        }
     }
 }

@@ -32,7 +32,31 @@ enum Frame {
     Records { prefix_bytes: usize, stride_bytes: usize },
 }
 
+impl Frame {
+    fn records(sealer: &Sealer) -> Self {
+        Self::Records {
+            prefix_bytes: sealer.prefix_bytes(),
+            stride_bytes: sealer.stride_bytes(),
+        }
+    }
+}
+
 impl Outgoing {
+    /// Room for records with nothing in front.
+    pub(super) fn records(sealer: &Sealer) -> Self {
+        Self {
+            buffer: Buffer::large(),
+            ready: 0,
+            frame: Frame::records(sealer),
+            paging: None,
+        }
+    }
+
+    /// The buffer as it goes over the wire.
+    pub(super) fn wire(&self) -> &[u8] {
+        &self.buffer
+    }
+
     /// Payload bytes that fit; of pages, without their checksums.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -113,7 +137,11 @@ impl Outgoing {
     }
 
     /// Seals the first `filled` bytes of payload; returns how many bytes of the buffer are to be sent.
-    fn seal(&mut self, filled: usize, sealer: Option<&mut Sealer>) -> Result<usize, crate::record::RecordFault> {
+    pub(super) fn seal(
+        &mut self,
+        filled: usize,
+        sealer: Option<&mut Sealer>,
+    ) -> Result<usize, crate::record::RecordFault> {
         let Some(sealer) = sealer else {
             return Ok(self.ready + filled);
         };
@@ -172,10 +200,7 @@ impl Stream {
         ready += wrap.len();
         let frame = match &self.tls {
             None => Frame::Clear,
-            Some(tls) => Frame::Records {
-                prefix_bytes: tls.session.sealer.prefix_bytes(),
-                stride_bytes: tls.session.sealer.stride_bytes(),
-            },
+            Some(tls) => Frame::records(&tls.session.sealer),
         };
         Ok(Outgoing {
             buffer,
@@ -190,7 +215,8 @@ impl Stream {
     /// # Errors
     /// Connection lost or stalled.
     pub async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<(), Error> {
-        tokio::task::coop::consume_budget().await;
+        self.turn_bytes += filled;
+        self.take_turns().await;
         let role = self.role;
         let sealer = self.tls.as_mut().map(|tls| &mut tls.session.sealer);
         let length = outgoing.seal(filled, sealer).map_err(|cause| role.tls(cause))?;
