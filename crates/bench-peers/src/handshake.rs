@@ -1,4 +1,4 @@
-//! TLS connections: how many a server takes in a second, and what one that idles costs it.
+//! TLS connections: how many a server takes in a second, and what one that idles costs it, beside one of the XRootD protocol.
 //!
 //! The client is rustls for every server. Each connection asks one thing (HEAD of an empty file), so that a handshake
 //! counts only where the server is there behind it.
@@ -17,6 +17,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 use testkit::{Error, Result};
 
+use crate::root::Session;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, Pair, Sample};
 
@@ -45,6 +46,26 @@ impl Beginning {
         match self {
             Self::Full => "full",
             Self::Resumed => "resumed",
+        }
+    }
+}
+
+/// What an idle connection was opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// HTTP over TLS.
+    Https,
+    /// The XRootD protocol in clear text.
+    Root,
+}
+
+impl Idle {
+    pub(crate) const BOTH: [Self; 2] = [Self::Https, Self::Root];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Root => "root",
         }
     }
 }
@@ -217,24 +238,37 @@ impl Bench {
         })
     }
 
-    /// What each of many idle connections adds to the memory of a fresh server, in KiB, and that memory in MiB.
-    pub(crate) fn idle_memory(&mut self, kind: Kind) -> Result<Sample> {
+    /// What each of many idle connections adds to the memory of a fresh server, in KiB, and that memory in MiB. Each has had
+    /// one answer.
+    pub(crate) fn idle_memory(&mut self, kind: Kind, over: Idle) -> Result<Sample> {
         let mut server = self.lab.start(kind)?;
-        self.lab.plant(&server, "idle", 0)?;
-        let target = Target::new(&server, &self.lab.ca_file(), "idle", Beginning::Full)?;
-        // What a server makes ready once is no cost of a connection.
-        let mut open = Vec::new();
-        for _ in 0..IDLE_CONNECTIONS / 10 {
-            open.push(target.stay()?);
+        match over {
+            Idle::Https => {
+                self.lab.plant(&server, "idle", 0)?;
+                let target = Target::new(&server, &self.lab.ca_file(), "idle", Beginning::Full)?;
+                added_memory(&mut server, || target.stay())
+            }
+            Idle::Root => {
+                let port = server.root_port()?;
+                added_memory(&mut server, || Session::open(port, false))
+            }
         }
-        let before = server.process().memory()?.resident_bytes;
-        for _ in 0..IDLE_CONNECTIONS {
-            open.push(target.stay()?);
-        }
-        let after = server.process().memory()?.resident_bytes;
-        Ok(Sample {
-            first: after.saturating_sub(before) as f64 / 1024.0 / IDLE_CONNECTIONS as f64,
-            second: after as f64 / (1 << 20) as f64,
-        })
     }
+}
+
+fn added_memory<C>(server: &mut Server, open: impl Fn() -> Result<C>) -> Result<Sample> {
+    let mut kept = Vec::new();
+    // What a server makes ready once is no cost of a connection.
+    for _ in 0..IDLE_CONNECTIONS / 10 {
+        kept.push(open()?);
+    }
+    let before = server.process().memory()?.resident_bytes;
+    for _ in 0..IDLE_CONNECTIONS {
+        kept.push(open()?);
+    }
+    let after = server.process().memory()?.resident_bytes;
+    Ok(Sample {
+        first: after.saturating_sub(before) as f64 / 1024.0 / IDLE_CONNECTIONS as f64,
+        second: after as f64 / (1 << 20) as f64,
+    })
 }

@@ -78,7 +78,7 @@ impl Metric {
             Self::Pieces => "Pieces of 4 to 64 KiB: MB/s, median (min to max); more is better",
             Self::Memory => "Memory: highest resident MiB of the active server, median (min to max); less is better",
             Self::Connections => "TLS connections per second, median (min to max); more is better",
-            Self::Idle => "Memory: KiB of an idle TLS connection, median (min to max); less is better",
+            Self::Idle => "Memory: KiB of an idle connection, median (min to max); less is better",
             Self::Token => {
                 "Tokens: requests per second without one ÷ requests with one, median (min to max); less is better"
             }
@@ -133,10 +133,10 @@ impl Metric {
         }
     }
 
-    /// Whether a server's figure compares it with itself, so that the goal is for the figure and not for its ratio to a
-    /// peer's.
-    fn compares_with_itself(self) -> bool {
-        matches!(self, Self::Again | Self::Token)
+    /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where that compares the server with
+    /// itself, or is a size that counts by itself.
+    fn is_judged_alone(self) -> bool {
+        matches!(self, Self::Again | Self::Token | Self::Idle)
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct Cell {
     pub(crate) second: Summary,
 }
 
-/// What is good enough: ratios of ours to the best peer's, or our figure where that compares with itself. What is to be
+/// What is good enough: ratios of ours to the best peer's, or our figure where that is judged alone. What is to be
 /// small may not be above its ratio, what is to be large not below.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Goal {
@@ -245,7 +245,7 @@ impl Row {
     fn remark(&self) -> String {
         let mut words = Vec::new();
         let word = |is_met| if is_met { "met" } else { "missed" };
-        let judged = match (self.metric.compares_with_itself(), self.goal.peer) {
+        let judged = match (self.metric.is_judged_alone(), self.goal.peer) {
             (true, _) => self.median(Kind::Crossload),
             (false, Some(peer)) => self.ratio_to(peer),
             (false, None) => self.ratio_to_best().map(|(ratio, _)| ratio),
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_compares_with_itself_is_judged_without_a_peer() {
+    fn a_figure_that_is_judged_alone_needs_no_peer() {
         let mut token = row(Metric::Token, Some(1.05));
         token.cells.truncate(1);
         assert_eq!(token.remark(), "met");

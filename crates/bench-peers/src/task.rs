@@ -6,7 +6,7 @@ use testkit::Result;
 
 use crate::arguments::{Arguments, Part};
 use crate::floor::{self, Loop};
-use crate::handshake::{Beginning, IDLE_CONNECTIONS};
+use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::report::{Cell, Goal, Metric, Row, Section};
 use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
 use crate::server::{Kind, Scheme};
@@ -36,7 +36,7 @@ pub(crate) enum Task {
     RootCopies(u64),
     RootMemory,
     Handshakes(Beginning),
-    IdleMemory,
+    IdleMemory(Idle),
     Token(Beside),
 }
 
@@ -69,11 +69,8 @@ pub(crate) fn all() -> Vec<Task> {
     tasks.extend([Mode::Pull, Mode::Push].map(Task::Memory));
     tasks.extend(root_plan());
     tasks.extend(Beginning::BOTH.map(Task::Handshakes));
-    tasks.extend([
-        Task::IdleMemory,
-        Task::Token(Beside::Nothing),
-        Task::Token(Beside::HeaderAsLong),
-    ]);
+    tasks.extend(Idle::BOTH.map(Task::IdleMemory));
+    tasks.extend([Beside::Nothing, Beside::HeaderAsLong].map(Task::Token));
     tasks
 }
 
@@ -117,7 +114,7 @@ impl Task {
             Self::Pieces(..) => Part::Readv,
             Self::Stat | Self::MetadataOfMany(_) => Part::Stat,
             Self::RootCopies(_) | Self::RootMemory => Part::RootTpc,
-            Self::Handshakes(_) | Self::IdleMemory => Part::Tls,
+            Self::Handshakes(_) | Self::IdleMemory(_) => Part::Tls,
             Self::Token(_) => Part::Token,
         }
     }
@@ -139,7 +136,7 @@ impl Task {
             Self::Pieces(..) => Metric::Pieces,
             Self::Handshakes(_) => Metric::Connections,
             Self::Listing(_) => Metric::Listing,
-            Self::IdleMemory => Metric::Idle,
+            Self::IdleMemory(_) => Metric::Idle,
             Self::Token(_) => Metric::Token,
             _ => Metric::Data,
         }
@@ -176,7 +173,7 @@ impl Task {
             Self::Listing(scheme) => format!("PROPFIND depth 1 {}, {STAT_FILES} files", scheme.name()),
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
             Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
-            Self::IdleMemory => format!("{IDLE_CONNECTIONS} idle connections"),
+            Self::IdleMemory(over) => format!("{IDLE_CONNECTIONS} idle connections, {}", over.name()),
             Self::Token(beside) => format!("HEAD https with a verified token, beside {}", beside.name()),
             Self::RootMemory => format!("TPC root, {MEMORY_COPIES} transfers"),
         }
@@ -216,6 +213,8 @@ impl Task {
             },
             Self::Handshakes(Beginning::Resumed) => ratio(1.00),
             Self::Overwrite(_) => ratio(0.95),
+            Self::IdleMemory(Idle::Https) => ratio(16.0),
+            Self::IdleMemory(Idle::Root) => ratio(6.0),
             Self::Token(Beside::Nothing) => ratio(1.05),
             _ => Goal::default(),
         }
@@ -249,7 +248,7 @@ impl Task {
             | Self::MetadataOfMany("HEAD")
             | Self::Pieces(_, Way::Ranges, _)
             | Self::Handshakes(Beginning::Full)
-            | Self::IdleMemory => true,
+            | Self::IdleMemory(Idle::Https) => true,
             // XRootD does not resume sessions unless it is told to, for lack of the identity in them.
             Self::Handshakes(Beginning::Resumed) => kind != Kind::Xrootd,
             Self::Token(_) => kind == Kind::Crossload,
@@ -291,7 +290,7 @@ impl Task {
             Self::RootCopies(count) => bench.root_copies(pair, count),
             Self::RootMemory => bench.root_memory(kind),
             Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
-            Self::IdleMemory => bench.idle_memory(kind),
+            Self::IdleMemory(over) => bench.idle_memory(kind, over),
             Self::Token(beside) => bench.token(beside),
         }
     }
@@ -382,7 +381,7 @@ mod tests {
         let all = plan(&Arguments::parse_from(["bench"]));
         assert_eq!(
             all.len(),
-            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 5
+            7 + 6 + 8 + 6 + 2 + 4 + 2 + 2 + 4 + 1 + 4 + 3 + 12 + 3 + 1 + 6
         );
         let mut names: Vec<String> = all
             .iter()

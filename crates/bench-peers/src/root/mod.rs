@@ -18,6 +18,7 @@ use crate::line::Door;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, MIB, Pair, Sample, copy_bytes, measured, take_away};
 
+pub(crate) use self::session::Session;
 use self::session::failed;
 use self::third_party::Copy;
 pub(crate) use self::vector::Way;
