@@ -15,7 +15,7 @@ use crate::cipher::{Algorithm, Cipher, NONCE_BYTES, TAG_BYTES};
 pub(crate) const HEADER_BYTES: usize = 5;
 /// Records after which keys must be changed: the AES-GCM confidentiality limit, taken for all
 /// suites (RFC 8446 §5.5 allows 2^24.5).
-const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
+pub(crate) const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
 
 /// Content type of a record (RFC 8446 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ enum Layout {
 pub(crate) struct Keys {
     cipher: Cipher,
     iv: [u8; NONCE_BYTES],
-    sequence: u64,
+    pub(crate) sequence: u64,
     layout: Layout,
 }
 

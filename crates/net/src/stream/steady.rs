@@ -241,8 +241,7 @@ impl<F: Fn(u64)> Job<F> {
     fn send_sealed(&self, sealer: &mut Sealer) -> Result<Progress, Fault> {
         let mut left = self.range;
         let mut outgoing = Outgoing::records(sealer);
-        // Worn keys are changed by who sends next.
-        while !left.is_empty() && !self.is_stopped() && !sealer.is_worn() {
+        while !left.is_empty() && !self.is_stopped() {
             let filled = self.read(&mut outgoing, left)?;
             if filled == 0 {
                 break;
@@ -254,6 +253,10 @@ impl<F: Fn(u64)> Job<F> {
             if sent < length {
                 let wire = sent..length;
                 return Ok(self.progress(left, false, Some(Rest { outgoing, wire })));
+            }
+            // Who sends next changes them. Asked last: a turn that sent nothing would mean that the file has ended.
+            if sealer.is_worn() {
+                break;
             }
         }
         Ok(self.progress(left, true, None))
@@ -304,13 +307,18 @@ mod tests {
     use std::io::Write as _;
     use std::sync::atomic::AtomicU64;
 
+    use http_wire::Framing;
+    use testkit::SelfSigned;
     use tokio::io::AsyncReadExt as _;
     use tokio::sync::Mutex;
     use types::limits::STEADY_BYTES_MIN;
 
     use super::*;
     use crate::failure::Role;
+    use crate::http::Connection;
+    use crate::record::RECORDS_PER_KEY_MAX;
     use crate::stream::Waits;
+    use crate::tls::{ClientTls, ServerTls, Trust};
 
     /// The threads are counted for the whole process, so these tests go one after the other.
     static ALONE: Mutex<()> = Mutex::const_new(());
@@ -323,6 +331,21 @@ mod tests {
         let (near, far) = tokio::join!(listener.accept(), far);
         let stream = Stream::clear(near.unwrap().0, Role::Peer(Side::Destination), Waits::default());
         (stream, far.unwrap())
+    }
+
+    /// Our end, encrypted, and the other one. Ours is the client, which sends no tickets: no record has been sealed yet.
+    async fn encrypted_pair() -> (Stream, Stream) {
+        let made = SelfSigned::localhost().unwrap();
+        let server = ServerTls::load(&made.certificate, &made.key).unwrap();
+        let trust = Trust {
+            files: vec![made.certificate.clone()],
+            ..Trust::default()
+        };
+        let (client, _) = ClientTls::load(&trust).unwrap();
+        let (near, far) = pair().await;
+        let far = Stream::clear(far, Role::Peer(Side::Source), Waits::default());
+        let (near, far) = tokio::join!(near.upgrade_client(&client, "localhost"), far.upgrade_server(&server));
+        (near.unwrap(), far.unwrap())
     }
 
     fn file() -> (File, Vec<u8>) {
@@ -393,6 +416,36 @@ mod tests {
         }
         stream.close().await.unwrap();
         assert!(reader.await.unwrap() == content);
+    }
+
+    #[tokio::test]
+    async fn keys_that_are_worn_at_the_start_do_not_look_like_the_end() {
+        let _alone = ALONE.lock().await;
+        let ((mut stream, mut far), (file, content)) = (encrypted_pair().await, file());
+        stream.tls.as_mut().unwrap().session.sealer.0.sequence = RECORDS_PER_KEY_MAX - 1;
+        far.tls.as_mut().unwrap().session.opener.0.sequence = RECORDS_PER_KEY_MAX - 1;
+        let reader = tokio::spawn(async move {
+            let mut connection = Connection::new(far);
+            let mut body = connection.body(Framing::Length(4 + FILE_BYTES as u64));
+            let mut seen = Vec::new();
+            while let Some(batch) = body.next().await.unwrap() {
+                batch.slices().for_each(|slice| seen.extend_from_slice(slice));
+            }
+            seen
+        });
+        stream.queue(b"head");
+        let mut left = whole();
+        let mut changes = 0;
+        while !left.is_empty() {
+            changes += u32::from(stream.tls.as_ref().unwrap().session.sealer.is_worn());
+            stream.flush_with_more().await.unwrap();
+            let turn = stream.send_file_steadily(&file, left, |_| {}).await.unwrap().unwrap();
+            assert!(turn.sent_bytes > 0, "{turn:?}");
+            left.take_front(turn.sent_bytes);
+        }
+        // The head wears them, and they are changed behind what is sent next.
+        assert_eq!(changes, 1);
+        assert!(reader.await.unwrap() == [b"head", content.as_slice()].concat());
     }
 
     #[tokio::test]
