@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, HandshakeKind, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use testkit::SelfSigned;
 use tokio::sync::mpsc;
 use types::limits::{CERTIFICATE_CHAIN_BYTES_MAX, CERTIFICATE_CHAIN_MAX};
 
@@ -30,17 +31,12 @@ struct Server {
     address: SocketAddr,
     certificate: CertificateDer<'static>,
     seen: mpsc::UnboundedReceiver<Seen>,
-    _directory: tempfile::TempDir,
 }
 
 impl Server {
     fn start(asks: ClientCertificates, waits: Waits) -> Self {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
-        std::fs::write(&certificate, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        let tls = ServerTls::asking(&certificate, &key, asks).unwrap();
+        let made = SelfSigned::localhost().unwrap();
+        let tls = ServerTls::asking(&made.certificate, &made.key, asks).unwrap();
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (tell, seen) = mpsc::unbounded_channel();
@@ -62,9 +58,8 @@ impl Server {
         });
         Self {
             address,
-            certificate: made.cert.der().clone(),
+            certificate: made.der.into(),
             seen,
-            _directory: directory,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use net::listen::{Opening, listen, opening};
 use net::tls::{ClientTls, ServerTls, Trust};
 use net::{Frames, Role, Stream, Waits};
+use testkit::SelfSigned;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use types::{ErrorCode, Side};
@@ -13,25 +14,19 @@ use types::{ErrorCode, Side};
 const WAIT: Duration = Duration::from_secs(10);
 
 struct Site {
-    _directory: tempfile::TempDir,
     server: ServerTls,
     client: ClientTls,
 }
 
 fn site() -> Site {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let made = SelfSigned::localhost().unwrap();
     let trust = Trust {
-        files: vec![certificate.clone()],
+        files: vec![made.certificate.clone()],
         ..Trust::default()
     };
     Site {
-        server: ServerTls::load(&certificate, &key).unwrap(),
+        server: ServerTls::load(&made.certificate, &made.key).unwrap(),
         client: ClientTls::load(&trust).unwrap().0,
-        _directory: directory,
     }
 }
 

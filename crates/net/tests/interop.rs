@@ -11,14 +11,25 @@ use net::http::Connection;
 use net::tls::{ClientTls, ServerTls, Trust};
 use net::{Stream, Waits};
 use rustls::crypto::aws_lc_rs as provider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use testkit::SelfSigned;
 use types::Side;
 
 struct Site {
-    _directory: tempfile::TempDir,
+    made: SelfSigned,
     server: ServerTls,
     trust: Trust,
-    certificate: rustls_pki_types::CertificateDer<'static>,
-    key_pem: String,
+}
+
+impl Site {
+    fn certificate(&self) -> CertificateDer<'static> {
+        self.made.der.clone().into()
+    }
+
+    fn key(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::from_pem_file(&self.made.key).unwrap()
+    }
 }
 
 fn site() -> Site {
@@ -26,20 +37,14 @@ fn site() -> Site {
 }
 
 fn site_called(names: Vec<String>) -> Site {
-    let made = rcgen::generate_simple_self_signed(names).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let made = SelfSigned::for_names(names).unwrap();
     Site {
-        server: ServerTls::load(&certificate, &key).unwrap(),
+        server: ServerTls::load(&made.certificate, &made.key).unwrap(),
         trust: Trust {
-            files: vec![certificate],
+            files: vec![made.certificate.clone()],
             ..Trust::default()
         },
-        certificate: made.cert.der().clone(),
-        key_pem: made.signing_key.serialize_pem(),
-        _directory: directory,
+        made,
     }
 }
 
@@ -102,7 +107,7 @@ async fn echo(stream: Stream) {
 /// A plain rustls client that sends `bodies` and returns what came back, changing its keys between.
 fn rustls_client(address: std::net::SocketAddr, site: &Site, suite: rustls::SupportedCipherSuite, bodies: &[Vec<u8>]) {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(site.certificate.clone()).unwrap();
+    roots.add(site.certificate()).unwrap();
     let config = rustls::ClientConfig::builder_with_provider(only(suite))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -160,13 +165,12 @@ async fn a_rustls_client_and_our_server_understand_each_other_in_every_suite() {
 
 /// A plain rustls server that answers one request with `body`, in two halves with new keys between.
 fn rustls_server(listener: &StdListener, site: &Site, suite: rustls::SupportedCipherSuite, body: &[u8]) {
-    use rustls_pki_types::pem::PemObject;
-    let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(site.key_pem.as_bytes()).unwrap();
+    let key = site.key();
     let config = rustls::ServerConfig::builder_with_provider(only(suite))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![site.certificate.clone()], key)
+        .with_single_cert(vec![site.certificate()], key)
         .unwrap();
     let mut session = rustls::ServerConnection::new(Arc::new(config)).unwrap();
     let (mut socket, _) = listener.accept().unwrap();
@@ -218,7 +222,7 @@ async fn our_client_and_a_rustls_server_understand_each_other_in_every_suite() {
 /// A TLS 1.3 client that sends a request, then changes of keys without end.
 fn restless_client(address: std::net::SocketAddr, site: &Site) {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(site.certificate.clone()).unwrap();
+    roots.add(site.certificate()).unwrap();
     let config = rustls::ClientConfig::builder_with_provider(only(provider::cipher_suite::TLS13_AES_128_GCM_SHA256))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -266,14 +270,13 @@ async fn records_without_payload_do_not_go_on_for_ever() {
 
 /// Sends half a body, asks for new keys, and tells with the rest whether anything came back meanwhile.
 fn curious_server(listener: &StdListener, site: &Site) -> bool {
-    use rustls_pki_types::pem::PemObject;
-    let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(site.key_pem.as_bytes()).unwrap();
+    let key = site.key();
     let suite = provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
     let config = rustls::ServerConfig::builder_with_provider(only(suite))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![site.certificate.clone()], key)
+        .with_single_cert(vec![site.certificate()], key)
         .unwrap();
     let mut session = rustls::ServerConnection::new(Arc::new(config)).unwrap();
     let (mut socket, _) = listener.accept().unwrap();
@@ -317,7 +320,7 @@ async fn a_certificate_that_is_longer_than_a_small_buffer_is_understood() {
         .collect();
     names.push("localhost".to_owned());
     let site = site_called(names);
-    assert!(site.certificate.len() > 24 * 1024);
+    assert!(site.made.der.len() > 24 * 1024);
     let (tls, _) = ClientTls::load(&site.trust).unwrap();
     let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use net::{Batch, Frames, Outgoing, Role, Stream, Waits};
+use testkit::SelfSigned;
 use tokio::net::TcpStream;
 use types::Side;
 use xroot_wire::pages::{encode_units, encoded_bytes};
@@ -21,14 +22,10 @@ async fn clear_pair() -> (Frames, Frames) {
 }
 
 async fn encrypted_pair() -> (Frames, Frames) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let server = net::tls::ServerTls::load(&certificate, &key).unwrap();
+    let made = SelfSigned::localhost().unwrap();
+    let server = net::tls::ServerTls::load(&made.certificate, &made.key).unwrap();
     let trust = net::tls::Trust {
-        files: vec![certificate],
+        files: vec![made.certificate.clone()],
         ..net::tls::Trust::default()
     };
     let (client, _) = net::tls::ClientTls::load(&trust).unwrap();

@@ -6,6 +6,7 @@ use net::tls::{ClientTls, ServerTls, Suite, Trust};
 use net::{Stream, Waits};
 use std::net::SocketAddr;
 use std::time::Duration;
+use testkit::SelfSigned;
 use tokio::net::{TcpListener, TcpStream};
 use types::Side;
 
@@ -44,16 +45,12 @@ async fn visit(address: SocketAddr, tls: &ClientTls) -> Result<(&'static str, bo
 
 #[tokio::test]
 async fn a_suite_alone_is_what_is_negotiated_and_sessions_are_resumed_on_demand() {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let made = SelfSigned::localhost().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, ServerTls::load(&certificate, &key).unwrap()));
+    tokio::spawn(serve(listener, ServerTls::load(&made.certificate, &made.key).unwrap()));
     let trust = Trust {
-        files: vec![certificate],
+        files: vec![made.certificate.clone()],
         ..Trust::default()
     };
     let (client, _) = ClientTls::load(&trust).unwrap();

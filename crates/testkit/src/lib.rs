@@ -21,6 +21,7 @@ mod proxy;
 mod relay;
 mod scratch;
 pub mod secrets;
+mod self_signed;
 mod tmpfs;
 mod user;
 mod voms;
@@ -39,6 +40,7 @@ pub use programs::{RESOLVER_OPTIONS, available, is_root, require, require_debian
 pub use proxy::{ProxyFault, ProxyOptions};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;
+pub use self_signed::SelfSigned;
 pub use tmpfs::Tmpfs;
 pub use user::{Subordinate, User};
 pub use voms::{AttributeOptions, VomsServer};

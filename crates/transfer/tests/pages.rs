@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use net::{Frames, Outgoing, Role, Stream, Waits};
 use storage::{CommitFacts, FileReader, Hasher, Memory, Patience, Stat, UploadOptions};
+use testkit::SelfSigned;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use transfer::{Assembly, Drain, PagesPart, Progress, Store, send_from, serve_pages};
@@ -52,14 +53,10 @@ async fn clear_pair() -> (Frames, Frames) {
 }
 
 async fn encrypted_pair() -> (Frames, Frames) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let server = net::tls::ServerTls::load(&certificate, &key).unwrap();
+    let made = SelfSigned::localhost().unwrap();
+    let server = net::tls::ServerTls::load(&made.certificate, &made.key).unwrap();
     let trust = net::tls::Trust {
-        files: vec![certificate],
+        files: vec![made.certificate.clone()],
         ..net::tls::Trust::default()
     };
     let (client, _) = net::tls::ClientTls::load(&trust).unwrap();

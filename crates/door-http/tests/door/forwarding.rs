@@ -3,6 +3,7 @@
 use net::tls::ServerTls;
 use policy::AnonymousAccess;
 use remote::{Access, CopyOrder, Direction, Resource};
+use testkit::SelfSigned;
 use types::{Location, Secret, Side};
 
 use crate::harness::{Server, export, memory};
@@ -65,12 +66,8 @@ async fn a_client_that_follows_gets_its_copy_made_there() {
 
 #[tokio::test]
 async fn over_tls_the_token_goes_along() {
-    let directory = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (directory.path().join("c.pem"), directory.path().join("k.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let tls = ServerTls::load(&certificate, &key).unwrap();
+    let made = SelfSigned::localhost().unwrap();
+    let tls = ServerTls::load(&made.certificate, &made.key).unwrap();
     let source = Server::open().await;
     source.put("/data/f", b"abc").await;
     let there = Server::start(vec![export("/data", AnonymousAccess::None, memory())], |settings| {

@@ -4,20 +4,18 @@ use net::tls::ServerTls;
 use policy::AnonymousAccess;
 use storage::{Posix, PosixOptions};
 use tempfile::TempDir;
+use testkit::SelfSigned;
 
 use crate::harness::{Server, export, pattern};
 
 async fn server() -> (Server, TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (directory.path().join("c.pem"), directory.path().join("k.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let made = SelfSigned::localhost().unwrap();
     let files = directory.path().join("files");
     std::fs::create_dir(&files).unwrap();
     let posix = Posix::open(&files, &PosixOptions::default()).unwrap();
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |settings| {
-        settings.tls = Some(ServerTls::load(&certificate, &key).unwrap());
+        settings.tls = Some(ServerTls::load(&made.certificate, &made.key).unwrap());
     })
     .await;
     (server, directory)

@@ -12,6 +12,7 @@ use net::tls::{ClientTls, ServerTls, Trust};
 use policy::{AnonymousAccess, ExportRules};
 use remote::{Client, ClientOptions};
 use storage::{Memory, Storage};
+use testkit::SelfSigned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -92,12 +93,8 @@ pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Stora
 
 /// A certificate that nobody checks.
 pub(crate) fn certificate() -> ServerTls {
-    let directory = tempfile::tempdir().unwrap();
-    let (chain, key) = (directory.path().join("host.pem"), directory.path().join("host.key"));
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    std::fs::write(&chain, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    ServerTls::load(&chain, &key).unwrap()
+    let made = SelfSigned::localhost().unwrap();
+    ServerTls::load(&made.certificate, &made.key).unwrap()
 }
 
 /// A client for other servers.

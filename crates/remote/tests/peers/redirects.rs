@@ -6,6 +6,7 @@ use net::http::Connection;
 use net::listen::{listen, welcome};
 use net::tls::ServerTls;
 use remote::{CopyOrder, Direction, GetOptions, PutOptions};
+use testkit::SelfSigned;
 use types::{ErrorCode, Secret};
 
 async fn storage() -> Server {
@@ -126,12 +127,8 @@ async fn a_place_that_is_not_http_is_refused() {
 /// A TLS server that answers each connection's first request with `answer`, after reading `body`
 /// where the request has one; returns its port.
 async fn secure(answer: String, bodies: tokio::sync::mpsc::UnboundedSender<Vec<u8>>) -> u16 {
-    let files = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (files.path().join("host.pem"), files.path().join("host.key"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let tls = ServerTls::load(&certificate, &key).unwrap();
+    let made = SelfSigned::localhost().unwrap();
+    let tls = ServerTls::load(&made.certificate, &made.key).unwrap();
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {

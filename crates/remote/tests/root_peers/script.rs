@@ -9,6 +9,7 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
 use net::{Frames, Role, Stream, Waits};
 use remote::{Access, Client, ClientOptions, Download, Outlet, Resource};
+use testkit::SelfSigned;
 use tokio::net::TcpListener;
 use types::{Location, Result, Secret, Side};
 use xroot_wire::limits::{HELLO_BYTES, REQUEST_HEADER_BYTES};
@@ -354,12 +355,8 @@ pub(crate) fn client_within(addresses: AddressPolicy) -> Client {
 
 /// A server's certificate for `localhost`.
 pub(crate) fn server_tls() -> ServerTls {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let (certificate, key) = (directory.path().join("host.pem"), directory.path().join("host.key"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    ServerTls::load(&certificate, &key).unwrap()
+    let made = SelfSigned::localhost().unwrap();
+    ServerTls::load(&made.certificate, &made.key).unwrap()
 }
 
 pub(crate) async fn read_all(download: &mut Download) -> Result<Vec<u8>> {
