@@ -290,6 +290,86 @@ fn files_that_are_there_can_be_asked_about_without_writing() {
     assert_eq!(visible(server.data()), before);
 }
 
+/// The samples of a target's only row of this label in a table, with `downloads` beside it.
+fn beside(report: &Value, title: &str, (target, label): (&str, &str), downloads: u64) -> Vec<f64> {
+    let is_it = |row: &&Value| {
+        row["target"] == target
+            && row["label"] == label
+            && row["parameters"]["downloads"].as_f64() == Some(downloads as f64)
+    };
+    let row = rows(report, title).iter().find(is_it);
+    let samples = row.and_then(|row| row["samples"].as_array());
+    samples.into_iter().flatten().filter_map(Value::as_f64).collect()
+}
+
+#[test]
+fn small_questions_are_timed_beside_downloads_of_all() {
+    let test = "small_questions_are_timed_beside_downloads_of_all";
+    let Some(site) = available(test, Bench::start("bench-mixed")) else {
+        return;
+    };
+    let files = Files::new(&site.lab);
+    let short = ["-q", "-r", "2", "-c", "0,2", "--during", "100ms", "-s", "2MiB"];
+    let arguments = [&short[..], &files.options()].concat();
+    let run = bench_all(&site.lab, "mixed", &arguments, &site.targets()).succeeded();
+    site.is_clean();
+    let found = report(&files.json);
+    let both = [("HEAD https", "GET https"), ("stat root", "GET root")];
+    for (target, protocols) in [("ours", &both[..]), ("xrootd", &both), ("nginx", &both[..1])] {
+        for &(question, download) in protocols {
+            for downloads in [0, 2] {
+                let of = |title: &str| beside(&found, title, (target, question), downloads);
+                let middle = of("Wait for a small answer: median");
+                let late = of("Wait for a small answer: 99th percentile");
+                assert_eq!(
+                    (middle.len(), late.len()),
+                    (2, 2),
+                    "{target} {question}: {}",
+                    run.said()
+                );
+                let is_sound = middle
+                    .iter()
+                    .zip(&late)
+                    .all(|(middle, late)| 0.0 < *middle && middle <= late);
+                assert!(is_sound, "{target} {question}: {middle:?} {late:?}");
+            }
+            let moved = |downloads| beside(&found, "Throughput of the downloads", (target, download), downloads).len();
+            assert_eq!((moved(0), moved(2)), (0, 2), "{target} {download}: {}", run.said());
+        }
+    }
+}
+
+#[test]
+fn the_wait_for_a_small_answer_is_the_one_that_there_was() {
+    let test = "the_wait_for_a_small_answer_is_the_one_that_there_was";
+    let Some((lab, server)) = conformance::alone(test, |options| options.exports[0].anonymous = Access::Write) else {
+        return;
+    };
+    let relay = Relay::start(SocketAddr::from(([127, 0, 0, 1], server.port()))).expect("a relay");
+    relay.set_fault(Fault::Delay(Direction::ToClient, Duration::from_millis(40)), usize::MAX);
+    let files = Files::new(&lab);
+    let targets = [
+        format!("far=http://127.0.0.1:{}/data", relay.port()),
+        format!("near=http://127.0.0.1:{}/data", server.port()),
+    ];
+    let short = ["-q", "-r", "3", "-c", "0,1", "--during", "300ms", "-s", "64KiB"];
+    bench_all(&lab, "mixed", &[&short[..], &files.options()].concat(), &targets).succeeded();
+    let found = report(&files.json);
+    for downloads in [0, 1] {
+        let shortest = |target: &str| {
+            let waits_ms = beside(
+                &found,
+                "Wait for a small answer: median",
+                (target, "HEAD http"),
+                downloads,
+            );
+            waits_ms.into_iter().fold(f64::INFINITY, f64::min)
+        };
+        let (far, near) = (shortest("far"), shortest("near"));
+        assert!(far >= 40.0 && near < far, "{downloads} downloads: {far} {near}");
+    }
+}
+
 #[test]
 fn overwriting_is_measured_against_new_files() {
     let test = "overwriting_is_measured_against_new_files";

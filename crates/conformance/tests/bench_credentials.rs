@@ -53,11 +53,12 @@ fn plain(path: &Path) -> &str {
 }
 
 /// Short enough for a test.
-const LOADS: [(&str, &[&str]); 4] = [
+const LOADS: [(&str, &[&str]); 5] = [
     ("bulk", &["-s", "100KiB", "--volume", "200KiB", "-c", "2", "-n", "1,2"]),
     ("metadata", &["--files", "20", "--during", "50ms", "-c", "2"]),
     ("vector", &["-s", "200KiB", "--during", "50ms", "-c", "2"]),
     ("overwrite", &["-s", "100KiB", "--files", "1", "-c", "2"]),
+    ("mixed", &["-s", "200KiB", "--during", "50ms", "-c", "2"]),
 ];
 
 impl Site {

@@ -90,12 +90,13 @@ fn reports_of_all_loads_can_be_read_in_a_browser() {
     };
     let bulk = ["-s", "100KiB", "--volume", "100KiB", "-r", "2"];
     let short = ["-s", "100KiB", "--during", "50ms", "-r", "2"];
-    let loads: [(&str, &[&str]); 7] = [
+    let loads: [(&str, &[&str]); 8] = [
         ("bulk", &[&bulk[..], &["-c", "1,3"]].concat()),
         (
             "metadata",
             &["--files", "20", "--during", "50ms", "-r", "2", "-c", "1,2"],
         ),
+        ("mixed", &[&short[..], &["-c", "0,1,2"]].concat()),
         ("overwrite", &["-s", "100KiB", "--files", "1", "-r", "2", "-c", "1,2"]),
         (
             "tls",

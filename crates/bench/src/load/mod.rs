@@ -8,6 +8,7 @@ mod handshake;
 pub mod latency;
 pub mod measure;
 pub mod metadata;
+pub mod mixed;
 pub mod overwrite;
 mod peak;
 pub mod tally;

@@ -115,14 +115,7 @@ impl Tally {
     /// Whether this case has failed for this target: it is not tried again.
     #[must_use]
     pub fn has_failed(&self, target: &Target, case: &Case) -> bool {
-        let is_it = |row: &&crate::report::Row| {
-            row.target == target.name && row.label == case.label && row.parameters == case.parameters
-        };
-        self.rate
-            .rows
-            .iter()
-            .find(is_it)
-            .is_some_and(|row| !row.failures.is_empty())
+        self.rate.has_failed(&target.name, &case.label, &case.parameters)
     }
 
     /// Both tables, those without rows left out.

@@ -133,12 +133,23 @@ impl Table {
 
     /// The row of a target with this label and these parameters; it is made when there is none.
     pub fn row(&mut self, target: &str, label: &str, parameters: &Parameters) -> &mut Row {
-        let is_it = |row: &Row| row.target == target && row.label == label && row.parameters == *parameters;
-        let at = self.rows.iter().position(is_it).unwrap_or_else(|| {
+        let at = self.place(target, label, parameters).unwrap_or_else(|| {
             self.rows.push(Row::new(target, label, parameters.clone()));
             self.rows.len() - 1
         });
         &mut self.rows[at]
+    }
+
+    /// Whether something has failed in the row of a target with this label and these parameters.
+    #[must_use]
+    pub fn has_failed(&self, target: &str, label: &str, parameters: &Parameters) -> bool {
+        let place = self.place(target, label, parameters);
+        place.is_some_and(|at| !self.rows[at].failures.is_empty())
+    }
+
+    fn place(&self, target: &str, label: &str, parameters: &Parameters) -> Option<usize> {
+        let is_it = |row: &Row| row.target == target && row.label == label && row.parameters == *parameters;
+        self.rows.iter().position(is_it)
     }
 }
 

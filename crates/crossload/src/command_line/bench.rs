@@ -6,7 +6,7 @@ use std::time::Duration;
 use bench::load::bulk::{Bulk, Way};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
-use super::bench_files::{MetadataOptions, OverwriteOptions, TlsOptions};
+use super::bench_files::{MetadataOptions, MixedOptions, OverwriteOptions, TlsOptions};
 use super::bench_transfers::{LatencyOptions, TpcOptions, VectorOptions};
 use super::client::{Access, time};
 use super::server::size;
@@ -18,6 +18,8 @@ pub(crate) enum BenchLoad {
     Bulk(BulkOptions),
     /// Many small questions: stat over each protocol in its own ways, and listing a directory
     Metadata(MetadataOptions),
+    /// Small questions beside large downloads: how long they wait, against how many downloads there are
+    Mixed(MixedOptions),
     /// Writing over existing files against writing new ones
     Overwrite(OverwriteOptions),
     /// What encryption costs: each cipher suite beside clear text, and connections made in a second
@@ -36,6 +38,7 @@ impl BenchLoad {
         match self {
             Self::Bulk(_) => "bulk",
             Self::Metadata(_) => "metadata",
+            Self::Mixed(_) => "mixed",
             Self::Overwrite(_) => "overwrite",
             Self::Tls(_) => "tls",
             Self::Tpc(_) => "tpc",
@@ -49,6 +52,7 @@ impl BenchLoad {
         match self {
             Self::Bulk(options) => &options.common,
             Self::Metadata(options) => &options.common,
+            Self::Mixed(options) => &options.common,
             Self::Overwrite(options) => &options.common,
             Self::Tls(options) => &options.common,
             Self::Tpc(options) => &options.common,

@@ -1,8 +1,9 @@
-//! Options of the loads of `bench` that are about names, overwriting, and encryption.
+//! Options of the loads of `bench` that are about names, small questions beside large files, overwriting, and encryption.
 
 use std::time::Duration;
 
 use bench::load::metadata::Metadata;
+use bench::load::mixed::Mixed;
 use bench::load::overwrite::Overwrite;
 use bench::load::tls::Tls;
 use clap::Args;
@@ -38,6 +39,34 @@ impl MetadataOptions {
             duration: self.during,
             repetitions: self.common.repetitions,
             existing: self.existing,
+        }
+    }
+}
+
+/// Options of `bench mixed`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MixedOptions {
+    /// Downloads, each on a connection of its own, beside which is asked; 0 is a server at rest
+    #[arg(short = 'c', long, value_name = "N,...", value_delimiter = ',', default_value = "0,1,16,64", value_parser = clap::value_parser!(u32).range(..=4096))]
+    pub(crate) downloads: Vec<u32>,
+    /// Size of each file that is downloaded, such as 1GiB
+    #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
+    pub(crate) size: u64,
+    /// For how long each sample asks
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
+    pub(crate) during: Duration,
+    #[command(flatten)]
+    pub(crate) common: BenchCommon,
+}
+
+impl MixedOptions {
+    /// As the load takes them.
+    pub(crate) fn load(&self) -> Mixed {
+        Mixed {
+            downloads: self.downloads.clone(),
+            size_bytes: self.size,
+            duration: self.during,
+            repetitions: self.common.repetitions,
         }
     }
 }

@@ -86,6 +86,11 @@ async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measu
             tell("seconds of a sample", options.during.as_secs_f64().into());
             load::metadata::run(ground, &options.load()).await
         }
+        BenchLoad::Mixed(options) => {
+            tell("file size in bytes", options.size.into());
+            tell("seconds of a sample", options.during.as_secs_f64().into());
+            load::mixed::run(ground, &options.load()).await
+        }
         BenchLoad::Overwrite(options) => {
             tell("file size in bytes", options.size.into());
             tell("files on each connection", options.files.into());
