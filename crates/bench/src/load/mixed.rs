@@ -67,7 +67,7 @@ async fn measure(ground: &Ground, mixed: &Mixed, tallies: &mut Tallies) -> Optio
                 }
                 let run = format!("{} of {}", repetition + 1, mixed.repetitions);
                 let label = format!(
-                    "{}: {}, {downloads} downloads beside it, {run}",
+                    "{}: {}, downloads beside it: {downloads}, {run}",
                     target.name, case.label
                 );
                 ground.progress.begin(label);
