@@ -228,14 +228,11 @@ impl Incoming {
 
     async fn more(&mut self, connection: &mut Connection) -> Result<Option<Batch>, Error> {
         if connection.leftover.is_empty() {
-            let small = self
-                .decoder
-                .remaining()
-                .is_some_and(|rest| rest <= TLS_RECORD_BYTES as u64);
-            return connection
-                .stream
-                .read(if small { Appetite::Small } else { Appetite::Large })
-                .await;
+            let appetite = match self.decoder.remaining() {
+                Some(rest) if rest <= TLS_RECORD_BYTES as u64 => Appetite::Small,
+                rest => Appetite::AtLeast(usize::try_from(rest.unwrap_or(0)).unwrap_or(usize::MAX)),
+            };
+            return connection.stream.read(appetite).await;
         }
         let count = connection.leftover.len().min(LARGE_BYTES);
         let mut buffer = if count <= SMALL_BYTES {

@@ -326,6 +326,11 @@ pub const TASK_TURN_BYTES: usize = 1024 * 1024;
 /// How long such a thread waits for its reader to make room. Who takes longer than this for a third of the socket's buffer
 /// is served without a thread from then on.
 pub const STEADY_WAIT: Duration = Duration::from_millis(50);
+/// What has to come of a payload before the one who waits for it is woken, where the sender is fast: little less than a buffer
+/// holds, so that what comes while it is handled still fits.
+pub const GATHERED_BYTES: usize = 224 * 1024;
+/// How long that may take. Who sends less in this time is read from whenever something comes.
+pub const GATHER_WAIT: Duration = Duration::from_millis(20);
 /// Bytes of a listing that are gathered before they are sent.
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
 /// The same of a multistatus, whose entries are long: a reader that has caught up is woken for each piece, and so less often.

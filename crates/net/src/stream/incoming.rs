@@ -51,8 +51,8 @@ impl Carry {
 pub(crate) enum Appetite {
     /// Heads and small bodies.
     Small,
-    /// Payload.
-    Large,
+    /// Payload, of which at least so many bytes are still to come.
+    AtLeast(usize),
     /// Payload of which so many bytes are awaited: what follows it is better left to the system than
     /// read with it and then copied out of the way.
     AtMost(usize),
@@ -62,14 +62,22 @@ impl Appetite {
     fn buffer(self) -> Buffer {
         match self {
             Self::Small => Buffer::small(),
-            Self::Large | Self::AtMost(_) => Buffer::large(),
+            Self::AtLeast(_) | Self::AtMost(_) => Buffer::large(),
+        }
+    }
+
+    /// Bytes that certainly come, `carried` of which are there: encrypted they are more.
+    fn owed_bytes(self, carried: usize) -> usize {
+        match self {
+            Self::Small => 0,
+            Self::AtLeast(owed) | Self::AtMost(owed) => owed.saturating_sub(carried),
         }
     }
 
     /// Bytes from the wire that serve it, `carried` of which are there.
     fn wire_bytes(self, is_encrypted: bool, carried: usize) -> usize {
         match self {
-            Self::Small | Self::Large => usize::MAX,
+            Self::Small | Self::AtLeast(_) => usize::MAX,
             Self::AtMost(wanted) if is_encrypted => {
                 let records = wanted.div_ceil(TLS_RECORD_BYTES);
                 let wire = wanted.saturating_add(records.saturating_mul(RECORD_OVERHEAD_BYTES));
@@ -138,8 +146,12 @@ impl Stream {
                 Ok(0) => self.note_end(),
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    let owed_bytes = appetite.owed_bytes(self.carry.as_ref().map_or(0, Carry::len));
                     self.shrink();
-                    self.wait_readable(limit).await?;
+                    let gathered = self.socket.gathered(owed_bytes).await;
+                    if !gathered.map_err(|cause| self.role.broken(Phase::Transfer, &cause))? {
+                        self.wait_readable(limit).await?;
+                    }
                 }
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
             }
@@ -199,7 +211,7 @@ impl Stream {
         let room = &mut carry.buffer[room];
         let count = match appetite {
             Appetite::Small => self.socket.read_message(room)?,
-            Appetite::Large | Appetite::AtMost(_) => self.socket.read(room)?,
+            Appetite::AtLeast(_) | Appetite::AtMost(_) => self.socket.read(room)?,
         };
         carry.end += count;
         Ok(count)

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod incoming;
+mod low_water;
 mod outgoing;
 mod paged;
 mod session;

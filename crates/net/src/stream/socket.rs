@@ -4,6 +4,10 @@
 //! connection that always has more to read than fits into a buffer never waits; to wake a thread for each of its segments
 //! would only take the processor from the one that reads. So such a socket is taken out of the runtime's watch until it
 //! has nothing to read, or has to wait for something else.
+//!
+//! One that has to wait again and again, because its sender is a little slower, would be woken for every 16 KiB record, and
+//! all that a batch costs would be paid for a sixteenth of one. So whoever waits for much from a fast sender has the kernel
+//! gather nearly a buffer of it first ([`Socket::gathered`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,6 +18,9 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use types::limits::{GATHER_WAIT, GATHERED_BYTES};
+
+use super::low_water::set_low_water;
 
 /// Reads in a row that filled their room, after which a socket counts as one that has plenty.
 const FULL_READS: u32 = 4;
@@ -25,6 +32,10 @@ pub(super) struct Socket {
     state: State,
     /// Full reads in a row.
     full_reads: u32,
+    /// Whether the other end has lately sent much at once.
+    is_fast: bool,
+    /// Whether the kernel wakes us for [`GATHERED_BYTES`] only, and not for the first byte.
+    gathers: bool,
 }
 
 enum State {
@@ -39,16 +50,21 @@ impl Socket {
         Self {
             state: State::Watched(tcp),
             full_reads: 0,
+            is_fast: false,
+            gathers: false,
         }
     }
 
     /// One read without waiting. Of payload, `room` is large.
     pub(super) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = match &self.state {
+            // What little may have come meanwhile is left to be gathered.
+            State::Watched(_) if self.gathers => self.read_message(room)?,
             State::Watched(tcp) => tcp.try_read(room)?,
             State::Unwatched(tcp) => receive(tcp, room)?,
             State::Lost => return Err(lost()),
         };
+        self.is_fast |= count >= PLENTY_BYTES;
         let is_full = count == room.len() && count >= PLENTY_BYTES;
         self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
         if self.full_reads == FULL_READS {
@@ -116,13 +132,50 @@ impl Socket {
         self.watched()?.readable().await
     }
 
+    /// Waits, when the other end has been fast and owes at least `owed_bytes`, until it would be worth a batch to read, or the
+    /// other end has closed. Whether it came to that within [`GATHER_WAIT`]; otherwise there may be less to read, or nothing.
+    /// May be dropped.
+    pub(super) async fn gathered(&mut self, owed_bytes: usize) -> io::Result<bool> {
+        if !self.is_fast || owed_bytes < GATHERED_BYTES || !self.gather(true) {
+            return Ok(false);
+        }
+        let ready = tokio::time::timeout(GATHER_WAIT, self.watch()?.readable());
+        match ready.await {
+            Ok(ready) => ready.map(|()| true),
+            Err(_) => {
+                self.is_fast = false;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Tells the kernel how much is to come before it wakes us. Whether it is so now.
+    fn gather(&mut self, gathers: bool) -> bool {
+        if self.gathers != gathers {
+            let bytes = if gathers { GATHERED_BYTES } else { 1 };
+            // The kernel looks at once whether there is so much already.
+            let told = self.fd().is_some_and(|socket| set_low_water(socket, bytes).is_ok());
+            if told {
+                self.gathers = gathers;
+            }
+        }
+        self.gathers == gathers
+    }
+
     /// Waits until there is room to send. May be dropped.
     pub(super) async fn writable(&mut self) -> io::Result<()> {
         self.watched()?.writable().await
     }
 
-    /// The socket as the runtime watches it. The runtime is told at once of what is there already.
+    /// The socket as the runtime watches it, for whatever comes. The runtime is told at once of what is there already.
     pub(super) fn watched(&mut self) -> io::Result<&TcpStream> {
+        if !self.gather(false) {
+            return Err(lost());
+        }
+        self.watch()
+    }
+
+    fn watch(&mut self) -> io::Result<&TcpStream> {
         self.full_reads = 0;
         self.state = match std::mem::replace(&mut self.state, State::Lost) {
             State::Unwatched(tcp) => State::Watched(TcpStream::from_std(tcp)?),
@@ -349,5 +402,97 @@ mod tests {
         let (room, ()) = tokio::join!(socket.writable(), take(&mut reader, sent));
         room.unwrap();
         assert!(send(&socket).unwrap() > 0);
+    }
+
+    /// A socket whose other end has just sent much at once, and is owed to send more.
+    async fn fast_pair() -> (Socket, TcpStream) {
+        let (mut socket, mut far) = pair().await;
+        rustix::net::sockopt::set_socket_recv_buffer_size(&far, 4 * GATHERED_BYTES).unwrap();
+        far.write_all(&vec![1; 2 * PLENTY_BYTES]).await.unwrap();
+        take(&mut socket, 2 * PLENTY_BYTES).await;
+        assert!(socket.is_fast);
+        (socket, far)
+    }
+
+    async fn pending_bytes(socket: &Socket, bytes: usize) {
+        while rustix::io::ioctl_fionread(socket.fd().unwrap()).unwrap() < bytes as u64 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn much_is_gathered_before_a_reader_is_woken() {
+        let (mut socket, mut far) = fast_pair().await;
+        let empty = socket.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        let sent = async {
+            // In pieces of a record each, as most senders do.
+            for _ in 0..GATHERED_BYTES.div_ceil(16 * 1024) {
+                far.write_all(&[2; 16 * 1024]).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let gathered = async {
+            let gathered = socket.gathered(GATHERED_BYTES).await.unwrap();
+            (gathered, rustix::io::ioctl_fionread(socket.fd().unwrap()).unwrap())
+        };
+        let (gathered, ()) = tokio::join!(gathered, sent);
+        assert_eq!(gathered, (true, GATHERED_BYTES as u64), "within {GATHER_WAIT:?}");
+        let mut room = vec![0; 2 * GATHERED_BYTES];
+        assert_eq!(socket.read(&mut room).unwrap(), GATHERED_BYTES);
+        // That was all, which is known without another look.
+        let count = socket.read(&mut room).map_err(|cause| cause.kind());
+        assert_eq!(count, Err(io::ErrorKind::WouldBlock));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_that_has_become_slow_is_heard_of_at_once_from_then_on() {
+        let (mut socket, mut far) = fast_pair().await;
+        socket.read(&mut [0; 10]).unwrap_err();
+        far.write_all(b"little").await.unwrap();
+        pending_bytes(&socket, 6).await;
+        let began = tokio::time::Instant::now();
+        assert!(!socket.gathered(GATHERED_BYTES).await.unwrap());
+        assert!(began.elapsed() >= GATHER_WAIT);
+        socket.readable().await.unwrap();
+        let mut room = [0; 10];
+        assert_eq!(socket.read(&mut room).unwrap(), 6);
+        assert!(
+            !socket.gathered(GATHERED_BYTES).await.unwrap() && !socket.gathers,
+            "still fast"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn little_that_is_owed_is_not_waited_for_and_what_follows_is_heard_of() {
+        let (mut socket, mut far) = fast_pair().await;
+        socket.read(&mut [0; 10]).unwrap_err();
+        assert!(socket.gather(true));
+        assert!(!socket.gathered(GATHERED_BYTES - 1).await.unwrap());
+        let (ready, sent) = tokio::join!(socket.readable(), far.write_all(b"the next request"));
+        ready.and(sent).unwrap();
+        assert!(!socket.gathers);
+        let mut room = [0; 100];
+        assert_eq!(socket.read_message(&mut room).unwrap(), 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_is_heard_of_while_much_is_gathered() {
+        let (mut socket, mut far) = fast_pair().await;
+        socket.read(&mut [0; 10]).unwrap_err();
+        far.write_all(b"and no more").await.unwrap();
+        drop(far);
+        assert!(socket.gathered(GATHERED_BYTES).await.unwrap());
+        let mut room = [0; 100];
+        assert_eq!(socket.read(&mut room).unwrap(), 11);
+        // The end itself is not missed.
+        socket.readable().await.unwrap();
+        let end = loop {
+            match socket.read(&mut room) {
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => socket.readable().await.unwrap(),
+                end => break end.unwrap(),
+            }
+        };
+        assert_eq!(end, 0);
     }
 }
