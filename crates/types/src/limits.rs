@@ -316,9 +316,9 @@ pub const STEADY_SENDERS_MAX: usize = 64;
 pub const STEADY_BYTES_MIN: u64 = 8 * 1024 * 1024;
 /// What such a thread sends to a server before it is looked whether that has refused the upload meanwhile.
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
-/// Of these threads those that encrypt, for each processor. They take processor time where the others wait: more of them
-/// would keep everybody else waiting for a processor.
-pub const SEALING_SENDERS_PER_PROCESSOR: usize = 8;
+/// How much nicer such a thread is than the rest of the process, in steps of nice(1): whoever asks for little is answered
+/// between two of its batches, and its reader takes what it sent while that is in the processor's cache.
+pub const STEADY_NICENESS: i32 = 10;
 /// What a thread that encrypts sends before another connection may have it.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Payload that a task moves in one go where nothing makes it wait, before other tasks get their turn: half a millisecond.
