@@ -311,7 +311,7 @@ pub const REFUSALS_MAX: usize = 64;
 pub const LAST_WORDS_WAIT: Duration = Duration::from_secs(2);
 /// Files that are sent at the same time by a thread of their own each, to readers that keep up. More are sent as the runtime
 /// comes by.
-pub const STEADY_SENDERS_MAX: usize = 64;
+pub const STEADY_SENDERS_MAX: usize = 256;
 /// The least that is left of a file for which such a thread is started.
 pub const STEADY_BYTES_MIN: u64 = 8 * 1024 * 1024;
 /// What such a thread sends to a server before it is looked whether that has refused the upload meanwhile.
