@@ -66,7 +66,8 @@ impl Appetite {
         }
     }
 
-    /// Bytes that certainly come, `carried` of which are there: encrypted they are more.
+    /// Bytes that are still to come, `carried` of which are there: encrypted they are more, and where a head may follow its few
+    /// bytes are among them.
     fn owed_bytes(self, carried: usize) -> usize {
         match self {
             Self::Small => 0,

@@ -59,7 +59,7 @@ impl Socket {
     pub(super) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = match &self.state {
             // What little may have come meanwhile is left to be gathered.
-            State::Watched(_) if self.gathers => self.read_message(room)?,
+            State::Watched(_) if self.gathers => self.read_out(room)?,
             State::Watched(tcp) => tcp.try_read(room)?,
             State::Unwatched(tcp) => receive(tcp, room)?,
             State::Lost => return Err(lost()),
@@ -73,9 +73,16 @@ impl Socket {
         Ok(count)
     }
 
-    /// One read without waiting, of a message that is expected to fit. When it did, nothing is left in the
-    /// socket, and the runtime is told so: the next look then costs no system call.
+    /// One read without waiting, of a message that is expected to fit. It is small: after a payload that was gathered the kernel
+    /// is told to wake us for it.
     pub(super) fn read_message(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.gather(false);
+        self.read_out(room)
+    }
+
+    /// One read without waiting, of what is expected to fit. When it did, nothing is left in the
+    /// socket, and the runtime is told so: the next look then costs no system call.
+    fn read_out(&self, room: &mut [u8]) -> io::Result<usize> {
         let tcp = match &self.state {
             State::Watched(tcp) => tcp,
             State::Unwatched(tcp) => return receive(tcp, room),
@@ -474,6 +481,24 @@ mod tests {
         assert!(!socket.gathers);
         let mut room = [0; 100];
         assert_eq!(socket.read_message(&mut room).unwrap(), 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_behind_what_was_gathered_is_found_without_waiting_for_it() {
+        let (mut socket, mut far) = fast_pair().await;
+        socket.read(&mut [0; 10]).unwrap_err();
+        assert!(socket.gather(true));
+        far.write_all(b"refused").await.unwrap();
+        let mut room = [0; 100];
+        let mut found = Err(io::ErrorKind::WouldBlock);
+        for _ in 0..10_000 {
+            found = socket.read_message(&mut room).map_err(|cause| cause.kind());
+            if found.is_ok() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(found, Ok(7));
     }
 
     #[tokio::test(start_paused = true)]
