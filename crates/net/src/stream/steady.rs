@@ -225,8 +225,13 @@ impl<F: Fn(u64)> Job<F> {
 
     fn send_sealed(&self, sealer: &mut Sealer) -> Result<Progress, Fault> {
         let mut left = self.range;
-        let mut outgoing = Outgoing::records(sealer);
         while !left.is_empty() && !self.is_stopped() {
+            // No buffer is held while the socket is full. The one that is taken then was given back a moment ago, by whichever
+            // thread, and lies in the processor's cache.
+            if !self.takes_more()? {
+                return Ok(self.progress(left, false, None));
+            }
+            let mut outgoing = Outgoing::records(sealer);
             let filled = self.read(&mut outgoing, left)?;
             if filled == 0 {
                 break;
@@ -401,6 +406,22 @@ mod tests {
         }
         stream.close().await.unwrap();
         assert!(reader.await.unwrap() == content);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_and_sealed_for_a_socket_that_is_full() {
+        let _alone = ALONE.lock().await;
+        let ((mut stream, _far), (file, _)) = (encrypted_pair().await, file());
+        let socket = stream.socket.fd().unwrap();
+        while takes_more_within(socket, STEADY_WAIT).unwrap() {
+            let _ = rustix::net::send(socket, &[0; 4096], SendFlags::DONTWAIT);
+        }
+        let turn = stream.send_file_steadily(&file, whole(), |_| panic!("sent")).await;
+        let nothing = Turn {
+            sent_bytes: 0,
+            keeps_up: false,
+        };
+        assert_eq!(turn.unwrap(), Some(nothing));
     }
 
     #[tokio::test]
