@@ -64,18 +64,18 @@ impl Outlet {
         }
     }
 
-    /// The connection itself, for sending pieces of a file without copying them: only where the
+    /// The connection itself, for sending pieces of a file over it, which may be encrypted: only where the
     /// protocol lets content follow without a word in between. What goes this way is told to
     /// [`Outlet::sent`]; between pieces [`Outlet::check_answer`] hears a refusal, and
     /// [`Outlet::explain`] makes the best of a broken connection.
-    pub fn clear_stream(&mut self) -> Option<&mut Stream> {
+    pub fn bare_stream(&mut self) -> Option<&mut Stream> {
         match &mut self.0 {
-            Way::Http(outlet) => outlet.clear_stream(),
+            Way::Http(outlet) => outlet.bare_stream(),
             Way::Root(_) => None,
         }
     }
 
-    /// Counts payload that was sent over [`Outlet::clear_stream`].
+    /// Counts payload that was sent over [`Outlet::bare_stream`].
     pub fn sent(&mut self, bytes: u64) {
         match &mut self.0 {
             Way::Http(outlet) => outlet.sent(bytes),

@@ -115,8 +115,7 @@ impl Drain for Outlet {
     }
 
     fn bare_stream(&mut self) -> Option<&mut Stream> {
-        // Over TLS a thread for each 32 MiB, after which it is asked whether the peer has refused, gained nothing.
-        Outlet::clear_stream(self)
+        Outlet::bare_stream(self)
     }
 
     fn sent(&mut self, bytes: u64) {

@@ -1,25 +1,54 @@
-//! A push in clear text, where the kernel sends the file: a refusal in the middle is heard and told.
+//! A push of a long file, which a thread sends: a refusal in the middle is heard and told, in clear text and encrypted.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use storage::{Posix, PosixOptions};
+use testkit::{SelfSigned, tls_server};
 use transfer::{Order, Progress, Store, push};
 use types::{ErrorCode, Location, LogicalPath, Side};
 
 /// Far more than sockets buffer, so that the sender is still busy when the answer comes.
 const SIZE: u64 = 64 * 1024 * 1024;
 
+/// The server's end of a connection.
+trait Connection: Read + Write {
+    /// Says that nothing more will be sent.
+    fn end(&mut self);
+}
+
+impl Connection for TcpStream {
+    fn end(&mut self) {
+        self.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl Connection for StreamOwned<ServerConnection, TcpStream> {
+    fn end(&mut self) {
+        self.conn.send_close_notify();
+        self.flush().unwrap();
+        self.sock.end();
+    }
+}
+
+fn accepted(tcp: TcpStream, tls: Option<&Arc<ServerConfig>>) -> Box<dyn Connection> {
+    match tls {
+        None => Box::new(tcp),
+        Some(tls) => Box::new(StreamOwned::new(ServerConnection::new(tls.clone()).unwrap(), tcp)),
+    }
+}
+
 /// Takes a part of the body, then says that there is no room; remembers which methods came.
-fn full_disk(listener: &TcpListener) -> Vec<String> {
+fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<String> {
     let mut methods = Vec::new();
-    for stream in listener.incoming().flatten() {
-        let mut reader = BufReader::new(&stream);
+    for tcp in listener.incoming().flatten() {
+        let mut reader = BufReader::new(accepted(tcp, tls));
         loop {
             let (mut head, mut line) = (String::new(), String::new());
             while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
@@ -32,24 +61,25 @@ fn full_disk(listener: &TcpListener) -> Vec<String> {
             methods.push(method.to_owned());
             match method {
                 "PUT" => {
-                    (&stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+                    reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
                     std::io::copy(&mut (&mut reader).take(SIZE / 8), &mut std::io::sink()).unwrap();
                     let words = "the tape robot is full";
                     let answer = format!(
                         "HTTP/1.1 507 Full\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{words}",
                         words.len()
                     );
-                    (&stream).write_all(answer.as_bytes()).unwrap();
-                    stream.shutdown(std::net::Shutdown::Write).unwrap();
+                    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                    reader.get_mut().end();
                     // What still comes is read, so that no reset overtakes the answer.
                     let _ = std::io::copy(&mut reader, &mut std::io::sink());
                     break;
                 }
-                "HEAD" => (&stream)
+                "HEAD" => reader
+                    .get_mut()
                     .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                     .unwrap(),
                 _ => {
-                    (&stream).write_all(b"HTTP/1.1 204 Gone\r\n\r\n").unwrap();
+                    reader.get_mut().write_all(b"HTTP/1.1 204 Gone\r\n\r\n").unwrap();
                     return methods;
                 }
             }
@@ -58,17 +88,22 @@ fn full_disk(listener: &TcpListener) -> Vec<String> {
     methods
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_peers_refusal_is_told_in_its_own_words_and_its_remains_are_removed() {
+async fn refusal_is_told_and_the_remains_are_removed(scheme: &str) {
+    let made = SelfSigned::localhost().unwrap();
+    let server_tls = (scheme == "https").then(|| tls_server(&made.certificate, &made.key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = std::thread::spawn(move || full_disk(&listener));
+    let server = std::thread::spawn(move || full_disk(&listener, server_tls.as_ref()));
     let directory = tempfile::tempdir().unwrap();
     std::fs::File::create(directory.path().join("f"))
         .unwrap()
         .set_len(SIZE)
         .unwrap();
-    let (tls, _) = ClientTls::load(&Trust::default()).unwrap();
+    let trust = Trust {
+        files: vec![made.certificate.clone()],
+        ..Trust::default()
+    };
+    let (tls, _) = ClientTls::load(&trust).unwrap();
     let wait = Duration::from_secs(20);
     let client = Client::new(ClientOptions {
         tls,
@@ -78,7 +113,7 @@ async fn the_peers_refusal_is_told_in_its_own_words_and_its_remains_are_removed(
         stall: wait,
         user_agent: "test".into(),
     });
-    let location = Location::parse(&format!("http://127.0.0.1:{port}/f")).unwrap();
+    let location = Location::parse(&format!("{scheme}://localhost:{port}/f")).unwrap();
     let there = Resource {
         location,
         access: Access::default(),
@@ -87,7 +122,7 @@ async fn the_peers_refusal_is_told_in_its_own_words_and_its_remains_are_removed(
     let store = Store::new(Arc::new(
         Posix::open(directory.path(), &PosixOptions::default()).unwrap(),
     ));
-    // A kept checksum is declared, so nothing has to be hashed on the way: the kernel may send the file.
+    // A kept checksum is declared, so nothing has to be hashed on the way: a thread may send the file.
     let path = LogicalPath::parse("/f").unwrap();
     store.checksum(&path, types::ChecksumAlgorithm::Adler32).await.unwrap();
     let error = push(&client, &store, &path, &there, &Order::default(), &Progress::new())
@@ -100,4 +135,14 @@ async fn the_peers_refusal_is_told_in_its_own_words_and_its_remains_are_removed(
     );
     assert!(error.public().contains("the tape robot is full"), "{error}");
     assert_eq!(server.join().unwrap(), ["HEAD", "PUT", "DELETE"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_peers_refusal_is_told_in_its_own_words_and_its_remains_are_removed() {
+    refusal_is_told_and_the_remains_are_removed("http").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_encrypted_refusal_is_told_in_its_own_words_too() {
+    refusal_is_told_and_the_remains_are_removed("https").await;
 }

@@ -224,20 +224,17 @@ impl Outlet {
         }
     }
 
-    /// The connection itself, for sending pieces of a file without copying them: only in clear text
-    /// and with a known size. What goes this way is told to [`Outlet::sent`]; between pieces
-    /// [`Outlet::check_answer`] hears a refusal, and [`Outlet::explain`] makes the best of a broken
-    /// connection.
-    pub(crate) fn clear_stream(&mut self) -> Option<&mut Stream> {
+    /// The connection itself, for sending pieces of a file over it: only with a known size. What goes this way is told to
+    /// [`Outlet::sent`]; between pieces [`Outlet::check_answer`] hears a refusal, and [`Outlet::explain`] makes the best of
+    /// a broken connection.
+    pub(crate) fn bare_stream(&mut self) -> Option<&mut Stream> {
         match (&mut self.state, &self.form) {
-            (State::Sending(live), Form::Known(_)) if !live.connection.stream.is_encrypted() => {
-                Some(&mut live.connection.stream)
-            }
+            (State::Sending(live), Form::Known(_)) => Some(&mut live.connection.stream),
             _ => None,
         }
     }
 
-    /// Counts payload that was sent over [`Outlet::clear_stream`].
+    /// Counts payload that was sent over [`Outlet::bare_stream`].
     pub(crate) fn sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
     }

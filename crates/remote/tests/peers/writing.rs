@@ -234,7 +234,7 @@ async fn a_body_of_unknown_size_goes_in_chunks() {
         ..sized(0)
     };
     let mut outlet = client().put(&server.file("/f"), &options).await.unwrap();
-    assert!(outlet.clear_stream().is_none());
+    assert!(outlet.bare_stream().is_none());
     send(&mut outlet, b"hello").await.unwrap();
     send(&mut outlet, b" world").await.unwrap();
     outlet.finish().await.unwrap();
@@ -263,7 +263,7 @@ async fn too_few_bytes_are_never_passed_off_as_a_file() {
     .await;
     let mut outlet = client().put(&server.file("/f"), &sized(9)).await.unwrap();
     send(&mut outlet, b"hello").await.unwrap();
-    assert!(outlet.clear_stream().is_some());
+    assert!(outlet.bare_stream().is_some());
     assert_eq!(outlet.finish().await.unwrap_err().code(), ErrorCode::Internal);
 }
 

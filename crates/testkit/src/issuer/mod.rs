@@ -109,7 +109,7 @@ impl TokenIssuer {
                 ..State::default()
             }),
             changed: Condvar::new(),
-            tls: Arc::new(server::tls(&host)?),
+            tls: crate::tls_server(&host.certificate, &host.key)?,
             keys: Mutex::new(SigningKeys::new(1)?),
         });
         let for_acceptor = Arc::clone(&shared);

@@ -6,33 +6,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::json;
 
 use super::{IssuerMode, Shared};
-use crate::{Error, HostCertificate, Result};
 
 /// No client of a test is slower.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const LARGE_BYTES: usize = 10_000_000;
 const JWKS_PATH: &str = "/jwks";
-
-/// TLS with this certificate.
-pub(super) fn tls(host: &HostCertificate) -> Result<ServerConfig> {
-    let fault = |what: String| Error::Failed(what);
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&host.certificate)
-        .and_then(Iterator::collect)
-        .map_err(|cause| fault(cause.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&host.key).map_err(|cause| fault(cause.to_string()))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(|cause| fault(cause.to_string()))
-}
 
 /// Accepts connections until the issuer is dropped. While it is dead there is no listener.
 pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
