@@ -7,13 +7,13 @@ mod client;
 mod congestion;
 mod document;
 mod floor;
+mod fragments;
 mod handshake;
 mod interrupt;
 mod line;
 mod machine;
 mod older;
 mod report;
-mod reserve;
 mod root;
 mod server;
 mod summary;
@@ -32,6 +32,7 @@ use testkit::Result;
 
 use crate::arguments::Arguments;
 use crate::client::Client;
+use crate::fragments::Fragments;
 use crate::handshake::{HANDSHAKE_CLIENTS, IDLE_CONNECTIONS};
 use crate::interrupt::Interruption;
 use crate::machine::Machine;
@@ -42,6 +43,8 @@ use crate::workload::{Bench, Pair};
 
 /// Seconds for which requests for metadata are repeated, in a full and in a quick run.
 const LOAD_SECONDS: (u32, u32) = (3, 1);
+/// Memory that is cut into pieces, for each byte that a sample writes at the most: its own is not the only use of it.
+const FRAGMENTS_PER_SAMPLE: u64 = 4;
 
 /// What came of a run.
 struct Outcome {
@@ -86,6 +89,13 @@ fn run(arguments: &Arguments) -> Result<Outcome> {
         copies_begun: 0,
     };
     let machine = Machine::inspect();
+    let tasks = task::plan(arguments);
+    let written = tasks.iter().map(|task| task.written_bytes(&bench)).max().unwrap_or(0);
+    let fragments = Fragments::of(written * FRAGMENTS_PER_SAMPLE)?;
+    progress(&format!(
+        "{} MiB of free memory are cut into pieces",
+        fragments.size_bytes()? >> 20
+    ));
     let mut pairs = BTreeMap::new();
     let outcome = measure(arguments, &mut bench, &mut pairs)?;
     publish(arguments, &machine, &outcome)?;

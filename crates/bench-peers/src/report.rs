@@ -210,7 +210,18 @@ impl Row {
     /// How a goal that was missed is explained: by the floor, divided by the best peer's figure.
     fn floor_words(&self, goal: f64) -> Option<String> {
         let ratio = self.median(Kind::Floor)? / self.best_peer()?.first.median;
-        let verdict = if ratio > goal { ": below it" } else { "" };
+        let verdict = match self.metric.more_is_better() {
+            true if ratio < goal => ": above it",
+            false if ratio > goal => ": below it",
+            _ => "",
+        };
+        Some(format!(" (floor {ratio:.2}{verdict})"))
+    }
+
+    /// The same of a throughput that was missed: by the floor's, divided by XRootD's.
+    fn second_floor_words(&self, goal: f64) -> Option<String> {
+        let ratio = self.cell(Kind::Floor)?.second.median / self.cell(Kind::Xrootd)?.second.median;
+        let verdict = if ratio < goal { ": above it" } else { "" };
         Some(format!(" (floor {ratio:.2}{verdict})"))
     }
 
@@ -260,7 +271,13 @@ impl Row {
         }
         if let (Some(ratio), Some(goal)) = (self.second_ratio(), self.goal.second) {
             let second = self.metric.second_title();
-            words.push(format!("{second} {ratio:.2}: {}", word(ratio >= goal)));
+            let is_met = ratio >= goal;
+            let floor = if is_met { None } else { self.second_floor_words(goal) };
+            words.push(format!(
+                "{second} {ratio:.2}: {}{}",
+                word(is_met),
+                floor.unwrap_or_default()
+            ));
         }
         if self.is_noisy() {
             words.push("noisy".to_owned());
@@ -521,6 +538,28 @@ mod tests {
         assert_eq!(row.remark(), "missed (floor 0.33: below it)");
         row.goal.first = Some(0.5);
         assert_eq!(row.remark(), "met");
+    }
+
+    #[test]
+    fn goals_of_rates_are_set_beside_the_floor_too() {
+        let mut row = row(Metric::Data, Some(0.45));
+        row.goal.second = Some(1.5);
+        row.cells.push(cell(Kind::Floor, &[0.2], 12.6));
+        assert_eq!(
+            row.remark(),
+            "missed (floor 0.33), Gbit/s 1.33: missed (floor 1.40: above it), noisy"
+        );
+        row.cells[3] = cell(Kind::Floor, &[0.2], 15.0);
+        assert_eq!(
+            row.remark(),
+            "missed (floor 0.33), Gbit/s 1.33: missed (floor 1.67), noisy"
+        );
+        // More is better: 0.305 of ours beside 0.65.
+        row.metric = Metric::Pieces;
+        row.goal.first = Some(0.6);
+        row.goal.second = None;
+        row.cells[3] = cell(Kind::Floor, &[0.35], 1.0);
+        assert_eq!(row.remark(), "missed (floor 0.54: above it), noisy");
     }
 
     #[test]

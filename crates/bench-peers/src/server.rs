@@ -10,7 +10,8 @@ use testkit::{
     Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions,
 };
 
-use crate::reserve::Reserve;
+use crate::floor::Tls;
+use crate::handshake::{Beginning, config};
 
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -126,8 +127,6 @@ pub(crate) struct Lab {
     host: HostCertificate,
     started: u32,
     sources: BTreeMap<u64, u32>,
-    /// Memory for the files of the next sample.
-    pub(crate) reserve: Reserve,
     /// Started when it is needed.
     issuer: Option<TokenIssuer>,
 }
@@ -138,9 +137,7 @@ impl Lab {
         let logs = Scratch::new("bench")?;
         let authority = Authority::new(logs.path())?;
         let host = authority.issue_localhost()?;
-        let reserve = Reserve::new(memory.create("reserve")?);
         Ok(Self {
-            reserve,
             memory,
             logs,
             authority,
@@ -154,6 +151,14 @@ impl Lab {
     /// The authority that clients are to trust.
     pub(crate) fn ca_file(&self) -> PathBuf {
         self.authority.ca_file()
+    }
+
+    /// Both ends of a TLS connection with the servers' certificate.
+    pub(crate) fn tls(&self) -> Result<Tls> {
+        Ok(Tls {
+            server: testkit::tls_server(&self.host.certificate, &self.host.key)?,
+            client: config(&self.ca_file(), Beginning::Full)?,
+        })
     }
 
     /// The same for clients that want a directory.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use testkit::Result;
 
 use crate::arguments::{Arguments, Part};
-use crate::floor::{self, Loop};
+use crate::floor::{Copies, Floor, Loop, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::report::{Cell, Goal, Metric, Row, Section};
-use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way};
+use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way, piece_requests};
 use crate::server::{Kind, Scheme};
 use crate::summary::Summary;
 use crate::token::Beside;
@@ -220,23 +220,44 @@ impl Task {
         }
     }
 
-    /// What the servers cannot do without, and on how many connections; nothing where no such loop would say anything.
-    fn floor(self) -> (&'static [Loop], u64) {
-        match self {
-            Self::Get(Scheme::Https, n) => (&[Loop::SendSealed], n),
-            Self::Get(Scheme::Http, n) => (&[Loop::Send], n),
-            Self::Put(Scheme::Https, n) => (&[Loop::TakeSealed], n),
-            Self::Put(Scheme::Http, n) => (&[Loop::Take], n),
-            Self::RootGet(Security::Clear, _) => (&[Loop::SendPages], 1),
-            Self::RootGet(Security::Tls, _) => (&[Loop::SendSealed], 1),
-            Self::RootRead => (&[Loop::Send], 1),
-            Self::RootPut(Security::Clear, _) => (&[Loop::TakePages], 1),
-            Self::RootPut(Security::Tls, _) => (&[Loop::TakeSealed], 1),
-            Self::Copies(Scheme::Https, _, n) => (&[Loop::SendSealed, Loop::TakeSealed], n),
-            Self::Streams(n) => (&[Loop::SendSealed, Loop::TakeSealed], n.into()),
-            Self::Copies(Scheme::Http, _, n) | Self::RootCopies(n) => (&[Loop::Send, Loop::Take], n),
-            _ => (&[], 1),
-        }
+    /// What the servers cannot do without; nothing where no such loop would say anything.
+    fn floor(self, size_bytes: u64) -> Option<Floor> {
+        let sealed = |count, streams| {
+            Floor::Copies(Copies {
+                from: Loop::SendSealed,
+                to: Loop::TakeSealed,
+                count,
+                streams,
+            })
+        };
+        let clear = |count| {
+            Floor::Copies(Copies {
+                from: Loop::Send,
+                to: Loop::Take,
+                count,
+                streams: 1,
+            })
+        };
+        Some(match self {
+            Self::Get(Scheme::Https, n) => Floor::Connections(Loop::SendSealed, n),
+            Self::Get(Scheme::Http, n) => Floor::Connections(Loop::Send, n),
+            Self::Put(Scheme::Https, n) => Floor::Connections(Loop::TakeSealed, n),
+            Self::Put(Scheme::Http, n) => Floor::Connections(Loop::Take, n),
+            Self::RootGet(Security::Clear, _) => Floor::Connections(Loop::SendPages, 1),
+            Self::RootGet(Security::Tls, _) => Floor::Connections(Loop::SendSealed, 1),
+            Self::RootRead => Floor::Connections(Loop::Send, 1),
+            Self::RootPut(Security::Clear, _) => Floor::Connections(Loop::TakePages, 1),
+            Self::RootPut(Security::Tls, _) => Floor::Connections(Loop::TakeSealed, 1),
+            Self::Copies(Scheme::Https, _, n) => sealed(n, 1),
+            Self::Streams(n) => sealed(1, n.into()),
+            Self::Copies(Scheme::Http, _, n) | Self::RootCopies(n) => clear(n),
+            Self::Pieces(Security::Tls, Way::Vector, count) => Floor::Pieces(Pieces {
+                count,
+                connections: PIECE_CONNECTIONS,
+                requests: piece_requests(size_bytes, count),
+            }),
+            _ => return None,
+        })
     }
 
     fn concerns(self, kind: Kind) -> bool {
@@ -257,7 +278,7 @@ impl Task {
     }
 
     /// What the files that a sample makes take in memory at once.
-    fn written_bytes(self, bench: &Bench) -> u64 {
+    pub(crate) fn written_bytes(self, bench: &Bench) -> u64 {
         let size_bytes = bench.size_bytes;
         match self {
             Self::Put(..) => bench.total_bytes(Scheme::Https),
@@ -297,23 +318,18 @@ impl Task {
 
     /// The floor beside them, where there is one.
     fn floor_once(self, bench: &mut Bench) -> Result<Option<Sample>> {
-        let (loops, connections) = self.floor();
-        if loops.is_empty() {
-            return Ok(None);
-        }
-        let (source, _) = bench.lab.source(bench.size_bytes)?;
-        floor::measure(loops, connections, &source).map(Some)
+        let floor = self.floor(bench.size_bytes);
+        floor
+            .map(|floor| floor.measure(&mut bench.lab, bench.size_bytes))
+            .transpose()
     }
 
-    /// Measures a server, or without one the floor, with memory for what it writes.
+    /// Measures a server, or without one the floor.
     fn sample(self, bench: &mut Bench, kind: Kind, pair: Option<&mut Pair>) -> Result<Option<Sample>> {
-        let lending = bench.lab.reserve.lend(self.written_bytes(bench))?;
-        let sample = match pair {
+        match pair {
             Some(pair) => self.once(bench, kind, pair).map(Some),
             None => self.floor_once(bench),
-        };
-        bench.lab.reserve.take_back(lending)?;
-        sample
+        }
     }
 
     /// Measures all servers and the floor in turn, `runs` times. A server that fails is left out of the rest of the row. `None`

@@ -1,11 +1,11 @@
 //! One workload at a time: what is asked of a server, and what it costs.
 
+use std::fs;
 use std::time::Instant;
 
 use testkit::{Error, Result};
 
 use crate::client::{Client, CopyRequest};
-use crate::reserve::Reserve;
 use crate::server::{Kind, Lab, Scheme, Server, adler32};
 use crate::summary::Summary;
 
@@ -126,7 +126,7 @@ impl Bench {
         let expected = spread.file_bytes * spread.files_per_connection * connections;
         let client = &self.client;
         let sample = measured(&mut [&mut pair.first], expected, || client.upload(&source, &urls));
-        let checked = take_away(&mut self.lab.reserve, &pair.first, &names.concat(), checksum);
+        let checked = take_away(&pair.first, &names.concat(), checksum);
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
@@ -174,9 +174,7 @@ impl Bench {
             let client = &self.client;
             let mut once = || measured(&mut [&mut pair.first], expected, || client.upload(&source, &urls));
             let samples = once().and_then(|new| once().map(|again| (new, again)));
-            let checked = take_away(&mut self.lab.reserve, &pair.first, &names.concat(), checksum);
-            // The next turn takes the memory of this one.
-            self.lab.reserve.clear();
+            let checked = take_away(&pair.first, &names.concat(), checksum);
             let (new, again) = samples?;
             checked?;
             rates.push(again.second / new.second);
@@ -239,7 +237,7 @@ impl Bench {
         let total = file_bytes * count;
         let sample = measured(&mut [active, passive], total, || client.copy(&requests).map(|()| total));
         let taker = if mode == Mode::Pull { active } else { passive };
-        let checked = take_away(&mut self.lab.reserve, taker, &names, checksum);
+        let checked = take_away(taker, &names, checksum);
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
@@ -313,14 +311,14 @@ pub(crate) fn measured(
     })
 }
 
-/// Moves the files `names` of `server` to the reserve, and complains of the first that was missing or had another checksum.
-pub(crate) fn take_away(reserve: &mut Reserve, server: &Server, names: &[String], checksum: u32) -> Result<()> {
+/// Removes the files `names` of `server`, and complains of the first that was missing or had another checksum.
+pub(crate) fn take_away(server: &Server, names: &[String], checksum: u32) -> Result<()> {
     let mut outcome = Ok(());
     for name in names {
         let path = server.file(name);
         let found = adler32(&path);
         if found.is_ok() {
-            reserve.keep(&path)?;
+            fs::remove_file(&path)?;
         }
         if outcome.is_ok() && found != Ok(checksum) {
             outcome = Err(Error::Failed(format!(

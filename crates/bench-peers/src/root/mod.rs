@@ -21,8 +21,8 @@ use crate::workload::{Bench, MIB, Pair, Sample, copy_bytes, measured, take_away}
 pub(crate) use self::session::Session;
 use self::session::failed;
 use self::third_party::Copy;
-pub(crate) use self::vector::Way;
-use self::vector::{Reading, pieces};
+use self::vector::Reading;
+pub(crate) use self::vector::{Piece, Way, pieces};
 pub(crate) use self::xrdcp::{Security, Xrdcp};
 
 /// Files that are asked for in the tests of metadata.
@@ -40,6 +40,12 @@ const PLAIN_FILES: u64 = 4;
 pub(crate) const MEMORY_COPIES: u64 = 40;
 /// Between two looks at memory.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Requests for `count` pieces each on one of [`PIECE_CONNECTIONS`]: together they ask for twice as much as the file is long.
+pub(crate) fn piece_requests(size_bytes: u64, count: u64) -> u64 {
+    let one: u64 = pieces(size_bytes, count, 0).iter().map(|piece| piece.length).sum();
+    (2 * size_bytes / one / PIECE_CONNECTIONS).max(1)
+}
 
 impl Bench {
     /// Downloads with xrdcp: with page checksums in clear text, plain ones over TLS.
@@ -82,7 +88,7 @@ impl Bench {
             urls.iter().try_for_each(|url| xrdcp.copy(&source, url))?;
             Ok(total)
         });
-        let checked = take_away(&mut self.lab.reserve, &pair.first, &names, checksum);
+        let checked = take_away(&pair.first, &names, checksum);
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
@@ -90,7 +96,6 @@ impl Bench {
     pub(crate) fn pieces(&mut self, pair: &mut Pair, security: Security, way: Way, count: u64) -> Result<Sample> {
         let name = format!("get-{}", self.size_bytes);
         self.lab.plant(&pair.first, &name, self.size_bytes)?;
-        let one: u64 = pieces(self.size_bytes, count, 0).iter().map(|piece| piece.length).sum();
         let reading = Reading {
             way,
             door: Door {
@@ -108,7 +113,7 @@ impl Bench {
             size_bytes: self.size_bytes,
             count,
             connections: PIECE_CONNECTIONS,
-            requests: (2 * self.size_bytes / one / PIECE_CONNECTIONS).max(1),
+            requests: piece_requests(self.size_bytes, count),
         };
         let mut moved = 0;
         let sample = measured_some(&mut pair.first, || {
@@ -176,7 +181,7 @@ impl Bench {
         let sample = measured(&mut [destination, source], total, || {
             third_party::copy_all(&copies).map(|()| total)
         });
-        let checked = take_away(&mut self.lab.reserve, destination, &names, checksum);
+        let checked = take_away(destination, &names, checksum);
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
@@ -188,7 +193,7 @@ impl Bench {
         let watched = [&*destination.process(), &*source.process()];
         let (outcome, peaks) = watch_memory(watched, || third_party::copy_all(&copies));
         outcome?;
-        take_away(&mut self.lab.reserve, &destination, &names, checksum)?;
+        take_away(&destination, &names, checksum)?;
         Ok(Sample {
             first: peaks[0],
             second: peaks[1],

@@ -19,7 +19,14 @@ use testkit::{Error, Result};
 use xroot_wire::limits::{PAGE_BYTES, PAGE_CHECKSUM_BYTES};
 use xroot_wire::pages::checksum;
 
+use crate::server::Lab;
 use crate::workload::Sample;
+
+mod copies;
+mod pieces;
+
+pub(crate) use copies::{Copies, Tls};
+pub(crate) use pieces::Pieces;
 
 /// Payload that is taken through all steps at once.
 const BATCH_BYTES: usize = 256 << 10;
@@ -50,25 +57,33 @@ pub(crate) enum Loop {
     TakeSealed,
 }
 
-/// Measures the loops of a path, each on so many connections at once over `source`; files are made in its directory. The
-/// processor time is that of all of them, the rate that of the slowest.
-pub(crate) fn measure(loops: &[Loop], connections: u64, source: &Path) -> Result<Sample> {
-    let mut sum = Sample {
-        first: 0.0,
-        second: f64::INFINITY,
-    };
-    for one in loops {
-        let sample = one.measure(connections, source)?;
-        sum.first += sample.first;
-        sum.second = sum.second.min(sample.second);
+/// What the servers of a path cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Floor {
+    /// A loop on so many connections, each with a client of its own.
+    Connections(Loop, u64),
+    /// One loop sends to another, as one server does to another.
+    Copies(Copies),
+    /// Many pieces of a file for each request.
+    Pieces(Pieces),
+}
+
+impl Floor {
+    /// Measures it over a file of `size_bytes`, beside which files are made.
+    pub(crate) fn measure(self, lab: &mut Lab, size_bytes: u64) -> Result<Sample> {
+        let (source, _) = lab.source(size_bytes)?;
+        match self {
+            Self::Connections(one, connections) => one.measure(connections, &source),
+            Self::Copies(copies) => copies.measure(&source, Some(&lab.tls()?)),
+            Self::Pieces(pieces) => pieces.measure(&source),
+        }
     }
-    Ok(sum)
 }
 
 impl Loop {
     /// As many bytes as the file has, spread over the connections, each with a thread of its own on both sides.
     fn measure(self, connections: u64, source: &Path) -> Result<Sample> {
-        let batches = (source.metadata()?.len() / BATCH_BYTES as u64 / connections).max(1);
+        let batches = batches(source.metadata()?.len() / connections);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let began = Instant::now();
@@ -93,26 +108,23 @@ impl Loop {
 
     /// Serves one connection; returns the processor time that it took.
     fn serve(self, stream: &TcpStream, source: &Path, index: u64, batches: u64) -> Result<f64> {
-        stream.set_nodelay(true)?;
-        let file = File::open(source)?;
-        let part = (index * batches)..((index + 1) * batches);
-        let target = source.with_extension(format!("floor-{index}"));
-        let before = processor_seconds();
-        let outcome = self.run(stream, &file, &target, part);
-        let used = processor_seconds() - before;
-        let _ = fs::remove_file(&target);
-        outcome.map(|()| used)
+        clocked(|| self.run(stream, source, index, (index * batches)..((index + 1) * batches)))
     }
 
     /// `part` says which batches of the file go: each connection has others, as files that are served lie in memory and not in the
-    /// processor's cache.
-    fn run(self, stream: &TcpStream, file: &File, target: &Path, part: Range<u64>) -> Result<()> {
+    /// processor's cache. What is taken is written to a file of the connection's own, beside the other.
+    fn run(self, stream: &TcpStream, source: &Path, index: u64, part: Range<u64>) -> Result<()> {
+        stream.set_nodelay(true)?;
         match self {
-            Self::Send => send(stream, file, part),
-            Self::SendPages => send_pages(stream, file, part),
-            Self::SendSealed => send_sealed(stream, file, part),
+            Self::Send => send(stream, &File::open(source)?, part),
+            Self::SendPages => send_pages(stream, &File::open(source)?, part),
+            Self::SendSealed => send_sealed(stream, &File::open(source)?, part),
             Self::Take | Self::TakePages | Self::TakeSealed => {
-                self.take(stream, &File::create_new(target)?, part.end - part.start)
+                let target = source.with_extension(format!("floor-{index}"));
+                let file = File::create_new(&target)?;
+                let outcome = self.take(stream, &file, part.end - part.start);
+                let _ = fs::remove_file(&target);
+                outcome
             }
         }
     }
@@ -286,6 +298,17 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     outcome.map_err(|_| Error::Failed("a thread of the floor panicked".to_owned()))?
 }
 
+/// Whole batches in so many bytes.
+fn batches(size_bytes: u64) -> u64 {
+    (size_bytes / BATCH_BYTES as u64).max(1)
+}
+
+/// The processor time that `work` takes in this thread.
+fn clocked(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let before = processor_seconds();
+    work().map(|()| processor_seconds() - before)
+}
+
 /// Processor time of this thread so far.
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -318,8 +341,6 @@ mod tests {
                 assert!(sample.first > 0.0 && sample.second > 0.0, "{one:?}: {sample:?}");
             }
         }
-        let both = measure(&[Loop::Send, Loop::Take], 2, &source).expect("measured");
-        assert!(both.first > 0.0 && both.second.is_finite());
         assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
     }
 
