@@ -61,6 +61,8 @@ pub struct Stream {
     /// A send has begun and not ended: a part of a record may be on the wire, and whatever follows
     /// it would be taken for its rest.
     mid_send: bool,
+    /// Whether it has sent a large batch: from then on there has to be room for one before a buffer is taken.
+    sends_much: bool,
     /// Payload since others had their turn.
     turn_bytes: usize,
     waits: Waits,
@@ -88,6 +90,7 @@ impl Stream {
             queued: Vec::new(),
             end_seen: End::Open,
             mid_send: false,
+            sends_much: false,
             turn_bytes: 0,
             waits,
         }
@@ -265,6 +268,12 @@ impl Stream {
 
     async fn wait_writable(&mut self) -> Result<(), Error> {
         let outcome = tokio::time::timeout(self.waits.stall, self.socket.writable()).await;
+        self.waited(outcome)
+    }
+
+    /// Waits until there is room for about a batch.
+    async fn wait_for_room(&mut self) -> Result<(), Error> {
+        let outcome = tokio::time::timeout(self.waits.stall, self.socket.roomy()).await;
         self.waited(outcome)
     }
 

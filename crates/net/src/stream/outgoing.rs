@@ -10,8 +10,11 @@ use types::{Error, Phase};
 
 use super::Stream;
 use super::paged::Paging;
-use crate::buffer::{Batch, Buffer};
+use crate::buffer::{Batch, Buffer, LARGE_BYTES};
 use crate::record::{ContentType, Sealer};
+
+/// What says, sent at once, that more of the kind will follow.
+const MUCH_BYTES: usize = LARGE_BYTES / 2;
 
 /// Room for payload on its way out. Fill the slots in order, then hand it to [`Stream::send`].
 pub struct Outgoing {
@@ -184,14 +187,20 @@ impl Stream {
         self.queued.len()
     }
 
-    /// Room for payload, with what is queued already sealed in front of it.
+    /// Room for payload, with what is queued already sealed in front of it. On a connection that sends much it is given when
+    /// there is room in the socket too, so that of a thousand connections only those hold a buffer that can send.
     ///
     /// # Errors
-    /// When the session's keys are worn out and cannot be changed.
+    /// Connection lost or stalled; when the session's keys are worn out and cannot be changed.
     pub async fn outgoing(&mut self) -> Result<Outgoing, Error> {
         const QUEUED_BYTES_MAX: usize = TLS_RECORD_BYTES;
         if self.queued.len() > QUEUED_BYTES_MAX {
             self.flush().await?;
+        }
+        // Whoever lets others go first holds nothing meanwhile.
+        self.take_turns().await;
+        if self.sends_much {
+            self.wait_for_room().await?;
         }
         let mut buffer = Buffer::large();
         let mut ready = 0;
@@ -216,7 +225,7 @@ impl Stream {
     /// Connection lost or stalled.
     pub async fn send(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<(), Error> {
         self.turn_bytes += filled;
-        self.take_turns().await;
+        self.sends_much |= filled >= MUCH_BYTES;
         let role = self.role;
         let sealer = self.tls.as_mut().map(|tls| &mut tls.session.sealer);
         let length = outgoing.seal(filled, sealer).map_err(|cause| role.tls(cause))?;
@@ -350,6 +359,7 @@ impl Stream {
 mod tests {
     use std::time::Duration;
 
+    use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpStream;
     use types::Side;
 
@@ -370,5 +380,24 @@ mod tests {
         stream.queue(b"more");
         let error = stream.flush().await.unwrap_err();
         assert!(error.private().unwrap().contains("broken off"), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn whoever_sends_much_gets_a_buffer_when_there_is_room() {
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        let mut stream = Stream::clear(tcp, Role::Peer(Side::Destination), Waits::default());
+        let outgoing = stream.outgoing().await.unwrap();
+        stream.send(outgoing, LARGE_BYTES).await.unwrap();
+        let mut sent = LARGE_BYTES;
+        while let Ok(count) = stream.send_some(&[0; 4096], SendFlags::empty()) {
+            sent += count;
+        }
+        let wait = Duration::from_millis(100);
+        assert!(tokio::time::timeout(wait, stream.outgoing()).await.is_err());
+        let mut seen = vec![0; sent];
+        let (read, given) = tokio::join!(far.read_exact(&mut seen), stream.outgoing());
+        assert!(read.is_ok() && given.is_ok());
     }
 }

@@ -174,6 +174,21 @@ impl Socket {
         self.watched()?.writable().await
     }
 
+    /// Waits until a third of what the kernel keeps for sending is free, as [`Socket::writable`] does when there was no room at
+    /// all. May be dropped.
+    pub(super) async fn roomy(&mut self) -> io::Result<()> {
+        loop {
+            let looked = self.try_send(|socket| match takes_more_within(socket, Duration::ZERO)? {
+                true => Ok(()),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            });
+            match looked {
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                looked => return looked,
+            }
+        }
+    }
+
     /// The socket as the runtime watches it, for whatever comes. The runtime is told at once of what is there already.
     pub(super) fn watched(&mut self) -> io::Result<&TcpStream> {
         if !self.gather(false) {
