@@ -125,6 +125,24 @@ fn an_upload_that_waits_in_the_middle_of_a_record() {
     });
 }
 
+/// A reader that has stopped, with as much on its way as the sockets take.
+#[test]
+fn a_download_whose_reader_has_stopped() {
+    let test = "a_download_whose_reader_has_stopped";
+    let Some(mut site) = available(test, site("idle-download", false)) else {
+        return;
+    };
+    let file = std::fs::File::create(site.server.data().join("long")).expect("made");
+    file.set_len(64 << 20).expect("long");
+    check(&mut site, 64 * KIB, |lab, port| {
+        let mut stream = tls(port, &lab.authority().ca_file());
+        let request = b"GET /data/long HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).expect("sent");
+        stream.read_exact(&mut [0; 1000]).expect("a beginning");
+        stream
+    });
+}
+
 #[test]
 fn a_session_of_the_xrootd_protocol_that_waits() {
     let test = "a_session_of_the_xrootd_protocol_that_waits";

@@ -135,6 +135,8 @@ impl Stream {
             return Ok(None);
         }
         self.begin_send()?;
+        // A reader who does not keep up is sent to by a task, which has to wait for room as well.
+        self.sends_much = true;
         let broken = |cause: &io::Error| self.role.broken(Phase::Transfer, cause);
         let socket = self.socket.take().map_err(|cause| broken(&cause))?;
         let stop = StopOnDrop(Arc::default());
