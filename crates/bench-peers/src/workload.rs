@@ -1,7 +1,7 @@
 //! One workload at a time: what is asked of a server, and what it costs.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use testkit::{Error, Result};
 
@@ -22,6 +22,17 @@ pub(crate) const MIB: f64 = (1 << 20) as f64;
 pub(crate) struct Sample {
     pub(crate) first: f64,
     pub(crate) second: f64,
+}
+
+impl Sample {
+    /// Of payload that was moved: processor seconds for each GB, and Gbit/s.
+    pub(crate) fn of_data(used_seconds: f64, moved_bytes: u64, elapsed: Duration) -> Self {
+        let gigabytes = moved_bytes as f64 / GB;
+        Self {
+            first: used_seconds / gigabytes,
+            second: gigabytes * 8.0 / elapsed.as_secs_f64(),
+        }
+    }
 }
 
 /// Everything that a workload needs.
@@ -298,17 +309,14 @@ pub(crate) fn measured(
     }
     let started = Instant::now();
     let moved = work()?;
-    let seconds = started.elapsed().as_secs_f64();
+    let elapsed = started.elapsed();
     for server in servers.iter_mut() {
         used += server.process().cpu_seconds()?;
     }
     if moved != expected {
         return Err(Error::Failed(format!("{moved} bytes were moved instead of {expected}")));
     }
-    Ok(Sample {
-        first: used / (moved as f64 / GB),
-        second: moved as f64 * 8.0 / GB / seconds,
-    })
+    Ok(Sample::of_data(used, moved, elapsed))
 }
 
 /// Removes the files `names` of `server`, and complains of the first that was missing or had another checksum.

@@ -37,8 +37,8 @@ pub(crate) struct Tls {
 
 impl Copies {
     /// The processor time is that of both sides; the rate is what they reach together, or could.
-    pub(super) fn measure(self, source: &Path, tls: Option<&Tls>) -> Result<Sample> {
-        let tls = tls.filter(|_| self.from == Loop::SendSealed);
+    pub(super) fn measure(self, source: &Path, tls: &Tls) -> Result<Sample> {
+        let tls = (self.from == Loop::SendSealed).then_some(tls);
         let (together, apart) = (self.together(source, tls)?, self.apart(source, tls)?);
         Ok(Sample {
             first: together.first.min(apart.first),
@@ -90,11 +90,8 @@ impl Copies {
             }
             sides.into_iter().map(joined).sum::<Result<f64>>()
         })?;
-        let gigabytes = (connections * batches_each * BATCH_BYTES as u64) as f64 / 1e9;
-        Ok(Sample {
-            first: used / gigabytes,
-            second: gigabytes * 8.0 / began.elapsed().as_secs_f64(),
-        })
+        let moved = connections * batches_each * BATCH_BYTES as u64;
+        Ok(Sample::of_data(used, moved, began.elapsed()))
     }
 }
 
@@ -145,7 +142,7 @@ mod tests {
                     count,
                     streams,
                 };
-                let sample = copies.measure(&source, Some(&tls)).expect("measured");
+                let sample = copies.measure(&source, &tls).expect("measured");
                 assert!(sample.first > 0.0 && sample.second > 0.0, "{copies:?}: {sample:?}");
             }
         }

@@ -74,7 +74,7 @@ impl Floor {
         let (source, _) = lab.source(size_bytes)?;
         match self {
             Self::Connections(one, connections) => one.measure(connections, &source),
-            Self::Copies(copies) => copies.measure(&source, Some(&lab.tls()?)),
+            Self::Copies(copies) => copies.measure(&source, &lab.tls()?),
             Self::Pieces(pieces) => pieces.measure(&source),
         }
     }
@@ -99,11 +99,8 @@ impl Loop {
             clients.into_iter().try_for_each(joined)?;
             Ok::<f64, Error>(used)
         })?;
-        let gigabytes = (connections * batches * BATCH_BYTES as u64) as f64 / 1e9;
-        Ok(Sample {
-            first: used / gigabytes,
-            second: gigabytes * 8.0 / began.elapsed().as_secs_f64(),
-        })
+        let moved = connections * batches * BATCH_BYTES as u64;
+        Ok(Sample::of_data(used, moved, began.elapsed()))
     }
 
     /// Serves one connection; returns the processor time that it took.
@@ -227,9 +224,9 @@ fn send_pages(mut stream: &TcpStream, file: &File, part: Range<u64>) -> Result<(
     Ok(())
 }
 
-fn send_sealed(mut stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
+fn send_sealed(stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
     let key = key()?;
-    let mut wire = vec![0; BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES];
+    let mut wire = sealed_batch();
     for batch in part {
         let records = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
         read_into(
@@ -237,11 +234,21 @@ fn send_sealed(mut stream: &TcpStream, file: &File, part: Range<u64>) -> Result<
             batch,
             records.map(|record| &mut record[RECORD_HEADER.len()..][..RECORD_BYTES]),
         )?;
-        wire.chunks_exact_mut(RECORD_WIRE_BYTES)
-            .try_for_each(|record| seal(&key, record))?;
-        stream.write_all(&wire)?;
+        send_records(stream, &key, &mut wire)?;
     }
     Ok(())
+}
+
+/// Room for a batch in records.
+fn sealed_batch() -> Vec<u8> {
+    vec![0; BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES]
+}
+
+/// Seals records whose payload lies in its place, and sends them.
+fn send_records(mut stream: &TcpStream, key: &Cipher, wire: &mut [u8]) -> Result<()> {
+    wire.chunks_exact_mut(RECORD_WIRE_BYTES)
+        .try_for_each(|record| seal(key, record))?;
+    Ok(stream.write_all(wire)?)
 }
 
 /// Reads a batch of the file into `gaps`, with one call.

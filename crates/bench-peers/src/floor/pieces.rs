@@ -8,10 +8,12 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use net::cipher::Cipher;
 use testkit::{Error, Result};
 
-use super::{BATCH_BYTES, RECORD_BYTES, RECORD_HEADER, RECORD_WIRE_BYTES, clocked, joined, key, opened, seal};
+use super::{
+    BATCH_BYTES, RECORD_BYTES, RECORD_HEADER, RECORD_WIRE_BYTES, clocked, joined, key, opened, sealed_batch,
+    send_records,
+};
 use crate::root::{Piece, pieces};
 use crate::workload::Sample;
 
@@ -69,7 +71,7 @@ fn request_bytes(list: &[Piece]) -> usize {
 /// The client: asks, and opens what comes.
 fn ask(mut stream: TcpStream, lists: impl Iterator<Item = Vec<Piece>>) -> Result<u64> {
     stream.set_nodelay(true)?;
-    let (key, mut wire) = (key()?, wire_batch());
+    let (key, mut wire) = (key()?, sealed_batch());
     let mut moved = 0;
     for list in lists {
         stream.write_all(&vec![0; request_bytes(&list)])?;
@@ -89,7 +91,7 @@ fn ask(mut stream: TcpStream, lists: impl Iterator<Item = Vec<Piece>>) -> Result
 
 fn serve(mut stream: TcpStream, file: &File, lists: impl Iterator<Item = Vec<Piece>>) -> Result<()> {
     stream.set_nodelay(true)?;
-    let (key, mut wire) = (key()?, wire_batch());
+    let (key, mut wire) = (key()?, sealed_batch());
     let mut request = Vec::new();
     for list in lists {
         request.resize(request_bytes(&list), 0);
@@ -105,21 +107,13 @@ fn serve(mut stream: TcpStream, file: &File, lists: impl Iterator<Item = Vec<Pie
                 filled += want;
                 left -= want;
                 if filled == BATCH_BYTES || left == 0 {
-                    send(
-                        &mut stream,
-                        &key,
-                        &mut wire[..filled / RECORD_BYTES * RECORD_WIRE_BYTES],
-                    )?;
+                    send_records(&stream, &key, &mut wire[..filled / RECORD_BYTES * RECORD_WIRE_BYTES])?;
                     filled = 0;
                 }
             }
         }
     }
     Ok(())
-}
-
-fn wire_batch() -> Vec<u8> {
-    vec![0; BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES]
 }
 
 /// Reads what lies at `offset` to where the payload `range` of the batch has its place in records, with one call.
@@ -138,12 +132,6 @@ fn read_into(file: &File, offset: u64, wire: &mut [u8], range: Range<usize>) -> 
         count if count == range.len() => Ok(()),
         _ => Err(Error::Failed("a piece of the floor's was read in part".to_owned())),
     }
-}
-
-fn send(stream: &mut TcpStream, key: &Cipher, wire: &mut [u8]) -> Result<()> {
-    wire.chunks_exact_mut(RECORD_WIRE_BYTES)
-        .try_for_each(|record| seal(key, record))?;
-    Ok(stream.write_all(wire)?)
 }
 
 #[cfg(test)]
@@ -176,7 +164,7 @@ mod tests {
         let path = scratch.join("source");
         let content: Vec<u8> = (0..100_000u32).map(|index| (index / 3 % 251) as u8).collect();
         fs::write(&path, &content).expect("written");
-        let mut wire = wire_batch();
+        let mut wire = sealed_batch();
         let range = RECORD_BYTES - 5..3 * RECORD_BYTES + 7;
         read_into(&File::open(&path).expect("opened"), 11, &mut wire, range.clone()).expect("read");
         let payload: Vec<u8> = wire
