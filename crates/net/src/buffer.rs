@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::thread::sched_getcpu;
 use types::limits::BUFFERS_KEPT_MAX;
 
 /// Most bytes that one TLS record takes on the wire (RFC 8446 §5.2: header, 2^14 and 256 more).
@@ -24,7 +25,14 @@ static LARGE: Shelf = Shelf::new(LARGE_BYTES);
 /// Buffers of one size that wait to be used again.
 struct Shelf {
     size_bytes: usize,
-    kept: Mutex<Vec<Box<[u8]>>>,
+    /// The latest at the end.
+    kept: Mutex<Vec<Kept>>,
+}
+
+struct Kept {
+    bytes: Box<[u8]>,
+    /// Who had it last: what it holds lies in the cache of that processor.
+    processor: usize,
 }
 
 impl Shelf {
@@ -36,21 +44,30 @@ impl Shelf {
     }
 
     fn take(&'static self) -> Buffer {
-        let kept = self
-            .kept
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .pop();
+        let kept = take_kept(&mut self.lock(), sched_getcpu());
         let bytes = kept.unwrap_or_else(|| vec![0; self.size_bytes].into_boxed_slice());
         Buffer { bytes, shelf: self }
     }
 
     fn put_back(&self, bytes: Box<[u8]>) {
-        let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let processor = sched_getcpu();
+        let mut kept = self.lock();
         if kept.len() < BUFFERS_KEPT_MAX {
-            kept.push(bytes);
+            kept.push(Kept { bytes, processor });
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one that `processor` gave back last. Otherwise the one that has lain longest: the latest of another processor is in that
+/// one's cache, from where it takes as long to come over as from memory, and it will be wanted there.
+fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Box<[u8]>> {
+    let own = kept.iter().rposition(|one| one.processor == processor);
+    let index = own.unwrap_or_default();
+    (index < kept.len()).then(|| kept.remove(index).bytes)
 }
 
 /// A buffer from the pool; it goes back there when dropped.
@@ -275,6 +292,20 @@ mod tests {
 
     fn bytes(batch: &Batch) -> Vec<u8> {
         batch.slices().flatten().copied().collect()
+    }
+
+    #[test]
+    fn a_processor_gets_back_what_it_had_last() {
+        let given = [(0, 10), (1, 11), (0, 12), (1, 13)];
+        let mut kept: Vec<Kept> = given
+            .map(|(processor, length)| Kept {
+                bytes: vec![0; length].into_boxed_slice(),
+                processor,
+            })
+            .into();
+        // The last has none of its own, and takes what nobody will miss soonest.
+        let taken = [0, 1, 7, 1, 1].map(|processor| take_kept(&mut kept, processor).map(|bytes| bytes.len()));
+        assert_eq!(taken, [Some(12), Some(13), Some(10), Some(11), None]);
     }
 
     #[test]
