@@ -8,6 +8,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod address;
+pub mod background;
 pub mod buffer;
 pub mod cipher;
 pub mod dial;

@@ -316,14 +316,17 @@ pub const STEADY_SENDERS_MAX: usize = 256;
 pub const STEADY_BYTES_MIN: u64 = 8 * 1024 * 1024;
 /// What such a thread sends to a server before it is looked whether that has refused the upload meanwhile.
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
-/// How much nicer such a thread is than the rest of the process, in steps of nice(1): whoever asks for little is answered
-/// between two of its batches, and its reader takes what it sent while that is in the processor's cache.
+/// How much nicer such a thread is than the rest of the process, and a thread of the background too, in steps of nice(1):
+/// whoever asks for little is answered between two of its batches, and its reader takes what it sent while that is in the
+/// processor's cache.
 pub const STEADY_NICENESS: i32 = 10;
 /// What a thread that encrypts sends before another connection may have it.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Payload that a task moves in one go where nothing makes it wait, before other tasks get their turn: half a millisecond.
 pub const TASK_TURN_BYTES: usize = 1024 * 1024;
-/// How long such a thread waits for its reader to make room. Who takes longer than this for a third of the socket's buffer
+/// Such turns after which a task goes on in the background, until it waits for the next request.
+pub const FOREGROUND_TURNS: u32 = 4;
+/// How long a thread that sends a file waits for its reader to make room. Who takes longer than this for a third of the socket's buffer
 /// is served without a thread from then on. Of a hundred readers on a fast network each takes 65 ms.
 pub const STEADY_WAIT: Duration = Duration::from_millis(500);
 /// What has to come of a payload before the one who waits for it is woken, where the sender is fast: little less than a buffer

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use net::background;
 use net::listen::{Opening, opening};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -74,12 +75,12 @@ impl Reception {
         let inner = self.0.clone();
         if let Ok(permit) = inner.connections.clone().try_acquire_owned() {
             let visit = inner.gate.enter();
-            tokio::spawn(async move {
+            tokio::spawn(background::movable(async move {
                 inner.observer.connection_opened();
                 let result = inner.serve(tcp, peer).await;
                 inner.observer.connection_closed(peer, result.as_ref().err());
                 drop((visit, permit));
-            });
+            }));
             return;
         }
         inner.observer.connection_refused(peer);

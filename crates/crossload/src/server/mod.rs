@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use door_admin::{Admin, Metrics};
+use net::background::Background;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,6 +40,8 @@ use events::Observer;
 use log::Log;
 use watch::Watch;
 
+/// Time in which the tasks that are left at the very end clean up after themselves.
+const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
 /// Threads that serve connections at the least: one that waits for a disk must not stop all others.
 const WORKER_THREADS_MIN: usize = 2;
 
@@ -58,12 +61,15 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         let fields = json!({"current": current, "error": cause.to_string()});
         log.write("descriptor_limit", &fields);
     }
+    let workers = worker_threads(configuration.server.worker_threads);
+    let blocking = configuration.server.blocking_threads.max(1) as usize;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(worker_threads(configuration.server.worker_threads))
-        .max_blocking_threads(configuration.server.blocking_threads.max(1) as usize)
+        .worker_threads(workers)
+        .max_blocking_threads(blocking)
         .enable_all()
         .build()
         .map_err(|cause| Failure::system("no threads", &cause))?;
+    let background = Background::start(workers, blocking).map_err(|cause| Failure::system("no threads", &cause))?;
     let outcome = runtime.block_on(Server::start(options.clone(), configuration, log.clone()));
     let result = match outcome {
         Ok(server) => {
@@ -72,7 +78,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         }
         Err(failure) => Err(failure),
     };
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    background.shut_down(LAST_TASKS_WAIT);
+    runtime.shutdown_timeout(LAST_TASKS_WAIT);
     log.flush();
     result
 }

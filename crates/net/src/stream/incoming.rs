@@ -112,6 +112,7 @@ impl Stream {
                 Ok(_) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                     self.shrink();
+                    self.come_back().await;
                     let left = deadline.saturating_duration_since(tokio::time::Instant::now());
                     self.wait_readable(left).await?;
                     continue;
@@ -149,6 +150,9 @@ impl Stream {
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                     let owed_bytes = appetite.owed_bytes(self.carry.as_ref().map_or(0, Carry::len));
                     self.shrink();
+                    if appetite == Appetite::Small {
+                        self.come_back().await;
+                    }
                     let gathered = self.socket.gathered(owed_bytes).await;
                     if !gathered.map_err(|cause| self.role.broken(Phase::Transfer, &cause))? {
                         self.wait_readable(limit).await?;

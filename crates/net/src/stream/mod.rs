@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
-use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TASK_TURN_BYTES, TLS_HANDSHAKE_TIMEOUT};
+use types::limits::{FOREGROUND_TURNS, LINGER_TIMEOUT, STALL_TIMEOUT, TASK_TURN_BYTES, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
 
+use crate::background;
 use crate::failure::Role;
 pub use bundle::Bundle;
 pub(crate) use incoming::Appetite;
@@ -65,6 +66,8 @@ pub struct Stream {
     sends_much: bool,
     /// Payload since others had their turn.
     turn_bytes: usize,
+    /// Turns since the task came to the foreground.
+    turns: u32,
     waits: Waits,
 }
 
@@ -92,6 +95,7 @@ impl Stream {
             mid_send: false,
             sends_much: false,
             turn_bytes: 0,
+            turns: 0,
             waits,
         }
     }
@@ -239,13 +243,28 @@ impl Stream {
     }
 
     /// Lets other tasks run when this one has moved enough. The runtime counts steps for that, and one here is a batch of 256
-    /// KiB: where nothing ever makes it wait, a task would hold its worker for 10 ms.
+    /// KiB: where nothing ever makes it wait, a task would hold its worker for 10 ms. One that has had some turns goes on in the
+    /// background.
     async fn take_turns(&mut self) {
-        if self.turn_bytes >= TASK_TURN_BYTES {
-            self.turn_bytes = 0;
-            tokio::task::yield_now().await;
-        } else {
+        if self.turn_bytes < TASK_TURN_BYTES {
             tokio::task::coop::consume_budget().await;
+            return;
+        }
+        self.turn_bytes = 0;
+        self.turns = self.turns.saturating_add(1);
+        if self.turns < FOREGROUND_TURNS {
+            tokio::task::yield_now().await;
+        } else if background::enter().await {
+            // From now on the runtime that it is in looks after the socket.
+            self.socket.let_go();
+        }
+    }
+
+    /// Comes back to the foreground, to wait for something small.
+    async fn come_back(&mut self) {
+        self.turns = 0;
+        if background::leave().await {
+            self.socket.let_go();
         }
     }
 
@@ -304,6 +323,7 @@ mod tests {
     use std::task::Poll;
 
     use tokio::io::AsyncWriteExt;
+    use types::limits::STEADY_NICENESS;
 
     use super::*;
 
@@ -326,6 +346,41 @@ mod tests {
             began.elapsed()
         );
         dripping.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn much_is_moved_in_the_background_and_the_next_request_heard_in_the_foreground() {
+        const LONG_BYTES: usize = 4 * FOREGROUND_TURNS as usize * TASK_TURN_BYTES;
+        background::tests::started();
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        let niceness = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
+        let usual = niceness();
+        let serving = tokio::spawn(background::movable(async move {
+            let mut frames = crate::Frames::new(Stream::clear(near, Role::Client, Waits::default()));
+            for _ in 0..2 {
+                let mut payload = frames.payload(LONG_BYTES as u64);
+                let mut seen = Vec::new();
+                while let Some(batch) = payload.next().await.unwrap() {
+                    assert!(batch.slices().flatten().all(|byte| *byte == 7));
+                    seen.push(niceness());
+                }
+                assert_eq!(seen.first(), Some(&usual));
+                assert_eq!(seen.last(), Some(&(usual + STEADY_NICENESS).min(19)));
+                assert_eq!(frames.head(STALL_TIMEOUT).await.unwrap(), Some(*b"what next"));
+                assert_eq!(niceness(), usual);
+            }
+        }));
+        for _ in 0..2 {
+            far.write_all(&vec![7; LONG_BYTES]).await.unwrap();
+            // However late it looks, something is still to come then.
+            for byte in b"what next" {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                far.write_all(&[*byte]).await.unwrap();
+            }
+        }
+        serving.await.unwrap();
     }
 
     #[tokio::test]

@@ -209,8 +209,9 @@ impl Socket {
         }
     }
 
-    /// A failure is found by whoever uses the socket next: what was read before is still to be handed out.
-    fn let_go(&mut self) {
+    /// Takes it out of the watch of whichever runtime watches it. A failure is found by whoever uses the socket next: what
+    /// was read before is still to be handed out.
+    pub(super) fn let_go(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Lost) {
             State::Watched(tcp) => tcp.into_std().map_or(State::Lost, State::Unwatched),
             state => state,

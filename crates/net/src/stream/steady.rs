@@ -23,13 +23,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
-use types::limits::{STEADY_NICENESS, STEADY_SENDERS_MAX, STEADY_WAIT};
+use types::limits::{STEADY_SENDERS_MAX, STEADY_WAIT};
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
 
 use super::Stream;
 use super::outgoing::Outgoing;
 use super::session::TlsState;
 use super::socket::takes_more_within;
+use crate::background;
 use crate::record::{RecordFault, Sealer};
 
 /// What the kernel is asked to send in one call. It goes on as long as the reader makes room, and meanwhile nobody hears
@@ -125,7 +126,7 @@ impl Stream {
             .name("send".to_owned())
             .stack_size(STACK_BYTES);
         let spawned = thread.spawn(move || {
-            give_way();
+            background::give_way();
             if let Ok(job) = taken.recv() {
                 // When nobody listens the socket closes here.
                 let _ = report.send(job.run());
@@ -169,14 +170,6 @@ impl Stream {
             }
             Fault::Record(cause) => self.role.tls(cause),
         }
-    }
-}
-
-/// Makes this thread nicer than the others of the process. Where that is refused it goes on as it is: it costs others time only.
-fn give_way() {
-    let this = Some(rustix::thread::gettid());
-    if let Ok(niceness) = rustix::process::getpriority_process(this) {
-        let _ = rustix::process::setpriority_process(this, niceness + STEADY_NICENESS);
     }
 }
 
@@ -303,7 +296,7 @@ mod tests {
     use testkit::SelfSigned;
     use tokio::io::AsyncReadExt as _;
     use tokio::sync::Mutex;
-    use types::limits::STEADY_BYTES_MIN;
+    use types::limits::{STEADY_BYTES_MIN, STEADY_NICENESS};
 
     use super::*;
     use crate::failure::Role;

@@ -1,0 +1,344 @@
+//! Long transfers in the background: tasks that move to a runtime whose threads are nicer while they move much.
+//!
+//! A task that receives or sends without ever having to wait holds a worker for half a millisecond at a time
+//! (`TASK_TURN_BYTES`), and whoever asks for little waits behind all of them: beside 64 uploads for 20 ms. The
+//! runtime knows no priorities, but the system does. So a task that has moved some megabytes for one request goes on among the workers
+//! of a second runtime, which are nicer than the others, and comes back when it waits for the next request.
+//!
+//! The futures of such tasks know nothing of it: [`movable`] holds the future and hands it from one runtime to the other,
+//! between two polls, when the connection in it says so. What is nothing but a long transfer begins there ([`spawn`]): then
+//! whoever gives it up can wait until nothing of it is left, which of a movable one he could not.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::{JoinHandle, JoinSet};
+use types::limits::STEADY_NICENESS;
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Foreground,
+    Background,
+}
+
+thread_local! {
+    /// Where the task is that this thread is polling, if it can move.
+    static HERE: Cell<Option<Place>> = const { Cell::new(None) };
+    /// Where it wants to be polled next.
+    static WANTED: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+static HANDLE: OnceLock<Handle> = OnceLock::new();
+
+/// The threads, as long as the process serves.
+#[derive(Debug)]
+pub struct Background(Runtime);
+
+impl Background {
+    /// Starts them, once for the process. Without them tasks stay where they are.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    pub fn start(worker_threads: usize, blocking_threads: usize) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(worker_threads)
+            .max_blocking_threads(blocking_threads)
+            .thread_name("background")
+            .on_thread_start(give_way)
+            .enable_all()
+            .build()?;
+        // A second one has nothing to do.
+        let _ = HANDLE.set(runtime.handle().clone());
+        Ok(Self(runtime))
+    }
+
+    /// Drops all tasks that are left, and waits for their clean-up, but no longer than this.
+    pub fn shut_down(self, limit: Duration) {
+        self.0.shutdown_timeout(limit);
+    }
+}
+
+/// Begins a long transfer in the background, or where this is called when there is none.
+pub fn spawn<F>(transfer: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    handle().spawn(transfer)
+}
+
+/// The same as one of several.
+pub fn spawn_in<F>(set: &mut JoinSet<F::Output>, transfer: F)
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    set.spawn_on(transfer, &handle());
+}
+
+fn handle() -> Handle {
+    HANDLE.get().cloned().unwrap_or_else(Handle::current)
+}
+
+/// Makes this thread nicer than the process, whoever started it. Where that is refused it goes on as it is: it costs others time
+/// only.
+pub(crate) fn give_way() {
+    // The priority of the first thread, which has the process's number, is what the process was started with.
+    let first = Some(rustix::process::getpid());
+    if let Ok(niceness) = rustix::process::getpriority_process(first) {
+        let this = Some(rustix::thread::gettid());
+        let _ = rustix::process::setpriority_process(this, niceness + STEADY_NICENESS);
+    }
+}
+
+/// Does what `future` does, in the background while it moves much. When it is dropped there, the future ends soon, but not at
+/// once.
+pub fn movable<F>(future: F) -> impl Future<Output = F::Output> + Send
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    // Before anything is awaited: what holds a future by itself would keep room for it after it has moved.
+    moving(Box::pin(future))
+}
+
+async fn moving<F>(mut future: Pin<Box<F>>) -> F::Output
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    loop {
+        if let Some(output) = polled(&mut future, Place::Foreground).await {
+            return output;
+        }
+        // It wants nothing without them.
+        let Some(background) = HANDLE.get() else { continue };
+        let task = background.spawn(async move {
+            let output = polled(&mut future, Place::Background).await;
+            output.ok_or(future)
+        });
+        match End(task).await {
+            Ok(output) => return output,
+            Err(back) => future = back,
+        }
+    }
+}
+
+/// Polls the future until it has ended, or wants to be elsewhere, which gives nothing.
+async fn polled<F: Future>(future: &mut Pin<Box<F>>, place: Place) -> Option<F::Output> {
+    poll_fn(|context| {
+        WANTED.set(None);
+        HERE.set(Some(place));
+        let _left = Left;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if WANTED.get().is_some_and(|wanted| wanted != place) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// The thread polls something else now, whether this ended well or not.
+struct Left;
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        HERE.set(None);
+    }
+}
+
+/// The end of a task in the background, which is given up with this.
+struct End<T>(JoinHandle<T>);
+
+impl<T> Future for End<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match Pin::new(&mut self.0).poll(context) {
+            Poll::Ready(Ok(output)) => Poll::Ready(output),
+            Poll::Ready(Err(cause)) => match cause.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Its runtime ends only with the process.
+                Err(_) => Poll::Pending,
+            },
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for End<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Goes on in the background, or lets others go first where it cannot. Whether it has moved.
+pub(crate) async fn enter() -> bool {
+    go(Place::Background).await
+}
+
+/// Goes on in the foreground. Nothing happens there. Whether it has moved.
+pub(crate) async fn leave() -> bool {
+    if HERE.get() != Some(Place::Background) {
+        return false;
+    }
+    go(Place::Foreground).await
+}
+
+async fn go(place: Place) -> bool {
+    let began = HERE.get();
+    let mut has_asked = false;
+    poll_fn(|context| {
+        if has_asked {
+            return Poll::Ready(());
+        }
+        has_asked = true;
+        if began.is_some() && HANDLE.get().is_some() {
+            WANTED.set(Some(place));
+        }
+        // Whatever lies between this and the task is to poll this again.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    HERE.get() != began
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// The threads for all tests of this crate.
+    pub(crate) fn started() {
+        static THREADS: OnceLock<Background> = OnceLock::new();
+        THREADS.get_or_init(|| Background::start(2, 2).unwrap());
+    }
+
+    fn niceness() -> i32 {
+        rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_task_goes_to_the_background_and_comes_back() {
+        started();
+        let usual = niceness();
+        let task = movable(async move {
+            assert!(!leave().await);
+            assert_eq!(niceness(), usual);
+            assert!(enter().await);
+            assert_eq!(niceness(), (usual + STEADY_NICENESS).min(19));
+            // It is there, and lets others run.
+            assert!(!enter().await);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            assert_eq!(HERE.get(), Some(Place::Background));
+            assert!(leave().await);
+            assert_eq!(niceness(), usual);
+            assert!(enter().await);
+            "over"
+        });
+        assert_eq!(tokio::spawn(task).await.unwrap(), "over");
+        assert_eq!(HERE.get(), None);
+    }
+
+    #[tokio::test]
+    async fn who_asks_in_a_task_of_its_own_stays() {
+        started();
+        assert!(!enter().await && !leave().await);
+        let inner = movable(async { tokio::spawn(async { enter().await }).await.unwrap() });
+        assert!(!inner.await);
+    }
+
+    #[tokio::test]
+    async fn one_of_several_futures_takes_the_others_along() {
+        started();
+        let both = movable(async {
+            let asking = async {
+                let moved = enter().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                moved
+            };
+            let beside = async {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                HERE.get()
+            };
+            tokio::join!(asking, beside)
+        });
+        assert_eq!(both.await, (true, Some(Place::Background)));
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_background_is_one_of_the_task() {
+        started();
+        let task = tokio::spawn(movable(async {
+            enter().await;
+            panic!("a test's");
+        }));
+        assert!(task.await.unwrap_err().is_panic());
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_a_transfer_can_wait_for_its_end() {
+        started();
+        let usual = niceness();
+        let long = |flag: Flag| async move {
+            let _flag = flag;
+            assert!(!enter().await && niceness() > usual);
+            loop {
+                // It cannot be stopped in here.
+                std::thread::sleep(Duration::from_millis(20));
+                tokio::task::yield_now().await;
+            }
+        };
+        let dropped = Arc::new(AtomicBool::new(false));
+        let task = spawn(long(Flag(dropped.clone())));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        assert!(dropped.swap(false, Ordering::Acquire));
+        let mut several: JoinSet<()> = JoinSet::new();
+        spawn_in(&mut several, long(Flag(dropped.clone())));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        several.shutdown().await;
+        assert!(dropped.load(Ordering::Acquire));
+    }
+
+    /// Says so when it is dropped.
+    struct Flag(Arc<AtomicBool>);
+
+    impl Drop for Flag {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[tokio::test]
+    async fn giving_the_task_up_ends_it_in_the_background_too() {
+        started();
+        let dropped = Arc::new(AtomicBool::new(false));
+        let flag = Flag(dropped.clone());
+        let task = movable(async move {
+            let _flag = flag;
+            enter().await;
+            std::future::pending::<()>().await;
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), task).await.is_err());
+        for _ in 0..200 {
+            if dropped.load(Ordering::Acquire) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("it is still there");
+    }
+}
