@@ -73,30 +73,23 @@ fn check(server: &mut Crossload, what: &str, transfer: impl FnOnce()) {
 }
 
 #[test]
-fn uploads_and_pulls_are_received_in_the_background() {
+fn uploads_are_received_in_the_background() {
     let site = require("curl").and_then(|_| {
         let lab = Lab::new("background")?;
-        let source = lab.crossload(lab.options("source"))?;
         let server = lab.crossload(lab.options("server"))?;
-        Ok((lab, source, server))
+        Ok((lab, server))
     });
-    let Some((lab, source, mut server)) = available("uploads_and_pulls_are_received_in_the_background", site) else {
+    let Some((lab, mut server)) = available("uploads_are_received_in_the_background", site) else {
         return;
     };
     let content = bytes(LONG_BYTES, 3);
-    fs::write(source.data().join("f"), &content).expect("written");
     for (name, url) in [
         ("sealed", server.url("/data/sealed")),
         ("clear", server.clear_url("/data/clear")),
     ] {
         check(&mut server, name, || _ = lab.upload(&url, &content, &[]).expect(201));
     }
-    let (from, to) = (source.url("/data/f"), server.url("/data/pulled"));
-    check(&mut server, "pulled", || {
-        let answer = lab.copy(&to, &format!("Source: {from}"), &["Credential: none"]);
-        assert!(answer.text().contains("success: Created"), "{}", answer.text());
-    });
-    for name in ["sealed", "clear", "pulled"] {
+    for name in ["sealed", "clear"] {
         assert!(fs::read(server.data().join(name)).expect("stored") == content, "{name}");
     }
 }

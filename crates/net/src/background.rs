@@ -6,8 +6,8 @@
 //! of a second runtime, which are nicer than the others, and comes back when it waits for the next request.
 //!
 //! The futures of such tasks know nothing of it: [`movable`] holds the future and hands it from one runtime to the other,
-//! between two polls, when the connection in it says so. What is nothing but a long transfer begins there ([`spawn`]): then
-//! whoever gives it up can wait until nothing of it is left, which of a movable one he could not.
+//! between two polls, when the connection in it says so.
+//! Whoever gives such a task up cannot wait until nothing of it is left. So third-party copies stay in the foreground.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use types::limits::STEADY_NICENESS;
 
 /// Where a task is.
@@ -63,28 +63,6 @@ impl Background {
     pub fn shut_down(self, limit: Duration) {
         self.0.shutdown_timeout(limit);
     }
-}
-
-/// Begins a long transfer in the background, or where this is called when there is none.
-pub fn spawn<F>(transfer: F) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    handle().spawn(transfer)
-}
-
-/// The same as one of several.
-pub fn spawn_in<F>(set: &mut JoinSet<F::Output>, transfer: F)
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    set.spawn_on(transfer, &handle());
-}
-
-fn handle() -> Handle {
-    HANDLE.get().cloned().unwrap_or_else(Handle::current)
 }
 
 /// Makes this thread nicer than the process, whoever started it. Where that is refused it goes on as it is: it costs others time
@@ -285,32 +263,6 @@ pub(crate) mod tests {
             panic!("a test's");
         }));
         assert!(task.await.unwrap_err().is_panic());
-    }
-
-    #[tokio::test]
-    async fn who_gives_up_a_transfer_can_wait_for_its_end() {
-        started();
-        let usual = niceness();
-        let long = |flag: Flag| async move {
-            let _flag = flag;
-            assert!(!enter().await && niceness() > usual);
-            loop {
-                // It cannot be stopped in here.
-                std::thread::sleep(Duration::from_millis(20));
-                tokio::task::yield_now().await;
-            }
-        };
-        let dropped = Arc::new(AtomicBool::new(false));
-        let task = spawn(long(Flag(dropped.clone())));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-        assert!(dropped.swap(false, Ordering::Acquire));
-        let mut several: JoinSet<()> = JoinSet::new();
-        spawn_in(&mut several, long(Flag(dropped.clone())));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        several.shutdown().await;
-        assert!(dropped.load(Ordering::Acquire));
     }
 
     /// Says so when it is dropped.

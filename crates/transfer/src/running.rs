@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::background;
 use remote::{Client, Direction, Resource};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
@@ -114,7 +113,7 @@ impl Running {
         let progress = Arc::new(Progress::new());
         events.transfer_started(&start, &progress);
         Self {
-            engine: background::spawn(job.run(progress.clone())),
+            engine: tokio::spawn(job.run(progress.clone())),
             events,
             progress,
             start: Some(start),

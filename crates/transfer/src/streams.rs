@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use net::background;
 use remote::{Client, Download, Facts, GetOptions, Opened, Resource, Validator};
 use storage::{Hasher, RangeSums, Upload};
 use tokio::task::JoinSet;
@@ -169,7 +168,7 @@ pub(crate) async fn receive_ranges(
 async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
     let mut workers = JoinSet::new();
     for number in 0..span.first {
-        background::spawn_in(&mut workers, work(shared.clone(), number, None));
+        workers.spawn(work(shared.clone(), number, None));
     }
     let mut growth = Growth::new(span.first, span.most);
     let (mut streams, mut streams_most) = (span.first, span.first);
@@ -189,8 +188,7 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
                 match growth.look(shared.progress.sample(), rest_bytes, shared.nearest()) {
                     Change::Add(added) => {
                         for number in streams..streams + added {
-                            let added = Some(Added::new());
-                            background::spawn_in(&mut workers, work(shared.clone(), number, added));
+                            workers.spawn(work(shared.clone(), number, Some(Added::new())));
                         }
                         streams += added;
                         streams_most = streams_most.max(streams);
