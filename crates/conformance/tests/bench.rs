@@ -291,11 +291,9 @@ fn files_that_are_there_can_be_asked_about_without_writing() {
 }
 
 /// The samples of a target's only row of this label in a table, with `downloads` beside it.
-fn beside(report: &Value, title: &str, (target, label): (&str, &str), downloads: u64) -> Vec<f64> {
+fn beside(report: &Value, title: &str, (target, label): (&str, &str), (what, count): (&str, u64)) -> Vec<f64> {
     let is_it = |row: &&Value| {
-        row["target"] == target
-            && row["label"] == label
-            && row["parameters"]["downloads"].as_f64() == Some(downloads as f64)
+        row["target"] == target && row["label"] == label && row["parameters"][what].as_f64() == Some(count as f64)
     };
     let row = rows(report, title).iter().find(is_it);
     let samples = row.and_then(|row| row["samples"].as_array());
@@ -303,8 +301,8 @@ fn beside(report: &Value, title: &str, (target, label): (&str, &str), downloads:
 }
 
 #[test]
-fn small_questions_are_timed_beside_downloads_of_all() {
-    let test = "small_questions_are_timed_beside_downloads_of_all";
+fn small_questions_are_timed_beside_transfers_of_all() {
+    let test = "small_questions_are_timed_beside_transfers_of_all";
     let Some(site) = available(test, Bench::start("bench-mixed")) else {
         return;
     };
@@ -314,13 +312,21 @@ fn small_questions_are_timed_beside_downloads_of_all() {
     let run = bench_all(&site.lab, "mixed", &arguments, &site.targets()).succeeded();
     site.is_clean();
     let found = report(&files.json);
-    let both = [("HEAD https", "GET https"), ("stat root", "GET root")];
-    for (target, protocols) in [("ours", &both[..]), ("xrootd", &both), ("nginx", &both[..1])] {
-        for &(question, download) in protocols {
-            for downloads in [0, 2] {
-                let of = |title: &str| beside(&found, title, (target, question), downloads);
-                let middle = of("Wait for a small answer: median");
-                let late = of("Wait for a small answer: 99th percentile");
+    let both = [("HEAD https", "https"), ("stat root", "root")];
+    let ways = [("GET", "downloads", ""), ("PUT", "uploads", " beside uploads")];
+    let targets = [("ours", &both[..]), ("xrootd", &both), ("nginx", &both[..1])];
+    for (way, what, words) in ways {
+        for (target, (question, protocol)) in targets
+            .iter()
+            .flat_map(|(target, all)| all.iter().map(move |one| (*target, *one)))
+        {
+            for count in [0, 2] {
+                let of = |title: &str| {
+                    let title = format!("Wait for a small answer{words}: {title}");
+                    beside(&found, &title, (target, question), (what, count))
+                };
+                let middle = of("median");
+                let late = of("99th percentile");
                 assert_eq!(
                     (middle.len(), late.len()),
                     (2, 2),
@@ -333,8 +339,9 @@ fn small_questions_are_timed_beside_downloads_of_all() {
                     .all(|(middle, late)| 0.0 < *middle && middle <= late);
                 assert!(is_sound, "{target} {question}: {middle:?} {late:?}");
             }
-            let moved = |downloads| beside(&found, "Throughput of the downloads", (target, download), downloads).len();
-            assert_eq!((moved(0), moved(2)), (0, 2), "{target} {download}: {}", run.said());
+            let (title, transfer) = (format!("Throughput of the {what}"), format!("{way} {protocol}"));
+            let moved = |count| beside(&found, &title, (target, &transfer), (what, count)).len();
+            assert_eq!((moved(0), moved(2)), (0, 2), "{target} {transfer}: {}", run.said());
         }
     }
 }
@@ -352,7 +359,9 @@ fn the_wait_for_a_small_answer_is_the_one_that_there_was() {
         format!("far=http://127.0.0.1:{}/data", relay.port()),
         format!("near=http://127.0.0.1:{}/data", server.port()),
     ];
-    let short = ["-q", "-r", "3", "-c", "0,1", "--during", "300ms", "-s", "64KiB"];
+    let short = [
+        "-q", "-r", "3", "-c", "0,1", "--only", "get", "--during", "300ms", "-s", "64KiB",
+    ];
     bench_all(&lab, "mixed", &[&short[..], &files.options()].concat(), &targets).succeeded();
     let found = report(&files.json);
     for downloads in [0, 1] {
@@ -361,7 +370,7 @@ fn the_wait_for_a_small_answer_is_the_one_that_there_was() {
                 &found,
                 "Wait for a small answer: median",
                 (target, "HEAD http"),
-                downloads,
+                ("downloads", downloads),
             );
             waits_ms.into_iter().fold(f64::INFINITY, f64::min)
         };

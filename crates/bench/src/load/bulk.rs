@@ -67,6 +67,15 @@ pub(super) struct Files {
     pub(super) read: std::result::Result<(Vec<Resource>, u64), Failure>,
 }
 
+impl Files {
+    /// Where files can be written to.
+    pub(super) fn directory(&self) -> std::result::Result<&Resource, Failure> {
+        let advice = "give a directory that can be written to";
+        let no_place = || Failure::new("making a directory for the run", "it could not be made", advice);
+        self.directory.as_ref().ok_or_else(no_place)
+    }
+}
+
 impl Bulk {
     fn shapes(&self) -> Vec<Shape> {
         let mut shapes = Vec::new();
@@ -230,9 +239,7 @@ async fn sample(
             Ok(together(target, &ground.stop, jobs.into_iter().map(read).collect()).await)
         }
         Way::Put => {
-            let advice = "give a directory that can be written to";
-            let no_place = || Failure::new("making a directory for the run", "it could not be made", advice);
-            let directory = files.directory.as_ref().ok_or_else(no_place)?;
+            let directory = files.directory()?;
             let jobs = writers(ground, bulk, shape, directory);
             let Some(()) = ground.stop.or(warm_up(&jobs)).await else {
                 return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use remote::{Client, GetOptions, PutOptions, Resource, Stored};
+use remote::{Client, GetOptions, Outlet, PutOptions, Resource, Stored};
 use types::{ByteRange, Result};
 
 /// Of the block that content repeats: larger than what compresses away, small enough for the processor's cache.
@@ -75,19 +75,25 @@ pub async fn upload(
         ..PutOptions::default()
     };
     let mut outlet = client.put(file, &options).await?;
-    let mut offset = 0;
-    while offset < size_bytes {
-        let mut room = outlet.outgoing().await?;
-        let want = usize::try_from(size_bytes - offset).map_or(room.capacity(), |left| left.min(room.capacity()));
-        let mut at = offset;
-        for mut slot in room.slots(want) {
-            content.fill(at, &mut slot);
-            at += slot.len() as u64;
-        }
-        outlet.send(room, want).await?;
-        offset = at;
+    let mut left = ByteRange::new(0, size_bytes);
+    while !left.is_empty() {
+        let sent = send_some(&mut outlet, left, content).await?;
+        left.take_front(sent);
     }
     outlet.finish().await
+}
+
+/// Sends as much of the beginning of `left` as there is room for. How many bytes that is.
+pub(super) async fn send_some(outlet: &mut Outlet, left: ByteRange, content: &Content) -> Result<u64> {
+    let mut room = outlet.outgoing().await?;
+    let want = usize::try_from(left.len()).map_or(room.capacity(), |all| all.min(room.capacity()));
+    let mut at = left.start;
+    for mut slot in room.slots(want) {
+        content.fill(at, &mut slot);
+        at += slot.len() as u64;
+    }
+    outlet.send(room, want).await?;
+    Ok(at - left.start)
 }
 
 /// Downloads a file, or one part of it, and keeps nothing. Returns how many bytes came.

@@ -1,35 +1,40 @@
-//! `mixed`: small questions beside large downloads. How long whoever asks for little waits while others take much is
+//! `mixed`: small questions beside large downloads and uploads. How long whoever asks for little waits while others take much is
 //! what people notice of a busy server first, and no rate tells it.
 
 use std::time::Duration;
 
-use remote::{Client, ClientOptions, GetOptions, Resource};
+use remote::{Client, ClientOptions, GetOptions, PutOptions, Resource};
 use tokio::time::{Instant, sleep};
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
-use super::bulk::{self, Bulk, Job, Way};
-use super::data::Content;
+use super::bulk::{self, Bulk, Files, Way};
+use super::data::{self, Content};
 use super::measure::{Sample, together};
 use super::tally::{Case, Counted, Tally};
 use crate::ground::Target;
 use crate::report::{Better, Failure, Measured, Parameters, Summary, Table, Value, view};
 use crate::{Ground, Stop};
 
-/// The axis of all tables.
-const AXIS: &str = "downloads";
-/// How long the downloads run before the first question, so that all of them have begun.
+/// How long the transfers run before the first question, so that all of them have begun.
 const LEAD: Duration = Duration::from_millis(300);
 /// Between an answer and the next question: the questions are to measure the load, not to be it.
 const PAUSE: Duration = Duration::from_millis(5);
+/// What the uploads beside a question take of the storage at the most, all together: each replaces the same file again and
+/// again, so it may be twice that for a moment.
+const UPLOADS_BYTES_MAX: u64 = 2 << 30;
+/// The least that one of them has, however many there are.
+const UPLOAD_BYTES_MIN: u64 = 16 << 20;
 /// One in so many answers, those that came latest, are left out of the second table.
 const LATE_ONE_IN: usize = 100;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Mixed {
-    /// Numbers of downloads, each on a connection of its own, that run beside the questions; 0 is a server at rest.
-    pub downloads: Vec<u32>,
-    /// Size of each file that is downloaded, in bytes.
+    /// Beside what is asked, one after the other.
+    pub ways: Vec<Way>,
+    /// Numbers of transfers, each on a connection of its own, that run beside the questions; 0 is a server at rest.
+    pub transfers: Vec<u32>,
+    /// Size of each file, in bytes; that of many uploads is smaller, see [`Mixed::upload_bytes`].
     pub size_bytes: u64,
     /// For how long each sample asks.
     pub duration: Duration,
@@ -39,86 +44,131 @@ pub struct Mixed {
 
 /// Measures all cases; the targets take turns, sample by sample.
 pub async fn run(ground: &Ground, mixed: &Mixed) -> Measured {
-    let mut tallies = Tallies::default();
-    let samples = mixed.downloads.len() * ground.targets.len() * mixed.repetitions as usize;
-    ground.progress.plan(samples);
+    let mut tallies: Vec<Tallies> = mixed.ways.iter().map(|way| Tallies::new(*way)).collect();
+    let samples = mixed.transfers.len() * ground.targets.len() * mixed.repetitions as usize;
+    ground.progress.plan(samples * tallies.len());
     measure(ground, mixed, &mut tallies).await;
     Measured {
-        tables: tallies.tables(),
+        tables: tallies.into_iter().flat_map(Tallies::tables).collect(),
         ..Measured::default()
     }
 }
 
-async fn measure(ground: &Ground, mixed: &Mixed, tallies: &mut Tallies) -> Option<()> {
+async fn measure(ground: &Ground, mixed: &Mixed, tallies: &mut [Tallies]) -> Option<()> {
     let content = Content::default();
     let bulk = mixed.as_bulk();
     let mut shelves = Vec::new();
     for target in &ground.targets {
-        let files = ground.stop.or(bulk::prepare(ground, &bulk, target, &content)).await?;
-        shelves.push(files.read.map(|(files, _)| files));
+        shelves.push(ground.stop.or(bulk::prepare(ground, &bulk, target, &content)).await?);
     }
-    for &downloads in &mixed.downloads {
-        for repetition in 0..mixed.repetitions {
-            for (target, files) in ground.targets.iter().zip(&shelves) {
-                let case = case(target, downloads);
-                if tallies.has_failed(target, &case) {
-                    ground.progress.skip(1);
-                    continue;
-                }
-                let run = format!("{} of {}", repetition + 1, mixed.repetitions);
-                let label = format!(
-                    "{}: {}, downloads beside it: {downloads}, {run}",
-                    target.name, case.label
-                );
-                ground.progress.begin(label);
-                let words = match files {
-                    Err(failure) => tallies.fail(target, &case, failure.clone()),
-                    Ok(files) => {
-                        let sample = sample(ground, mixed, target, files, downloads).await?;
-                        tallies.take(target, &case, downloads, sample)
+    for tallies in tallies {
+        for &transfers in &mixed.transfers {
+            for repetition in 0..mixed.repetitions {
+                for (target, shelf) in ground.targets.iter().zip(&shelves) {
+                    let case = tallies.case(target, transfers);
+                    if tallies.has_failed(target, &case) {
+                        ground.progress.skip(1);
+                        continue;
                     }
-                };
-                ground.progress.end(words);
+                    let run = format!("{} of {}", repetition + 1, mixed.repetitions);
+                    let beside = tallies.way.words();
+                    let label = format!(
+                        "{}: {}, {beside} beside it: {transfers}, {run}",
+                        target.name, case.label
+                    );
+                    ground.progress.begin(label);
+                    let words = match mixed.jobs(ground, (tallies.way, transfers), shelf) {
+                        Err(failure) => tallies.fail(target, &case, failure),
+                        Ok((file, jobs)) => {
+                            let sample = sample(ground, mixed, target, &file, jobs, &content).await?;
+                            tallies.take(target, &case, transfers, sample)
+                        }
+                    };
+                    ground.progress.end(words);
+                }
             }
         }
     }
     Some(())
 }
 
+impl Way {
+    /// What goes this way, in words and as the axis of the tables.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Get => "downloads",
+            Self::Put => "uploads",
+        }
+    }
+}
+
 impl Mixed {
-    /// What the files are made for.
+    /// What the files to read are made for.
     fn as_bulk(&self) -> Bulk {
         Bulk {
             ways: vec![Way::Get],
-            // Who asks beside no download needs a file too.
-            connections: vec![self.downloads.iter().copied().max().unwrap_or(0).max(1)],
+            // Who asks beside no transfer needs a file too.
+            connections: vec![self.transfers.iter().copied().max().unwrap_or(0).max(1)],
             streams: vec![1],
             size_bytes: self.size_bytes,
             volume_bytes: 0,
             repetitions: self.repetitions,
         }
     }
-}
 
-fn case(target: &Target, downloads: u32) -> Case {
-    let question = match target.place.location.is_root() {
-        true => "stat",
-        false => "HEAD",
-    };
-    Case {
-        label: format!("{question} {}", target.protocol()),
-        parameters: Parameters::from([(AXIS.to_owned(), Value::from(downloads))]),
-        phase: "asking beside downloads",
+    /// Size of each of so many uploads: together they take 2 GiB of the storage at the most, unless they would be smaller than 16
+    /// MiB.
+    #[must_use]
+    pub fn upload_bytes(&self, uploads: u32) -> u64 {
+        let share = UPLOADS_BYTES_MAX / u64::from(uploads).max(1);
+        self.size_bytes.min(share.max(UPLOAD_BYTES_MIN))
+    }
+
+    /// The file that is asked about, and what runs beside the questions.
+    fn jobs(
+        &self,
+        ground: &Ground,
+        (way, transfers): (Way, u32),
+        shelf: &Files,
+    ) -> std::result::Result<(Resource, Vec<Transfer>), Failure> {
+        let (files, _) = shelf.read.as_ref().map_err(Clone::clone)?;
+        let transfer = |number: u32| {
+            let (file, upload_bytes) = match way {
+                Way::Get => (files[number as usize % files.len()].clone(), None),
+                Way::Put => {
+                    let file = ground.file(shelf.directory()?, &format!("put-{number}"));
+                    (file, Some(self.upload_bytes(transfers)))
+                }
+            };
+            let client = ground.new_client();
+            Ok(Transfer {
+                client,
+                file,
+                upload_bytes,
+            })
+        };
+        let transfers = (0..transfers)
+            .map(transfer)
+            .collect::<std::result::Result<_, Failure>>()?;
+        Ok((files[0].clone(), transfers))
     }
 }
 
 /// What a worker of a sample comes back with.
 #[derive(Clone, Debug, PartialEq)]
 enum Brought {
-    /// Bytes that a download moved.
+    /// Bytes that a transfer moved.
     Bytes(u64),
     /// How long each answer took, in milliseconds.
     WaitsMs(Vec<f64>),
+}
+
+/// A file that is moved again and again.
+struct Transfer {
+    client: Client,
+    file: Resource,
+    /// How long it is, if it is uploaded.
+    upload_bytes: Option<u64>,
 }
 
 /// One sample; `None` when the run is to end.
@@ -126,59 +176,85 @@ async fn sample(
     ground: &Ground,
     mixed: &Mixed,
     target: &Target,
-    files: &[Resource],
-    downloads: u32,
+    file: &Resource,
+    transfers: Vec<Transfer>,
+    content: &Content,
 ) -> Option<Sample<Brought>> {
-    let jobs: Vec<Job> = (0..downloads as usize)
-        .map(|index| Job {
-            client: ground.new_client(),
-            files: vec![files[index % files.len()].clone()],
-            range: None,
-        })
-        .collect();
-    ground.stop.or(bulk::warm_up(&jobs)).await?;
+    for transfer in &transfers {
+        // Each makes its connection, which is not what is measured. That there may be no such file yet is no matter.
+        let _ = ground.stop.or(transfer.client.head(&transfer.file, &[])).await?;
+    }
     let over = Stop::default();
-    let mut workers: Vec<Worker> = jobs.into_iter().map(|job| Worker::Take(job, over.clone())).collect();
-    workers.push(Worker::Ask(Asker {
+    let asker = Asker {
         options: ground.client_options().clone(),
-        file: files[0].clone(),
+        file: file.clone(),
         duration: mixed.duration,
-        over,
-    }));
+        over: over.clone(),
+    };
+    let mut workers = vec![Worker::Ask(asker)];
+    workers.extend(
+        transfers
+            .into_iter()
+            .map(|transfer| Worker::Move(transfer, content.clone(), over.clone())),
+    );
     together(target, &ground.stop, workers.into_iter().map(Worker::work).collect()).await
 }
 
 enum Worker {
-    Take(Job, Stop),
+    Move(Transfer, Content, Stop),
     Ask(Asker),
 }
 
 impl Worker {
     async fn work(self) -> Result<Brought> {
         match self {
-            Self::Take(job, over) => take(&job, &over).await.map(Brought::Bytes),
+            Self::Move(transfer, content, over) => transfer.repeat(&content, &over).await.map(Brought::Bytes),
             Self::Ask(asker) => asker.ask_apart().await.map(Brought::WaitsMs),
         }
     }
 }
 
-/// Downloads again and again until the questions are over; the last one is broken off then, because its rest would be
-/// beside nothing.
-async fn take(job: &Job, over: &Stop) -> Result<u64> {
-    let mut bytes = 0;
-    for file in job.files.iter().cycle() {
-        if over.is_set() {
-            break;
-        }
-        let mut download = job.client.get(file, &GetOptions::default()).await?;
-        while let Some(batch) = download.next().await? {
-            bytes += batch.len() as u64;
-            if over.is_set() {
-                return Ok(bytes);
+impl Transfer {
+    /// Again and again until the questions are over; the last one is broken off then, because its rest would be beside nothing.
+    async fn repeat(&self, content: &Content, over: &Stop) -> Result<u64> {
+        let mut bytes = 0;
+        while !over.is_set() {
+            match self.upload_bytes {
+                None => self.download(&mut bytes, over).await?,
+                Some(size_bytes) => self.upload(&mut bytes, size_bytes, content, over).await?,
             }
         }
+        Ok(bytes)
     }
-    Ok(bytes)
+
+    async fn download(&self, bytes: &mut u64, over: &Stop) -> Result<()> {
+        let mut download = self.client.get(&self.file, &GetOptions::default()).await?;
+        while !over.is_set()
+            && let Some(batch) = download.next().await?
+        {
+            *bytes += batch.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn upload(&self, bytes: &mut u64, size_bytes: u64, content: &Content, over: &Stop) -> Result<()> {
+        let options = PutOptions {
+            size_bytes: Some(size_bytes),
+            overwrite: true,
+            ..PutOptions::default()
+        };
+        let mut outlet = self.client.put(&self.file, &options).await?;
+        let mut left = ByteRange::new(0, size_bytes);
+        while !left.is_empty() {
+            if over.is_set() {
+                return Ok(());
+            }
+            let sent = data::send_some(&mut outlet, left, content).await?;
+            left.take_front(sent);
+            *bytes += sent;
+        }
+        outlet.finish().await.map(drop)
+    }
 }
 
 /// Who asks.
@@ -186,7 +262,7 @@ struct Asker {
     options: ClientOptions,
     file: Resource,
     duration: Duration,
-    /// Set when the questions are over, which ends the downloads; an asker that is dropped sets it too.
+    /// Set when the questions are over, which ends the transfers; an asker that is dropped sets it too.
     over: Stop,
 }
 
@@ -197,7 +273,7 @@ impl Drop for Asker {
 }
 
 impl Asker {
-    /// Asks on a thread that does nothing else, with a connection of its own: beside the downloads of this client,
+    /// Asks on a thread that does nothing else, with a connection of its own: beside the transfers of this client,
     /// their handling here would be a part of each wait.
     async fn ask_apart(self) -> Result<Vec<f64>> {
         let (options, file) = (self.options.clone(), self.file.clone());
@@ -242,28 +318,51 @@ fn late(waits_ms: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().checked_sub(1 + left_out)?).copied()
 }
 
-/// The tables of one run.
+/// The tables of one way.
 struct Tallies {
+    way: Way,
     median: Table,
     late: Table,
-    /// What the downloads came to meanwhile: a server could answer at once by sending nothing else.
-    downloads: Tally,
-}
-
-impl Default for Tallies {
-    fn default() -> Self {
-        let table = |title: &str| Table::new(title, "ms", Better::Less).against(AXIS, "", false);
-        Self {
-            median: table("Wait for a small answer: median"),
-            late: table("Wait for a small answer: 99th percentile"),
-            downloads: Tally::new("Throughput of the downloads", Counted::Bytes).against(AXIS, "", false),
-        }
-    }
+    /// What the transfers came to meanwhile: a server could answer at once by moving nothing else.
+    transfers: Tally,
 }
 
 impl Tallies {
+    fn new(way: Way) -> Self {
+        let axis = way.words();
+        let of = match way {
+            Way::Get => "",
+            Way::Put => " beside uploads",
+        };
+        let table = |title: &str| {
+            let title = format!("Wait for a small answer{of}: {title}");
+            Table::new(&title, "ms", Better::Less).against(axis, "", false)
+        };
+        Self {
+            way,
+            median: table("median"),
+            late: table("99th percentile"),
+            transfers: Tally::new(&format!("Throughput of the {axis}"), Counted::Bytes).against(axis, "", false),
+        }
+    }
+
+    fn case(&self, target: &Target, transfers: u32) -> Case {
+        let question = match target.place.location.is_root() {
+            true => "stat",
+            false => "HEAD",
+        };
+        Case {
+            label: format!("{question} {}", target.protocol()),
+            parameters: Parameters::from([(self.way.words().to_owned(), Value::from(transfers))]),
+            phase: match self.way {
+                Way::Get => "asking beside downloads",
+                Way::Put => "asking beside uploads",
+            },
+        }
+    }
+
     /// Takes a sample; one failure spoils it. Returns what it came to, in words.
-    fn take(&mut self, target: &Target, case: &Case, downloads: u32, sample: Sample<Brought>) -> String {
+    fn take(&mut self, target: &Target, case: &Case, transfers: u32, sample: Sample<Brought>) -> String {
         if let Some(error) = sample.error() {
             return self.fail(target, case, Failure::of(case.phase, error));
         }
@@ -284,14 +383,14 @@ impl Tallies {
             view::figure(middle.median),
             view::figure(late)
         );
-        if downloads == 0 {
+        if transfers == 0 {
             return words;
         }
         let beside = Case {
-            label: format!("GET {}", target.protocol()),
+            label: format!("{} {}", self.way.name(), target.protocol()),
             ..case.clone()
         };
-        format!("{words}, {}", self.downloads.take(target, &beside, &moved))
+        format!("{words}, {}", self.transfers.take(target, &beside, &moved))
     }
 
     fn fail(&mut self, target: &Target, case: &Case, failure: Failure) -> String {
@@ -308,13 +407,13 @@ impl Tallies {
 
     fn tables(self) -> Vec<Table> {
         let mut tables = vec![self.median, self.late];
-        tables.extend(self.downloads.tables());
+        tables.extend(self.transfers.tables());
         tables.retain(|table| !table.rows.is_empty());
         tables
     }
 }
 
-/// The waits of all answers, and the sample of the downloads.
+/// The waits of all answers, and the sample of the transfers.
 fn parted(sample: Sample<Brought>) -> (Vec<f64>, Sample<u64>) {
     let mut waits_ms = Vec::new();
     let mut results = Vec::new();
@@ -345,6 +444,21 @@ mod tests {
         assert_eq!(late(&waits(99)), Some(99.0), "of fewer than a hundred the longest");
         assert_eq!(late(&waits(1)), Some(1.0));
         assert_eq!(late(&[]), None);
+    }
+
+    #[test]
+    fn many_uploads_are_smaller() {
+        let mixed = Mixed {
+            ways: vec![Way::Put],
+            transfers: Vec::new(),
+            size_bytes: 256 << 20,
+            duration: PAUSE,
+            repetitions: 1,
+        };
+        let sizes = [0, 1, 8, 16, 64, 128, 4096].map(|uploads| mixed.upload_bytes(uploads) >> 20);
+        assert_eq!(sizes, [256, 256, 256, 128, 32, 16, 16]);
+        let small = Mixed { size_bytes: 5, ..mixed };
+        assert_eq!(small.upload_bytes(4096), 5);
     }
 
     #[test]

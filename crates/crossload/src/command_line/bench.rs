@@ -18,7 +18,7 @@ pub(crate) enum BenchLoad {
     Bulk(BulkOptions),
     /// Many small questions: stat over each protocol in its own ways, and listing a directory
     Metadata(MetadataOptions),
-    /// Small questions beside large downloads: how long they wait, against how many downloads there are
+    /// Small questions beside large downloads and uploads: how long they wait, against how many of these there are
     Mixed(MixedOptions),
     /// Writing over existing files against writing new ones
     Overwrite(OverwriteOptions),
@@ -126,6 +126,16 @@ pub(crate) enum Direction {
     Put,
 }
 
+impl Direction {
+    /// As loads take it.
+    pub(super) fn way(self) -> Way {
+        match self {
+            Self::Get => Way::Get,
+            Self::Put => Way::Put,
+        }
+    }
+}
+
 /// Options of `bench bulk`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BulkOptions {
@@ -157,12 +167,8 @@ pub(crate) struct BulkOptions {
 impl BulkOptions {
     /// As the load takes them.
     pub(crate) fn load(&self) -> Bulk {
-        let way = |way: &Direction| match way {
-            Direction::Get => Way::Get,
-            Direction::Put => Way::Put,
-        };
         Bulk {
-            ways: self.ways.iter().map(way).collect(),
+            ways: self.ways.iter().copied().map(Direction::way).collect(),
             connections: self.connections.clone(),
             streams: self.streams.clone(),
             size_bytes: self.size,

@@ -8,7 +8,7 @@ use bench::load::overwrite::Overwrite;
 use bench::load::tls::Tls;
 use clap::Args;
 
-use super::bench::{BenchCommon, many, positive_size};
+use super::bench::{BenchCommon, Direction, many, positive_size};
 use super::client::time;
 
 /// Options of `bench metadata`.
@@ -46,10 +46,19 @@ impl MetadataOptions {
 /// Options of `bench mixed`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MixedOptions {
-    /// Downloads, each on a connection of its own, beside which is asked; 0 is a server at rest
-    #[arg(short = 'c', long, value_name = "N,...", value_delimiter = ',', default_value = "0,1,16,64", value_parser = clap::value_parser!(u32).range(..=4096))]
-    pub(crate) downloads: Vec<u32>,
-    /// Size of each file that is downloaded, such as 1GiB
+    /// Beside what is asked
+    #[arg(
+        long = "only",
+        value_enum,
+        value_name = "WAY,...",
+        value_delimiter = ',',
+        default_value = "get,put"
+    )]
+    pub(crate) ways: Vec<Direction>,
+    /// Downloads or uploads, each on a connection of its own, beside which is asked; 0 is a server at rest
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "0,1,16,64", value_parser = clap::value_parser!(u32).range(..=4096))]
+    pub(crate) connections: Vec<u32>,
+    /// Size of each file, such as 1GiB; uploads are smaller where they would take more than 2 GiB together
     #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
     pub(crate) size: u64,
     /// For how long each sample asks
@@ -63,7 +72,8 @@ impl MixedOptions {
     /// As the load takes them.
     pub(crate) fn load(&self) -> Mixed {
         Mixed {
-            downloads: self.downloads.clone(),
+            ways: self.ways.iter().copied().map(Direction::way).collect(),
+            transfers: self.connections.clone(),
             size_bytes: self.size,
             duration: self.during,
             repetitions: self.common.repetitions,
