@@ -1,13 +1,13 @@
 //! Long transfers in the background: tasks that move to a runtime whose threads are nicer while they move much.
 //!
 //! A task that receives or sends without ever having to wait holds a worker for half a millisecond at a time
-//! (`TASK_TURN_BYTES`), and whoever asks for little waits behind all of them: beside 64 uploads for 20 ms. The
-//! runtime knows no priorities, but the system does. So a task that has moved some megabytes for one request goes on among the workers
-//! of a second runtime, which are nicer than the others, and comes back when it waits for the next request.
+//! (`TASK_TURN_BYTES`), and whoever asks for little waits behind all of them: beside 64 uploads for 20 ms. The runtime knows no
+//! priorities, but the system does. So a task that has moved some megabytes for one request goes on among the workers of a
+//! second runtime, which are nicer than the others, and comes back when it waits for the next request.
 //!
 //! The futures of such tasks know nothing of it: [`movable`] holds the future and hands it from one runtime to the other,
-//! between two polls, when the connection in it says so.
-//! Whoever gives such a task up cannot wait until nothing of it is left. So third-party copies stay in the foreground.
+//! between two polls, when the connection in it says so. Whoever gives such a task up cannot wait until nothing of it is
+//! left, as those do who give up a third-party copy: these stay in the foreground.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -163,7 +163,7 @@ pub(crate) async fn enter() -> bool {
     go(Place::Background).await
 }
 
-/// Goes on in the foreground. Nothing happens there. Whether it has moved.
+/// Goes on in the foreground; whoever is there stays, and waits for nothing. Whether it has moved.
 pub(crate) async fn leave() -> bool {
     if HERE.get() != Some(Place::Background) {
         return false;
@@ -203,7 +203,8 @@ pub(crate) mod tests {
         THREADS.get_or_init(|| Background::start(2, 2).unwrap());
     }
 
-    fn niceness() -> i32 {
+    /// Of this thread.
+    pub(crate) fn niceness() -> i32 {
         rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
     }
 

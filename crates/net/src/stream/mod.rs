@@ -326,6 +326,7 @@ mod tests {
     use types::limits::STEADY_NICENESS;
 
     use super::*;
+    use crate::background::tests::niceness;
 
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_drips_does_not_keep_a_closing_connection() {
@@ -355,7 +356,6 @@ mod tests {
         let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (near, _) = listener.accept().await.unwrap();
-        let niceness = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
         let usual = niceness();
         let serving = tokio::spawn(background::movable(async move {
             let mut frames = crate::Frames::new(Stream::clear(near, Role::Client, Waits::default()));

@@ -299,6 +299,7 @@ mod tests {
     use types::limits::{STEADY_BYTES_MIN, STEADY_NICENESS};
 
     use super::*;
+    use crate::background::tests::niceness;
     use crate::failure::Role;
     use crate::http::Connection;
     use crate::record::RECORDS_PER_KEY_MAX;
@@ -513,7 +514,6 @@ mod tests {
     #[tokio::test]
     async fn the_thread_gives_way_to_the_others() {
         let _alone = ALONE.lock().await;
-        let niceness = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
         let ((mut stream, _far), (file, _)) = (pair().await, file());
         let (tell, told) = std::sync::mpsc::channel();
         let moved = move |_| _ = tell.send(niceness());
