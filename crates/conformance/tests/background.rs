@@ -2,70 +2,37 @@
 //! them. How long that would be is a question to the benchmark; here it is looked which threads worked.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use conformance::{Lab, bytes};
-use testkit::{Crossload, available, require};
+use testkit::{Crossload, Thread, available, require};
 
 const LONG_BYTES: usize = 64 << 20;
-/// How much nicer these threads are.
-const NICER: i64 = 10;
+/// How much nicer these threads are than the one that the process began with.
+const NICER: i32 = 10;
 
-/// Processor time of the threads of a server's background and of all its threads, in ticks, and how nice the first are beside
-/// the thread that the process began with.
-#[derive(Debug, Default)]
-struct Work {
-    background: u64,
-    all: u64,
-    niceness: Vec<i64>,
+/// Those that work in the background, and all.
+fn parted(server: &mut Crossload) -> (Vec<Thread>, Vec<Thread>) {
+    let all = server.process().threads().expect("a running server");
+    let background = all.iter().filter(|thread| thread.name == "background");
+    (background.cloned().collect(), all)
 }
 
-/// Fields of proc_pid_stat(5), counted from the state, which is the third and the first behind the name.
-const USER_TIME: usize = 11;
-const SYSTEM_TIME: usize = 12;
-const NICENESS: usize = 16;
-
-/// Name and fields of a thread, those that are no numbers being 0.
-fn thread(directory: &Path) -> Option<(String, Vec<i64>)> {
-    let stat = fs::read_to_string(directory.join("stat")).ok()?;
-    let (name, fields) = stat.rsplit_once(") ")?;
-    let fields = fields.split(' ').map(|field| field.trim().parse().unwrap_or(0));
-    Some((name.to_owned(), fields.collect()))
-}
-
-impl Work {
-    fn of(server: &mut Crossload) -> Self {
-        let mut work = Self::default();
-        let process = PathBuf::from(format!("/proc/{}", server.process().id()));
-        let (_, first) = thread(&process).expect("a running server");
-        for task in fs::read_dir(process.join("task")).expect("a running server") {
-            // Threads of a pool come and go.
-            let Some((name, fields)) = thread(&task.expect("a thread").path()) else {
-                continue;
-            };
-            let ticks = (fields[USER_TIME] + fields[SYSTEM_TIME]).unsigned_abs();
-            work.all += ticks;
-            if name.ends_with("(background") {
-                work.background += ticks;
-                work.niceness.push(fields[NICENESS] - first[NICENESS]);
-            }
-        }
-        work
-    }
+/// Processor time of threads in ticks.
+fn ticks(threads: &[Thread]) -> u64 {
+    threads.iter().map(|thread| thread.ticks).sum()
 }
 
 /// Demands that more than half of what `transfer` takes is done in the background.
 fn check(server: &mut Crossload, what: &str, transfer: impl FnOnce()) {
-    let before = Work::of(server);
+    let before = parted(server);
     transfer();
-    let after = Work::of(server);
-    assert!(!after.niceness.is_empty(), "{what}: no thread of the background");
-    assert!(
-        after.niceness.iter().all(|own| *own == NICER),
-        "{what}: {:?}",
-        after.niceness
-    );
-    let (background, all) = (after.background - before.background, after.all - before.all);
+    let after = parted(server);
+    assert!(!after.0.is_empty(), "{what}: no thread of the background");
+    let usual = after.1[0].niceness;
+    let are_nicer = after.0.iter().all(|thread| thread.niceness - usual == NICER);
+    assert!(are_nicer, "{what}: {after:?}");
+    let background = ticks(&after.0) - ticks(&before.0);
+    let all = ticks(&after.1) - ticks(&before.1);
     assert!(
         background * 2 > all && background > 0,
         "{what}: {background} of {all} ticks"

@@ -36,7 +36,7 @@ pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};
 pub use nginx::{Nginx, NginxOptions};
 pub use ports::free_port;
 pub use process::{Process, is_ours};
-pub use procfs::Memory;
+pub use procfs::{Memory, Thread};
 pub use programs::{RESOLVER_OPTIONS, available, is_root, require, require_debian_python, require_python};
 pub use proxy::{ProxyFault, ProxyOptions};
 pub use relay::{Direction, Fault, Relay};

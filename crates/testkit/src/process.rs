@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::procfs::{self, Memory};
+use crate::procfs::{self, Memory, Thread};
 use crate::{Crossload, Error, Result, secrets};
 
 /// Between two looks at a condition. Every wait has a deadline and ends as soon as its condition holds.
@@ -122,6 +122,14 @@ impl Process {
     /// [`Error::Failed`] when it has ended.
     pub fn cpu_seconds(&self) -> Result<f64> {
         procfs::cpu_seconds(self.id())
+    }
+
+    /// Its own threads, the first of them first.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn threads(&self) -> Result<Vec<Thread>> {
+        procfs::threads(self.id())
     }
 
     /// Memory of it and its descendants.

@@ -2,6 +2,7 @@
 //! children.
 
 use std::fs;
+use std::ops::Range;
 
 use crate::{Error, Result};
 
@@ -12,6 +13,17 @@ pub struct Memory {
     pub resident_bytes: u64,
     /// The sum of each process's highest resident size so far (`VmHWM`), in bytes.
     pub peak_bytes: u64,
+}
+
+/// A thread of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its name, of which the system keeps 15 bytes.
+    pub name: String,
+    /// Processor time, user and system, in the system's ticks.
+    pub ticks: u64,
+    /// How nice it is, from -20 to 19.
+    pub niceness: i32,
 }
 
 /// `id` and the ids of all its living descendants.
@@ -69,12 +81,39 @@ fn read(id: u32, file: &str) -> Result<String> {
     fs::read_to_string(&path).map_err(|e| Error::during(path, e))
 }
 
-/// utime + stime + cutime + cstime of a line of `/proc/PID/stat` (proc(5): fields 14 to 17).
-fn stat_ticks(line: &str) -> Option<u64> {
+/// The threads of `id`, but for those that end meanwhile.
+pub(crate) fn threads(id: u32) -> Result<Vec<Thread>> {
+    let path = format!("/proc/{id}/task");
+    let tasks = fs::read_dir(&path).map_err(|e| Error::during(path, e))?;
+    let thread = |task: fs::DirEntry| stat_thread(&fs::read_to_string(task.path().join("stat")).ok()?);
+    Ok(tasks.flatten().filter_map(thread).collect())
+}
+
+/// The name in a line of `/proc/PID/stat`, and the fields from the third on (proc(5)).
+fn stat_fields(line: &str) -> Option<(&str, Vec<&str>)> {
     // The second field is the command in brackets, and may itself hold blanks and brackets.
-    let (_, rest) = line.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum()
+    let (front, rest) = line.rsplit_once(')')?;
+    Some((front.split_once('(')?.1, rest.split_whitespace().collect()))
+}
+
+/// The sum of some of these fields.
+fn ticks(fields: &[&str], which: Range<usize>) -> Option<u64> {
+    fields.get(which)?.iter().map(|field| field.parse::<u64>().ok()).sum()
+}
+
+/// utime + stime + cutime + cstime: fields 14 to 17.
+fn stat_ticks(line: &str) -> Option<u64> {
+    ticks(&stat_fields(line)?.1, 11..15)
+}
+
+/// comm, utime + stime, and nice: fields 2, 14, 15 and 19.
+fn stat_thread(line: &str) -> Option<Thread> {
+    let (name, fields) = stat_fields(line)?;
+    Some(Thread {
+        name: name.to_owned(),
+        ticks: ticks(&fields, 11..13)?,
+        niceness: fields.get(16)?.parse().ok()?,
+    })
 }
 
 fn status_memory(text: &str) -> Memory {
@@ -100,6 +139,12 @@ mod tests {
         let line = "42 (a b) R) S 1 42 42 0 -1 4194560 10 0 0 0 7 5 3 2 20 0 1 0 100 0 0";
         assert_eq!(stat_ticks(line), Some(17));
         assert_eq!(stat_ticks("42 (short) S 1"), None);
+        let thread = Thread {
+            name: "a b) R".to_owned(),
+            ticks: 12,
+            niceness: 0,
+        };
+        assert_eq!(stat_thread(line), Some(thread));
     }
 
     #[test]
@@ -117,6 +162,7 @@ mod tests {
         let id = std::process::id();
         assert!(tree(id).contains(&id));
         assert!(cpu_seconds(id).is_ok_and(|seconds| seconds >= 0.0));
+        assert!(threads(id).is_ok_and(|threads| !threads.is_empty()));
         let memory = memory(id).expect("own memory");
         assert!(memory.peak_bytes >= memory.resident_bytes && memory.resident_bytes > 0);
     }
