@@ -290,7 +290,7 @@ fn files_that_are_there_can_be_asked_about_without_writing() {
     assert_eq!(visible(server.data()), before);
 }
 
-/// The samples of a target's only row of this label in a table, with `downloads` beside it.
+/// The samples of a target's only row of this label in a table, with so many of `what` beside it.
 fn beside(report: &Value, title: &str, (target, label): (&str, &str), (what, count): (&str, u64)) -> Vec<f64> {
     let is_it = |row: &&Value| {
         row["target"] == target && row["label"] == label && row["parameters"][what].as_f64() == Some(count as f64)

@@ -233,7 +233,7 @@ async fn sample(
         Way::Get => {
             let (files, size_bytes) = files.read.as_ref().map_err(Clone::clone)?;
             let jobs = readers(&|| ground.new_client(), bulk, shape, files, *size_bytes);
-            let Some(()) = ground.stop.or(warm_up(&jobs)).await else {
+            let Some(()) = ground.stop.or(warm_up(jobs.iter().filter_map(Job::first))).await else {
                 return Ok(None);
             };
             Ok(together(target, &ground.stop, jobs.into_iter().map(read).collect()).await)
@@ -241,7 +241,7 @@ async fn sample(
         Way::Put => {
             let directory = files.directory()?;
             let jobs = writers(ground, bulk, shape, directory);
-            let Some(()) = ground.stop.or(warm_up(&jobs)).await else {
+            let Some(()) = ground.stop.or(warm_up(jobs.iter().filter_map(Job::first))).await else {
                 return Ok(None);
             };
             let workers = jobs
@@ -263,6 +263,13 @@ pub(super) struct Job {
     pub(super) files: Vec<Resource>,
     /// The part of each that it reads.
     pub(super) range: Option<ByteRange>,
+}
+
+impl Job {
+    /// What it begins with.
+    pub(super) fn first(&self) -> Option<(&Client, &Resource)> {
+        Some((&self.client, self.files.first()?))
+    }
 }
 
 pub(super) fn readers(
@@ -311,11 +318,9 @@ fn writers(ground: &Ground, bulk: &Bulk, shape: Shape, directory: &Resource) -> 
 }
 
 /// Lets each client make its connection, which is not what is measured. That there is no such file yet is no matter.
-pub(super) async fn warm_up(jobs: &[Job]) {
-    for job in jobs {
-        if let Some(file) = job.files.first() {
-            let _ = job.client.head(file, &[]).await;
-        }
+pub(super) async fn warm_up<'a>(targets: impl IntoIterator<Item = (&'a Client, &'a Resource)>) {
+    for (client, file) in targets {
+        let _ = client.head(file, &[]).await;
     }
 }
 

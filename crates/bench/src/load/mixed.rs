@@ -63,30 +63,41 @@ async fn measure(ground: &Ground, mixed: &Mixed, tallies: &mut [Tallies]) -> Opt
     }
     for tallies in tallies {
         for &transfers in &mixed.transfers {
-            for repetition in 0..mixed.repetitions {
-                for (target, shelf) in ground.targets.iter().zip(&shelves) {
-                    let case = tallies.case(target, transfers);
-                    if tallies.has_failed(target, &case) {
-                        ground.progress.skip(1);
-                        continue;
-                    }
-                    let run = format!("{} of {}", repetition + 1, mixed.repetitions);
-                    let beside = tallies.way.words();
-                    let label = format!(
-                        "{}: {}, {beside} beside it: {transfers}, {run}",
-                        target.name, case.label
-                    );
-                    ground.progress.begin(label);
-                    let words = match mixed.jobs(ground, (tallies.way, transfers), shelf) {
-                        Err(failure) => tallies.fail(target, &case, failure),
-                        Ok((file, jobs)) => {
-                            let sample = sample(ground, mixed, target, &file, jobs, &content).await?;
-                            tallies.take(target, &case, transfers, sample)
-                        }
-                    };
-                    ground.progress.end(words);
-                }
+            measure_case(ground, mixed, (&shelves, &content), tallies, transfers).await?;
+        }
+    }
+    Some(())
+}
+
+/// All samples beside so many transfers of one way.
+async fn measure_case(
+    ground: &Ground,
+    mixed: &Mixed,
+    (shelves, content): (&[Files], &Content),
+    tallies: &mut Tallies,
+    transfers: u32,
+) -> Option<()> {
+    for repetition in 0..mixed.repetitions {
+        for (target, shelf) in ground.targets.iter().zip(shelves) {
+            let case = tallies.case(target, transfers);
+            if tallies.has_failed(target, &case) {
+                ground.progress.skip(1);
+                continue;
             }
+            let run = format!("{} of {}", repetition + 1, mixed.repetitions);
+            let beside = tallies.way.words();
+            ground.progress.begin(format!(
+                "{}: {}, {beside} beside it: {transfers}, {run}",
+                target.name, case.label
+            ));
+            let words = match mixed.jobs(ground, (tallies.way, transfers), shelf) {
+                Err(failure) => tallies.fail(target, &case, failure),
+                Ok((file, jobs)) => {
+                    let sample = sample(ground, mixed, target, &file, jobs, content).await?;
+                    tallies.take(target, &case, transfers, sample)
+                }
+            };
+            ground.progress.end(words);
         }
     }
     Some(())
@@ -180,10 +191,8 @@ async fn sample(
     transfers: Vec<Transfer>,
     content: &Content,
 ) -> Option<Sample<Brought>> {
-    for transfer in &transfers {
-        // Each makes its connection, which is not what is measured. That there may be no such file yet is no matter.
-        let _ = ground.stop.or(transfer.client.head(&transfer.file, &[])).await?;
-    }
+    let targets = transfers.iter().map(|transfer| (&transfer.client, &transfer.file));
+    ground.stop.or(bulk::warm_up(targets)).await?;
     let over = Stop::default();
     let asker = Asker {
         options: ground.client_options().clone(),

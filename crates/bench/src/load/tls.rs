@@ -166,7 +166,10 @@ impl One<'_> {
             &self.wrapping.files,
             self.offer.size_bytes,
         );
-        ground.stop.or(bulk::warm_up(&jobs)).await?;
+        ground
+            .stop
+            .or(bulk::warm_up(jobs.iter().filter_map(bulk::Job::first)))
+            .await?;
         let workers = jobs.into_iter().map(bulk::read).collect();
         let sample = together(self.target, &ground.stop, workers).await?;
         ground.progress.end(tally.take(self.target, &case, &sample));

@@ -126,28 +126,36 @@ pub(crate) enum Direction {
     Put,
 }
 
-impl Direction {
-    /// As loads take it.
-    pub(super) fn way(self) -> Way {
-        match self {
-            Self::Get => Way::Get,
-            Self::Put => Way::Put,
-        }
+/// The option of loads that go both ways.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Ways {
+    /// Ways in which files are moved
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WAY,...",
+        value_delimiter = ',',
+        default_value = "get,put"
+    )]
+    only: Vec<Direction>,
+}
+
+impl Ways {
+    /// As loads take them.
+    pub(super) fn list(&self) -> Vec<Way> {
+        let way = |way: &Direction| match way {
+            Direction::Get => Way::Get,
+            Direction::Put => Way::Put,
+        };
+        self.only.iter().map(way).collect()
     }
 }
 
 /// Options of `bench bulk`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BulkOptions {
-    /// Ways to measure
-    #[arg(
-        long = "only",
-        value_enum,
-        value_name = "WAY,...",
-        value_delimiter = ',',
-        default_value = "get,put"
-    )]
-    pub(crate) ways: Vec<Direction>,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
     /// Files that are under way at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,16", value_parser = many())]
     pub(crate) connections: Vec<u32>,
@@ -168,7 +176,7 @@ impl BulkOptions {
     /// As the load takes them.
     pub(crate) fn load(&self) -> Bulk {
         Bulk {
-            ways: self.ways.iter().copied().map(Direction::way).collect(),
+            ways: self.ways.list(),
             connections: self.connections.clone(),
             streams: self.streams.clone(),
             size_bytes: self.size,

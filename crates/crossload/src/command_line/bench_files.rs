@@ -8,7 +8,7 @@ use bench::load::overwrite::Overwrite;
 use bench::load::tls::Tls;
 use clap::Args;
 
-use super::bench::{BenchCommon, Direction, many, positive_size};
+use super::bench::{BenchCommon, Ways, many, positive_size};
 use super::client::time;
 
 /// Options of `bench metadata`.
@@ -46,15 +46,8 @@ impl MetadataOptions {
 /// Options of `bench mixed`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MixedOptions {
-    /// Beside what is asked
-    #[arg(
-        long = "only",
-        value_enum,
-        value_name = "WAY,...",
-        value_delimiter = ',',
-        default_value = "get,put"
-    )]
-    pub(crate) ways: Vec<Direction>,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
     /// Downloads or uploads, each on a connection of its own, beside which is asked; 0 is a server at rest
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "0,1,16,64", value_parser = clap::value_parser!(u32).range(..=4096))]
     pub(crate) connections: Vec<u32>,
@@ -72,7 +65,7 @@ impl MixedOptions {
     /// As the load takes them.
     pub(crate) fn load(&self) -> Mixed {
         Mixed {
-            ways: self.ways.iter().copied().map(Direction::way).collect(),
+            ways: self.ways.list(),
             transfers: self.connections.clone(),
             size_bytes: self.size,
             duration: self.during,
