@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use conformance::{Endpoint, Lab, Run, background, bytes, run, until, visible};
 use serde_json::Value;
-use testkit::{Result, XrootdAccess, available};
+use testkit::{CrossloadOptions, Result, XrootdAccess, available};
 
 /// Ours and XRootD.
 struct Bench {
@@ -21,8 +21,15 @@ struct Bench {
 impl Bench {
     fn start(name: &str) -> Result<Self> {
         let lab = Lab::new(name)?;
+        // Asked over HTTP for a checksum that it has to compute, XRootD before 5.9.1 now and then never answers, and sometimes
+        // dies of it (its issue 2602): once in about a thousand small uploads when the machine is busy, and this load makes a
+        // hundred. Checksums are compared in other tests.
+        let ours = CrossloadOptions {
+            tpc: "verify = \"never\"".to_owned(),
+            ..lab.options("ours")
+        };
         Ok(Self {
-            ours: Endpoint::Crossload(Box::new(lab.crossload(lab.options("ours"))?)),
+            ours: Endpoint::Crossload(Box::new(lab.crossload(ours)?)),
             xrootd: Endpoint::Xrootd(Box::new(lab.xrootd("xrootd", XrootdAccess::OpenWithMacaroons)?)),
             json: lab.fresh("report.json"),
             lab,
@@ -49,23 +56,6 @@ impl Bench {
         assert_eq!(self.stored(), before, "{}", run.said());
         let text = fs::read_to_string(&self.json).unwrap_or_else(|cause| panic!("{cause}: {}", run.said()));
         (run, serde_json::from_str(&text).expect("a report"))
-    }
-
-    /// As [`Bench::run`], once more where the first time took too long. Debian's XRootD (5.5.3) now and then takes an upload over
-    /// TLS to its last byte and never answers, with all its threads waiting for work: seen once in 6 000 to 9 000 small uploads,
-    /// and this load makes a hundred. If it were us who hang, it would be so the second time too.
-    fn run_with_pushes_to_xrootd(&self, load: &str, arguments: &[&str], targets: &[String]) -> (Run, Value) {
-        const GIVEN_UP: Option<i32> = Some(130);
-        let arguments = [&["--timeout", "45s"], arguments].concat();
-        let (run, report) = self.run(load, &arguments, targets);
-        if run.code != GIVEN_UP {
-            return (run, report);
-        }
-        #[expect(clippy::print_stderr, reason = "whoever reads the log sees that it took two")]
-        {
-            eprintln!("a copy did not end, measured once more: {}", run.said());
-        }
-        self.run(load, &arguments, targets)
     }
 
     fn stored(&self) -> [Vec<String>; 2] {
@@ -111,7 +101,7 @@ fn copies_between_both_are_measured_in_all_ways() {
     ];
     let arguments: Vec<&str> = short.into_iter().chain(pids.iter().map(String::as_str)).collect();
     let https = bench.pairs(|server| server.url(""));
-    let (run, report) = bench.run_with_pushes_to_xrootd("tpc", &arguments, &https);
+    let (run, report) = bench.run("tpc", &arguments, &https);
     let run = run.succeeded();
     let names = ["ours → xrootd", "xrootd → ours"];
     for title in ["Throughput of copies", "Time of one copy, the median"] {

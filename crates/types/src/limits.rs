@@ -232,6 +232,10 @@ pub const PEER_WORDS_WAIT: Duration = Duration::from_secs(5);
 pub const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// How long to wait before asking again for a checksum that a peer is still computing.
 pub const ACCEPTED_POLL_PERIOD: Duration = Duration::from_secs(5);
+/// How long a peer may be silent about a checksum before it is asked a second time, beside the first. XRootD before 5.9.1 now
+/// and then loses the answer when it has computed the checksum (its issue 2602); one that still computes takes both askers
+/// together.
+pub const CHECKSUM_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// How often to ask for a checksum that a peer is still computing; dCache gives up after as long.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;
 /// How long a source of the XRootD protocol is waited for to tell its checksum before any data is asked for. One that knows

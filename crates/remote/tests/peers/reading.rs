@@ -1,9 +1,13 @@
 //! HEAD and GET against peers that keep the rules and peers that do not.
 
+use std::time::Duration;
+
 use crate::script::{Server, client, client_within, read_all};
 use net::address::AddressPolicy;
-use remote::{GetOptions, Validator};
-use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Side};
+use remote::{Facts, GetOptions, Validator};
+use tokio::time::Instant;
+use types::limits::CHECKSUM_ASKED_AGAIN_AFTER;
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Side};
 
 fn part(start: u64, end: u64) -> GetOptions {
     GetOptions {
@@ -175,6 +179,45 @@ async fn a_peer_that_is_still_computing_is_asked_again() {
         .await
         .unwrap();
     assert_eq!((facts.checksums.len(), server.heard().len()), (1, 4));
+}
+
+/// Asks a peer for a checksum of which the connections answer after so many seconds: with it, or with nothing at all.
+async fn ask_slow(answers: [Option<(u64, &'static str)>; 2]) -> (Result<Facts, Error>, usize) {
+    let server = Server::start(move |number, mut peer| async move {
+        peer.head().await;
+        if let Some((wait_s, answer)) = answers[number] {
+            tokio::time::sleep(Duration::from_secs(wait_s)).await;
+            peer.answer(answer, "Digest: adler32=1\r\n", "").await;
+        }
+        peer.wait_for_end().await;
+    })
+    .await;
+    let facts = client().head(&server.file("/f"), &[ChecksumAlgorithm::Adler32]).await;
+    (facts, server.heard().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_loses_the_question_for_a_checksum_is_asked_once_more() {
+    let began = Instant::now();
+    let (facts, asked) = ask_slow([None, Some((0, "200 OK"))]).await;
+    assert_eq!((facts.unwrap().checksums.len(), asked), (1, 2));
+    assert!(began.elapsed() < CHECKSUM_ASKED_AGAIN_AFTER + Duration::from_secs(1));
+    // Whichever answers well first.
+    let (facts, asked) = ask_slow([Some((20, "200 OK")), Some((1, "503 Busy"))]).await;
+    assert_eq!((facts.unwrap().checksums.len(), asked), (1, 2));
+    let (facts, asked) = ask_slow([Some((20, "503 Busy")), Some((20, "200 OK"))]).await;
+    assert_eq!((facts.unwrap().checksums.len(), asked), (1, 2));
+    // No patience goes beyond that for the first byte.
+    let (facts, asked) = ask_slow([None, None]).await;
+    assert_eq!((facts.unwrap_err().code(), asked), (ErrorCode::PeerStalled, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_answers_in_time_is_not_asked_twice() {
+    let (facts, asked) = ask_slow([Some((8, "200 OK")), None]).await;
+    assert_eq!((facts.unwrap().checksums.len(), asked), (1, 1));
+    let (facts, asked) = ask_slow([Some((8, "404 Not Found")), None]).await;
+    assert_eq!((facts.unwrap_err().code(), asked), (ErrorCode::PeerNotFound, 1));
 }
 
 #[tokio::test]

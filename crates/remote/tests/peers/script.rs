@@ -174,7 +174,7 @@ pub(crate) fn client_within(addresses: AddressPolicy) -> Client {
         tls: ClientTls::load(&trust).unwrap().0,
         addresses,
         connect: Duration::from_secs(10),
-        first_byte: Duration::from_secs(10),
+        first_byte: Duration::from_secs(60),
         stall: Duration::from_secs(10),
         user_agent: "crossload-test/1".into(),
     })
