@@ -31,6 +31,7 @@ pub(crate) const REQUIRE_VERIFICATION: &str = "RequireChecksumVerification";
 pub(crate) const RETRY_AFTER: &str = "Retry-After";
 pub(crate) const SCITAG: &str = "SciTag";
 pub(crate) const SECURE_REDIRECTION: &str = "Secure-Redirection";
+pub(crate) const SERVER: &str = "Server";
 pub(crate) const SOURCE: &str = "Source";
 pub(crate) const TE: &str = "TE";
 pub(crate) const TRACEPARENT: &str = "traceparent";

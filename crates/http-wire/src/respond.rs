@@ -8,7 +8,7 @@ use crate::head::Method;
 use crate::headers::{Headers, push_value_bytes};
 use crate::names::{
     CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION,
-    REPR_DIGEST, RETRY_AFTER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
+    REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
 use crate::number::push_number;
 use crate::range::{Multipart, content_range_value};
@@ -242,7 +242,7 @@ impl ResponseBuilder {
     /// The server's name and version.
     #[must_use]
     pub fn server(self, name: &str) -> Self {
-        self.field("Server", name)
+        self.field(SERVER, name)
     }
 
     /// The time of this answer, in seconds since the epoch (RFC 9110 §6.6.1).

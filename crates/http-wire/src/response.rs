@@ -9,7 +9,7 @@ use crate::head::{ResponseHead, plain_number};
 use crate::headers::Headers;
 use crate::names::{
     CONTENT_DIGEST, CONTENT_LENGTH, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED,
-    LOCATION, REPR_DIGEST, RETRY_AFTER, TRANSFER_STATUS, WWW_AUTHENTICATE,
+    LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
 use crate::range::ContentRange;
 
@@ -117,6 +117,13 @@ impl ResponseHead {
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         self.headers.get(RETRY_AFTER).and_then(plain_number)
+    }
+
+    /// Whether the server calls itself XRootD, with or without its version.
+    #[must_use]
+    pub fn is_from_xrootd(&self) -> bool {
+        let name = self.headers.get(SERVER).and_then(|server| server.get(..6));
+        name.is_some_and(|name| name.eq_ignore_ascii_case("xrootd"))
     }
 
     /// How the server wants to be authenticated to, as it says it.

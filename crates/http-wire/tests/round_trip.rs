@@ -105,6 +105,21 @@ fn a_builder_prints_no_secret() {
 }
 
 #[test]
+fn xrootd_is_known_by_its_name_whatever_follows() {
+    for (name, is_xrootd) in [
+        ("XrootD/v5.5.3", true),
+        ("xrootd", true),
+        ("Xroot", false),
+        ("Xroot\u{e9}", false),
+        ("nginx/1.22.1", false),
+    ] {
+        let head = answered(ResponseBuilder::new(200).server(name).content_length(0));
+        assert_eq!(head.is_from_xrootd(), is_xrootd, "{name}");
+    }
+    assert!(!answered(ResponseBuilder::new(200).content_length(0)).is_from_xrootd());
+}
+
+#[test]
 fn an_answer_says_what_its_builder_was_told() {
     let adler = Checksum::adler32(0xdfca_84d2);
     let head = answered(

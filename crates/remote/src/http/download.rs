@@ -43,7 +43,19 @@ impl Client {
         }
     }
 
+    /// XRootD that answers without the checksum is asked once more at once. The flaw for which it may not answer at all has
+    /// this effect too, and by then the checksum is computed.
     async fn ask_facts(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
+        let (facts, is_from_xrootd) = self.ask_facts_once(file, wanted).await?;
+        if wanted.is_empty() || !facts.checksums.is_empty() || !is_from_xrootd {
+            return Ok(facts);
+        }
+        let again = self.ask_facts_once(file, wanted).await;
+        Ok(again.map_or(facts, |(facts, _)| facts))
+    }
+
+    /// Whether the answer is XRootD's comes with it.
+    async fn ask_facts_once(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<(Facts, bool)> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything().want_digests(wanted);
         let ask = Ask {
             method: Method::Head,
@@ -53,8 +65,9 @@ impl Client {
         };
         let answer = self.ask_patiently(file, &ask).await?.success().await?;
         let facts = Facts::of(&answer.head, &answer.file.location);
+        let is_from_xrootd = answer.head.is_from_xrootd();
         answer.release();
-        Ok(facts)
+        Ok((facts, is_from_xrootd))
     }
 
     /// Begins to read a file. The whole is answered by exactly 200; a part by 206 with exactly that

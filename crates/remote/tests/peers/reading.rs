@@ -220,6 +220,35 @@ async fn a_peer_that_answers_in_time_is_not_asked_twice() {
     assert_eq!((facts.unwrap_err().code(), asked), (ErrorCode::PeerNotFound, 1));
 }
 
+/// Asks a peer of this name, whose first answer has no checksum.
+async fn ask_forgetful(name: &'static str, second: &'static str, wanted: &[ChecksumAlgorithm]) -> (Facts, usize) {
+    let server = Server::start(move |_, mut peer| async move {
+        peer.head().await;
+        peer.answer("200 OK", &format!("Server: {name}\r\n"), "").await;
+        peer.head().await;
+        peer.answer(second, &format!("Server: {name}\r\nDigest: adler32=1\r\n"), "")
+            .await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let facts = client().head(&server.file("/f"), wanted).await.unwrap();
+    (facts, server.heard().len())
+}
+
+#[tokio::test]
+async fn xrootd_that_leaves_the_checksum_out_is_asked_once_more() {
+    let adler32 = [ChecksumAlgorithm::Adler32];
+    let (facts, asked) = ask_forgetful("XrootD/v5.5.3", "200 OK", &adler32).await;
+    assert_eq!((facts.checksums, asked), (vec![Checksum::adler32(1)], 2));
+    // What was answered first counts when it does not answer again.
+    let (facts, asked) = ask_forgetful("XrootD", "503 Busy", &adler32).await;
+    assert_eq!((facts.checksums, facts.size_bytes, asked), (vec![], Some(0), 2));
+    for (name, wanted) in [("nginx", &adler32[..]), ("XrootD/v5.5.3", &[])] {
+        let (facts, asked) = ask_forgetful(name, "200 OK", wanted).await;
+        assert_eq!((facts.checksums, asked), (vec![], 1), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn refusals_carry_the_peers_words() {
     let cases = [
