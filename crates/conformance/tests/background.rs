@@ -1,5 +1,6 @@
-//! Long transfers are worked on by threads that are nicer than the others, so that whoever asks for little does not wait for
-//! them. How long that would be is a question to the benchmark; here it is looked which threads worked.
+//! Whoever asks for little does not wait for long transfers: these are worked on by threads that are nicer than the others, and
+//! third-party copies by others than those that serve connections. How long it would be is a question to the benchmark; here
+//! it is looked which threads worked.
 
 use std::fs;
 
@@ -13,37 +14,32 @@ const NICER: i32 = 10;
 const ENOUGH_TICKS: u64 = 20;
 const MAXIMUM_TRANSFERS: usize = 100;
 
-/// Those that work in the background, and all.
-fn parted(server: &mut Crossload) -> (Vec<Thread>, Vec<Thread>) {
-    let all = server.process().threads().expect("a running server");
-    let background = all.iter().filter(|thread| thread.name == "background");
-    (background.cloned().collect(), all)
-}
-
 /// Processor time of threads in ticks.
 fn ticks(threads: &[Thread]) -> u64 {
     threads.iter().map(|thread| thread.ticks).sum()
 }
 
-/// Demands that more than half of what `transfer` takes is done in the background. It is asked again and again, until so much
-/// was taken that it can be told: a long transfer takes less than the tick of a quick machine.
-fn check(server: &mut Crossload, what: &str, transfer: impl Fn()) {
-    let before = parted(server);
+/// Threads of this name, and all.
+fn parted(server: &mut Crossload, name: &str) -> [Vec<Thread>; 2] {
+    let all = server.process().threads().expect("a running server");
+    let named = all.iter().filter(|thread| thread.name == name).cloned().collect();
+    [named, all]
+}
+
+/// The ticks that threads of this name take of `transfer`, and all threads. It is asked again and again, until so much was taken that
+/// it can be told: a long transfer takes less than the tick of a quick machine.
+fn taken(server: &mut Crossload, name: &str, transfer: impl Fn()) -> [u64; 2] {
+    let before = parted(server, name);
     for _ in 0..MAXIMUM_TRANSFERS {
         transfer();
-        let after = parted(server);
-        assert!(!after.0.is_empty(), "{what}: no thread of the background");
-        let usual = after.1[0].niceness;
-        let are_nicer = after.0.iter().all(|thread| thread.niceness - usual == NICER);
-        assert!(are_nicer, "{what}: {after:?}");
-        let background = ticks(&after.0) - ticks(&before.0);
-        let all = ticks(&after.1) - ticks(&before.1);
-        if all >= ENOUGH_TICKS {
-            assert!(background * 2 > all, "{what}: {background} of {all} ticks");
-            return;
+        let after = parted(server, name);
+        assert!(!after[0].is_empty(), "no thread is called {name}");
+        let taken = [0, 1].map(|part| ticks(&after[part]) - ticks(&before[part]));
+        if taken[1] >= ENOUGH_TICKS {
+            return taken;
         }
     }
-    panic!("{what}: {MAXIMUM_TRANSFERS} transfers took fewer than {ENOUGH_TICKS} ticks");
+    panic!("{MAXIMUM_TRANSFERS} transfers took fewer than {ENOUGH_TICKS} ticks");
 }
 
 #[test]
@@ -62,10 +58,43 @@ fn uploads_are_received_in_the_background() {
         ("clear", server.clear_url("/data/clear")),
     ] {
         let stored = server.data().join(name);
-        check(&mut server, name, || {
+        let [background, all] = taken(&mut server, "background", || {
             lab.upload(&url, &content, &[]).expect(201);
             assert!(fs::read(&stored).expect("stored") == content, "{name}");
             fs::remove_file(&stored).expect("its own file");
         });
+        assert!(background * 2 > all, "{name}: {background} of {all} ticks");
+        let [background, all] = parted(&mut server, "background");
+        let are_nicer = background
+            .iter()
+            .all(|thread| thread.niceness - all[0].niceness == NICER);
+        assert!(are_nicer, "{name}: {background:?}");
     }
+}
+
+#[test]
+fn copies_are_made_by_others_than_those_that_serve_connections() {
+    let sites = require("curl").and_then(|_| {
+        let lab = Lab::new("copies")?;
+        let (there, here) = (
+            lab.crossload(lab.options("there"))?,
+            lab.crossload(lab.options("here"))?,
+        );
+        Ok((lab, there, here))
+    });
+    let test = "copies_are_made_by_others_than_those_that_serve_connections";
+    let Some((lab, there, mut here)) = available(test, sites) else {
+        return;
+    };
+    // A pull: what is sent is sent by threads that are gone afterwards.
+    let content = bytes(LONG_BYTES, 4);
+    fs::write(there.data().join("file"), &content).expect("a file to copy");
+    let source = format!("Source: {}", there.url("/data/file"));
+    let (copied, target) = (here.data().join("file"), here.url("/data/file"));
+    let [serving, all] = taken(&mut here, "connections", || {
+        lab.copy(&target, &source, &[]).expect(202);
+        assert!(fs::read(&copied).expect("copied") == content);
+        fs::remove_file(&copied).expect("its own file");
+    });
+    assert!(serving * 4 < all, "{serving} of {all} ticks");
 }

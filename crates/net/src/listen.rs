@@ -4,7 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpListener, TcpStream};
 use types::{Error, ErrorCode, Phase, Side};
 
@@ -32,6 +35,46 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// Accepts connections that no runtime watches yet, so that any may.
+#[derive(Debug)]
+pub struct Acceptor(AsyncFd<std::net::TcpListener>);
+
+impl Acceptor {
+    /// For a listening socket that does not block.
+    ///
+    /// # Errors
+    /// The runtime cannot watch it.
+    #[allow(
+        unsafe_code,
+        reason = "tokio's listener has each connection watched by the runtime that accepts it"
+    )]
+    pub fn new(listener: std::net::TcpListener) -> io::Result<Self> {
+        // SAFETY: a listener owns its descriptor and has the same one as long as it lives, and it is dropped with the `AsyncFd`.
+        let watched = unsafe { AsyncFd::register_with_interest(listener, Interest::READABLE) };
+        Ok(Self(watched?))
+    }
+
+    /// The next connection, which does not block, and who it is from. May be dropped.
+    ///
+    /// # Errors
+    /// The connection was gone before it was accepted, or the system lacks descriptors or memory.
+    pub async fn accept(&self) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+        loop {
+            let mut ready = self.0.readable().await?;
+            if let Ok(accepted) = ready.try_io(|listener| accept_one(listener.get_ref())) {
+                return accepted;
+            }
+        }
+    }
+}
+
+fn accept_one(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    Ok((socket.into(), peer.ok_or(io::ErrorKind::NotConnected)?))
 }
 
 /// How a connection begins.

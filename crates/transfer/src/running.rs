@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use remote::{Client, Direction, Resource};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -25,16 +26,23 @@ pub trait TransferEvents: Send + Sync + 'static {
     fn transfer_started(&self, _start: &TransferStart, _progress: &Arc<Progress>) {}
 }
 
-/// How many third-party copies may run at the same time. Clones share the same places.
+/// How many third-party copies may run at the same time, and where: on the runtime on which the first of the clones was made,
+/// whoever serves the connection that asks. Clones share the same places.
 #[derive(Clone, Debug)]
 pub struct Slots {
     free: Arc<Semaphore>,
     count: usize,
+    /// `None`: on that of whoever asks.
+    runtime: Option<Handle>,
 }
 
 /// A place for one copy; free again when dropped.
 #[derive(Debug)]
-pub struct Slot(#[expect(dead_code, reason = "it is held, not looked at")] OwnedSemaphorePermit);
+pub struct Slot {
+    #[expect(dead_code, reason = "it is held, not looked at")]
+    permit: OwnedSemaphorePermit,
+    runtime: Option<Handle>,
+}
 
 impl Slots {
     /// Room for `count` copies.
@@ -43,6 +51,7 @@ impl Slots {
         Self {
             free: Arc::new(Semaphore::new(count)),
             count,
+            runtime: Handle::try_current().ok(),
         }
     }
 
@@ -55,7 +64,10 @@ impl Slots {
             let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
             error.with_detail(format!("transfers: {}", self.count))
         })?;
-        Ok(Slot(permit))
+        Ok(Slot {
+            permit,
+            runtime: self.runtime.clone(),
+        })
     }
 
     /// How many copies may run.
@@ -112,8 +124,9 @@ impl Running {
     pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
         let progress = Arc::new(Progress::new());
         events.transfer_started(&start, &progress);
+        let runtime = slot.runtime.clone().unwrap_or_else(Handle::current);
         Self {
-            engine: tokio::spawn(job.run(progress.clone())),
+            engine: runtime.spawn(job.run(progress.clone())),
             events,
             progress,
             start: Some(start),

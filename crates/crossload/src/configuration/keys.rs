@@ -39,11 +39,12 @@ section! {
         /// Checksums that are computed and kept for every stored file; the first is told to clients that do not ask
         /// for a certain one.
         checksums: Vec<ChecksumAlgorithm> = Some(vec![ChecksumAlgorithm::Adler32]);
-        /// Threads that serve connections; 0 takes one for each core, but two at least. As many again, which let the
-        /// others go first, work on long transfers. Cannot be changed without a restart.
+        /// Threads that serve connections, each its own; 0 takes one for each core, but two at least. As many again make
+        /// third-party copies, and as many, which let the others go first, work on long transfers. Cannot be changed
+        /// without a restart.
         worker_threads: u32 = Some(0);
-        /// Threads at the most that wait for disks, and as many again for long transfers. Cannot be changed without
-        /// a restart.
+        /// Threads at the most that wait for disks, which those that serve connections share evenly; as many again for
+        /// third-party copies, and as many for long transfers. Cannot be changed without a restart.
         blocking_threads: u32 = Some(128);
         /// Whether the process may leave a core dump and be looked into by others of the same user: it holds keys,
         /// tokens and delegated credentials. Cannot be changed without a restart.

@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::background;
-use net::listen::{Opening, opening};
-use tokio::net::{TcpListener, TcpStream};
+use net::listen::{Acceptor, Opening, opening};
+use net::{Role, background};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use transfer::Gate;
-use types::Result;
 use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
+use types::{Phase, Result};
 
 use super::events::Observer;
+use super::workers::Rota;
 
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
@@ -38,11 +39,18 @@ struct Inner {
     /// How long a connection may be silent before its first byte.
     idle: Duration,
     observer: Arc<Observer>,
+    rota: Rota,
 }
 
 impl Reception {
     /// Takes in at most `connections_max` connections at the same time.
-    pub(crate) fn new(doors: Doors, connections_max: usize, idle: Duration, observer: Arc<Observer>) -> Self {
+    pub(crate) fn new(
+        doors: Doors,
+        connections_max: usize,
+        idle: Duration,
+        observer: Arc<Observer>,
+        rota: Rota,
+    ) -> Self {
         Self(Arc::new(Inner {
             doors,
             gate: Gate::default(),
@@ -51,12 +59,13 @@ impl Reception {
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             idle,
             observer,
+            rota,
         }))
     }
 
     /// Accepts connections until [`Reception::shut_down`]. Several loops may run for several
     /// addresses; the limit on connections holds for all of them together.
-    pub(crate) async fn accept_loop(&self, listener: TcpListener) {
+    pub(crate) async fn accept_loop(&self, listener: Acceptor) {
         loop {
             let accepted = tokio::select! {
                 () = self.0.gate.draining() => return,
@@ -71,15 +80,16 @@ impl Reception {
         }
     }
 
-    fn take_in(&self, tcp: TcpStream, peer: SocketAddr) {
+    fn take_in(&self, tcp: std::net::TcpStream, peer: SocketAddr) {
         let inner = self.0.clone();
         if let Ok(permit) = inner.connections.clone().try_acquire_owned() {
-            let visit = inner.gate.enter();
-            tokio::spawn(background::movable(async move {
+            let (visit, seat) = (inner.gate.enter(), inner.rota.seat());
+            let runtime = seat.runtime();
+            runtime.spawn(background::movable(async move {
                 inner.observer.connection_opened();
                 let result = inner.serve(tcp, peer).await;
                 inner.observer.connection_closed(peer, result.as_ref().err());
-                drop((visit, permit));
+                drop((visit, permit, seat));
             }));
             return;
         }
@@ -109,7 +119,8 @@ impl Reception {
 }
 
 impl Inner {
-    async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
+    async fn serve(&self, tcp: std::net::TcpStream, peer: SocketAddr) -> Result<()> {
+        let tcp = TcpStream::from_std(tcp).map_err(|cause| Role::Client.broken(Phase::Connect, &cause))?;
         let opening = tokio::select! {
             () = self.gate.draining() => return Ok(()),
             opening = opening(&tcp, self.idle) => opening?,
@@ -122,7 +133,8 @@ impl Inner {
     }
 
     /// Only HTTP in clear text has words for it that cost less than the connection itself.
-    async fn turn_away(&self, tcp: TcpStream) {
+    async fn turn_away(&self, tcp: std::net::TcpStream) {
+        let Ok(tcp) = TcpStream::from_std(tcp) else { return };
         if let Ok(Opening::Text) = opening(&tcp, LAST_WORDS_WAIT).await {
             self.doors.http.turn_away(tcp, self.connections_max).await;
         }
@@ -154,9 +166,11 @@ mod tests {
             http,
             xroot: xroot.map(door_xroot::Door::new),
         };
-        let reception = Reception::new(doors, 2, Duration::from_secs(30), observer);
+        let rota = Rota::of([tokio::runtime::Handle::current()]);
+        let reception = Reception::new(doors, 2, Duration::from_secs(30), observer, rota);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
+        let listener = Acceptor::new(listener.into_std().unwrap()).unwrap();
         let own = reception.clone();
         tokio::spawn(async move { own.accept_loop(listener).await });
         (reception, address)

@@ -15,6 +15,7 @@ pub(crate) mod tokens;
 pub(crate) mod trust_files;
 mod users;
 mod watch;
+mod workers;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use door_admin::{Admin, Metrics};
 use net::background::Background;
+use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,6 +41,7 @@ use assemble::Assembly;
 use events::Observer;
 use log::Log;
 use watch::Watch;
+use workers::{Rota, Workers};
 
 /// Time in which the tasks that are left at the very end clean up after themselves.
 const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
@@ -66,11 +69,19 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .max_blocking_threads(blocking)
+        .thread_name("copies")
         .enable_all()
         .build()
         .map_err(|cause| Failure::system("no threads", &cause))?;
-    let background = Background::start(workers, blocking).map_err(|cause| Failure::system("no threads", &cause))?;
-    let outcome = runtime.block_on(Server::start(options.clone(), configuration, log.clone()));
+    let no_threads = |cause| Failure::system("no threads", &cause);
+    let background = Background::start(workers, blocking).map_err(no_threads)?;
+    let workers = Workers::start(workers, blocking).map_err(no_threads)?;
+    let outcome = runtime.block_on(Server::start(
+        options.clone(),
+        configuration,
+        log.clone(),
+        workers.rota(),
+    ));
     let result = match outcome {
         Ok(server) => {
             runtime.block_on(server.serve());
@@ -78,6 +89,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         }
         Err(failure) => Err(failure),
     };
+    workers.shut_down(LAST_TASKS_WAIT);
     background.shut_down(LAST_TASKS_WAIT);
     runtime.shutdown_timeout(LAST_TASKS_WAIT);
     log.flush();
@@ -178,10 +190,11 @@ struct Server {
     log: Log,
     watch: Watch,
     stopping: Arc<AtomicBool>,
+    rota: Rota,
 }
 
 impl Server {
-    async fn start(options: ServeOptions, configuration: Configuration, log: Log) -> Result<Self, Failure> {
+    async fn start(options: ServeOptions, configuration: Configuration, log: Log, rota: Rota) -> Result<Self, Failure> {
         gather_randomness()?;
         let metrics = Arc::new(Metrics::new());
         let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
@@ -206,6 +219,7 @@ impl Server {
             metrics,
             log,
             watch,
+            rota,
         };
         tokio::spawn(server.assembly.trust_files.clone().keep());
         server.open_door()?;
@@ -224,7 +238,8 @@ impl Server {
             xroot: xroot.map(door_xroot::Door::new),
         };
         let limits = &self.configuration.limits;
-        let door = Reception::new(doors, limits.connections as usize, limits.idle_timeout, events);
+        let (connections, idle) = (limits.connections as usize, limits.idle_timeout);
+        let door = Reception::new(doors, connections, idle, events, self.rota.clone());
         for listener in &self.listeners {
             let listener = listener
                 .try_clone()
@@ -362,7 +377,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 /// Runs the accept loop of a door until the door closes; should it panic, it is started again.
 async fn accept(door: Reception, listener: TcpListener, log: Log) {
     loop {
-        let Ok(own) = listener.try_clone().and_then(tokio::net::TcpListener::from_std) else {
+        let Ok(own) = listener.try_clone().and_then(Acceptor::new) else {
             log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));
             return;
         };

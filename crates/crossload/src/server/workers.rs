@@ -1,0 +1,139 @@
+//! The threads that serve connections: each has a runtime of its own, and a connection stays with one of them.
+//!
+//! In a runtime of several threads all tasks stand in one queue after all, and third-party copies, which hold a thread for half a
+//! millisecond at a time, let a small request wait for 30 to 130 ms. On threads of its own it waits for the processor at the
+//! most, which the system shares out. And no thread wakes another when two requests have come, which takes longer than to
+//! answer one.
+//!
+//! An idle thread does not take over what a busy one has to do. So what takes long is not done here: long transfers move to the
+//! background (`net::background`), long files are sent by threads of their own, copies run on the runtime of the process
+//! (`transfer::Slots`), and calls to a slow disk in the blocking pool.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// The threads, as long as the process serves.
+#[derive(Debug)]
+pub(crate) struct Workers(Vec<Runtime>);
+
+impl Workers {
+    /// Starts so many, at least one, with so many threads that wait for disks between them.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    pub(crate) fn start(count: usize, blocking_threads: usize) -> io::Result<Self> {
+        let count = count.max(1);
+        let worker = |_| {
+            Builder::new_multi_thread()
+                .worker_threads(1)
+                .max_blocking_threads(blocking_threads.div_ceil(count).max(1))
+                .thread_name("connections")
+                .enable_all()
+                .build()
+        };
+        (0..count).map(worker).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Who takes the next connection.
+    pub(crate) fn rota(&self) -> Rota {
+        Rota::of(self.0.iter().map(|runtime| runtime.handle().clone()))
+    }
+
+    /// Drops all tasks that are left, and waits for their clean-up, but no longer than this in all.
+    pub(crate) fn shut_down(self, limit: Duration) {
+        let end = Instant::now() + limit;
+        for runtime in self.0 {
+            runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+/// Gives each connection to the worker that has fewest. Clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct Rota(Arc<[Worker]>);
+
+#[derive(Debug)]
+struct Worker {
+    runtime: Handle,
+    connections: AtomicUsize,
+}
+
+impl Rota {
+    /// For these runtimes, of which there is at least one.
+    pub(crate) fn of(runtimes: impl IntoIterator<Item = Handle>) -> Self {
+        let worker = |runtime| Worker {
+            runtime,
+            connections: AtomicUsize::new(0),
+        };
+        Self(runtimes.into_iter().map(worker).collect())
+    }
+
+    /// A place for one connection.
+    pub(crate) fn seat(&self) -> Seat {
+        let connections = |number: &usize| self.0[*number].connections.load(Ordering::Relaxed);
+        let number = (0..self.0.len()).min_by_key(connections).unwrap_or(0);
+        self.0[number].connections.fetch_add(1, Ordering::Relaxed);
+        Seat {
+            rota: self.clone(),
+            number,
+        }
+    }
+}
+
+/// A connection's place with one worker; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    rota: Rota,
+    number: usize,
+}
+
+impl Seat {
+    /// Where the connection is served.
+    pub(crate) fn runtime(&self) -> Handle {
+        self.rota.0[self.number].runtime.clone()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.rota.0[self.number].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_with_fewest_connections_takes_the_next() {
+        let workers = Workers::start(3, 2).unwrap();
+        let rota = workers.rota();
+        let mut seats: Vec<Seat> = (0..6).map(|_| rota.seat()).collect();
+        let numbers: Vec<usize> = seats.iter().map(|seat| seat.number).collect();
+        assert_eq!(numbers, [0, 1, 2, 0, 1, 2]);
+        seats.remove(4);
+        seats.remove(1);
+        assert_eq!([rota.seat().number, rota.clone().seat().number], [1, 1]);
+        let _one = rota.seat();
+        assert_eq!(rota.seat().number, 1);
+    }
+
+    #[test]
+    fn a_connection_stays_with_its_thread_and_others_have_another() {
+        let workers = Workers::start(2, 2).unwrap();
+        let rota = workers.rota();
+        let seats = [rota.seat(), rota.seat()];
+        let threads = seats.each_ref().map(|seat| {
+            let tasks = (0..20).map(|_| seat.runtime().spawn(async { std::thread::current().id() }));
+            let seen: Vec<_> = tasks.map(|task| seat.runtime().block_on(task).unwrap()).collect();
+            assert!(seen.iter().all(|thread| *thread == seen[0]));
+            seen[0]
+        });
+        assert_ne!(threads[0], threads[1]);
+        workers.shut_down(Duration::from_secs(1));
+    }
+}
