@@ -190,7 +190,8 @@ impl Store {
     /// As [`Storage::remove`].
     pub async fn remove(&self, path: &LogicalPath) -> Result<()> {
         let path = path.clone();
-        self.run(move |storage| storage.remove(&path)).await
+        // What a large file held has to be freed, which takes as long with everything in memory.
+        self.run_blocking(move |storage| storage.remove(&path)).await
     }
 
     /// Renames; tells whether something was replaced.
@@ -199,7 +200,9 @@ impl Store {
     /// As [`Storage::rename`].
     pub async fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         let (from, to) = (from.clone(), to.clone());
-        self.run(move |storage| storage.rename(&from, &to, overwrite)).await
+        // The same for a file that is replaced.
+        self.run_blocking(move |storage| storage.rename(&from, &to, overwrite))
+            .await
     }
 
     /// Copies a file within the store, without moving bytes where the file system can share them.
