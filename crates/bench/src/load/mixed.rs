@@ -191,6 +191,10 @@ async fn sample(
     transfers: Vec<Transfer>,
     content: &Content,
 ) -> Option<Sample<Brought>> {
+    for transfer in transfers.iter().filter(|transfer| transfer.upload_bytes.is_some()) {
+        // What the last sample broke off may still be open there, and XRootD takes no other file of that name until it has noticed.
+        let _ = ground.stop.or(transfer.client.delete(&transfer.file)).await?;
+    }
     let targets = transfers.iter().map(|transfer| (&transfer.client, &transfer.file));
     ground.stop.or(bulk::warm_up(targets)).await?;
     let over = Stop::default();
