@@ -222,8 +222,8 @@ fn conditions(arguments: &Arguments, section: Section) -> String {
             "A run moves the same number of bytes on 1, 4 and 16 connections, in smaller files where there are more of \
              them: GET https and PUT {} MiB, GET http {} MiB. A single pull or push is of {mib} MiB; 10 and 100 are of {} \
              and {} MiB each (for memory {} MiB).",
-            2 * mib,
-            4 * mib,
+            workload::SEALED_FILES * mib,
+            workload::CLEAR_FILES * mib,
             workload::copy_bytes(mib, 10),
             workload::copy_bytes(mib, 100),
             mib / 32,

@@ -12,6 +12,13 @@ use crate::summary::Summary;
 const GB: f64 = 1e9;
 /// Listings that are asked for, for each second that a load is to last.
 const LISTINGS_PER_SECOND: usize = 10;
+/// Files of the largest size that a sample of GET reads in clear text. A server takes 40 ms of processor time for a GB, of which the
+/// system counts ticks of 10 ms: with four files one tick was a twentieth of the figure.
+pub(crate) const CLEAR_FILES: u64 = 16;
+/// As many bytes as in so many of them are read at once, from one file by everybody.
+const FILES_AT_ONCE: u64 = 4;
+/// Files of the largest size that a sample of GET reads over TLS, and that a sample of PUT writes.
+pub(crate) const SEALED_FILES: u64 = 2;
 /// Turns of new files and files written over in one sample: memory that was used a moment ago takes less time than other
 /// memory, which would decide if all new files came first.
 pub(crate) const OVERWRITE_TURNS: u64 = 8;
@@ -98,7 +105,11 @@ impl Spread {
 impl Bench {
     /// Bytes per run of GET and PUT. In clear text a server needs so little time that more bytes are needed for a figure.
     pub(crate) fn total_bytes(&self, scheme: Scheme) -> u64 {
-        self.size_bytes * if scheme == Scheme::Http { 4 } else { 2 }
+        let files = match scheme {
+            Scheme::Http => CLEAR_FILES,
+            Scheme::Https => SEALED_FILES,
+        };
+        self.size_bytes * files
     }
 
     /// Starts the servers of `kind`.
@@ -114,7 +125,9 @@ impl Bench {
 
     /// GET on `connections` at once.
     pub(crate) fn get(&mut self, pair: &mut Pair, scheme: Scheme, connections: u64) -> Result<Sample> {
-        let spread = Spread::new(self.total_bytes(scheme), connections, self.size_bytes);
+        // Several files one after the other on each of many connections in clear text, too.
+        let largest_bytes = self.size_bytes.min(FILES_AT_ONCE * self.size_bytes / connections);
+        let spread = Spread::new(self.total_bytes(scheme), connections, largest_bytes);
         let file = format!("get-{}", spread.file_bytes);
         self.lab.plant(&pair.first, &file, spread.file_bytes)?;
         let url = pair.first.url(scheme, &file);
@@ -126,7 +139,7 @@ impl Bench {
 
     /// PUT on `connections` at once, each file under a new name, all removed afterwards.
     pub(crate) fn put(&mut self, pair: &mut Pair, scheme: Scheme, connections: u64) -> Result<Sample> {
-        // Everything that is written stays in memory until the run ends: half as much as for GET in clear text.
+        // Everything that is written stays in memory until the run ends: no more than of GET over TLS.
         let spread = Spread::new(self.total_bytes(Scheme::Https), connections, self.size_bytes);
         let (source, checksum) = self.lab.source(spread.file_bytes)?;
         let names = spread.names(connections, |c, f| format!("put-{c}-{f}"));
