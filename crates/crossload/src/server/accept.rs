@@ -65,14 +65,14 @@ impl Reception {
 
     /// Accepts connections until [`Reception::shut_down`]. Several loops may run for several
     /// addresses; the limit on connections holds for all of them together.
-    pub(crate) async fn accept_loop(&self, listener: Acceptor) {
+    pub(crate) async fn accept_loop(&self, listener: Acceptor, worker: usize) {
         loop {
             let accepted = tokio::select! {
                 () = self.0.gate.draining() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((tcp, peer)) => self.take_in(tcp, peer),
+                Ok((tcp, peer)) => self.take_in(tcp, peer, worker),
                 // A connection that was gone before it was accepted costs nothing; a lack of
                 // descriptors passes only when others close.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -80,10 +80,10 @@ impl Reception {
         }
     }
 
-    fn take_in(&self, tcp: std::net::TcpStream, peer: SocketAddr) {
+    fn take_in(&self, tcp: std::net::TcpStream, peer: SocketAddr, worker: usize) {
         let inner = self.0.clone();
         if let Ok(permit) = inner.connections.clone().try_acquire_owned() {
-            let (visit, seat) = (inner.gate.enter(), inner.rota.seat());
+            let (visit, seat) = (inner.gate.enter(), inner.rota.seat_near(worker));
             let runtime = seat.runtime();
             runtime.spawn(background::movable(async move {
                 inner.observer.connection_opened();
@@ -172,7 +172,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let listener = Acceptor::new(listener.into_std().unwrap()).unwrap();
         let own = reception.clone();
-        tokio::spawn(async move { own.accept_loop(listener).await });
+        tokio::spawn(async move { own.accept_loop(listener, 0).await });
         (reception, address)
     }
 

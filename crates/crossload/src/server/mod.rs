@@ -241,10 +241,12 @@ impl Server {
         let (connections, idle) = (limits.connections as usize, limits.idle_timeout);
         let door = Reception::new(doors, connections, idle, events, self.rota.clone());
         for listener in &self.listeners {
-            let listener = listener
-                .try_clone()
-                .map_err(|cause| Failure::system("listening", &cause))?;
-            tokio::spawn(accept(door.clone(), listener, self.log.clone()));
+            for (worker, runtime) in self.rota.runtimes() {
+                let listener = listener
+                    .try_clone()
+                    .map_err(|cause| Failure::system("listening", &cause))?;
+                runtime.spawn(accept(door.clone(), listener, worker, self.log.clone()));
+            }
         }
         self.doors.insert(0, door);
         Ok(())
@@ -375,14 +377,17 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// Runs the accept loop of a door until the door closes; should it panic, it is started again.
-async fn accept(door: Reception, listener: TcpListener, log: Log) {
+async fn accept(door: Reception, listener: TcpListener, worker: usize, log: Log) {
     loop {
         let Ok(own) = listener.try_clone().and_then(Acceptor::new) else {
             log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));
             return;
         };
         let door = door.clone();
-        if tokio::spawn(async move { door.accept_loop(own).await }).await.is_ok() {
+        if tokio::spawn(async move { door.accept_loop(own, worker).await })
+            .await
+            .is_ok()
+        {
             return;
         }
     }

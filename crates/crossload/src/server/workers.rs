@@ -3,7 +3,7 @@
 //! In a runtime of several threads all tasks stand in one queue after all, and third-party copies, which hold a thread for half a
 //! millisecond at a time, let a small request wait for 30 to 130 ms. On threads of its own it waits for the processor at the
 //! most, which the system shares out. And no thread wakes another when two requests have come, which takes longer than to
-//! answer one.
+//! answer one. Each thread accepts connections itself, and keeps those that no other thread has more room for.
 //!
 //! An idle thread does not take over what a busy one has to do. So what takes long is not done here: long transfers move to the
 //! background (`net::background`), long files are sent by threads of their own, copies run on the runtime of the process
@@ -72,10 +72,20 @@ impl Rota {
         Self(runtimes.into_iter().map(worker).collect())
     }
 
-    /// A place for one connection.
-    pub(crate) fn seat(&self) -> Seat {
+    /// The runtimes of all workers, each with its number.
+    pub(crate) fn runtimes(&self) -> impl Iterator<Item = (usize, &Handle)> {
+        self.0.iter().map(|worker| &worker.runtime).enumerate()
+    }
+
+    /// A place for one connection that this worker has accepted: with it, unless another has fewer, because it takes
+    /// 10 µs to hand a connection over.
+    pub(crate) fn seat_near(&self, acceptor: usize) -> Seat {
         let connections = |number: &usize| self.0[*number].connections.load(Ordering::Relaxed);
-        let number = (0..self.0.len()).min_by_key(connections).unwrap_or(0);
+        let others = (0..self.0.len()).filter(|number| *number != acceptor);
+        let number = std::iter::once(acceptor)
+            .chain(others)
+            .min_by_key(connections)
+            .unwrap_or(acceptor);
         self.0[number].connections.fetch_add(1, Ordering::Relaxed);
         Seat {
             rota: self.clone(),
@@ -112,21 +122,29 @@ mod tests {
     fn the_worker_with_fewest_connections_takes_the_next() {
         let workers = Workers::start(3, 2).unwrap();
         let rota = workers.rota();
-        let mut seats: Vec<Seat> = (0..6).map(|_| rota.seat()).collect();
+        let mut seats: Vec<Seat> = (0..6).map(|_| rota.seat_near(0)).collect();
         let numbers: Vec<usize> = seats.iter().map(|seat| seat.number).collect();
         assert_eq!(numbers, [0, 1, 2, 0, 1, 2]);
         seats.remove(4);
         seats.remove(1);
-        assert_eq!([rota.seat().number, rota.clone().seat().number], [1, 1]);
-        let _one = rota.seat();
-        assert_eq!(rota.seat().number, 1);
+        assert_eq!([rota.seat_near(0).number, rota.clone().seat_near(0).number], [1, 1]);
+        let _one = rota.seat_near(0);
+        assert_eq!(rota.seat_near(0).number, 1);
+    }
+
+    #[test]
+    fn among_workers_with_as_few_the_one_that_accepted_keeps_it() {
+        let workers = Workers::start(3, 2).unwrap();
+        let rota = workers.rota();
+        let seats = [2, 1, 1, 2, 2, 0].map(|acceptor| rota.seat_near(acceptor));
+        assert_eq!(seats.map(|seat| seat.number), [2, 1, 0, 2, 0, 1]);
     }
 
     #[test]
     fn a_connection_stays_with_its_thread_and_others_have_another() {
         let workers = Workers::start(2, 2).unwrap();
         let rota = workers.rota();
-        let seats = [rota.seat(), rota.seat()];
+        let seats = [rota.seat_near(0), rota.seat_near(0)];
         let threads = seats.each_ref().map(|seat| {
             let tasks = (0..20).map(|_| seat.runtime().spawn(async { std::thread::current().id() }));
             let seen: Vec<_> = tasks.map(|task| seat.runtime().block_on(task).unwrap()).collect();
