@@ -13,6 +13,9 @@ use crate::buffer::{Batch, Buffer, LARGE_BYTES, SMALL_BYTES};
 use crate::failure::Role;
 use crate::stream::{Appetite, Stream};
 
+/// Room that a connection keeps for bytes that came with a head.
+const LEFTOVER_KEPT_BYTES: usize = 4096;
+
 /// A connection that speaks HTTP/1.1.
 #[derive(Debug)]
 pub struct Connection {
@@ -242,6 +245,10 @@ impl Incoming {
         };
         buffer[..count].copy_from_slice(&connection.leftover[..count]);
         connection.leftover.drain(..count);
+        if connection.leftover.is_empty() && count > LEFTOVER_KEPT_BYTES {
+            // A record that came with a head is not to take its room as long as the body comes.
+            connection.leftover = Vec::new();
+        }
         Ok(Some(Batch::new(buffer, std::iter::once(0..count))))
     }
 

@@ -61,7 +61,8 @@ impl Pin {
     }
 }
 
-/// Who speaks with a peer.
+/// Who speaks with a peer. What a transfer asks is held in memory of its own as long as it is asked: the room for connecting
+/// and for all refusals is 7 KiB, which every transfer would otherwise hold to its end.
 enum Speaker<'a> {
     Http(&'a http::Client),
     Root(&'a root::Client),
@@ -130,8 +131,8 @@ impl Client {
     /// The peer's refusal, or no understandable answer.
     pub async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
         match self.speaker(file)? {
-            Speaker::Http(http) => http.head(file, wanted).await,
-            Speaker::Root(root) => root.head(file, wanted).await,
+            Speaker::Http(http) => Box::pin(http.head(file, wanted)).await,
+            Speaker::Root(root) => Box::pin(root.head(file, wanted)).await,
         }
     }
 
@@ -142,8 +143,14 @@ impl Client {
     /// when something else than what was asked for would come.
     pub async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
         match self.speaker(file)? {
-            Speaker::Http(http) => Ok(Download(download::Way::Http(Box::new(http.get(file, options).await?)))),
-            Speaker::Root(root) => Ok(Download(download::Way::Root(Box::new(root.get(file, options).await?)))),
+            Speaker::Http(http) => {
+                let download = Box::pin(http.get(file, options)).await?;
+                Ok(Download(download::Way::Http(Box::new(download))))
+            }
+            Speaker::Root(root) => {
+                let download = Box::pin(root.get(file, options)).await?;
+                Ok(Download(download::Way::Root(Box::new(download))))
+            }
         }
     }
 
@@ -154,7 +161,7 @@ impl Client {
     pub async fn open(&self, file: &Resource) -> Result<Opened> {
         match self.speaker(file)? {
             Speaker::Http(_) => Err(unsupported(file)),
-            Speaker::Root(root) => root.open(file).await.map(Opened),
+            Speaker::Root(root) => Box::pin(root.open(file)).await.map(Opened),
         }
     }
 
@@ -199,8 +206,14 @@ impl Client {
     /// The peer's refusal; `peer_exists` when the file is there and must not be replaced.
     pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
         match self.speaker(file)? {
-            Speaker::Http(http) => Ok(Outlet(outlet::Way::Http(Box::new(http.put(file, options).await?)))),
-            Speaker::Root(root) => Ok(Outlet(outlet::Way::Root(Box::new(root.put(file, options).await?)))),
+            Speaker::Http(http) => {
+                let outlet = Box::pin(http.put(file, options)).await?;
+                Ok(Outlet(outlet::Way::Http(Box::new(outlet))))
+            }
+            Speaker::Root(root) => {
+                let outlet = Box::pin(root.put(file, options)).await?;
+                Ok(Outlet(outlet::Way::Root(Box::new(outlet))))
+            }
         }
     }
 
@@ -210,8 +223,8 @@ impl Client {
     /// The peer's refusal.
     pub async fn delete(&self, file: &Resource) -> Result<()> {
         match self.speaker(file)? {
-            Speaker::Http(http) => http.delete(file).await,
-            Speaker::Root(root) => root.delete(file).await,
+            Speaker::Http(http) => Box::pin(http.delete(file)).await,
+            Speaker::Root(root) => Box::pin(root.delete(file)).await,
         }
     }
 

@@ -111,8 +111,8 @@ impl Outlet {
     /// sent than announced.
     pub async fn finish(self) -> Result<Stored> {
         match self.0 {
-            Way::Http(outlet) => outlet.finish().await,
-            Way::Root(outlet) => outlet.finish().await,
+            Way::Http(outlet) => Box::pin(outlet.finish()).await,
+            Way::Root(outlet) => Box::pin(outlet.finish()).await,
         }
     }
 }

@@ -14,15 +14,22 @@ use crate::progress::Progress;
 ///
 /// # Errors
 /// Those of `moving`, and `peer_stalled` at `side`.
-pub(crate) async fn keep_pace<T>(
-    progress: &Progress,
+pub(crate) fn keep_pace<'a, T>(
+    progress: &'a Progress,
     side: Side,
-    moving: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    tokio::select! {
-        biased;
-        done = moving => done,
-        slow = fallen_behind(progress, side) => Err(slow),
+    moving: impl Future<Output = Result<T>> + Send + 'a,
+) -> impl Future<Output = Result<T>> + Send + 'a
+where
+    T: 'a,
+{
+    // By value it would take its room twice: where it is given and where it is polled.
+    let moving = Box::pin(moving);
+    async move {
+        tokio::select! {
+            biased;
+            done = moving => done,
+            slow = fallen_behind(progress, side) => Err(slow),
+        }
     }
 }
 

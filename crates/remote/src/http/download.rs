@@ -1,7 +1,6 @@
 //! HEAD and GET: what a peer's file is, and its bytes.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 
 use http_wire::{Method, RequestBuilder, trailer_digests, transfer_status};
 use net::Batch;
@@ -23,14 +22,14 @@ impl Client {
     /// # Errors
     /// The peer's refusal, or no understandable answer.
     pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
+        let mut first = Box::pin(self.ask_facts(file, wanted));
         if wanted.is_empty() {
-            return self.ask_facts(file, wanted).await;
+            return first.await;
         }
-        let mut first = pin!(self.ask_facts(file, wanted));
         if let Ok(facts) = tokio::time::timeout(CHECKSUM_ASKED_AGAIN_AFTER, first.as_mut()).await {
             return facts;
         }
-        let mut second = pin!(self.ask_facts(file, wanted));
+        let mut second = Box::pin(self.ask_facts(file, wanted));
         tokio::select! {
             facts = first.as_mut() => match facts {
                 Err(_) => second.await,
