@@ -12,6 +12,7 @@ use testkit::{
 
 use crate::floor::Tls;
 use crate::handshake::{Beginning, config};
+use crate::root::make_many;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -234,6 +235,13 @@ impl Lab {
         let checksum = generate(&path, size_bytes)?;
         self.sources.insert(size_bytes, checksum);
         Ok((path, checksum))
+    }
+
+    /// A directory with [`crate::root::STAT_FILES`] empty files that no server has.
+    pub(crate) fn many(&self) -> Result<PathBuf> {
+        let directory = self.memory.join("many");
+        make_many(&directory)?;
+        Ok(directory)
     }
 
     /// Puts a file of `size_bytes` named `name` under `server` without going through it. It is a hard link to

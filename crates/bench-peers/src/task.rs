@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use testkit::Result;
 
 use crate::arguments::{Arguments, Part};
-use crate::floor::{Copies, Floor, Loop, Pieces};
+use crate::floor::{Copies, Floor, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::report::{Cell, Goal, Metric, Row, Section};
 use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way, piece_requests};
@@ -255,6 +255,10 @@ impl Task {
                 count,
                 connections: PIECE_CONNECTIONS,
                 requests: piece_requests(size_bytes, count),
+            }),
+            Self::Listing(scheme) => Floor::Names(Names {
+                scheme,
+                entries: STAT_FILES,
             }),
             _ => return None,
         })

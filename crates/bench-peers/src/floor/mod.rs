@@ -23,9 +23,11 @@ use crate::server::Lab;
 use crate::workload::Sample;
 
 mod copies;
+mod names;
 mod pieces;
 
 pub(crate) use copies::{Copies, Tls};
+pub(crate) use names::Names;
 pub(crate) use pieces::Pieces;
 
 /// Payload that is taken through all steps at once.
@@ -66,6 +68,8 @@ pub(crate) enum Floor {
     Copies(Copies),
     /// Many pieces of a file for each request.
     Pieces(Pieces),
+    /// The names in a directory.
+    Names(Names),
 }
 
 impl Floor {
@@ -76,6 +80,7 @@ impl Floor {
             Self::Connections(one, connections) => one.measure(connections, &source),
             Self::Copies(copies) => copies.measure(&source, &lab.tls()?),
             Self::Pieces(pieces) => pieces.measure(&source),
+            Self::Names(names) => names.measure(&lab.many()?),
         }
     }
 }

@@ -7,6 +7,7 @@ mod vector;
 mod xrdcp;
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -156,14 +157,8 @@ impl Bench {
 
     /// Makes the files for questions, all empty, where they are not there yet. Returns their paths.
     pub(crate) fn plant_many(&mut self, server: &Server) -> Result<Vec<String>> {
-        let names: Vec<String> = (0..STAT_FILES).map(|index| format!("many/{index:05}")).collect();
-        if !server.file("many").exists() {
-            fs::create_dir(server.file("many"))?;
-            for name in &names {
-                fs::write(server.file(name), [])?;
-            }
-        }
-        Ok(names.iter().map(|name| format!("/data/{name}")).collect())
+        make_many(&server.file("many"))?;
+        Ok((0..STAT_FILES).map(|index| format!("/data/many/{index:05}")).collect())
     }
 
     /// `count` third-party copies at once in clear text. The processor time is that of both servers.
@@ -226,6 +221,18 @@ impl Bench {
             .collect();
         Ok((copies, names, checksum))
     }
+}
+
+/// Makes `directory` with [`STAT_FILES`] empty files, if it is not there yet.
+pub(crate) fn make_many(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        return Ok(());
+    }
+    fs::create_dir(directory)?;
+    for index in 0..STAT_FILES {
+        fs::write(directory.join(format!("{index:05}")), [])?;
+    }
+    Ok(())
 }
 
 /// Like [`measured`], for work that says itself how much it moved.
