@@ -129,7 +129,7 @@ impl Client {
         let body = self.directory.join("listing");
         let mut command = self.curl();
         command.args(["-f", "-X", "PROPFIND", "-H", "Depth: 1"]);
-        // Only one answer is looked at: to keep the others would fill the processor's caches, and those of whoever is asked.
+        // Only one answer is looked at, and the others, 5 MB each, need not go to a disk.
         for _ in 1..times {
             command.args(["-o", "/dev/null"]).arg(url);
         }

@@ -10,8 +10,8 @@ use crate::server::{Kind, Lab, Scheme, Server, adler32};
 use crate::summary::Summary;
 
 const GB: f64 = 1e9;
-/// Listings that are asked for, for each second that a load is to last. With ten of them, a quarter of a second in all, our figure was up to
-/// half as large again in one run and not in the next, and the floor's was not.
+/// Listings that are asked for, for each second that a load is to last. With ten of them, which took a quarter of a second in
+/// all, our figure was up to half as large again in one run and not in the next.
 const LISTINGS_PER_SECOND: usize = 60;
 /// Files of the largest size that a sample of GET reads in clear text. A server takes 40 ms of processor time for a GB, of which the
 /// system counts ticks of 10 ms: with four files one tick was a twentieth of the figure.

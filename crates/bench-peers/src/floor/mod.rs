@@ -155,11 +155,7 @@ impl Loop {
                     wire.chunks_exact(PAGE_WIRE_BYTES)
                         .try_for_each(|unit| sound_page(unit).map(drop))?;
                 }
-                Self::SendSealed => {
-                    stream.read_exact(&mut wire)?;
-                    let mut records = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
-                    records.try_for_each(|record| opened(&key, record).map(drop))?;
-                }
+                Self::SendSealed => read_records(&mut stream, &key, &mut wire)?,
                 Self::Take => stream.write_all(&wire)?,
                 Self::TakePages => {
                     wire.chunks_exact_mut(PAGE_WIRE_BYTES).for_each(protect);
@@ -254,6 +250,13 @@ fn send_records(mut stream: &TcpStream, key: &Cipher, wire: &mut [u8]) -> Result
     wire.chunks_exact_mut(RECORD_WIRE_BYTES)
         .try_for_each(|record| seal(key, record))?;
     Ok(stream.write_all(wire)?)
+}
+
+/// Receives records until `wire` is full of them, and opens them.
+fn read_records(stream: &mut TcpStream, key: &Cipher, wire: &mut [u8]) -> Result<()> {
+    stream.read_exact(wire)?;
+    wire.chunks_exact_mut(RECORD_WIRE_BYTES)
+        .try_for_each(|record| opened(key, record).map(drop))
 }
 
 /// Reads a batch of the file into `gaps`, with one call.

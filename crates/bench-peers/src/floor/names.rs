@@ -11,13 +11,15 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, RawDir, statat};
 use testkit::{Error, Result};
 
-use super::{BATCH_BYTES, RECORD_BYTES, RECORD_WIRE_BYTES, clocked, joined, key, opened, sealed_batch, send_records};
+use super::{
+    BATCH_BYTES, RECORD_BYTES, RECORD_WIRE_BYTES, clocked, joined, key, read_records, sealed_batch, send_records,
+};
 use crate::server::Scheme;
 use crate::workload::Sample;
 
 /// What is said about a file whose name has five letters, with all properties.
 const ENTRY_BYTES: usize = 470;
-/// Names that are read with one call: more stay no longer in the processor's cache until they are asked about.
+/// Room for the names that are read with one call, as large as the endpoint's.
 const NAMES_BYTES: usize = 12 << 10;
 /// Listings for a sample.
 const LISTINGS: u32 = 100;
@@ -39,7 +41,7 @@ impl Names {
         let began = Instant::now();
         let used = thread::scope(|scope| {
             let client = scope.spawn(move || self.ask(far));
-            let server = scope.spawn(move || clocked(|| (0..LISTINGS).try_for_each(|_| self.list(&near, directory))));
+            let server = scope.spawn(move || clocked(|| self.serve(&near, directory)));
             let used = joined(server)?;
             joined(client).map(|()| used)
         })?;
@@ -65,12 +67,7 @@ impl Names {
                 let some = left.min(BATCH_BYTES / RECORD_BYTES);
                 match self.scheme {
                     Scheme::Http => stream.read_exact(&mut wire[..some * RECORD_BYTES])?,
-                    Scheme::Https => {
-                        let wire = &mut wire[..some * RECORD_WIRE_BYTES];
-                        stream.read_exact(wire)?;
-                        let mut each = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
-                        each.try_for_each(|record| opened(&key, record).map(drop))?;
-                    }
+                    Scheme::Https => read_records(&mut stream, &key, &mut wire[..some * RECORD_WIRE_BYTES])?,
                 }
                 left -= some;
             }
@@ -78,13 +75,22 @@ impl Names {
         Ok(())
     }
 
-    fn list(self, mut stream: &TcpStream, directory: &Path) -> Result<()> {
-        stream.read_exact(&mut [0])?;
+    /// Answers what the client asks.
+    fn serve(self, mut stream: &TcpStream, directory: &Path) -> Result<()> {
         let (key, mut wire) = (key()?, sealed_batch());
+        let mut reader = stream;
         let mut send = |records: usize| match self.scheme {
             Scheme::Http => Ok(stream.write_all(&wire[..records * RECORD_BYTES])?),
             Scheme::Https => send_records(stream, &key, &mut wire[..records * RECORD_WIRE_BYTES]),
         };
+        (0..LISTINGS).try_for_each(|_| {
+            reader.read_exact(&mut [0])?;
+            self.list(directory, &mut send)
+        })
+    }
+
+    /// Reads the names, asks about each, and has whole records sent with `send`.
+    fn list(self, directory: &Path, send: &mut impl FnMut(usize) -> Result<()>) -> Result<()> {
         let directory = File::open(directory)?;
         let mut room = [const { MaybeUninit::uninit() }; NAMES_BYTES];
         let mut names = RawDir::new(&directory, &mut room);
@@ -143,10 +149,6 @@ mod tests {
             scheme: Scheme::Http,
             entries: 2,
         };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
-        let mut far = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
-        let (near, _) = listener.accept().expect("accepted");
-        far.write_all(b"?").expect("asked");
-        assert!(names.list(&near, scratch.path()).is_err());
+        assert!(names.list(scratch.path(), &mut |_| Ok(())).is_err());
     }
 }

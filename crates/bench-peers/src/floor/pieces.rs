@@ -11,7 +11,7 @@ use std::time::Instant;
 use testkit::{Error, Result};
 
 use super::{
-    BATCH_BYTES, RECORD_BYTES, RECORD_HEADER, RECORD_WIRE_BYTES, clocked, joined, key, opened, sealed_batch,
+    BATCH_BYTES, RECORD_BYTES, RECORD_HEADER, RECORD_WIRE_BYTES, clocked, joined, key, read_records, sealed_batch,
     send_records,
 };
 use crate::root::{Piece, pieces};
@@ -79,10 +79,7 @@ fn ask(mut stream: TcpStream, lists: impl Iterator<Item = Vec<Piece>>) -> Result
         moved += (records * RECORD_BYTES) as u64;
         while records > 0 {
             let some = records.min(BATCH_BYTES / RECORD_BYTES);
-            let wire = &mut wire[..some * RECORD_WIRE_BYTES];
-            stream.read_exact(wire)?;
-            let mut each = wire.chunks_exact_mut(RECORD_WIRE_BYTES);
-            each.try_for_each(|record| opened(&key, record).map(drop))?;
+            read_records(&mut stream, &key, &mut wire[..some * RECORD_WIRE_BYTES])?;
             records -= some;
         }
     }

@@ -158,7 +158,7 @@ impl Bench {
     /// Makes the files for questions, all empty, where they are not there yet. Returns their paths.
     pub(crate) fn plant_many(&mut self, server: &Server) -> Result<Vec<String>> {
         make_many(&server.file("many"))?;
-        Ok((0..STAT_FILES).map(|index| format!("/data/many/{index:05}")).collect())
+        Ok(names_of_many().map(|name| format!("/data/many/{name}")).collect())
     }
 
     /// `count` third-party copies at once in clear text. The processor time is that of both servers.
@@ -229,10 +229,14 @@ pub(crate) fn make_many(directory: &Path) -> Result<()> {
         return Ok(());
     }
     fs::create_dir(directory)?;
-    for index in 0..STAT_FILES {
-        fs::write(directory.join(format!("{index:05}")), [])?;
+    for name in names_of_many() {
+        fs::write(directory.join(name), [])?;
     }
     Ok(())
+}
+
+fn names_of_many() -> impl Iterator<Item = String> {
+    (0..STAT_FILES).map(|index| format!("{index:05}"))
 }
 
 /// Like [`measured`], for work that says itself how much it moved.
