@@ -42,6 +42,11 @@ pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;
 pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How long a client may go on with a TLS session.
 pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
+/// Tickets kept of one server, each for one connection of ours: as many as copies from it may well begin at once. One takes some 300
+/// bytes; the server's certificates are kept once for all that came of one full handshake.
+pub const TLS_SERVER_TICKETS_MAX: usize = 256;
+/// Servers of which tickets are kept, for each identity that we show.
+pub const TLS_TICKET_SERVERS_MAX: usize = 64;
 /// Largest file of a trust directory that is read, in bytes. Lists of revoked certificates reach some MiB.
 pub const TRUST_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Largest file with a certificate chain and its key, in bytes.
@@ -217,10 +222,11 @@ pub const DIAL_ADDRESSES_MAX: usize = 16;
 pub const REDIRECTS_MAX: usize = 20;
 /// Interim answers (1xx) passed over in front of one answer of a peer.
 pub const INTERIM_ANSWERS_MAX: usize = 64;
-/// Idle connections kept to one peer.
-pub const IDLE_PEER_CONNECTIONS_MAX: usize = 16;
+/// Idle connections kept to one peer. Copies from one source come by the hundred, and each connection that is open already saves it a
+/// handshake; one that waits takes 5 KiB of ours, and 37 KiB of XRootD.
+pub const IDLE_PEER_CONNECTIONS_MAX: usize = 128;
 /// Idle connections kept to all peers together.
-pub const IDLE_CONNECTIONS_MAX: usize = 128;
+pub const IDLE_CONNECTIONS_MAX: usize = 512;
 /// How long an idle connection to a peer is kept; most servers close theirs a little later.
 pub const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an upload waits for `100 Continue` before it goes on without (RFC 9110 §10.1.1 allows

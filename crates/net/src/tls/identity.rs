@@ -21,6 +21,8 @@ use types::limits::{CERTIFICATE_CHAIN_MAX, CREDENTIAL_FILE_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Side};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use super::tickets::Tickets;
+
 /// Permissions for others than the owner.
 const OTHERS: u32 = 0o077;
 
@@ -189,7 +191,7 @@ impl ClientIdentity {
         }
         let mut config = ClientConfig::clone(&base);
         config.client_auth_cert_resolver = Arc::new(Shown(Arc::clone(&self.0.certified)));
-        config.resumption = Resumption::default();
+        config.resumption = Resumption::store(Arc::new(Tickets::default()));
         let config = Arc::new(config);
         *kept = Some((base, Arc::clone(&config)));
         config

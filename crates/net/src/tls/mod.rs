@@ -9,6 +9,7 @@ mod server;
 mod sessions;
 mod shown;
 mod suite;
+mod tickets;
 mod trust;
 mod words;
 

@@ -9,6 +9,7 @@ use rustls::{CipherSuite, ClientConfig, ProtocolVersion, SupportedCipherSuite};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::crypto;
+use super::tickets::Tickets;
 
 /// One of the cipher suites that connections offer.
 #[derive(Clone, Copy, PartialEq)]
@@ -72,9 +73,10 @@ impl Suite {
             .with_no_client_auth();
         config.enable_secret_extraction = base.enable_secret_extraction;
         config.alpn_protocols.clone_from(&base.alpn_protocols);
-        if !resumes {
-            config.resumption = Resumption::disabled();
-        }
+        config.resumption = match resumes {
+            true => Resumption::store(Arc::new(Tickets::default())),
+            false => Resumption::disabled(),
+        };
         Ok(config)
     }
 }
