@@ -16,7 +16,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use rustls_pki_types::ServerName;
 use testkit::{Error, Result};
 
-use super::{BATCH_BYTES, Loop, batches, clocked, joined};
+use super::{BATCH_BYTES, Loop, batches, clocked, joined, remove_targets};
 use crate::workload::{Sample, copy_bytes};
 
 /// Copies at once.
@@ -80,18 +80,18 @@ impl Copies {
                 let part = start..start + batches_each;
                 let same = part.clone();
                 let greeted = tls.filter(|_| index < self.count);
-                sides.push(scope.spawn(move || clocked(|| self.from.run(&near, source, index, part))));
+                sides.push(scope.spawn(move || self.from.run(&near, source, index, part)));
                 sides.push(scope.spawn(move || {
-                    clocked(|| {
-                        greeted.map_or(Ok(()), Tls::greet)?;
-                        self.to.run(&far, source, index, same)
-                    })
+                    let greeting = clocked(|| greeted.map_or(Ok(()), Tls::greet))?;
+                    Ok(greeting + self.to.run(&far, source, index, same)?)
                 }));
             }
             sides.into_iter().map(joined).sum::<Result<f64>>()
-        })?;
+        });
+        let elapsed = began.elapsed();
+        remove_targets(source, connections);
         let moved = connections * batches_each * BATCH_BYTES as u64;
-        Ok(Sample::of_data(used, moved, began.elapsed()))
+        Ok(Sample::of_data(used?, moved, elapsed))
     }
 }
 

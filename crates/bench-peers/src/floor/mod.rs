@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
@@ -103,30 +103,30 @@ impl Loop {
             let used = servers.into_iter().map(joined).sum::<Result<f64>>()?;
             clients.into_iter().try_for_each(joined)?;
             Ok::<f64, Error>(used)
-        })?;
+        });
+        let elapsed = began.elapsed();
+        remove_targets(source, connections);
         let moved = connections * batches * BATCH_BYTES as u64;
-        Ok(Sample::of_data(used, moved, began.elapsed()))
+        Ok(Sample::of_data(used?, moved, elapsed))
     }
 
     /// Serves one connection; returns the processor time that it took.
     fn serve(self, stream: &TcpStream, source: &Path, index: u64, batches: u64) -> Result<f64> {
-        clocked(|| self.run(stream, source, index, (index * batches)..((index + 1) * batches)))
+        self.run(stream, source, index, (index * batches)..((index + 1) * batches))
     }
 
     /// `part` says which batches of the file go: each connection has others, as files that are served lie in memory and not in the
-    /// processor's cache. What is taken is written to a file of the connection's own, beside the other.
-    fn run(self, stream: &TcpStream, source: &Path, index: u64, part: Range<u64>) -> Result<()> {
+    /// processor's cache. What is taken is written to a file of the connection's own, beside the other, which stays, as those of the
+    /// servers do. Returns the processor time.
+    fn run(self, stream: &TcpStream, source: &Path, index: u64, part: Range<u64>) -> Result<f64> {
         stream.set_nodelay(true)?;
         match self {
-            Self::Send => send(stream, &File::open(source)?, part),
-            Self::SendPages => send_pages(stream, &File::open(source)?, part),
-            Self::SendSealed => send_sealed(stream, &File::open(source)?, part),
+            Self::Send => clocked(|| send(stream, &File::open(source)?, part)),
+            Self::SendPages => clocked(|| send_pages(stream, &File::open(source)?, part)),
+            Self::SendSealed => clocked(|| send_sealed(stream, &File::open(source)?, part)),
             Self::Take | Self::TakePages | Self::TakeSealed => {
-                let target = source.with_extension(format!("floor-{index}"));
-                let file = File::create_new(&target)?;
-                let outcome = self.take(stream, &file, part.end - part.start);
-                let _ = fs::remove_file(&target);
-                outcome
+                let file = File::create_new(target(source, index))?;
+                clocked(|| self.take(stream, &file, part.end - part.start))
             }
         }
     }
@@ -311,6 +311,18 @@ fn opened<'a>(key: &Cipher, record: &'a mut [u8]) -> Result<IoSlice<'a>> {
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     let outcome = thread.join();
     outcome.map_err(|_| Error::Failed("a thread of the floor panicked".to_owned()))?
+}
+
+/// Where the connection of this number writes what it takes.
+fn target(source: &Path, index: u64) -> PathBuf {
+    source.with_extension(format!("floor-{index}"))
+}
+
+/// Removes what so many connections wrote, if they wrote anything.
+fn remove_targets(source: &Path, connections: u64) {
+    for index in 0..connections {
+        let _ = fs::remove_file(target(source, index));
+    }
 }
 
 /// Whole batches in so many bytes.
