@@ -330,6 +330,8 @@ pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
 /// whoever asks for little is answered between two of its batches, and its reader takes what it sent while that is in the
 /// processor's cache.
 pub const STEADY_NICENESS: i32 = 10;
+/// Threads for each processor that may send in clear text before they become nicer.
+pub const STEADY_EQUALS: usize = 2;
 /// What a thread that encrypts sends before another connection may have it.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Payload that a task moves in one go where nothing makes it wait, before other tasks get their turn: half a millisecond.

@@ -8,7 +8,8 @@
 //! Over TLS the same thread also reads the file and seals it, so that a connection does not take the processor of the runtime's
 //! workers, which everybody else's requests wait for. And these threads are nicer than the rest: on busy processors the workers,
 //! and the readers on the same machine, go first. Beside 64 downloads a small request is answered in 0.4 ms instead of 87
-//! (docs/performance.md).
+//! (docs/performance.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
+//! system calls is in nobody's way before, and a nicer one finds its queue dry on some machines.
 //!
 //! That is for readers that keep up. One that leaves the queue full for [`STEADY_WAIT`] goes back to the runtime, which
 //! waits for thousands of them without a thread for each.
@@ -17,13 +18,13 @@ use std::fs::File;
 use std::io;
 use std::net::TcpStream;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
-use types::limits::{STEADY_SENDERS_MAX, STEADY_WAIT};
+use types::limits::{STEADY_EQUALS, STEADY_SENDERS_MAX, STEADY_WAIT};
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
 
 use super::Stream;
@@ -126,7 +127,6 @@ impl Stream {
             .name("send".to_owned())
             .stack_size(STACK_BYTES);
         let spawned = thread.spawn(move || {
-            background::give_way();
             if let Ok(job) = taken.recv() {
                 // When nobody listens the socket closes here.
                 let _ = report.send(job.run());
@@ -173,6 +173,13 @@ impl Stream {
     }
 }
 
+/// Whether so many threads send that each should give way to those who do anything else.
+fn is_crowded() -> bool {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    let processors = *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
+    STEADY_SENDERS_MAX - SENDERS.available_permits() > STEADY_EQUALS * processors
+}
+
 fn ended() -> io::Error {
     io::Error::other("the sending thread ended")
 }
@@ -201,7 +208,13 @@ impl<F: Fn(u64)> Job<F> {
     fn send_clear(&self) -> Result<Progress, Fault> {
         let mut left = self.range;
         let mut keeps_up = true;
+        let mut gives_way = false;
         while keeps_up && !left.is_empty() && !self.is_stopped() {
+            // There is no way back: to be less nice again is a privilege.
+            if !gives_way && is_crowded() {
+                background::give_way();
+                gives_way = true;
+            }
             let want = left.len().min(CALL_BYTES);
             let mut position = left.start;
             let sent = match rustix::fs::sendfile(&self.socket, &self.file, Some(&mut position), want as usize) {
@@ -219,6 +232,7 @@ impl<F: Fn(u64)> Job<F> {
     }
 
     fn send_sealed(&self, sealer: &mut Sealer) -> Result<Progress, Fault> {
+        background::give_way();
         let mut left = self.range;
         while !left.is_empty() && !self.is_stopped() {
             // No buffer is held while the socket is full. The one that is taken then was given back a moment ago, by whichever
@@ -511,13 +525,35 @@ mod tests {
         assert!(seen.len() < FILE_BYTES, "all of it came");
     }
 
-    #[tokio::test]
-    async fn the_thread_gives_way_to_the_others() {
-        let _alone = ALONE.lock().await;
+    /// How nice the thread is that sends the file in clear text, beside so many that are at work.
+    async fn niceness_beside(senders: usize) -> i32 {
+        let _others = SENDERS.acquire_many(u32::try_from(senders).unwrap()).await.unwrap();
         let ((mut stream, _far), (file, _)) = (pair().await, file());
+        niceness_of(&mut stream, &file).await
+    }
+
+    async fn niceness_of(stream: &mut Stream, file: &File) -> i32 {
         let (tell, told) = std::sync::mpsc::channel();
         let moved = move |_| _ = tell.send(niceness());
-        let _ = stream.send_file_steadily(&file, whole(), moved).await.unwrap().unwrap();
-        assert_eq!(told.recv(), Ok((niceness() + STEADY_NICENESS).min(19)));
+        let _ = stream.send_file_steadily(file, whole(), moved).await.unwrap().unwrap();
+        told.recv().unwrap()
+    }
+
+    #[tokio::test]
+    async fn many_threads_give_way_to_the_others() {
+        let _alone = ALONE.lock().await;
+        let equals = STEADY_EQUALS * std::thread::available_parallelism().unwrap().get();
+        assert_eq!(niceness_beside(equals - 1).await, niceness());
+        assert_eq!(niceness_beside(equals).await, (niceness() + STEADY_NICENESS).min(19));
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_encrypts_always_gives_way() {
+        let _alone = ALONE.lock().await;
+        let ((mut stream, _far), (file, _)) = (encrypted_pair().await, file());
+        assert_eq!(
+            niceness_of(&mut stream, &file).await,
+            (niceness() + STEADY_NICENESS).min(19)
+        );
     }
 }
