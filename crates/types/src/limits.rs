@@ -330,6 +330,8 @@ pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
 /// whoever asks for little is answered between two of its batches, and its reader takes what it sent while that is in the
 /// processor's cache.
 pub const STEADY_NICENESS: i32 = 10;
+/// Such threads that wait, for a second at the most, for the next file.
+pub const STEADY_IDLE_MAX: usize = 64;
 /// Threads for each processor that may send in clear text before they become nicer.
 pub const STEADY_EQUALS: usize = 2;
 /// What a thread that encrypts sends before another connection may have it.

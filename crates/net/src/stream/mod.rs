@@ -5,6 +5,7 @@ mod incoming;
 mod low_water;
 mod outgoing;
 mod paged;
+mod senders;
 mod session;
 mod socket;
 mod steady;

@@ -3,12 +3,12 @@
 //! A reader on a fast network makes room for a megabyte within a millisecond. The runtime hears of it when one of its few
 //! workers comes to look, and on busy processors the socket has run dry by then: every part of the file is sent from a
 //! standing start. A thread that waits for this one socket is woken by the reader's acknowledgement and refills the queue
-//! while there is something in it, which takes a quarter less processor time (docs/performance.md).
+//! while there is something in it, which takes a quarter less processor time (docs/performance-notes.md).
 //!
 //! Over TLS the same thread also reads the file and seals it, so that a connection does not take the processor of the runtime's
 //! workers, which everybody else's requests wait for. And these threads are nicer than the rest: on busy processors the workers,
 //! and the readers on the same machine, go first. Beside 64 downloads a small request is answered in 0.4 ms instead of 87
-//! (docs/performance.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
+//! (docs/performance-notes.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
 //! system calls is in nobody's way before, and a nicer one finds its queue dry on some machines.
 //!
 //! That is for readers that keep up. One that leaves the queue full for [`STEADY_WAIT`] goes back to the runtime, which
@@ -29,16 +29,14 @@ use types::{ByteRange, Error, ErrorCode, Phase, Side};
 
 use super::Stream;
 use super::outgoing::Outgoing;
+use super::senders::{Thread, give_way};
 use super::session::TlsState;
 use super::socket::takes_more_within;
-use crate::background;
 use crate::record::{RecordFault, Sealer};
 
 /// What the kernel is asked to send in one call. It goes on as long as the reader makes room, and meanwhile nobody hears
 /// how far it is.
 const CALL_BYTES: u64 = 16 * 1024 * 1024;
-/// What the thread needs: nothing but system calls.
-const STACK_BYTES: usize = 128 * 1024;
 
 static SENDERS: Semaphore = Semaphore::const_new(STEADY_SENDERS_MAX);
 
@@ -121,20 +119,9 @@ impl Stream {
         };
         let Ok(file) = file.try_clone() else { return Ok(None) };
         // The thread is there before it is given the socket, which would be lost otherwise.
-        let (give, taken) = std::sync::mpsc::sync_channel::<Job<_>>(1);
-        let (report, reported) = oneshot::channel();
-        let thread = std::thread::Builder::new()
-            .name("send".to_owned())
-            .stack_size(STACK_BYTES);
-        let spawned = thread.spawn(move || {
-            if let Ok(job) = taken.recv() {
-                // When nobody listens the socket closes here.
-                let _ = report.send(job.run());
-            }
-        });
-        if spawned.is_err() {
+        let Ok(thread) = Thread::take(self.is_encrypted() || is_crowded()) else {
             return Ok(None);
-        }
+        };
         self.begin_send()?;
         // A reader who does not keep up is sent to by a task, which has to wait for room as well.
         self.sends_much = true;
@@ -150,7 +137,15 @@ impl Stream {
             stopped: stop.0.clone(),
             _permit: permit,
         };
-        give.send(job).map_err(|_| broken(&ended()))?;
+        let (report, reported) = oneshot::channel();
+        let work = move |park: &dyn Fn()| {
+            let done = job.run();
+            // Before somebody hears of it who has more to send.
+            park();
+            // When nobody listens the socket closes here.
+            let _ = report.send(done);
+        };
+        thread.run(work).map_err(|cause| broken(&cause))?;
         let done = reported.await.map_err(|_| broken(&ended()))?;
         self.socket.give_back(done.socket);
         self.tls = done.tls;
@@ -208,12 +203,9 @@ impl<F: Fn(u64)> Job<F> {
     fn send_clear(&self) -> Result<Progress, Fault> {
         let mut left = self.range;
         let mut keeps_up = true;
-        let mut gives_way = false;
         while keeps_up && !left.is_empty() && !self.is_stopped() {
-            // There is no way back: to be less nice again is a privilege.
-            if !gives_way && is_crowded() {
-                background::give_way();
-                gives_way = true;
+            if is_crowded() {
+                give_way();
             }
             let want = left.len().min(CALL_BYTES);
             let mut position = left.start;
@@ -232,7 +224,7 @@ impl<F: Fn(u64)> Job<F> {
     }
 
     fn send_sealed(&self, sealer: &mut Sealer) -> Result<Progress, Fault> {
-        background::give_way();
+        give_way();
         let mut left = self.range;
         while !left.is_empty() && !self.is_stopped() {
             // No buffer is held while the socket is full. The one that is taken then was given back a moment ago, by whichever
@@ -302,7 +294,7 @@ impl<F: Fn(u64)> Job<F> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Write as _;
     use std::sync::atomic::AtomicU64;
 
@@ -321,7 +313,7 @@ mod tests {
     use crate::tls::{ClientTls, ServerTls, Trust};
 
     /// The threads are counted for the whole process, so these tests go one after the other.
-    static ALONE: Mutex<()> = Mutex::const_new(());
+    pub(in crate::stream) static ALONE: Mutex<()> = Mutex::const_new(());
 
     const FILE_BYTES: usize = 3 * STEADY_BYTES_MIN as usize + 17;
 
