@@ -168,6 +168,7 @@ pub(crate) fn config(ca_file: &Path, beginning: Beginning) -> Result<Arc<ClientC
         .map_err(|e| failed(&e))?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.enable_secret_extraction = true;
     if beginning == Beginning::Full {
         config.resumption = Resumption::disabled();
     }

@@ -13,6 +13,7 @@ mod interrupt;
 mod line;
 mod machine;
 mod older;
+mod records;
 mod report;
 mod root;
 mod server;
