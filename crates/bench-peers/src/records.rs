@@ -1,27 +1,20 @@
 //! TLS 1.3 as a client that does no more than it must, so that what is measured is the server: rustls shakes hands, and records are opened
-//! where they were read to, with the ciphers that the floor uses.
+//! where they were read to, as the endpoint does it.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
 
-use net::cipher::{Algorithm, Cipher, NONCE_BYTES, TAG_BYTES};
-use rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, ProtocolVersion};
+use net::record::{ContentType, HEADER_BYTES, Opener, RecordFault, Sealer, record_length};
+use rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use testkit::{Error, Result};
 
 /// What is read from the system at once.
 const AHEAD_BYTES: usize = 256 << 10;
-/// A record's type, version and length (RFC 8446 §5.1).
-const HEADER_BYTES: usize = 5;
-/// Payload of a record, and what may come with it (RFC 8446 §5.2).
+/// Payload of a record (RFC 8446 §5.2).
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
-const RECORD_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 256;
-/// Types of content (RFC 8446 §5.1).
-const ALERT: u8 = 21;
-const HANDSHAKE: u8 = 22;
-const DATA: u8 = 23;
 /// The only message after the handshake that may be passed over (RFC 8446 §4).
 const NEW_SESSION_TICKET: u8 = 4;
 /// The alert that ends a connection properly (RFC 8446 §6).
@@ -30,44 +23,12 @@ const CLOSE_NOTIFY: u8 = 0;
 /// A connection after its handshake.
 pub(crate) struct Records {
     input: BufReader<TcpStream>,
-    opening: Direction,
-    sealing: Direction,
+    opener: Opener,
+    sealer: Sealer,
+    /// The last record that came.
     record: Vec<u8>,
-    /// Payload of the record that nobody has read yet.
+    /// Where in it the payload lies that nobody has read yet.
     unread: Range<usize>,
-}
-
-struct Direction {
-    cipher: Cipher,
-    iv: [u8; NONCE_BYTES],
-    number: u64,
-}
-
-impl Direction {
-    fn new((number, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Self> {
-        let other = || Error::Failed("a cipher that the benchmark does not know".to_owned());
-        let (algorithm, key, iv) = match secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Algorithm::Aes128Gcm, key, iv),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Algorithm::Aes256Gcm, key, iv),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (Algorithm::ChaCha20Poly1305, key, iv),
-            _ => return Err(other()),
-        };
-        Ok(Self {
-            cipher: Cipher::new(algorithm, key.as_ref()).ok_or_else(other)?,
-            iv: iv.as_ref().try_into().map_err(|_| other())?,
-            number,
-        })
-    }
-
-    /// That of the next record (RFC 8446 §5.3).
-    fn nonce(&mut self) -> [u8; NONCE_BYTES] {
-        let mut nonce = self.iv;
-        for (byte, number) in nonce.iter_mut().rev().zip(self.number.to_le_bytes()) {
-            *byte ^= number;
-        }
-        self.number += 1;
-        nonce
-    }
 }
 
 impl Records {
@@ -77,13 +38,16 @@ impl Records {
         let name = ServerName::try_from("localhost").map_err(|e| failed(&e))?;
         let mut session = ClientConnection::new(config.clone(), name).map_err(|e| failed(&e))?;
         let mut input = BufReader::with_capacity(AHEAD_BYTES, tcp);
+        let mut record = Vec::new();
         while session.is_handshaking() || session.wants_write() {
             while session.wants_write() {
                 session.write_tls(input.get_mut())?;
             }
             if session.is_handshaking() {
                 // One record and no more: what follows the handshake is ours to open.
-                let record = whole_record(&mut input)?;
+                if !read_record(&mut input, &mut record)? {
+                    return Err(failed(&"the connection ended within the handshake"));
+                }
                 let mut rest = &record[..];
                 while !rest.is_empty() {
                     session.read_tls(&mut rest)?;
@@ -91,62 +55,52 @@ impl Records {
                 }
             }
         }
-        if session.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
+        let version = ProtocolVersion::TLSv1_3;
+        if session.protocol_version() != Some(version) {
             return Err(failed(&"the server does not speak TLS 1.3"));
         }
         let secrets = session.dangerous_extract_secrets().map_err(|e| failed(&e))?;
+        let other = || failed(&"a cipher that the benchmark does not know");
         Ok(Self {
             input,
-            opening: Direction::new(secrets.rx)?,
-            sealing: Direction::new(secrets.tx)?,
-            record: Vec::with_capacity(RECORD_BYTES_MAX),
+            opener: Opener::new(version, secrets.rx.0, &secrets.rx.1).ok_or_else(other)?,
+            sealer: Sealer::new(version, secrets.tx.0, &secrets.tx.1).ok_or_else(other)?,
+            record,
             unread: 0..0,
         })
     }
 
     /// Takes in the next record. `false` at the end of the connection.
     fn next(&mut self) -> io::Result<bool> {
-        let mut header = [0; HEADER_BYTES];
-        if self.input.read(&mut header[..1])? == 0 {
+        if !read_record(&mut self.input, &mut self.record)? {
             return Ok(false);
         }
-        self.input.read_exact(&mut header[1..])?;
-        self.record.resize(body_bytes(header)?, 0);
-        self.input.read_exact(&mut self.record)?;
-        let nonce = self.opening.nonce();
-        let inner = self.opening.cipher.open(nonce, &header, &mut self.record);
-        let inner = inner.map_err(|_| io::Error::other("a record cannot be opened"))?;
-        // Zeros may follow the type.
-        let end = inner.iter().rposition(|byte| *byte != 0);
-        match end.map(|end| (inner[end], &inner[..end])) {
-            Some((DATA, payload)) => self.unread = 0..payload.len(),
-            Some((HANDSHAKE, [NEW_SESSION_TICKET, ..])) => {}
-            Some((ALERT, [_, CLOSE_NOTIFY])) => return Ok(false),
-            kind => {
-                return Err(io::Error::other(format!(
-                    "a record of type {:?}",
-                    kind.map(|(kind, _)| kind)
-                )));
-            }
+        let (content, place) = self.opener.open(&mut self.record).map_err(broken)?;
+        match (content, &self.record[place.clone()]) {
+            (ContentType::ApplicationData, _) => self.unread = place,
+            (ContentType::Handshake, [NEW_SESSION_TICKET, ..]) => {}
+            (ContentType::Alert, [_, CLOSE_NOTIFY]) => return Ok(false),
+            (other, _) => return Err(io::Error::other(format!("a record of type {other:?}"))),
         }
         Ok(true)
     }
 }
 
-fn body_bytes(header: [u8; HEADER_BYTES]) -> io::Result<usize> {
-    match usize::from(u16::from_be_bytes([header[3], header[4]])) {
-        length @ 1..=RECORD_BYTES_MAX => Ok(length),
-        length => Err(io::Error::other(format!("a record of {length} bytes"))),
-    }
+fn broken(fault: RecordFault) -> io::Error {
+    io::Error::other(fault.to_string())
 }
 
-fn whole_record(input: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut header = [0; HEADER_BYTES];
-    input.read_exact(&mut header)?;
-    let mut record = header.to_vec();
-    record.resize(HEADER_BYTES + body_bytes(header)?, 0);
+/// Reads a whole record into `record`. `false` at the end of the connection.
+fn read_record(input: &mut impl Read, record: &mut Vec<u8>) -> io::Result<bool> {
+    record.resize(HEADER_BYTES, 0);
+    if input.read(&mut record[..1])? == 0 {
+        return Ok(false);
+    }
+    input.read_exact(&mut record[1..])?;
+    let length = record_length(record).map_err(broken)?.unwrap_or(HEADER_BYTES);
+    record.resize(length, 0);
     input.read_exact(&mut record[HEADER_BYTES..])?;
-    Ok(record)
+    Ok(true)
 }
 
 impl Read for Records {
@@ -166,14 +120,11 @@ impl Read for Records {
 impl Write for Records {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let payload = &bytes[..bytes.len().min(PAYLOAD_BYTES_MAX)];
-        let length = payload.len() + 1 + TAG_BYTES;
-        let mut record = vec![DATA, 3, 3, (length >> 8) as u8, length as u8];
-        record.extend_from_slice(payload);
-        record.push(DATA);
-        let (header, inner) = record.split_at_mut(HEADER_BYTES);
-        let nonce = self.sealing.nonce();
-        let tag = self.sealing.cipher.seal(nonce, header, inner);
-        record.extend_from_slice(&tag.map_err(|_| io::Error::other("a record cannot be sealed"))?);
+        let mut record = Vec::new();
+        let sealed = self
+            .sealer
+            .seal_copy(payload, ContentType::ApplicationData, &mut record);
+        sealed.map_err(broken)?;
         self.input.get_mut().write_all(&record)?;
         Ok(payload.len())
     }
@@ -221,27 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn nonces_count_up_from_the_iv() {
-        let key = Cipher::new(Algorithm::Aes128Gcm, &[0; 16]).expect("a key");
-        let mut direction = Direction {
-            cipher: key,
-            iv: [0x10; NONCE_BYTES],
-            number: 0x0201,
-        };
-        let mut expected = [0x10; NONCE_BYTES];
-        (expected[10], expected[11]) = (0x12, 0x11);
-        assert_eq!(direction.nonce(), expected);
-        expected[11] = 0x12;
-        assert_eq!(direction.nonce(), expected);
-    }
-
-    #[test]
     fn a_record_longer_than_may_be_is_refused() {
-        assert!(body_bytes([DATA, 3, 3, 0x41, 0x01]).is_err());
-        assert_eq!(
-            body_bytes([DATA, 3, 3, 0x41, 0x00]).expect("the longest"),
-            RECORD_BYTES_MAX
-        );
-        assert!(body_bytes([DATA, 3, 3, 0, 0]).is_err());
+        let mut record = Vec::new();
+        let longest = [&[23, 3, 3, 0x41, 0x00][..], &[7; 0x4100]].concat();
+        assert!(read_record(&mut &longest[..], &mut record).expect("the longest"));
+        assert_eq!(record, longest);
+        assert!(!read_record(&mut &[][..], &mut record).expect("the end"));
+        let longer = [&[23, 3, 3, 0x41, 0x01][..], &[7; 0x4101]].concat();
+        assert!(read_record(&mut &longer[..], &mut record).is_err());
     }
 }

@@ -18,7 +18,7 @@ pub mod http;
 pub mod listen;
 pub mod names;
 pub mod pages;
-mod record;
+pub mod record;
 mod stream;
 pub mod tls;
 

@@ -12,17 +12,21 @@ use types::limits::TLS_RECORD_BYTES;
 use crate::cipher::{Algorithm, Cipher, NONCE_BYTES, TAG_BYTES};
 
 /// Length of a record header.
-pub(crate) const HEADER_BYTES: usize = 5;
+pub const HEADER_BYTES: usize = 5;
 /// Records after which keys must be changed: the AES-GCM confidentiality limit, taken for all
 /// suites (RFC 8446 §5.5 allows 2^24.5).
 pub(crate) const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
 
 /// Content type of a record (RFC 8446 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ContentType {
+pub enum ContentType {
+    /// Means nothing in TLS 1.3.
     ChangeCipherSpec,
+    /// Why the connection ends.
     Alert,
+    /// Messages of the handshake, and tickets and new keys behind it.
     Handshake,
+    /// Payload.
     ApplicationData,
 }
 
@@ -49,7 +53,7 @@ impl ContentType {
 
 /// Why a record cannot be opened. Every one of these ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordFault {
+pub enum RecordFault {
     /// The header names an unknown type or version.
     Header,
     /// Longer than a record may be.
@@ -163,11 +167,12 @@ impl Keys {
 }
 
 /// Seals outgoing records.
-pub(crate) struct Sealer(pub(crate) Keys);
+pub struct Sealer(pub(crate) Keys);
 
 impl Sealer {
     /// `None` when the suite or version is not one of those offered.
-    pub(crate) fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
+    #[must_use]
+    pub fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         Keys::new(version, sequence, secrets).map(Self)
     }
 
@@ -229,13 +234,11 @@ impl Sealer {
         Ok(())
     }
 
-    /// A whole record around a small payload.
-    pub(crate) fn seal_copy(
-        &mut self,
-        payload: &[u8],
-        content: ContentType,
-        out: &mut Vec<u8>,
-    ) -> Result<(), RecordFault> {
+    /// Appends a whole record around a small payload, [`TLS_RECORD_BYTES`] at the most, to `out`.
+    ///
+    /// # Errors
+    /// [`RecordFault::KeysExhausted`] when the cipher refuses.
+    pub fn seal_copy(&mut self, payload: &[u8], content: ContentType, out: &mut Vec<u8>) -> Result<(), RecordFault> {
         let start = out.len();
         out.resize(start + self.record_bytes(payload.len()), 0);
         let prefix = self.0.prefix_bytes();
@@ -245,16 +248,20 @@ impl Sealer {
 }
 
 /// Opens incoming records.
-pub(crate) struct Opener(pub(crate) Keys);
+pub struct Opener(pub(crate) Keys);
 
 impl Opener {
     /// `None` when the suite or version is not one of those offered.
-    pub(crate) fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
+    #[must_use]
+    pub fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         Keys::new(version, sequence, secrets).map(Self)
     }
 
     /// Opens the whole record `record` in place: its content type and where in it the payload lies.
-    pub(crate) fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, Range<usize>), RecordFault> {
+    ///
+    /// # Errors
+    /// A [`RecordFault`], which ends the connection.
+    pub fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, Range<usize>), RecordFault> {
         let keys = &mut self.0;
         let header: [u8; HEADER_BYTES] = record[..HEADER_BYTES].try_into().map_err(|_| RecordFault::Header)?;
         let outer = ContentType::from_byte(header[0]).ok_or(RecordFault::Header)?;
@@ -295,7 +302,10 @@ impl Opener {
 }
 
 /// The length of the first record in `bytes` with its header; `None` while the header is not whole.
-pub(crate) fn record_length(bytes: &[u8]) -> Result<Option<usize>, RecordFault> {
+///
+/// # Errors
+/// [`RecordFault::Header`] and [`RecordFault::TooLong`].
+pub fn record_length(bytes: &[u8]) -> Result<Option<usize>, RecordFault> {
     let Some(header) = bytes.get(..HEADER_BYTES) else {
         return Ok(None);
     };

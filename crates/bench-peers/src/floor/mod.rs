@@ -98,7 +98,8 @@ impl Loop {
             for index in 0..connections {
                 clients.push(scope.spawn(move || self.other_side(port, batches)));
                 let (stream, _) = listener.accept()?;
-                servers.push(scope.spawn(move || self.serve(&stream, source, index, batches)));
+                let part = (index * batches)..((index + 1) * batches);
+                servers.push(scope.spawn(move || self.run(&stream, source, index, part)));
             }
             let used = servers.into_iter().map(joined).sum::<Result<f64>>()?;
             clients.into_iter().try_for_each(joined)?;
@@ -108,11 +109,6 @@ impl Loop {
         remove_targets(source, connections);
         let moved = connections * batches * BATCH_BYTES as u64;
         Ok(Sample::of_data(used?, moved, elapsed))
-    }
-
-    /// Serves one connection; returns the processor time that it took.
-    fn serve(self, stream: &TcpStream, source: &Path, index: u64, batches: u64) -> Result<f64> {
-        self.run(stream, source, index, (index * batches)..((index + 1) * batches))
     }
 
     /// `part` says which batches of the file go: each connection has others, as files that are served lie in memory and not in the
