@@ -19,7 +19,7 @@ use std::io;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -170,9 +170,8 @@ impl Stream {
 
 /// Whether so many threads send that each should give way to those who do anything else.
 fn is_crowded() -> bool {
-    static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    let processors = *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
-    STEADY_SENDERS_MAX - SENDERS.available_permits() > STEADY_EQUALS * processors
+    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    STEADY_SENDERS_MAX - SENDERS.available_permits() > STEADY_EQUALS * *PROCESSORS
 }
 
 fn ended() -> io::Error {

@@ -3,14 +3,13 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ClientConfig;
-use rustls::client::Resumption;
 use rustls::client::danger::ServerCertVerifier;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::identity::ClientIdentity;
 use super::suite::Suite;
-use super::tickets::Tickets;
+use super::tickets::own_sessions;
 use super::trust::{Trust, Trusted, verifier};
 use super::{ALPN, crypto};
 use crate::dial::bare;
@@ -120,7 +119,7 @@ fn load(trust: &Trust) -> Result<(Current, Trusted), Error> {
         .with_custom_certificate_verifier(verifier.clone())
         .with_no_client_auth();
     config.enable_secret_extraction = true;
-    config.resumption = Resumption::store(Arc::new(Tickets::default()));
+    config.resumption = own_sessions();
     config.alpn_protocols = vec![ALPN.to_vec()];
     let config = Arc::new(config);
     Ok((Current { config, verifier }, trusted))

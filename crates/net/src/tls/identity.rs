@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use gsi_wire::delegation::SignatureKind;
-use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::client::ResolvesClientCert;
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
@@ -21,7 +21,7 @@ use types::limits::{CERTIFICATE_CHAIN_MAX, CREDENTIAL_FILE_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Side};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::tickets::Tickets;
+use super::tickets::own_sessions;
 
 /// Permissions for others than the owner.
 const OTHERS: u32 = 0o077;
@@ -191,7 +191,7 @@ impl ClientIdentity {
         }
         let mut config = ClientConfig::clone(&base);
         config.client_auth_cert_resolver = Arc::new(Shown(Arc::clone(&self.0.certified)));
-        config.resumption = Resumption::store(Arc::new(Tickets::default()));
+        config.resumption = own_sessions();
         let config = Arc::new(config);
         *kept = Some((base, Arc::clone(&config)));
         config

@@ -9,7 +9,7 @@ use rustls::{CipherSuite, ClientConfig, ProtocolVersion, SupportedCipherSuite};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::crypto;
-use super::tickets::Tickets;
+use super::tickets::own_sessions;
 
 /// One of the cipher suites that connections offer.
 #[derive(Clone, Copy, PartialEq)]
@@ -74,7 +74,7 @@ impl Suite {
         config.enable_secret_extraction = base.enable_secret_extraction;
         config.alpn_protocols.clone_from(&base.alpn_protocols);
         config.resumption = match resumes {
-            true => Resumption::store(Arc::new(Tickets::default())),
+            true => own_sessions(),
             false => Resumption::disabled(),
         };
         Ok(config)

@@ -7,10 +7,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::NamedGroup;
-use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls_pki_types::ServerName;
 use types::limits::{TLS_SERVER_TICKETS_MAX, TLS_TICKET_SERVERS_MAX};
 
@@ -47,9 +47,14 @@ impl Table {
     }
 }
 
+/// Going on with sessions that nobody else goes on with: one store for each identity that we show.
+pub(super) fn own_sessions() -> Resumption {
+    Resumption::store(Arc::new(Tickets::default()))
+}
+
 /// The tickets that one identity of ours has from all servers.
 #[derive(Default)]
-pub(super) struct Tickets(Mutex<Table>);
+struct Tickets(Mutex<Table>);
 
 impl Tickets {
     fn table(&self) -> MutexGuard<'_, Table> {
