@@ -2,7 +2,7 @@
 //!
 //! Two sizes: large ones for payload (sixteen TLS records, about 256 KiB, which stays in the
 //! processor's cache) and small ones for heads (one TLS record). A connection that waits holds
-//! neither.
+//! neither. Both lie where payload is copied from and to fast (see [`Room`](crate::room::Room)).
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,6 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::thread::sched_getcpu;
 use types::limits::BUFFERS_KEPT_MAX;
+
+use crate::room::Room;
 
 /// Most bytes that one TLS record takes on the wire (RFC 8446 §5.2: header, 2^14 and 256 more).
 pub const RECORD_WIRE_BYTES_MAX: usize = 5 + 16 * 1024 + 256;
@@ -30,7 +32,7 @@ struct Shelf {
 }
 
 struct Kept {
-    bytes: Box<[u8]>,
+    bytes: Room,
     /// Who had it last: what it holds lies in the cache of that processor.
     processor: usize,
 }
@@ -45,11 +47,11 @@ impl Shelf {
 
     fn take(&'static self) -> Buffer {
         let kept = take_kept(&mut self.lock(), sched_getcpu());
-        let bytes = kept.unwrap_or_else(|| vec![0; self.size_bytes].into_boxed_slice());
+        let bytes = kept.unwrap_or_else(|| Room::new(self.size_bytes));
         Buffer { bytes, shelf: self }
     }
 
-    fn put_back(&self, bytes: Box<[u8]>) {
+    fn put_back(&self, bytes: Room) {
         let processor = sched_getcpu();
         let mut kept = self.lock();
         if kept.len() < BUFFERS_KEPT_MAX {
@@ -64,7 +66,7 @@ impl Shelf {
 
 /// The one that `processor` gave back last. Otherwise the one that has lain longest: the latest of another processor is in that
 /// one's cache, from where it takes as long to come over as from memory, and it will be wanted there.
-fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Box<[u8]>> {
+fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Room> {
     let own = kept.iter().rposition(|one| one.processor == processor);
     let index = own.unwrap_or_default();
     (index < kept.len()).then(|| kept.remove(index).bytes)
@@ -72,7 +74,7 @@ fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Box<[u8]>> {
 
 /// A buffer from the pool; it goes back there when dropped.
 pub struct Buffer {
-    bytes: Box<[u8]>,
+    bytes: Room,
     shelf: &'static Shelf,
 }
 
@@ -299,7 +301,7 @@ mod tests {
         let given = [(0, 10), (1, 11), (0, 12), (1, 13)];
         let mut kept: Vec<Kept> = given
             .map(|(processor, length)| Kept {
-                bytes: vec![0; length].into_boxed_slice(),
+                bytes: Room::new(length),
                 processor,
             })
             .into();

@@ -1,6 +1,6 @@
 //! The floor of a path: the least that a server on this machine can spend on it with the system calls that everybody has. A
 //! thread for each connection, with no protocol and no errors to speak of, moves what the path moves: the same copies, the
-//! same ciphers and the same checksums, in batches that stay in the processor's cache.
+//! same ciphers and the same checksums, in batches that stay in the processor's cache and lie where they are copied fast.
 //!
 //! It is measured in the same turns as the servers, so that it stands beside their figures of the same minutes. What no
 //! loop here does (mapping files, a cipher in the kernel) is no part of the floor.
@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Instant;
 
 use net::cipher::{Algorithm, Cipher, NONCE_BYTES};
+use net::room::Room;
 use rustix::time::{ClockId, clock_gettime};
 use testkit::{Error, Result};
 use xroot_wire::limits::{PAGE_BYTES, PAGE_CHECKSUM_BYTES};
@@ -128,13 +129,15 @@ impl Loop {
     }
 
     /// Room for a batch as it is on the wire, filled with something.
-    fn wire_batch(self) -> Vec<u8> {
+    fn wire_batch(self) -> Room {
         let wire_bytes = match self {
             Self::Send | Self::Take => BATCH_BYTES,
             Self::SendPages | Self::TakePages => BATCH_BYTES / PAGE_BYTES * PAGE_WIRE_BYTES,
             Self::SendSealed | Self::TakeSealed => BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES,
         };
-        vec![0x5A; wire_bytes]
+        let mut wire = Room::new(wire_bytes);
+        wire.fill(0x5A);
+        wire
     }
 
     /// The client, who does with each byte what a client cannot do without either: it takes its share of a processor whose
@@ -209,7 +212,7 @@ fn send(stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
 }
 
 fn send_pages(mut stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> {
-    let mut wire = vec![0; BATCH_BYTES / PAGE_BYTES * PAGE_WIRE_BYTES];
+    let mut wire = Room::new(BATCH_BYTES / PAGE_BYTES * PAGE_WIRE_BYTES);
     for batch in part {
         let pages = wire
             .chunks_exact_mut(PAGE_WIRE_BYTES)
@@ -237,8 +240,8 @@ fn send_sealed(stream: &TcpStream, file: &File, part: Range<u64>) -> Result<()> 
 }
 
 /// Room for a batch in records.
-fn sealed_batch() -> Vec<u8> {
-    vec![0; BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES]
+fn sealed_batch() -> Room {
+    Room::new(BATCH_BYTES / RECORD_BYTES * RECORD_WIRE_BYTES)
 }
 
 /// Seals records whose payload lies in its place, and sends them.

@@ -83,8 +83,7 @@ pub(super) struct Session {
 
 impl Session {
     /// A session on a connection whose server has just said what it is.
-    pub(super) fn new(mut frames: Frames, server: Established, patience: Duration) -> Self {
-        frames.expect_heads(STATUS_HEAD_BYTES);
+    pub(super) fn new(frames: Frames, server: Established, patience: Duration) -> Self {
         Self {
             frames,
             server,
@@ -338,6 +337,8 @@ impl Session {
         }
         match body {
             Body::Data(length) => {
+                // What comes next is most likely of the same kind.
+                self.frames.expect_heads(RESPONSE_HEADER_BYTES);
                 let last = header.status == Status::Ok.number();
                 if last {
                     self.settle(id);
@@ -345,6 +346,9 @@ impl Session {
                 Ok(Some(Event::Body { id, length, last }))
             }
             Body::Buffered(length) | Body::Pages(length) => {
+                if matches!(body, Body::Pages(_)) {
+                    self.frames.expect_heads(STATUS_HEAD_BYTES);
+                }
                 let bytes = self.frames.small(length, ANSWER_BYTES_MAX).await?;
                 self.take_answer(&header, &bytes)
             }
