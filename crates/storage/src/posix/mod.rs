@@ -14,6 +14,7 @@ mod resolve;
 mod space;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod update;
 mod upload;
 mod writeback;
@@ -78,6 +79,8 @@ struct Shared {
     space: Arc<SpaceBook>,
     late_close: LateClose,
     in_memory: bool,
+    /// The file system takes one write to a file at a time ([`turns`]).
+    writes_in_turn: bool,
     remembered: Remembered,
 }
 
@@ -129,6 +132,7 @@ impl Posix {
             space,
             late_close: LateClose::start(),
             in_memory,
+            writes_in_turn: turns::are_needed(magic),
             remembered: Remembered::default(),
         });
         Ok(Self {

@@ -29,6 +29,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
         space: Arc::clone(&store.shared.space),
         late_close,
         in_memory: false,
+        writes_in_turn: false,
         remembered: Remembered::default(),
     });
     let name = directory.path().join("f");

@@ -17,6 +17,7 @@ use super::parts::Part;
 use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
+use super::turns::Turns;
 use super::{Shared, accounts, marks, open_name, sync_names, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
@@ -47,6 +48,8 @@ pub(super) struct PosixUpload {
     owner: Owner,
     /// Held for reading by each write, so that none is under way when the file takes its name.
     state: RwLock<State>,
+    /// Of those who write at the same time.
+    turns: Turns,
     /// Written and not yet sent on to the disk.
     unsent_bytes: AtomicU64,
 }
@@ -61,6 +64,7 @@ impl PosixUpload {
         reservation: Reservation,
         owner: Owner,
     ) -> Self {
+        let turns = Turns::new(shared.writes_in_turn);
         Self {
             shared,
             part,
@@ -71,6 +75,7 @@ impl PosixUpload {
             reservation,
             owner,
             state: RwLock::new(State::Open),
+            turns,
             unsent_bytes: AtomicU64::new(0),
         }
     }
@@ -208,7 +213,9 @@ impl Upload for PosixUpload {
         if *state == State::Ended {
             return Err(fault(ErrorCode::Cancelled, Phase::Transfer).with_subject(&self.path));
         }
+        let turn = self.turns.take();
         write_fully(&self.part.file, slices, offset).map_err(|errno| self.failed(errno, Phase::Transfer))?;
+        drop(turn);
         self.reservation.redeem(length);
         if !self.shared.in_memory
             && self.unsent_bytes.fetch_add(length, Ordering::Relaxed) + length >= WRITEBACK_STEP_BYTES
