@@ -351,7 +351,7 @@ pub const GATHER_WAIT: Duration = Duration::from_millis(20);
 /// Bytes of a listing that are gathered before they are sent.
 pub const LISTING_PIECE_BYTES: usize = 64 * 1024;
 /// The same of a multistatus, whose entries are long: a reader that has caught up is woken for each piece, and so less often.
-pub const MULTISTATUS_PIECE_BYTES: usize = 128 * 1024;
+pub const MULTISTATUS_PIECE_BYTES: usize = 256 * 1024;
 /// Entries of a directory that are put in order for a browser. A larger one is shown as the file system lists it, because
 /// its names would have to be kept, for each reader, until the last one is known.
 pub const LISTING_SORTED_ENTRIES: usize = 4096;
