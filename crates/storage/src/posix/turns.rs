@@ -1,12 +1,13 @@
 //! One write to a file after the other, where its file system does not let them go on side by side.
 //!
 //! Several streams of a transfer write to one file. Most file systems lock it while they copy what is written into their cache,
-//! and who waits for that lock spins as long as its holder runs: on two streams a seventh of all processor time. Who waits here
+//! and who waits for that lock spins as long as its holder runs: on two streams an eighth of all processor time. Who waits here
 //! sleeps.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const TMPFS: u64 = 0x0102_1994;
+use super::TMPFS;
+
 const EXT4: u64 = 0xef53;
 const XFS: u64 = 0x5846_5342;
 const BTRFS: u64 = 0x9123_683e;
