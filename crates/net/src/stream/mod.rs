@@ -198,13 +198,7 @@ impl Stream {
     /// # Errors
     /// When the rest cannot be sent.
     pub async fn close(mut self) -> Result<(), Error> {
-        let sent = self.flush().await;
-        if let Some(tls) = &mut self.tls {
-            let farewell = tls.farewell();
-            self.write_all(&farewell).await?;
-        }
-        self.shut_down();
-        sent
+        self.say_goodbye().await
     }
 
     /// As [`Stream::close`], then reads and drops what still comes, up to `limit_bytes`, a second of
@@ -212,16 +206,9 @@ impl Stream {
     /// (RFC 9112 §9.6).
     pub async fn close_lingering(mut self, limit_bytes: usize) {
         let quiet = Duration::from_secs(1);
-        if self.flush().await.is_err() {
+        if self.say_goodbye().await.is_err() {
             return;
         }
-        if let Some(tls) = &mut self.tls {
-            let farewell = tls.farewell();
-            if self.write_all(&farewell).await.is_err() {
-                return;
-            }
-        }
-        self.shut_down();
         self.carry = None;
         let mut scratch = crate::Buffer::small();
         let drain = async {
@@ -237,10 +224,17 @@ impl Stream {
         let _ = tokio::time::timeout(LINGER_TIMEOUT, drain).await;
     }
 
-    fn shut_down(&self) {
+    /// The last words share a segment with the end of our direction, which sends them.
+    async fn say_goodbye(&mut self) -> Result<(), Error> {
+        let mut last = self.take_queued()?;
+        if let Some(tls) = &mut self.tls {
+            last.extend(tls.farewell());
+        }
+        self.write_flagged(&last, rustix::net::SendFlags::MORE).await?;
         if let Some(socket) = self.socket.fd() {
             let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
         }
+        Ok(())
     }
 
     /// Lets other tasks run when this one has moved enough. The runtime counts steps for that, and one here is a batch of 256

@@ -260,11 +260,11 @@ impl Stream {
     }
 
     /// What is queued, sealed where the connection is encrypted, with fresh keys where they are worn.
-    fn take_queued(&mut self) -> Result<Vec<u8>, Error> {
+    pub(super) fn take_queued(&mut self) -> Result<Vec<u8>, Error> {
         let plain = std::mem::take(&mut self.queued);
         let role = self.role;
         let Some(tls) = &mut self.tls else { return Ok(plain) };
-        let mut wrapped = tls.renew_keys(role)?;
+        let mut wrapped = tls.preamble(role)?;
         for piece in plain.chunks(TLS_RECORD_BYTES) {
             tls.session
                 .sealer
@@ -308,18 +308,8 @@ impl Stream {
     /// # Errors
     /// Connection lost or stalled.
     pub async fn flush_with_more(&mut self) -> Result<(), Error> {
-        let plain = self.take_queued()?;
-        let mut rest = plain.as_slice();
-        self.begin_send()?;
-        while !rest.is_empty() {
-            match self.send_some(rest, SendFlags::MORE) {
-                Ok(count) => rest = &rest[count..],
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.wait_writable().await?,
-                Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),
-            }
-        }
-        self.mid_send = false;
-        Ok(())
+        let wrapped = self.take_queued()?;
+        self.write_flagged(&wrapped, SendFlags::MORE).await
     }
 
     fn send_some(&self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
@@ -338,13 +328,17 @@ impl Stream {
         Ok(())
     }
 
-    pub(super) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+    pub(super) async fn write_all(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.write_flagged(bytes, SendFlags::empty()).await
+    }
+
+    pub(super) async fn write_flagged(&mut self, mut bytes: &[u8], flags: SendFlags) -> Result<(), Error> {
         if bytes.is_empty() {
             return Ok(());
         }
         self.begin_send()?;
         while !bytes.is_empty() {
-            match self.send_some(bytes, SendFlags::empty()) {
+            match self.send_some(bytes, flags) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => self.wait_writable().await?,
                 Err(cause) => return Err(self.role.broken(Phase::Transfer, &cause)),

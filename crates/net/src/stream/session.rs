@@ -33,6 +33,9 @@ pub(crate) const EARLY_BYTES: &str = "clear text came where the TLS handshake wa
 /// Keys and what belongs to them.
 pub(super) struct TlsState {
     pub(super) session: Session,
+    /// Records of the handshake that go out in front of what is sent next: session tickets, which nobody waits for. By
+    /// themselves they would cost a segment and wake the other end.
+    unsent: Vec<u8>,
     /// The beginning of a handshake message that spans records.
     partial: Vec<u8>,
     /// The other end asked for new keys; ours are changed with the next bytes sent, which is soon
@@ -50,6 +53,11 @@ impl TlsState {
         } else {
             "TLSv1.2"
         }
+    }
+
+    /// Whether the handshake left something that has to go out before anything else does.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
     /// Counts a record; a row of them without payload is broken off.
@@ -113,9 +121,9 @@ impl TlsState {
         }
     }
 
-    /// The record that changes our keys, when it is due; nothing otherwise.
-    pub(super) fn renew_keys(&mut self, role: Role) -> Result<Vec<u8>, Error> {
-        let mut wire = Vec::new();
+    /// What goes in front of the next payload: what the handshake left, and the record that changes our keys when it is due.
+    pub(super) fn preamble(&mut self, role: Role) -> Result<Vec<u8>, Error> {
+        let mut wire = std::mem::take(&mut self.unsent);
         if self.session.sealer.is_worn() && !self.session.sealer.can_rekey() {
             return Err(role.tls(RecordFault::KeysExhausted));
         }
@@ -219,13 +227,14 @@ impl Stream {
     async fn shake_hands(mut self, mut handshake: Handshake) -> Result<Self, Error> {
         let role = self.role;
         let limit = self.waits.handshake;
-        match tokio::time::timeout(limit, self.drive(&mut handshake)).await {
+        let unsent = match tokio::time::timeout(limit, self.drive(&mut handshake)).await {
             Ok(done) => done?,
             Err(_) => return Err(Error::new(timeout_code(role), role.side(), Phase::Tls)),
-        }
+        };
         let session = handshake.finish(role)?;
         self.tls = Some(Box::new(TlsState {
             session,
+            unsent,
             partial: Vec::new(),
             renewal_owed: false,
             barren_records: 0,
@@ -233,7 +242,8 @@ impl Stream {
         Ok(self)
     }
 
-    async fn drive(&mut self, handshake: &mut Handshake) -> Result<(), Error> {
+    /// Returns what is still to be sent and can wait.
+    async fn drive(&mut self, handshake: &mut Handshake) -> Result<Vec<u8>, Error> {
         let mut output = Vec::new();
         let mut shown = 0;
         loop {
@@ -243,10 +253,8 @@ impl Stream {
             carry.start += used;
             self.carry = (carry.start < carry.end).then_some(carry);
             match step {
-                Ok(Step::Done) => {
-                    self.write_all(&output).await?;
-                    return Ok(());
-                }
+                Ok(Step::Done) => return Ok(output),
+                Ok(Step::Send) if handshake.can_wait() => {}
                 Ok(Step::Send) => {
                     self.write_all(&output).await?;
                     output.clear();
@@ -265,8 +273,10 @@ impl Stream {
             match self.fill(Appetite::Small) {
                 Ok(0) => return Err(self.role.closed(Phase::Tls)),
                 Ok(_) => return Ok(()),
+                // The time for the whole handshake is limited by the caller.
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait_readable(self.waits.handshake).await?
+                    let readable = self.socket.readable().await;
+                    readable.map_err(|cause| self.role.broken(Phase::Tls, &cause))?;
                 }
                 Err(cause) => return Err(self.role.broken(Phase::Tls, &cause)),
             }
@@ -316,4 +326,68 @@ pub(super) fn peek_one(tcp: &TcpStream) -> io::Result<usize> {
         rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT,
     )?;
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_wire::Framing;
+    use types::ByteRange;
+
+    use super::*;
+    use crate::http::Connection;
+    use crate::stream::steady::tests::{ALONE, encrypted_pair, file};
+
+    #[tokio::test]
+    async fn a_session_ticket_waits_for_what_is_said_first() {
+        let (mut client, mut server) = encrypted_pair().await;
+        let nothing = peek_one(client.socket.watched().unwrap()).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        assert!(server.tls.as_ref().unwrap().has_unsent());
+        server.queue(b"x");
+        server.flush().await.unwrap();
+        assert!(!server.tls.as_ref().unwrap().has_unsent());
+        // Both are there with the first look, and the client understands them in this order.
+        client.socket.readable().await.unwrap();
+        let mut room = [0; 1024];
+        let seen = client.socket.read_message(&mut room).unwrap();
+        let first = crate::record::record_length(&room[..seen]).unwrap().unwrap();
+        assert!(first < seen, "{seen} bytes, {first} of them the first record");
+    }
+
+    #[tokio::test]
+    async fn a_ticket_goes_out_before_a_file_that_nothing_was_queued_for() {
+        let _alone = ALONE.lock().await;
+        let ((client, mut server), (file, content)) = (encrypted_pair().await, file());
+        let reader = tokio::spawn(async move {
+            let mut connection = Connection::new(client);
+            let mut body = connection.body(Framing::UntilClose);
+            let mut seen = Vec::new();
+            while let Some(batch) = body.next().await.unwrap() {
+                batch.slices().for_each(|slice| seen.extend_from_slice(slice));
+            }
+            seen
+        });
+        let mut left = ByteRange::new(0, content.len() as u64);
+        while !left.is_empty() {
+            let turn = server.send_file_steadily(&file, left, |_| {}).await.unwrap().unwrap();
+            left.take_front(turn.sent_bytes);
+        }
+        server.close().await.unwrap();
+        assert!(reader.await.unwrap() == content);
+    }
+
+    #[tokio::test]
+    async fn what_was_queued_and_never_sent_goes_out_with_the_end() {
+        let (client, mut server) = encrypted_pair().await;
+        server.queue(b"last words");
+        server.close().await.unwrap();
+        let mut connection = Connection::new(client);
+        let mut body = connection.body(Framing::UntilClose);
+        let mut seen = Vec::new();
+        while let Some(batch) = body.next().await.unwrap() {
+            batch.slices().for_each(|slice| seen.extend_from_slice(slice));
+        }
+        assert_eq!(seen, b"last words");
+        assert!(connection.stream.ended_cleanly());
+    }
 }

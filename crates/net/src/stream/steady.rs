@@ -114,6 +114,9 @@ impl Stream {
         moved: impl Fn(u64) + Send + 'static,
     ) -> Result<Option<Turn>, Error> {
         debug_assert!(self.queued.is_empty());
+        if self.tls.as_ref().is_some_and(|tls| tls.has_unsent()) {
+            self.flush().await?;
+        }
         let Ok(permit) = SENDERS.try_acquire() else {
             return Ok(None);
         };
@@ -325,7 +328,7 @@ pub(super) mod tests {
     }
 
     /// Our end, encrypted, and the other one. Ours is the client, which sends no tickets: no record has been sealed yet.
-    async fn encrypted_pair() -> (Stream, Stream) {
+    pub(in crate::stream) async fn encrypted_pair() -> (Stream, Stream) {
         let made = SelfSigned::localhost().unwrap();
         let server = ServerTls::load(&made.certificate, &made.key).unwrap();
         let trust = Trust {
@@ -339,7 +342,7 @@ pub(super) mod tests {
         (near.unwrap(), far.unwrap())
     }
 
-    fn file() -> (File, Vec<u8>) {
+    pub(in crate::stream) fn file() -> (File, Vec<u8>) {
         let content: Vec<u8> = (0..FILE_BYTES).map(|index| (index / 7 % 251) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&content).unwrap();

@@ -138,6 +138,17 @@ impl Handshake {
         (used, step)
     }
 
+    /// Whether nobody waits for what is to be sent now: a server's session tickets, its last words in TLS 1.3, which it
+    /// may say whenever it likes (RFC 8446 §4.6.1).
+    pub(crate) fn can_wait(&self) -> bool {
+        match self {
+            Self::Client(_) => false,
+            Self::Server(connection, _) => {
+                !connection.is_handshaking() && connection.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+            }
+        }
+    }
+
     /// What is to be told to the other end after [`Handshake::advance`] has failed.
     pub(crate) fn alert(&mut self) -> Vec<u8> {
         match self {
