@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_wire::{ContentType, ResponseBuilder};
-use net::listen::welcome;
+use net::listen::{self, Opening};
 use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
 use transfer::{Gate, chance};
@@ -58,22 +58,23 @@ impl Door {
         }))
     }
 
-    /// Serves one connection until it ends; it counts as inside from the call on.
+    /// Serves one connection, which begins so, until it ends; it counts as inside from the call on.
     ///
     /// # Errors
     /// Why it broke outside of any request.
     pub fn serve_connection(
         &self,
         tcp: TcpStream,
+        opening: Opening,
         peer: SocketAddr,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let shared = self.0.clone();
         let gate = shared.gate.clone();
         // On the heap, since the gate would keep twice the room of it.
         gate.host(Box::pin(async move {
-            let limits = &shared.settings.limits;
             // On the heap, where it is gone when it is done: a handshake takes more than a waiting connection.
-            let hello = Box::pin(welcome(tcp, shared.settings.tls.as_ref(), limits.idle, shared.waits()));
+            let tls = shared.settings.tls.as_ref();
+            let hello = Box::pin(listen::accept(tcp, opening, tls, shared.waits()));
             let stream = tokio::select! {
                 () = shared.gate.draining() => return Ok(()),
                 stream = hello => stream?,

@@ -53,8 +53,6 @@ pub(crate) struct Connection {
 
 /// Serves a connection until it ends. The error is one that belongs to no request.
 pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
-    // An answer is never to wait for another one to share a segment with.
-    let _ = tcp.set_nodelay(true);
     let Some(frames) = greet(door, tcp).await? else {
         return Ok(());
     };

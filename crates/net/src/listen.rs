@@ -20,7 +20,7 @@ const BACKLOG: i32 = 1024;
 /// First byte of a TLS connection: a handshake record (RFC 8446 §5.1). No other protocol here begins so.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Opens a listening socket. Port 0 takes any free one.
+/// Opens a listening socket, whose connections send at once what they are given (`TCP_NODELAY`). Port 0 takes any free one.
 ///
 /// # Errors
 /// The system's reason, such as an address in use.
@@ -32,6 +32,8 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
     socket.set_nonblocking(true)?;
+    // Of every connection that is accepted: no answer is to wait for another one to share a segment with.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
@@ -94,13 +96,11 @@ pub enum Opening {
 /// # Errors
 /// No first byte within `idle`, or the client left.
 pub async fn opening(tcp: &TcpStream, idle: Duration) -> Result<Opening, Error> {
-    let broken = |cause: io::Error| Role::Client.broken(Phase::Connect, &cause);
-    tcp.set_nodelay(true).map_err(broken)?;
     let mut first = [0u8; 1];
     let peeked = tokio::time::timeout(idle, tcp.peek(&mut first)).await;
     let count = peeked
         .map_err(|_| Role::Client.stalled(Phase::Connect))?
-        .map_err(broken)?;
+        .map_err(|cause| Role::Client.broken(Phase::Connect, &cause))?;
     match (count, first[0]) {
         (0, _) => Err(Role::Client.closed(Phase::Connect)),
         (_, TLS_HANDSHAKE) => Ok(Opening::Tls),
@@ -131,4 +131,19 @@ pub async fn accept(tcp: TcpStream, opening: Opening, tls: Option<&ServerTls>, w
 pub async fn welcome(tcp: TcpStream, tls: Option<&ServerTls>, idle: Duration, waits: Waits) -> Result<Stream, Error> {
     let opening = opening(&tcp, idle).await?;
     accept(tcp, opening, tls, waits).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_is_accepted_sends_at_once() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
+        let _far = TcpStream::connect(address).await.unwrap();
+        let (near, _) = acceptor.accept().await.unwrap();
+        assert!(near.nodelay().unwrap());
+    }
 }

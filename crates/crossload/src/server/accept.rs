@@ -128,7 +128,7 @@ impl Inner {
         match (opening, &self.doors.xroot) {
             (Opening::Zero, Some(xroot)) => xroot.serve_connection(tcp, peer).await,
             // What is no HTTP is told so in HTTP's words.
-            (Opening::Tls | Opening::Text | Opening::Zero, _) => self.doors.http.serve_connection(tcp, peer).await,
+            (opening, _) => self.doors.http.serve_connection(tcp, opening, peer).await,
         }
     }
 

@@ -101,10 +101,17 @@ pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Stora
     }
 }
 
+/// How long a connection may be silent before its first byte.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// Hands every connection to the door.
 async fn accept(door: Door, listener: TcpListener) {
     while let Ok((tcp, peer)) = listener.accept().await {
-        tokio::spawn(door.serve_connection(tcp, peer));
+        let door = door.clone();
+        tokio::spawn(async move {
+            let opening = net::listen::opening(&tcp, SILENCE_MAX).await?;
+            door.serve_connection(tcp, opening, peer).await
+        });
     }
 }
 

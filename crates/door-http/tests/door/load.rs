@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use net::listen::Opening;
 use policy::AnonymousAccess;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -13,7 +14,7 @@ async fn a_waiting_connection_is_small() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let peer = listener.local_addr().unwrap();
     let tcp = TcpStream::connect(peer).await.unwrap();
-    let task = server.door.serve_connection(tcp, peer);
+    let task = server.door.serve_connection(tcp, Opening::Text, peer);
     let size = size_of_val(&task);
     assert!(size < 4096, "{size} bytes");
 }
