@@ -333,7 +333,7 @@ pub const STEADY_NICENESS: i32 = 10;
 /// Such threads that wait, for a second at the most, for the next file.
 pub const STEADY_IDLE_MAX: usize = 64;
 /// Threads for each processor that may send in clear text before they become nicer.
-pub const STEADY_EQUALS: usize = 2;
+pub const STEADY_EQUALS: usize = 8;
 /// What a thread that encrypts sends before another connection may have it.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 /// Payload that a task moves in one go where nothing makes it wait, before other tasks get their turn: half a millisecond.

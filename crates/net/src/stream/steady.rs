@@ -11,6 +11,8 @@
 //! (docs/performance-notes.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
 //! system calls is in nobody's way before, and a nicer one finds its queue dry on some machines.
 //!
+//! Such a thread in clear text waits within the call that sends, as long as it is not one of many ([`Patient`]).
+//!
 //! That is for readers that keep up. One that leaves the queue full for [`STEADY_WAIT`] goes back to the runtime, which
 //! waits for thousands of them without a thread for each.
 
@@ -20,9 +22,10 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, sockopt};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use types::limits::{STEADY_EQUALS, STEADY_SENDERS_MAX, STEADY_WAIT};
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
@@ -34,9 +37,9 @@ use super::session::TlsState;
 use super::socket::takes_more_within;
 use crate::record::{RecordFault, Sealer};
 
-/// What the kernel is asked to send in one call. It goes on as long as the reader makes room, and meanwhile nobody hears
-/// how far it is.
-const CALL_BYTES: u64 = 16 * 1024 * 1024;
+/// What the kernel is asked to send in one call. It goes on as long as the reader makes room within [`STEADY_WAIT`], and meanwhile
+/// nobody hears how far it is, and nobody can stop it.
+const CALL_BYTES: u64 = 2 * 1024 * 1024;
 
 static SENDERS: Semaphore = Semaphore::const_new(STEADY_SENDERS_MAX);
 
@@ -173,8 +176,16 @@ impl Stream {
 
 /// Whether so many threads send that each should give way to those who do anything else.
 fn is_crowded() -> bool {
-    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
-    STEADY_SENDERS_MAX - SENDERS.available_permits() > STEADY_EQUALS * *PROCESSORS
+    STEADY_SENDERS_MAX - SENDERS.available_permits() > equals()
+}
+
+/// How many threads may send in clear text as what they are.
+fn equals() -> usize {
+    static EQUALS: LazyLock<usize> = LazyLock::new(|| {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        (STEADY_EQUALS * processors).min(STEADY_SENDERS_MAX - 1)
+    });
+    *EQUALS
 }
 
 fn ended() -> io::Error {
@@ -205,9 +216,14 @@ impl<F: Fn(u64)> Job<F> {
     fn send_clear(&self) -> Result<Progress, Fault> {
         let mut left = self.range;
         let mut keeps_up = true;
+        let mut patient = None;
         while keeps_up && !left.is_empty() && !self.is_stopped() {
             if is_crowded() {
                 give_way();
+                // One that comes late because it is nicer gains nothing by waiting in the call.
+                patient = None;
+            } else if patient.is_none() {
+                patient = Some(Patient::with(&self.socket).map_err(Fault::Connection)?);
             }
             let want = left.len().min(CALL_BYTES);
             let mut position = left.start;
@@ -219,8 +235,10 @@ impl<F: Fn(u64)> Job<F> {
             };
             (self.moved)(sent);
             left.take_front(sent);
-            // What is left was not sent because the socket was full: to try at once costs the look-up of the file's pages.
-            keeps_up = sent == want || self.takes_more()?;
+            // What is left was not sent because the socket was full, if the file has not ended: to try at once costs the
+            // look-up of the file's pages.
+            let wait = if patient.is_some() { Duration::ZERO } else { STEADY_WAIT };
+            keeps_up = sent == want || takes_more_within(&self.socket, wait).map_err(Fault::Connection)?;
         }
         Ok(self.progress(left, keeps_up, None))
     }
@@ -292,6 +310,25 @@ impl<F: Fn(u64)> Job<F> {
             turn: Turn { sent_bytes, keeps_up },
             rest,
         }
+    }
+}
+
+/// A socket whose calls wait for room, up to [`STEADY_WAIT`], instead of returning: to come back with the rest of a file costs two
+/// more system calls and another look-up of its pages. For the runtime it has to be as it was.
+struct Patient<'s>(&'s TcpStream);
+
+impl<'s> Patient<'s> {
+    fn with(socket: &'s TcpStream) -> io::Result<Self> {
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(STEADY_WAIT))?;
+        socket.set_nonblocking(false)?;
+        Ok(Self(socket))
+    }
+}
+
+impl Drop for Patient<'_> {
+    fn drop(&mut self) {
+        // It was so before, and cannot fail while the descriptor is open.
+        let _ = self.0.set_nonblocking(true);
     }
 }
 
@@ -396,6 +433,8 @@ pub(super) mod tests {
             .unwrap()
             .unwrap();
         assert!(!turn.keeps_up && turn.sent_bytes < FILE_BYTES as u64, "{turn:?}");
+        let flags = rustix::fs::fcntl_getfl(stream.socket.fd().unwrap()).unwrap();
+        assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "{flags:?}");
         let reader = tokio::spawn(async move {
             let mut seen = Vec::new();
             far.read_to_end(&mut seen).await.unwrap();
@@ -536,7 +575,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn many_threads_give_way_to_the_others() {
         let _alone = ALONE.lock().await;
-        let equals = STEADY_EQUALS * std::thread::available_parallelism().unwrap().get();
+        let equals = equals();
         assert_eq!(niceness_beside(equals - 1).await, niceness());
         assert_eq!(niceness_beside(equals).await, (niceness() + STEADY_NICENESS).min(19));
     }
