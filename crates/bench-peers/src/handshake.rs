@@ -17,6 +17,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 use testkit::{Error, Result};
 
+use crate::floor::Tls;
 use crate::root::Session;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, Pair, Sample};
@@ -91,6 +92,23 @@ impl Target {
             request: format!("HEAD /{path} HTTP/1.1\r\nHost: localhost\r\n").into(),
             config: config(ca_file, beginning)?,
         })
+    }
+
+    /// A target for each client of a server that answers whatever is asked.
+    pub(crate) fn many(port: u16, tls: &Tls, beginning: Beginning) -> Result<Vec<Self>> {
+        let target = |_| {
+            Ok(Self {
+                port,
+                request: "HEAD /handshake HTTP/1.1\r\nHost: localhost\r\n".into(),
+                config: config(&tls.authority, beginning)?,
+            })
+        };
+        (0..HANDSHAKE_CLIENTS).map(target).collect()
+    }
+
+    /// So that each client has a session to go on with.
+    pub(crate) fn meet(targets: &[Self]) -> Result<()> {
+        targets.iter().try_for_each(|target| target.visit().map(drop))
     }
 
     /// For requests with more header lines, one after the other on a connection.
@@ -175,11 +193,57 @@ pub(crate) fn config(ca_file: &Path, beginning: Beginning) -> Result<Arc<ClientC
     Ok(Arc::new(config))
 }
 
-/// What one client did.
+/// What clients did together.
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     visits: u64,
     resumed: u64,
+    seconds: f64,
+}
+
+impl Tally {
+    /// One client for each target, each at once, connecting for so long.
+    pub(crate) fn of(targets: &[Target], during: Duration) -> Result<Self> {
+        let began = Instant::now();
+        let end = began + during;
+        let tallies: Vec<Result<Self>> = std::thread::scope(|scope| {
+            let clients: Vec<_> = targets
+                .iter()
+                .map(|target| scope.spawn(move || visit_until(target, end)))
+                .collect();
+            let gone = || Err(Error::Failed("a client panicked".to_owned()));
+            clients
+                .into_iter()
+                .map(|client| client.join().unwrap_or_else(|_| gone()))
+                .collect()
+        });
+        let mut sum = Self {
+            seconds: began.elapsed().as_secs_f64(),
+            ..Self::default()
+        };
+        for tally in tallies {
+            let tally = tally?;
+            sum.visits += tally.visits;
+            sum.resumed += tally.resumed;
+        }
+        Ok(sum)
+    }
+
+    /// With what a server used meanwhile, in seconds.
+    pub(crate) fn sample(&self, beginning: Beginning, used: f64) -> Result<Sample> {
+        let visits = self.visits as f64;
+        let resumed = self.resumed as f64 / visits;
+        if beginning == Beginning::Resumed && resumed < RESUMED_PART_MIN {
+            return Err(Error::Failed(format!(
+                "only {:.0} % of the sessions were resumed",
+                resumed * 100.0
+            )));
+        }
+        Ok(Sample {
+            first: visits / self.seconds,
+            second: used * 1e6 / visits,
+        })
+    }
 }
 
 fn visit_until(target: &Target, end: Instant) -> Result<Tally> {
@@ -200,43 +264,11 @@ impl Bench {
         let targets: Vec<Target> = (0..HANDSHAKE_CLIENTS)
             .map(|_| Target::new(server, &self.lab.ca_file(), "handshake", beginning))
             .collect::<Result<_>>()?;
-        for target in &targets {
-            target.visit()?;
-        }
+        Target::meet(&targets)?;
         let before = server.process().cpu_seconds()?;
-        let began = Instant::now();
-        let end = began + Duration::from_secs(self.load_seconds.into());
-        let tallies: Vec<Result<Tally>> = std::thread::scope(|scope| {
-            let clients: Vec<_> = targets
-                .iter()
-                .map(|target| scope.spawn(move || visit_until(target, end)))
-                .collect();
-            let gone = || Err(Error::Failed("a client panicked".to_owned()));
-            clients
-                .into_iter()
-                .map(|client| client.join().unwrap_or_else(|_| gone()))
-                .collect()
-        });
-        let seconds = began.elapsed().as_secs_f64();
+        let tally = Tally::of(&targets, Duration::from_secs(self.load_seconds.into()))?;
         let used = server.process().cpu_seconds()? - before;
-        let mut sum = Tally::default();
-        for tally in tallies {
-            let tally = tally?;
-            sum.visits += tally.visits;
-            sum.resumed += tally.resumed;
-        }
-        let visits = sum.visits as f64;
-        let resumed = sum.resumed as f64 / visits;
-        if beginning == Beginning::Resumed && resumed < RESUMED_PART_MIN {
-            return Err(Error::Failed(format!(
-                "only {:.0} % of the sessions were resumed",
-                resumed * 100.0
-            )));
-        }
-        Ok(Sample {
-            first: visits / seconds,
-            second: used * 1e6 / visits,
-        })
+        tally.sample(beginning, used)
     }
 
     /// What each of many idle connections adds to the memory of a fresh server, in KiB, and that memory in MiB. Each has had
@@ -272,4 +304,21 @@ fn added_memory<C>(server: &mut Server, open: impl Fn() -> Result<C>) -> Result<
         first: after.saturating_sub(before) as f64 / 1024.0 / IDLE_CONNECTIONS as f64,
         second: after as f64 / (1 << 20) as f64,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_that_are_not_gone_on_with_are_no_figure() {
+        let tally = Tally {
+            visits: 100,
+            resumed: 94,
+            seconds: 2.0,
+        };
+        assert!(tally.sample(Beginning::Resumed, 0.1).is_err());
+        let sample = tally.sample(Beginning::Full, 0.1).expect("a figure");
+        assert_eq!((sample.first, sample.second), (50.0, 1000.0));
+    }
 }

@@ -207,9 +207,13 @@ impl Row {
         Some((self.median(Kind::Crossload)? / best.first.median, best.kind))
     }
 
-    /// How a goal that was missed is explained: by the floor, divided by the best peer's figure.
+    /// How a goal that was missed is explained: by the floor, divided by the figure of the peer that counts.
     fn floor_words(&self, goal: f64) -> Option<String> {
-        let ratio = self.median(Kind::Floor)? / self.best_peer()?.first.median;
+        let peer = match self.goal.peer {
+            Some(peer) => self.median(peer)?,
+            None => self.best_peer()?.first.median,
+        };
+        let ratio = self.median(Kind::Floor)? / peer;
         let verdict = match self.metric.more_is_better() {
             true if ratio < goal => ": above it",
             false if ratio > goal => ": below it",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use testkit::Result;
 
 use crate::arguments::{Arguments, Part};
-use crate::floor::{Copies, Floor, Loop, Names, Pieces};
+use crate::floor::{Copies, Floor, Greetings, Loop, Names, Pieces};
 use crate::handshake::{Beginning, IDLE_CONNECTIONS, Idle};
 use crate::report::{Cell, Goal, Metric, Row, Section};
 use crate::root::{FILES, MEMORY_COPIES, PIECE_CONNECTIONS, STAT_FILES, Security, Way, piece_requests};
@@ -221,7 +221,7 @@ impl Task {
     }
 
     /// What the servers cannot do without; nothing where no such loop would say anything.
-    fn floor(self, size_bytes: u64) -> Option<Floor> {
+    fn floor(self, size_bytes: u64, load_seconds: u32) -> Option<Floor> {
         let sealed = |count, streams| {
             Floor::Copies(Copies {
                 from: Loop::SendSealed,
@@ -259,6 +259,10 @@ impl Task {
             Self::Listing(scheme) => Floor::Names(Names {
                 scheme,
                 entries: STAT_FILES,
+            }),
+            Self::Handshakes(beginning) => Floor::Greetings(Greetings {
+                beginning,
+                seconds: load_seconds,
             }),
             _ => return None,
         })
@@ -322,7 +326,7 @@ impl Task {
 
     /// The floor beside them, where there is one.
     fn floor_once(self, bench: &mut Bench) -> Result<Option<Sample>> {
-        let floor = self.floor(bench.size_bytes);
+        let floor = self.floor(bench.size_bytes, bench.load_seconds);
         floor
             .map(|floor| floor.measure(&mut bench.lab, bench.size_bytes))
             .transpose()

@@ -24,10 +24,12 @@ use crate::server::Lab;
 use crate::workload::Sample;
 
 mod copies;
+mod greetings;
 mod names;
 mod pieces;
 
 pub(crate) use copies::{Copies, Tls};
+pub(crate) use greetings::Greetings;
 pub(crate) use names::Names;
 pub(crate) use pieces::Pieces;
 
@@ -71,6 +73,8 @@ pub(crate) enum Floor {
     Pieces(Pieces),
     /// The names in a directory.
     Names(Names),
+    /// TLS connections from their beginning to their end.
+    Greetings(Greetings),
 }
 
 impl Floor {
@@ -82,6 +86,7 @@ impl Floor {
             Self::Copies(copies) => copies.measure(&source, &lab.tls()?),
             Self::Pieces(pieces) => pieces.measure(&source),
             Self::Names(names) => names.measure(&lab.many()?),
+            Self::Greetings(greetings) => greetings.measure(&lab.tls()?),
         }
     }
 }
