@@ -17,7 +17,6 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 use testkit::{Error, Result};
 
-use crate::floor::Tls;
 use crate::root::Session;
 use crate::server::{Kind, Scheme, Server};
 use crate::workload::{Bench, Pair, Sample};
@@ -87,28 +86,25 @@ impl Target {
             .and_then(|rest| rest.split_once('/'));
         let bad = || Error::Failed(format!("{url} is not on localhost"));
         let (port, path) = place.ok_or_else(bad)?;
+        Self::at(port.parse().map_err(|_| bad())?, path, ca_file, beginning)
+    }
+
+    pub(crate) fn at(port: u16, path: &str, ca_file: &Path, beginning: Beginning) -> Result<Self> {
         Ok(Self {
-            port: port.parse().map_err(|_| bad())?,
+            port,
             request: format!("HEAD /{path} HTTP/1.1\r\nHost: localhost\r\n").into(),
             config: config(ca_file, beginning)?,
         })
     }
 
-    /// A target for each client of a server that answers whatever is asked.
-    pub(crate) fn many(port: u16, tls: &Tls, beginning: Beginning) -> Result<Vec<Self>> {
-        let target = |_| {
-            Ok(Self {
-                port,
-                request: "HEAD /handshake HTTP/1.1\r\nHost: localhost\r\n".into(),
-                config: config(&tls.authority, beginning)?,
-            })
+    /// One for each client, as each remembers sessions of its own, and has been there once to have one.
+    pub(crate) fn many(target: impl Fn() -> Result<Self>) -> Result<Vec<Self>> {
+        let visited = |_| {
+            let target = target()?;
+            target.visit()?;
+            Ok(target)
         };
-        (0..HANDSHAKE_CLIENTS).map(target).collect()
-    }
-
-    /// So that each client has a session to go on with.
-    pub(crate) fn meet(targets: &[Self]) -> Result<()> {
-        targets.iter().try_for_each(|target| target.visit().map(drop))
+        (0..HANDSHAKE_CLIENTS).map(visited).collect()
     }
 
     /// For requests with more header lines, one after the other on a connection.
@@ -260,11 +256,8 @@ impl Bench {
     pub(crate) fn handshakes(&mut self, pair: &mut Pair, beginning: Beginning) -> Result<Sample> {
         let server = &mut pair.first;
         self.lab.plant(server, "handshake", 0)?;
-        // Each client remembers sessions of its own.
-        let targets: Vec<Target> = (0..HANDSHAKE_CLIENTS)
-            .map(|_| Target::new(server, &self.lab.ca_file(), "handshake", beginning))
-            .collect::<Result<_>>()?;
-        Target::meet(&targets)?;
+        let ca_file = self.lab.ca_file();
+        let targets = Target::many(|| Target::new(server, &ca_file, "handshake", beginning))?;
         let before = server.process().cpu_seconds()?;
         let tally = Tally::of(&targets, Duration::from_secs(self.load_seconds.into()))?;
         let used = server.process().cpu_seconds()? - before;

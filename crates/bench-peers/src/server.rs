@@ -159,7 +159,6 @@ impl Lab {
         Ok(Tls {
             server: testkit::tls_server(&self.host.certificate, &self.host.key)?,
             client: config(&self.ca_file(), Beginning::Full)?,
-            authority: self.ca_file(),
         })
     }
 

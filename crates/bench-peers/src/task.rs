@@ -221,7 +221,7 @@ impl Task {
     }
 
     /// What the servers cannot do without; nothing where no such loop would say anything.
-    fn floor(self, size_bytes: u64, load_seconds: u32) -> Option<Floor> {
+    fn floor(self, bench: &Bench) -> Option<Floor> {
         let sealed = |count, streams| {
             Floor::Copies(Copies {
                 from: Loop::SendSealed,
@@ -254,7 +254,7 @@ impl Task {
             Self::Pieces(Security::Tls, Way::Vector, count) => Floor::Pieces(Pieces {
                 count,
                 connections: PIECE_CONNECTIONS,
-                requests: piece_requests(size_bytes, count),
+                requests: piece_requests(bench.size_bytes, count),
             }),
             Self::Listing(scheme) => Floor::Names(Names {
                 scheme,
@@ -262,7 +262,7 @@ impl Task {
             }),
             Self::Handshakes(beginning) => Floor::Greetings(Greetings {
                 beginning,
-                seconds: load_seconds,
+                seconds: bench.load_seconds,
             }),
             _ => return None,
         })
@@ -326,8 +326,7 @@ impl Task {
 
     /// The floor beside them, where there is one.
     fn floor_once(self, bench: &mut Bench) -> Result<Option<Sample>> {
-        let floor = self.floor(bench.size_bytes, bench.load_seconds);
-        floor
+        self.floor(bench)
             .map(|floor| floor.measure(&mut bench.lab, bench.size_bytes))
             .transpose()
     }

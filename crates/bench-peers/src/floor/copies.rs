@@ -7,7 +7,7 @@
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -33,8 +33,6 @@ pub(crate) struct Copies {
 pub(crate) struct Tls {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
-    /// The authority that clients trust.
-    pub(crate) authority: PathBuf,
 }
 
 impl Copies {
@@ -135,7 +133,6 @@ mod tests {
         let tls = Tls {
             server: testkit::tls_server(&made.certificate, &made.key).expect("a server"),
             client: config(&made.certificate, Beginning::Full).expect("a client"),
-            authority: made.certificate.clone(),
         };
         for (from, to) in [(Loop::Send, Loop::Take), (Loop::SendSealed, Loop::TakeSealed)] {
             for (count, streams) in [(1, 1), (1, 3), (3, 1)] {
@@ -159,7 +156,6 @@ mod tests {
         let tls = Tls {
             server: testkit::tls_server(&made.certificate, &made.key).expect("a server"),
             client: config(&other.certificate, Beginning::Full).expect("a client"),
-            authority: other.certificate.clone(),
         };
         assert!(tls.greet().is_err());
     }

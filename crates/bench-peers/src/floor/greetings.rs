@@ -3,6 +3,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use testkit::{Error, Result};
 
-use super::{Tls, clocked, joined};
+use super::{clocked, joined};
 use crate::handshake::{Beginning, HANDSHAKE_CLIENTS, Tally, Target};
 use crate::workload::Sample;
 
@@ -31,8 +32,8 @@ pub(crate) struct Greetings {
 
 impl Greetings {
     /// Connections per second, and processor microseconds of the server for each.
-    pub(super) fn measure(self, tls: &Tls) -> Result<Sample> {
-        let mut config = ServerConfig::clone(&tls.server);
+    pub(super) fn measure(self, config: &ServerConfig, ca_file: &Path) -> Result<Sample> {
+        let mut config = config.clone();
         // As many as a client needs.
         config.send_tls13_tickets = 1;
         let config = Arc::new(config);
@@ -42,10 +43,8 @@ impl Greetings {
         let (tally, used) = thread::scope(|scope| {
             let serve = || clocked(|| serve(&listener, &config, &over));
             let servers: Vec<_> = (0..HANDSHAKE_CLIENTS).map(|_| scope.spawn(serve)).collect();
-            let tally = Target::many(address.port(), tls, self.beginning).and_then(|targets| {
-                Target::meet(&targets)?;
-                Tally::of(&targets, Duration::from_secs(self.seconds.into()))
-            });
+            let tally = Target::many(|| Target::at(address.port(), "handshake", ca_file, self.beginning))
+                .and_then(|targets| Tally::of(&targets, Duration::from_secs(self.seconds.into())));
             over.store(true, Ordering::Relaxed);
             // Each takes one more, and looks whether it is over.
             let ends: io::Result<Vec<TcpStream>> = servers.iter().map(|_| TcpStream::connect(address)).collect();
@@ -90,19 +89,14 @@ fn greet(stream: TcpStream, config: &Arc<ServerConfig>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::config;
 
     #[test]
     fn connections_are_made_with_and_without_a_session() {
         let made = testkit::SelfSigned::localhost().expect("made");
-        let tls = Tls {
-            server: testkit::tls_server(&made.certificate, &made.key).expect("a server"),
-            client: config(&made.certificate, Beginning::Full).expect("a client"),
-            authority: made.certificate.clone(),
-        };
+        let config = testkit::tls_server(&made.certificate, &made.key).expect("a server");
         for beginning in Beginning::BOTH {
             let greetings = Greetings { beginning, seconds: 1 };
-            let sample = greetings.measure(&tls).expect("measured");
+            let sample = greetings.measure(&config, &made.certificate).expect("measured");
             assert!(sample.first > 0.0 && sample.second > 0.0, "{beginning:?}: {sample:?}");
         }
     }

@@ -86,7 +86,7 @@ impl Floor {
             Self::Copies(copies) => copies.measure(&source, &lab.tls()?),
             Self::Pieces(pieces) => pieces.measure(&source),
             Self::Names(names) => names.measure(&lab.many()?),
-            Self::Greetings(greetings) => greetings.measure(&lab.tls()?),
+            Self::Greetings(greetings) => greetings.measure(&lab.tls()?.server, &lab.ca_file()),
         }
     }
 }
