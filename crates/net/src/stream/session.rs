@@ -334,8 +334,7 @@ mod tests {
     use types::ByteRange;
 
     use super::*;
-    use crate::http::Connection;
-    use crate::stream::steady::tests::{ALONE, encrypted_pair, file};
+    use crate::stream::steady::tests::{ALONE, body, encrypted_pair, file};
 
     #[tokio::test]
     async fn a_session_ticket_waits_for_what_is_said_first() {
@@ -358,22 +357,14 @@ mod tests {
     async fn a_ticket_goes_out_before_a_file_that_nothing_was_queued_for() {
         let _alone = ALONE.lock().await;
         let ((client, mut server), (file, content)) = (encrypted_pair().await, file());
-        let reader = tokio::spawn(async move {
-            let mut connection = Connection::new(client);
-            let mut body = connection.body(Framing::UntilClose);
-            let mut seen = Vec::new();
-            while let Some(batch) = body.next().await.unwrap() {
-                batch.slices().for_each(|slice| seen.extend_from_slice(slice));
-            }
-            seen
-        });
+        let reader = tokio::spawn(body(client, Framing::UntilClose));
         let mut left = ByteRange::new(0, content.len() as u64);
         while !left.is_empty() {
             let turn = server.send_file_steadily(&file, left, |_| {}).await.unwrap().unwrap();
             left.take_front(turn.sent_bytes);
         }
         server.close().await.unwrap();
-        assert!(reader.await.unwrap() == content);
+        assert!(reader.await.unwrap().0 == content);
     }
 
     #[tokio::test]
@@ -381,13 +372,8 @@ mod tests {
         let (client, mut server) = encrypted_pair().await;
         server.queue(b"last words");
         server.close().await.unwrap();
-        let mut connection = Connection::new(client);
-        let mut body = connection.body(Framing::UntilClose);
-        let mut seen = Vec::new();
-        while let Some(batch) = body.next().await.unwrap() {
-            batch.slices().for_each(|slice| seen.extend_from_slice(slice));
-        }
+        let (seen, ended_cleanly) = body(client, Framing::UntilClose).await;
         assert_eq!(seen, b"last words");
-        assert!(connection.stream.ended_cleanly());
+        assert!(ended_cleanly);
     }
 }

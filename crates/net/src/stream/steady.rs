@@ -238,7 +238,7 @@ impl<F: Fn(u64)> Job<F> {
             // What is left was not sent because the socket was full, if the file has not ended: to try at once costs the
             // look-up of the file's pages.
             let wait = if patient.is_some() { Duration::ZERO } else { STEADY_WAIT };
-            keeps_up = sent == want || takes_more_within(&self.socket, wait).map_err(Fault::Connection)?;
+            keeps_up = sent == want || self.takes_more(wait)?;
         }
         Ok(self.progress(left, keeps_up, None))
     }
@@ -249,7 +249,7 @@ impl<F: Fn(u64)> Job<F> {
         while !left.is_empty() && !self.is_stopped() {
             // No buffer is held while the socket is full. The one that is taken then was given back a moment ago, by whichever
             // thread, and lies in the processor's cache.
-            if !self.takes_more()? {
+            if !self.takes_more(STEADY_WAIT)? {
                 return Ok(self.progress(left, false, None));
             }
             let mut outgoing = Outgoing::records(sealer);
@@ -292,7 +292,7 @@ impl<F: Fn(u64)> Job<F> {
         while sent < wire.len() {
             match rustix::net::send(&self.socket, &wire[sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(count) => sent += count,
-                Err(Errno::AGAIN) if self.is_stopped() || !self.takes_more()? => break,
+                Err(Errno::AGAIN) if self.is_stopped() || !self.takes_more(STEADY_WAIT)? => break,
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(Fault::Connection(errno.into())),
             }
@@ -300,8 +300,8 @@ impl<F: Fn(u64)> Job<F> {
         Ok(sent)
     }
 
-    fn takes_more(&self) -> Result<bool, Fault> {
-        takes_more_within(&self.socket, STEADY_WAIT).map_err(Fault::Connection)
+    fn takes_more(&self, within: Duration) -> Result<bool, Fault> {
+        takes_more_within(&self.socket, within).map_err(Fault::Connection)
     }
 
     fn progress(&self, left: ByteRange, keeps_up: bool, rest: Option<Rest>) -> Progress {
@@ -384,6 +384,17 @@ pub(super) mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&content).unwrap();
         (file, content)
+    }
+
+    /// All that comes, and whether it ended as it should.
+    pub(in crate::stream) async fn body(stream: Stream, framing: Framing) -> (Vec<u8>, bool) {
+        let mut connection = Connection::new(stream);
+        let mut body = connection.body(framing);
+        let mut seen = Vec::new();
+        while let Some(batch) = body.next().await.unwrap() {
+            batch.slices().for_each(|slice| seen.extend_from_slice(slice));
+        }
+        (seen, connection.stream.ended_cleanly())
     }
 
     fn whole() -> ByteRange {
@@ -473,15 +484,7 @@ pub(super) mod tests {
         let ((mut stream, mut far), (file, content)) = (encrypted_pair().await, file());
         stream.tls.as_mut().unwrap().session.sealer.0.sequence = RECORDS_PER_KEY_MAX - 1;
         far.tls.as_mut().unwrap().session.opener.0.sequence = RECORDS_PER_KEY_MAX - 1;
-        let reader = tokio::spawn(async move {
-            let mut connection = Connection::new(far);
-            let mut body = connection.body(Framing::Length(4 + FILE_BYTES as u64));
-            let mut seen = Vec::new();
-            while let Some(batch) = body.next().await.unwrap() {
-                batch.slices().for_each(|slice| seen.extend_from_slice(slice));
-            }
-            seen
-        });
+        let reader = tokio::spawn(body(far, Framing::Length(4 + FILE_BYTES as u64)));
         stream.queue(b"head");
         let mut left = whole();
         let mut changes = 0;
@@ -494,7 +497,7 @@ pub(super) mod tests {
         }
         // The head wears them, and they are changed behind what is sent next.
         assert_eq!(changes, 1);
-        assert!(reader.await.unwrap() == [b"head", content.as_slice()].concat());
+        assert!(reader.await.unwrap().0 == [b"head", content.as_slice()].concat());
     }
 
     #[tokio::test]
