@@ -124,15 +124,6 @@ pub async fn accept(tcp: TcpStream, opening: Opening, tls: Option<&ServerTls>, w
     }
 }
 
-/// [`opening`] and [`accept`] for those who speak one protocol, whatever the first byte.
-///
-/// # Errors
-/// As both.
-pub async fn welcome(tcp: TcpStream, tls: Option<&ServerTls>, idle: Duration, waits: Waits) -> Result<Stream, Error> {
-    let opening = opening(&tcp, idle).await?;
-    accept(tcp, opening, tls, waits).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -150,10 +150,7 @@ async fn a_rustls_client_and_our_server_understand_each_other_in_every_suite() {
             );
         });
         let (tcp, _) = listener.accept().await.unwrap();
-        let idle = Duration::from_secs(10);
-        let stream = net::listen::welcome(tcp, Some(&site.server), idle, Waits::default())
-            .await
-            .unwrap();
+        let stream = Stream::accept_tls(tcp, &site.server, Waits::default()).await.unwrap();
         assert_eq!(
             stream.security() == "TLSv1.3",
             suite.version().version == rustls::ProtocolVersion::TLSv1_3
@@ -251,9 +248,7 @@ async fn records_without_payload_do_not_go_on_for_ever() {
     let client = tokio::task::spawn_blocking(move || restless_client(address, &peer));
     let (tcp, _) = listener.accept().await.unwrap();
     let wait = Duration::from_secs(10);
-    let stream = net::listen::welcome(tcp, Some(&site.server), wait, Waits::default())
-        .await
-        .unwrap();
+    let stream = Stream::accept_tls(tcp, &site.server, Waits::default()).await.unwrap();
     let mut connection = Connection::new(stream);
     // How many of them come together with the head is the network's affair.
     let error = match connection.request(&HeadLimits::default(), wait, wait).await {
@@ -327,7 +322,7 @@ async fn a_certificate_that_is_longer_than_a_small_buffer_is_understood() {
     let server = site.server.clone();
     let accepted = tokio::spawn(async move {
         let (tcp, _) = listener.accept().await.unwrap();
-        net::listen::welcome(tcp, Some(&server), Duration::from_secs(10), Waits::default()).await
+        Stream::accept_tls(tcp, &server, Waits::default()).await
     });
     let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
     let stream = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default()).await;
@@ -344,7 +339,7 @@ async fn an_unknown_authority_is_named_in_the_error() {
     let server = site.server.clone();
     let accepted = tokio::spawn(async move {
         let (tcp, _) = listener.accept().await.unwrap();
-        net::listen::welcome(tcp, Some(&server), Duration::from_secs(10), Waits::default()).await
+        Stream::accept_tls(tcp, &server, Waits::default()).await
     });
     let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
     let refused = Stream::connect_tls(tcp, &tls, "localhost", Side::Source, Waits::default())

@@ -3,7 +3,7 @@
 use crate::script::{Server, client, read_all, resource, send};
 use http_wire::ForwardedHeaders;
 use net::http::Connection;
-use net::listen::{listen, welcome};
+use net::listen::listen;
 use net::tls::ServerTls;
 use remote::{CopyOrder, Direction, GetOptions, PutOptions};
 use testkit::SelfSigned;
@@ -135,7 +135,7 @@ async fn secure(answer: String, bodies: tokio::sync::mpsc::UnboundedSender<Vec<u
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
             let wait = std::time::Duration::from_secs(10);
-            let stream = welcome(tcp, Some(&tls), wait, net::Waits::default()).await.unwrap();
+            let stream = net::Stream::accept_tls(tcp, &tls, net::Waits::default()).await.unwrap();
             let mut connection = Connection::new(stream);
             let head = connection
                 .request(&http_wire::HeadLimits::default(), wait, wait)
