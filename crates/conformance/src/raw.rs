@@ -119,7 +119,10 @@ fn trusting(ca_file: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(ca_file).expect("the authority's certificate");
     roots.add(authority).expect("an authority");
-    ClientConfig::builder().with_root_certificates(roots)
+    ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions that the library has")
+        .with_root_certificates(roots)
 }
 
 fn session(config: ClientConfig) -> ClientConnection {

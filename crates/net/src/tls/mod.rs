@@ -8,6 +8,7 @@ mod secrets;
 mod server;
 mod sessions;
 mod shown;
+mod signer;
 mod suite;
 mod tickets;
 mod trust;
@@ -31,7 +32,7 @@ pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
 pub(crate) use words::{alert_words, words};
 
-/// The key exchange, suites and versions on offer. AES-128-GCM comes first: it is as safe as
+/// The key exchange, suites and versions on offer, and who signs. AES-128-GCM comes first: it is as safe as
 /// AES-256 against everything known and costs a tenth less per byte.
 fn crypto() -> Arc<CryptoProvider> {
     let mut provider = provider::default_provider();
@@ -46,6 +47,7 @@ fn crypto() -> Arc<CryptoProvider> {
         provider::cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
         provider::cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
     ];
+    provider.key_provider = &signer::FasterSigner;
     Arc::new(provider)
 }
 
