@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use net::tls::FasterSigner;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use testkit::{
     Access, Authority, Crossload, CrossloadOptions, Error, HostCertificate, Nginx, NginxOptions, Process, Result,
     Scratch, TokenIssuer, Xrootd, XrootdAccess, XrootdOptions,
@@ -154,10 +156,14 @@ impl Lab {
         self.authority.ca_file()
     }
 
-    /// Both ends of a TLS connection with the servers' certificate.
+    /// Both ends of a TLS connection with the servers' certificate, which is signed with as fast as anybody here can.
     pub(crate) fn tls(&self) -> Result<Tls> {
+        let provider = CryptoProvider {
+            key_provider: &FasterSigner,
+            ..aws_lc_rs::default_provider()
+        };
         Ok(Tls {
-            server: testkit::tls_server(&self.host.certificate, &self.host.key)?,
+            server: testkit::tls_server_of(provider, &self.host.certificate, &self.host.key)?,
             client: config(&self.ca_file(), Beginning::Full)?,
         })
     }

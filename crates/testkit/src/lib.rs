@@ -42,7 +42,7 @@ pub use proxy::{ProxyFault, ProxyOptions};
 pub use relay::{Direction, Fault, Relay};
 pub use scratch::Scratch;
 pub use self_signed::SelfSigned;
-pub use tls_server::tls_server;
+pub use tls_server::{tls_server, tls_server_of};
 pub use tmpfs::Tmpfs;
 pub use user::{Subordinate, User};
 pub use voms::{AttributeOptions, VomsServer};

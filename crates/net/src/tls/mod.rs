@@ -28,6 +28,7 @@ pub(crate) use handshake::{Handshake, Session, Step};
 pub use identity::ClientIdentity;
 pub use server::ServerTls;
 pub use shown::ClientCertificates;
+pub use signer::FasterSigner;
 pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
 pub(crate) use words::{alert_words, words};

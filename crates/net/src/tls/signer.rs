@@ -13,7 +13,7 @@ use rustls_pki_types::PrivateKeyDer;
 
 /// Takes private keys in, each for the library that signs faster with it. `aws-lc-rs` knows all kinds.
 #[derive(Debug)]
-pub(super) struct FasterSigner;
+pub struct FasterSigner;
 
 impl KeyProvider for FasterSigner {
     fn load_private_key(&self, key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
