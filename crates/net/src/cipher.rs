@@ -74,11 +74,16 @@ impl Library {
 fn has_vector_aes_without_avx512() -> bool {
     let has_vector_aes =
         is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq") && is_x86_feature_detected!("avx2");
-    let has_avx512 = is_x86_feature_detected!("avx512f")
+    has_vector_aes && !has_avx512()
+}
+
+/// What `aws-lc-rs` asks for before it uses any code for AVX-512.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl");
-    has_vector_aes && !has_avx512
+        && is_x86_feature_detected!("avx512vl")
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -37,11 +37,7 @@ fn of_ring(key: &PrivateKeyDer<'_>) -> Option<Arc<dyn SigningKey>> {
 /// architectures it has more of its own.
 fn has_wide_multiplication() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512ifma");
+    return crate::cipher::has_avx512() && is_x86_feature_detected!("avx512ifma");
     #[cfg(not(target_arch = "x86_64"))]
     return true;
 }
