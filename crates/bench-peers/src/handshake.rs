@@ -3,7 +3,6 @@
 //! The client is rustls for every server. Each connection asks one thing (HEAD of an empty file), so that a handshake
 //! counts only where the server is there behind it.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -11,10 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::client::Resumption;
-use rustls::crypto::aws_lc_rs as provider;
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
+use rustls_pki_types::ServerName;
 use testkit::{Error, Result};
 
 use crate::root::Session;
@@ -170,18 +167,7 @@ pub(crate) fn expect_success(answer: &[u8]) -> Result<()> {
 
 /// TLS that trusts this authority.
 pub(crate) fn config(ca_file: &Path, beginning: Beginning) -> Result<Arc<ClientConfig>> {
-    let failed = |cause: &dyn std::fmt::Display| Error::Failed(cause.to_string());
-    let mut roots = RootCertStore::empty();
-    let pem = fs::read(ca_file)?;
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|e| failed(&e))?;
-        roots.add(certificate).map_err(|e| failed(&e))?;
-    }
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|e| failed(&e))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut config = testkit::tls_client(ca_file)?.with_no_client_auth();
     config.enable_secret_extraction = true;
     if beginning == Beginning::Full {
         config.resumption = Resumption::disabled();

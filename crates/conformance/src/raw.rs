@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustls::client::WantsClientCert;
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, StreamOwned};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use testkit::User;
@@ -116,13 +116,7 @@ pub fn tls_session_as(ca_file: &Path, user: &User) -> ClientConnection {
 }
 
 fn trusting(ca_file: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_file(ca_file).expect("the authority's certificate");
-    roots.add(authority).expect("an authority");
-    ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions that the library has")
-        .with_root_certificates(roots)
+    testkit::tls_client(ca_file).expect("the authority's certificate")
 }
 
 fn session(config: ClientConfig) -> ClientConnection {
