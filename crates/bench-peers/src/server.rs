@@ -156,7 +156,7 @@ impl Lab {
         self.authority.ca_file()
     }
 
-    /// Both ends of a TLS connection with the servers' certificate, which is signed with as fast as anybody here can.
+    /// Both ends of a TLS connection with the servers' certificate. Its key signs by the library that the endpoint would take.
     pub(crate) fn tls(&self) -> Result<Tls> {
         let provider = CryptoProvider {
             key_provider: &FasterSigner,
