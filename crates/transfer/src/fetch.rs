@@ -22,14 +22,15 @@ impl Job<'_> {
     /// Brings the data into the part, over as many connections as were asked for and make sense.
     pub(crate) async fn fetch(&self, facts: Option<&Facts>) -> Result<Fetched> {
         self.progress.enter(Phase::Transfer);
+        let _running = Running::begin();
         if self.opens_once() {
-            let _running = Running::begin();
             let opened = self.client.open(self.source).await?;
             return self.fetch_opened(opened).await;
         }
         let size = facts.and_then(|facts| facts.size_bytes);
         let ranges = facts.and_then(|facts| facts.accepts_ranges);
-        let span = span(self.order.streams, size, ranges, self.asked_for);
+        let near_max = Running::near_max(facts.is_some_and(|facts| self.shares_processors(facts)));
+        let span = span(self.order.streams, size, ranges, (self.asked_for, near_max));
         match (facts, size) {
             (Some(facts), Some(size)) if span.most > 1 => {
                 let origin = Origin::Each(self.client.clone(), Box::new(self.source.clone()));
@@ -52,6 +53,14 @@ impl Job<'_> {
         !self.order.ask_first && self.order.attempts == 1 && self.source.location.is_root() && !alone
     }
 
+    /// Whether streams that nobody asked for may be added although the line is short. In clear text the source has next to
+    /// nothing to do that a second processor would do for it. Streams would mix two versions of a file unnoticed where
+    /// nothing tells versions apart, and have it read again for a checksum that cannot be put together from those of parts.
+    pub(crate) fn shares_processors(&self, facts: &Facts) -> bool {
+        let combines = || computed(self.order).into_iter().all(ChecksumAlgorithm::combines);
+        self.source.location.is_encrypted() && facts.validator().is_some() && combines()
+    }
+
     /// Brings the data of a file that is open already, over further connections where its source takes such.
     async fn fetch_opened(&self, opened: Opened) -> Result<Fetched> {
         let facts = opened.facts().clone();
@@ -61,7 +70,7 @@ impl Job<'_> {
             self.order.check_size(bytes)?;
         }
         // Between near servers a second stream is for a second processor; where all have work it only costs.
-        let crowded = Running::exceed_processors();
+        let crowded = Running::processors_each() == 0;
         let distance_matters = match self.order.streams {
             Streams::Chosen(_) => size >= Some(CHOSEN_STREAMS_BYTES_MIN),
             Streams::Fixed(_) => crowded && size > Some(STREAM_BLOCK_BYTES),
@@ -70,7 +79,8 @@ impl Job<'_> {
             true => opened.distance().await?,
             false => Duration::ZERO,
         };
-        let span = span(self.order.streams, size, facts.accepts_ranges, distance);
+        let near_max = Running::near_max(self.shares_processors(&facts));
+        let span = span(self.order.streams, size, facts.accepts_ranges, (distance, near_max));
         let pays = span.most > 1 && (!crowded || distance >= CHOSEN_STREAMS_RTT_MIN);
         match size {
             Some(size) if pays && opened.bind().await => {
@@ -269,8 +279,8 @@ pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
     }
 }
 
-/// A copy of a file that is opened once, while it runs.
-struct Running;
+/// A copy while its data comes.
+pub(crate) struct Running;
 
 /// How many there are.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -281,11 +291,17 @@ impl Running {
         Self
     }
 
-    /// Whether there are more of them than processors.
-    fn exceed_processors() -> bool {
+    /// How many processors there are for each of them; none when they are more.
+    pub(crate) fn processors_each() -> u32 {
         static PROCESSORS: LazyLock<usize> =
             LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
-        RUNNING.load(Ordering::Relaxed) > *PROCESSORS
+        let each = *PROCESSORS / RUNNING.load(Ordering::Relaxed).max(1);
+        u32::try_from(each).unwrap_or(u32::MAX)
+    }
+
+    /// The most streams from a near source: one for each processor, or one.
+    pub(crate) fn near_max(shares: bool) -> u32 {
+        if shares { Self::processors_each() } else { 1 }
     }
 }
 
@@ -304,9 +320,9 @@ pub(crate) struct Span {
     pub(crate) most: u32,
 }
 
-/// Streams that make sense: at most one for each block, one where ranges are not offered, and no choice for
-/// short files and where the source answered at once.
-fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, asked_for: Duration) -> Span {
+/// Streams that make sense: at most one for each block, one where ranges are not offered, and no choice for short
+/// files. Where the source answered at once there are `near_max` at the most.
+fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, (asked_for, near_max): (Duration, u32)) -> Span {
     let (Some(size), None | Some(true)) = (size, ranges) else {
         return Span { first: 1, most: 1 };
     };
@@ -317,9 +333,12 @@ fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, asked_for: Dura
             first: most(count),
             most: most(count),
         },
-        Streams::Chosen(max) if size >= CHOSEN_STREAMS_BYTES_MIN && asked_for >= CHOSEN_STREAMS_RTT_MIN => Span {
+        Streams::Chosen(max) if size >= CHOSEN_STREAMS_BYTES_MIN => Span {
             first: 1,
-            most: most(max),
+            most: match asked_for >= CHOSEN_STREAMS_RTT_MIN {
+                true => most(max),
+                false => most(max.min(near_max)),
+            },
         },
         Streams::Chosen(_) => Span { first: 1, most: 1 },
     }
@@ -333,11 +352,11 @@ mod tests {
     fn more_copies_than_processors_are_noticed_while_they_run() {
         let processors = std::thread::available_parallelism().unwrap().get();
         let mut running: Vec<Running> = (0..processors).map(|_| Running::begin()).collect();
-        assert!(!Running::exceed_processors());
+        assert_eq!(Running::processors_each(), 1);
         running.push(Running::begin());
-        assert!(Running::exceed_processors());
-        running.pop();
-        assert!(!Running::exceed_processors());
+        assert_eq!(Running::processors_each(), 0);
+        running.truncate(1);
+        assert_eq!(Running::processors_each() as usize, processors);
     }
 
     const FAR: Duration = Duration::from_millis(100);
@@ -346,7 +365,7 @@ mod tests {
     fn streams_are_limited_by_blocks_and_by_the_source() {
         let block = STREAM_BLOCK_BYTES;
         let fixed = |count, size, ranges| {
-            let span = span(Streams::Fixed(count), size, ranges, Duration::ZERO);
+            let span = span(Streams::Fixed(count), size, ranges, (Duration::ZERO, 1));
             assert_eq!(span.first, span.most);
             span.most
         };
@@ -360,12 +379,16 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_begins_with_one_and_is_made_for_long_files_from_afar() {
-        let chosen = |size, ranges, asked_for| span(Streams::Chosen(8), size, ranges, asked_for);
+    fn a_choice_begins_with_one_and_is_made_for_long_files() {
+        let chosen = |size, ranges, asked_for| span(Streams::Chosen(8), size, ranges, (asked_for, 4));
         let alone = Span { first: 1, most: 1 };
         let long = Some(CHOSEN_STREAMS_BYTES_MIN * 2);
         assert_eq!(chosen(long, Some(true), FAR), Span { first: 1, most: 8 });
-        assert_eq!(chosen(long, Some(true), Duration::from_millis(1)), alone);
+        let near = Duration::from_millis(1);
+        assert_eq!(chosen(long, Some(true), near), Span { first: 1, most: 4 });
+        for processors in [0, 1] {
+            assert_eq!(span(Streams::Chosen(8), long, Some(true), (near, processors)), alone);
+        }
         assert_eq!(chosen(long, Some(false), FAR), alone);
         assert_eq!(chosen(Some(CHOSEN_STREAMS_BYTES_MIN - 1), Some(true), FAR), alone);
         assert_eq!(chosen(None, Some(true), FAR), alone);

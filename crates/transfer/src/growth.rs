@@ -1,29 +1,39 @@
 //! How many streams a transfer takes when nobody says: it begins with one, and takes more while that makes it faster.
 //!
-//! One stream carries a window in each round trip. Where the line is short that is more than any line
-//! carries, and further streams only cost. So nothing is tried below [`CHOSEN_STREAMS_RTT_MIN`]. On a longer line the
-//! rate is looked at until it no longer rises by itself; then the streams are doubled. If the rate grows by half of
-//! what that could bring, it goes on so; if it does not for some time, the new streams are taken back, and the
-//! number stays. The rate of all transfers of this process has to grow as much, so that transfers that share a
-//! full line, or a busy machine, do not take from each other by adding streams; and the streams that were added
-//! are counted over all of them.
+//! One stream carries a window in each round trip. On a long line, from [`CHOSEN_STREAMS_RTT_MIN`] on, that is less than the
+//! line carries. The rate is looked at until it no longer rises by itself; then the streams are doubled. If the rate
+//! grows by half of what that could bring, it goes on so; if it does not for some time, the new streams are taken
+//! back, and the number stays. The rate of all transfers of this process has to grow as much, so that transfers that
+//! share a full line, or a busy machine, do not take from each other by adding streams; and the streams that were
+//! added are counted over all of them.
+//!
+//! On a short line one stream is as fast as the processor that receives it, and a second one is for a second processor. So
+//! there are no more of them than processors for each copy that runs; they are tried only where a stream is faster than
+//! disks and common lines are ([`CHOSEN_STREAMS_NEAR_RATE_MIN`]), since two readers of one disk take turns to move its
+//! head; and less of a gain is asked for, as two processors that are one core do the work of one and a quarter.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
-use types::limits::{CHOSEN_STREAMS_ADDED_MAX, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
+use types::limits::{
+    CHOSEN_STREAMS_ADDED_MAX, CHOSEN_STREAMS_NEAR_RATE_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES,
+};
 
 /// Round trips between two looks: a new stream's connection takes as many to begin.
 const LOOK_ROUND_TRIPS: u32 = 3;
-/// Shortest time between two looks: shorter, it is the moment that is measured.
+/// Shortest time between two looks at a far source: shorter, it is the moment that is measured.
 const LOOK_MIN: Duration = Duration::from_millis(200);
+/// Time between two looks at a near source, which sends some MB in it, and whose file has come within a second.
+const NEAR_LOOK: Duration = Duration::from_millis(20);
 /// Longest such time, when a source is slow to answer for other reasons than its distance.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 /// A rate that has not grown by this much since the last look does not rise any more, in percent.
 const RISE_PERCENT: u64 = 25;
-/// New streams have to bring this part of what as many carried before, in percent.
+/// New streams to a far source have to bring this part of what as many carried before, in percent.
 const GAIN_PERCENT: u64 = 50;
+/// Those to a near one.
+const NEAR_GAIN_PERCENT: u64 = 15;
 /// Looks until which they must have done so. A new connection begins slowly: on a line without losses it
 /// reaches a window of 4 MiB in eight round trips.
 const TRIAL_LOOKS_MAX: u32 = 5;
@@ -88,6 +98,7 @@ pub(crate) enum Change {
 pub(crate) struct Growth {
     streams: u32,
     streams_max: u32,
+    is_near: bool,
     step: Step,
     trial: Option<Trial>,
     period: Duration,
@@ -101,10 +112,11 @@ impl Growth {
         Self {
             streams,
             streams_max,
+            is_near: false,
             step: if grows { Step::Distance } else { Step::Done },
             trial: None,
-            period: LOOK_MIN,
-            next: Instant::now() + LOOK_MIN,
+            period: NEAR_LOOK,
+            next: Instant::now() + NEAR_LOOK,
         }
     }
 
@@ -122,16 +134,15 @@ impl Growth {
     }
 
     /// Looks at what has moved, with `rest_bytes` that no stream has taken and the shortest time `rtt` in which
-    /// the source has answered.
-    pub(crate) fn look(&mut self, moved: Sample, rest_bytes: u64, rtt: Option<Duration>) -> Change {
+    /// the source has answered. To a near source there are `near_max` streams at the most.
+    pub(crate) fn look(&mut self, moved: Sample, rest_bytes: u64, rtt: Option<Duration>, near_max: u32) -> Change {
         let now = Instant::now();
         let change = match (self.step, rtt) {
-            (Step::Distance, Some(rtt)) if rtt < CHOSEN_STREAMS_RTT_MIN => {
-                self.step = Step::Done;
-                Change::None
-            }
             (Step::Distance, Some(rtt)) => {
-                self.period = (rtt * LOOK_ROUND_TRIPS).clamp(LOOK_MIN, LOOK_MAX);
+                self.is_near = rtt < CHOSEN_STREAMS_RTT_MIN;
+                if !self.is_near {
+                    self.period = (rtt * LOOK_ROUND_TRIPS).clamp(LOOK_MIN, LOOK_MAX);
+                }
                 self.step = Step::Watch(now, moved, None);
                 Change::None
             }
@@ -141,7 +152,10 @@ impl Growth {
                 self.step = Step::Watch(now, moved, Some(best));
                 match (self.trial, highest) {
                     (Some(trial), _) => self.judge(trial, rates),
-                    (None, Some(highest)) if !rises(highest.own, rates.own) => self.grow(best, rest_bytes),
+                    (None, Some(highest)) if !rises(highest.own, rates.own) => {
+                        let most = if self.is_near { near_max } else { u32::MAX };
+                        self.grow(best, rest_bytes, most.min(self.streams_max))
+                    }
                     (None, _) => Change::None,
                 }
             }
@@ -168,17 +182,20 @@ impl Growth {
 
     fn pays(&self, trial: Trial, now: Rates) -> bool {
         let of_each = trial.before.own / u64::from((self.streams - trial.added).max(1));
-        let least = of_each * u64::from(trial.added) * GAIN_PERCENT / 100;
+        let gain_percent = if self.is_near { NEAR_GAIN_PERCENT } else { GAIN_PERCENT };
+        let least = of_each * u64::from(trial.added) * gain_percent / 100;
         now.own >= trial.before.own + least && now.all >= trial.before.all + least
     }
 
-    /// Twice as many, as far as there is work for them that lasts until they are in full swing.
-    fn grow(&mut self, rates: Rates, rest_bytes: u64) -> Change {
+    /// Twice as many, `most` at the most, as far as there is work for them that lasts until they are in full swing.
+    fn grow(&mut self, rates: Rates, rest_bytes: u64, most: u32) -> Change {
         let soon = 2 * u64::try_from(self.period.as_millis()).unwrap_or(u64::MAX / 2);
         let lasts = rates.own > 0 && rest_bytes / (rates.own / 1000).max(1) > soon;
+        let is_fast = rates.own / u64::from(self.streams.max(1)) >= CHOSEN_STREAMS_NEAR_RATE_MIN;
         let work = u32::try_from(rest_bytes / STREAM_BLOCK_BYTES).unwrap_or(u32::MAX);
-        let wanted = self.streams.min(self.streams_max - self.streams).min(work);
-        let added = if lasts { permitted(wanted) } else { 0 };
+        let wanted = self.streams.min(most.saturating_sub(self.streams)).min(work);
+        let tries = lasts && (is_fast || !self.is_near);
+        let added = if tries { permitted(wanted) } else { 0 };
         if added == 0 {
             self.step = Step::Done;
             return Change::None;
@@ -240,9 +257,10 @@ mod tests {
     use super::*;
 
     const FAR: Duration = Duration::from_millis(100);
+    const NEAR: Duration = Duration::from_micros(200);
     const MEGA: u64 = 1_000_000;
 
-    /// Follows a transfer whose rate depends on its streams, until the number stays.
+    /// Follows a transfer whose rate depends on its streams, until the number stays. There are four processors for it.
     async fn settled(max: u32, rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> u32 {
         let mut growth = Growth::new(1, max);
         let (mut moved, mut last) = (0, Instant::now());
@@ -251,7 +269,7 @@ mod tests {
             moved += rate(growth.streams) * u64::try_from(last.elapsed().as_millis()).unwrap() / 1000;
             last = Instant::now();
             let sample = Sample { own: moved, all: moved };
-            if let Change::Add(added) = growth.look(sample, rest_bytes, Some(rtt)) {
+            if let Change::Add(added) = growth.look(sample, rest_bytes, Some(rtt), 4) {
                 (0..added).for_each(|_| drop(Added::new()));
             }
         }
@@ -287,11 +305,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_near_source_and_the_end_of_a_file_get_none() {
+    async fn the_end_of_a_file_gets_none() {
         let alike = |streams| u64::from(streams) * 40 * MEGA;
-        let near = CHOSEN_STREAMS_RTT_MIN - Duration::from_millis(1);
-        assert_eq!(settled(16, near, 1 << 40, alike).await, 1);
         assert_eq!(settled(16, FAR, STREAM_BLOCK_BYTES, alike).await, 1);
+        let fast = |streams| u64::from(streams) * 800 * MEGA;
+        assert_eq!(settled(16, NEAR, STREAM_BLOCK_BYTES, fast).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_near_source_gets_a_stream_for_each_processor() {
+        let alike = |streams| u64::from(streams) * 800 * MEGA;
+        assert_eq!(settled(16, NEAR, 1 << 40, alike).await, 4);
+        assert_eq!(settled(3, NEAR, 1 << 40, alike).await, 3);
+        // Two processors that are one core.
+        assert_eq!(
+            settled(2, NEAR, 1 << 40, |streams| 800 * MEGA
+                + u64::from(streams - 1) * 200 * MEGA)
+            .await,
+            2
+        );
+        // A line that one stream fills.
+        assert_eq!(settled(16, NEAR, 1 << 40, |_| 1200 * MEGA).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_near_source_that_a_disk_may_hold_back_keeps_one_stream() {
+        let slow = CHOSEN_STREAMS_NEAR_RATE_MIN - MEGA;
+        assert_eq!(settled(16, NEAR, 1 << 40, |streams| u64::from(streams) * slow).await, 1);
     }
 
     #[tokio::test(start_paused = true)]

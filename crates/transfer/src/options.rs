@@ -21,7 +21,8 @@ pub enum Verification {
 pub enum Streams {
     /// So many, 0 meaning one; fewer where the file is short or its source does no ranges.
     Fixed(u32),
-    /// One, and more, up to so many, while that makes the transfer faster: on long lines, that is.
+    /// One, and more, up to so many, while that makes the transfer faster: on long lines, and over TLS where processors are
+    /// idle.
     Chosen(u32),
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::fetch::{Span, check_size};
+use crate::fetch::{Running, Span, check_size};
 use crate::growth::{Added, Change, Growth};
 use crate::job::{Fetched, Job};
 use crate::mover::write;
@@ -56,6 +56,8 @@ struct Shared {
     attempts: u32,
     /// The whole will be compared with the source's checksum.
     is_compared: bool,
+    /// Streams may be added although the line is short.
+    shares_processors: bool,
     /// What no stream has taken yet.
     rest: Mutex<ByteRange>,
     /// Checksums of finished pieces.
@@ -87,6 +89,7 @@ impl Shared {
             size_bytes: rest.end,
             attempts: job.order.attempts,
             is_compared: job.is_compared,
+            shares_processors: job.shares_processors(facts),
             rest: Mutex::new(rest),
             sums: Mutex::new(sums),
             progress: job.progress.clone(),
@@ -184,8 +187,8 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
                 }
             }
             () = growth.due() => {
-                let rest_bytes = shared.rest().len();
-                match growth.look(shared.progress.sample(), rest_bytes, shared.nearest()) {
+                let (rest_bytes, near_max) = (shared.rest().len(), Running::near_max(shared.shares_processors));
+                match growth.look(shared.progress.sample(), rest_bytes, shared.nearest(), near_max) {
                     Change::Add(added) => {
                         for number in streams..streams + added {
                             workers.spawn(work(shared.clone(), number, Some(Added::new())));

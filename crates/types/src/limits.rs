@@ -261,9 +261,12 @@ pub const STREAM_BLOCK_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const CHOSEN_STREAMS_MAX: u32 = 8;
 /// Size of a file from which more streams than one are thought of when nobody says how many, in bytes.
 pub const CHOSEN_STREAMS_BYTES_MIN: u64 = 64 * 1024 * 1024;
-/// Time in which a source answers, from which on more streams are thought of when nobody says how many:
-/// nearer, one stream fills the line.
+/// Time in which a source answers, from which on a stream is slow because the line is long. Nearer, a stream more is for a
+/// processor more.
 pub const CHOSEN_STREAMS_RTT_MIN: Duration = Duration::from_millis(8);
+/// What a stream from a near source has to bring before others join it that nobody asked for, in bytes per second: more than a
+/// disk does, whose head would go to and fro between two readers.
+pub const CHOSEN_STREAMS_NEAR_RATE_MIN: u64 = 256 * 1024 * 1024;
 /// Streams that all transfers of one process together may have added because it made them faster.
 pub const CHOSEN_STREAMS_ADDED_MAX: u32 = 256;
 /// Default: attempts of a transfer that breaks without moving a byte, the first one included.
