@@ -23,7 +23,7 @@ pub(crate) struct Client {
 pub(crate) struct CopyRequest {
     pub(crate) url: String,
     pub(crate) header: String,
-    /// How many streams it is to take.
+    /// How many streams it is to take; 0, which gfal and with it FTS always send, leaves that to the server.
     pub(crate) streams: u32,
 }
 

@@ -155,7 +155,8 @@ impl Bench {
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
-    /// `count` third-party copies at once over TLS between the two servers. The processor time is that of both sides.
+    /// `count` third-party copies at once over TLS between the two servers, which say nothing about streams, as FTS' do. The
+    /// processor time is that of both sides.
     pub(crate) fn copies(&mut self, pair: &mut Pair, scheme: Scheme, mode: Mode, count: u64) -> Result<Sample> {
         let file_bytes = copy_bytes(self.size_bytes, count);
         let Pair {
@@ -165,7 +166,7 @@ impl Bench {
         else {
             return Err(Error::Failed("copies need two servers".to_owned()));
         };
-        self.copy_files((active, passive), (scheme, mode), (count, 1), file_bytes)
+        self.copy_files((active, passive), (scheme, mode), (count, 0), file_bytes)
     }
 
     /// One pull over TLS on `streams` streams. The processor time is that of both sides.
@@ -214,7 +215,7 @@ impl Bench {
 
     /// The highest resident memory of two fresh servers after 100 copies at once, each long enough that they overlap.
     pub(crate) fn memory(&mut self, kind: Kind, mode: Mode) -> Result<Sample> {
-        self.peaks(kind, mode, (100, 1), self.size_bytes / 32)
+        self.peaks(kind, mode, (100, 0), self.size_bytes / 32)
     }
 
     /// The highest resident memory of two fresh servers after one pull on `streams` streams.
