@@ -1,9 +1,10 @@
-//! Streams are chosen by what a line is like: a pull through the delaying relay takes several, and a near one does not.
+//! Streams are chosen by what a line is like: a pull through the delaying relay takes several, and a near one in clear text
+//! does not. What nobody asked for is no reason to fail.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bench::relay::Relay;
@@ -21,24 +22,52 @@ const SIZE: u64 = 80 << 20;
 const RTT: Duration = Duration::from_millis(50);
 const WINDOW: u64 = 512 << 10;
 
+/// What a source does when it is asked for data while it sends some already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Second {
+    /// It sends that as well.
+    Served,
+    /// It says that it has no place for it.
+    TurnedAway,
+    /// It says that this may not be had.
+    Forbidden,
+    /// It says nothing.
+    Ignored,
+    /// It begins, and breaks the connection.
+    Broken,
+}
+
 /// A server of one file, with ranges or without, that counts how often it was asked for data.
+#[derive(Clone)]
 struct Source {
     address: SocketAddr,
     gets: Arc<AtomicUsize>,
+    has_ranges: bool,
+    second: Second,
+    is_sending: Arc<AtomicBool>,
 }
 
 impl Source {
     async fn start(has_ranges: bool) -> Self {
+        Self::start_with(has_ranges, Second::Served).await
+    }
+
+    async fn start_with(has_ranges: bool, second: Second) -> Self {
         let listener = TcpListener::bind(ANY).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let gets = Arc::new(AtomicUsize::new(0));
-        let counted = gets.clone();
+        let source = Self {
+            address: listener.local_addr().unwrap(),
+            gets: Arc::default(),
+            has_ranges,
+            second,
+            is_sending: Arc::default(),
+        };
+        let server = source.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, has_ranges, counted.clone()));
+                tokio::spawn(serve(stream, server.clone()));
             }
         });
-        Self { address, gets }
+        source
     }
 }
 
@@ -49,7 +78,8 @@ fn block() -> Vec<u8> {
         .collect()
 }
 
-async fn serve(stream: TcpStream, has_ranges: bool, gets: Arc<AtomicUsize>) -> io::Result<()> {
+async fn serve(stream: TcpStream, source: Source) -> io::Result<()> {
+    let has_ranges = source.has_ranges;
     let mut stream = BufReader::new(stream);
     let block = block();
     loop {
@@ -71,18 +101,34 @@ async fn serve(stream: TcpStream, has_ranges: bool, gets: Arc<AtomicUsize>) -> i
         };
         let length = end - start;
         let head = format!("HTTP/1.1 {status}\r\nETag: \"v\"\r\nContent-Length: {length}\r\n\r\n");
-        stream.write_all(head.as_bytes()).await?;
-        match method.as_str() {
-            "HEAD" => continue,
-            "GET" => gets.fetch_add(1, Ordering::Relaxed),
-            _ => return Ok(()),
+        if method != "GET" {
+            stream.write_all(head.as_bytes()).await?;
+            continue;
+        }
+        source.gets.fetch_add(1, Ordering::Relaxed);
+        let is_second = source.is_sending.swap(true, Ordering::Relaxed);
+        let empty = |status| format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        let (answer, mut left) = match source.second {
+            Second::TurnedAway if is_second => (empty("503 Service Unavailable"), 0),
+            Second::Forbidden if is_second => (empty("403 Forbidden"), 0),
+            Second::Ignored if is_second => return std::future::pending().await,
+            Second::Broken if is_second => (head, length.min(WINDOW)),
+            _ => (head, length),
         };
+        stream.write_all(answer.as_bytes()).await?;
         let mut at = start;
-        while at < end {
+        while left > 0 {
             let from = (at % block.len() as u64) as usize;
-            let step = (end - at).min((block.len() - from) as u64);
+            let step = left.min((block.len() - from) as u64);
             stream.write_all(&block[from..from + step as usize]).await?;
             at += step;
+            left -= step;
+        }
+        if is_second && source.second == Second::Broken {
+            return Ok(());
+        }
+        if !is_second {
+            source.is_sending.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -153,4 +199,26 @@ async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
     let line = Relay::start(ANY, source.address, RTT).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
     assert_eq!((outcome.streams, source.gets.load(Ordering::Relaxed)), (1, 2));
+}
+
+/// Pulls over a long line from a source that does not serve two at once, and gives how many streams brought something.
+async fn fetch_past(second: Second) -> u32 {
+    let source = Source::start_with(true, second).await;
+    let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
+    let outcome = fetch(line.address(), Streams::Chosen(8)).await;
+    // It was tried.
+    assert!(source.gets.load(Ordering::Relaxed) > 1);
+    outcome.streams
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_turns_further_streams_away_is_read_on_one() {
+    let all = tokio::join!(fetch_past(Second::TurnedAway), fetch_past(Second::Forbidden));
+    assert_eq!(all, (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_lets_further_streams_wait_or_breaks_them_is_read_on_one() {
+    let (ignored, _broken) = tokio::join!(fetch_past(Second::Ignored), fetch_past(Second::Broken));
+    assert_eq!(ignored, 1);
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use remote::{Client, Download, Facts, GetOptions, Opened, Resource, Validator};
 use storage::{Hasher, RangeSums, Upload};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
@@ -46,6 +47,30 @@ impl Origin {
     }
 }
 
+/// What no stream has taken yet.
+struct Rest {
+    range: ByteRange,
+    /// What streams have left that nobody asked for.
+    left: Vec<ByteRange>,
+}
+
+impl Rest {
+    fn bytes(&self) -> u64 {
+        self.range.len() + self.left.iter().map(ByteRange::len).sum::<u64>()
+    }
+
+    /// The next block, empty when there is none. Each is a part of the rest: long at first, because each costs a round
+    /// trip in which nothing comes, and short at the end, so that all streams end at about the same time.
+    fn take_block(&mut self, sharers: u32) -> ByteRange {
+        if let Some(block) = self.left.pop() {
+            return block;
+        }
+        let part = self.range.len() / (u64::from(sharers) + 1);
+        self.range
+            .take_front(part.clamp(STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX))
+    }
+}
+
 /// What the streams of one transfer share.
 struct Shared {
     origin: Origin,
@@ -58,8 +83,9 @@ struct Shared {
     is_compared: bool,
     /// Streams may be added although the line is short.
     shares_processors: bool,
-    /// What no stream has taken yet.
-    rest: Mutex<ByteRange>,
+    rest: Mutex<Rest>,
+    /// Whether a stream has found nothing left to take.
+    is_spent: watch::Sender<bool>,
     /// Checksums of finished pieces.
     sums: Mutex<RangeSums>,
     progress: Progress,
@@ -90,7 +116,11 @@ impl Shared {
             attempts: job.order.attempts,
             is_compared: job.is_compared,
             shares_processors: job.shares_processors(facts),
-            rest: Mutex::new(rest),
+            rest: Mutex::new(Rest {
+                range: rest,
+                left: Vec::new(),
+            }),
+            is_spent: watch::Sender::new(false),
             sums: Mutex::new(sums),
             progress: job.progress.clone(),
             sharers: AtomicU32::new(span.most),
@@ -104,16 +134,25 @@ impl Shared {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rest(&self) -> MutexGuard<'_, ByteRange> {
+    fn rest(&self) -> MutexGuard<'_, Rest> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next block for a stream. Each is a part of the rest: long at first, because each costs a round trip in
-    /// which nothing comes, and short at the end, so that all streams end at about the same time.
     fn take_block(&self) -> ByteRange {
-        let mut rest = self.rest();
-        let part = rest.len() / (u64::from(self.sharers.load(Ordering::Relaxed)) + 1);
-        rest.take_front(part.clamp(STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX))
+        let block = self.rest().take_block(self.sharers.load(Ordering::Relaxed));
+        if block.is_empty() {
+            self.is_spent.send_replace(true);
+        }
+        block
+    }
+
+    fn options(&self, range: ByteRange) -> GetOptions {
+        GetOptions {
+            range: Some(range),
+            validator: self.validator.clone(),
+            wanted: Vec::new(),
+            is_compared: self.is_compared,
+        }
     }
 
     fn nearest(&self) -> Option<Duration> {
@@ -178,7 +217,13 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
     loop {
         tokio::select! {
             ended = workers.join_next() => {
-                let Some(ended) = ended else { return Ok(streams_most) };
+                let Some(ended) = ended else {
+                    if shared.rest().bytes() == 0 {
+                        return Ok(streams_most);
+                    }
+                    workers.spawn(work(shared.clone(), 0, None));
+                    continue;
+                };
                 let broken = |cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(cause);
                 if let Err(error) = ended.map_err(broken).and_then(|result| result) {
                     // What comes after this must not meet a stream that is still writing.
@@ -187,7 +232,7 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
                 }
             }
             () = growth.due() => {
-                let (rest_bytes, near_max) = (shared.rest().len(), Running::near_max(shared.shares_processors));
+                let (rest_bytes, near_max) = (shared.rest().bytes(), Running::near_max(shared.shares_processors));
                 match growth.look(shared.progress.sample(), rest_bytes, shared.nearest(), near_max) {
                     Change::Add(added) => {
                         for number in streams..streams + added {
@@ -211,44 +256,81 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
 }
 
 /// One stream: block after block until none is left.
-async fn work(shared: Arc<Shared>, number: u32, _added: Option<Added>) -> Result<()> {
+async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<()> {
     if !shared.origin.admits(number).await {
         shared.turned_away.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
+    let mut has_brought = false;
     while number < shared.wanted.load(Ordering::Relaxed) {
         let mut block = shared.take_block();
         if block.is_empty() {
             return Ok(());
         }
-        let mut patience = Patience::new(shared.attempts);
-        while !block.is_empty() {
-            let before = block.start;
-            let Err(error) = fetch_block(&shared, &mut block).await else {
-                break;
-            };
-            // One that has never sent a part does not do so when it is asked again.
-            let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
-            if has_no_ranges || !error.retry() || error.side() != Side::Source || shared.validator.is_none() {
-                return Err(error);
+        let start = block.start;
+        match added {
+            None => fetch_all(&shared, &mut block).await?,
+            Some(_) => fetch_some(&shared, &mut block).await?,
+        }
+        has_brought |= block.start > start;
+        if added.is_some() && !block.is_empty() {
+            if !has_brought {
+                shared.turned_away.fetch_add(1, Ordering::Relaxed);
             }
-            patience.wait(error, block.start > before).await?;
-            shared.progress.count_attempt();
+            shared.rest().left.push(block);
+            return Ok(());
         }
     }
     Ok(())
 }
 
-/// Fetches what is left of `block`; after an error its start tells how far it came.
-async fn fetch_block(shared: &Shared, block: &mut ByteRange) -> Result<()> {
-    let options = GetOptions {
-        range: Some(*block),
-        validator: shared.validator.clone(),
-        wanted: Vec::new(),
-        is_compared: shared.is_compared,
+/// Fetches a block, with patience.
+async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
+    let mut patience = Patience::new(shared.attempts);
+    while !block.is_empty() {
+        let before = block.start;
+        let Err(error) = fetch_block(shared, block, shared.origin.get(&shared.options(*block))).await else {
+            break;
+        };
+        // One that has never sent a part does not do so when it is asked again.
+        let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
+        if has_no_ranges || !error.retry() || error.side() != Side::Source || shared.validator.is_none() {
+            return Err(error);
+        }
+        patience.wait(error, block.start > before).await?;
+        shared.progress.count_attempt();
+    }
+    Ok(())
+}
+
+/// Fetches of a block what comes at once, for a stream that nobody asked for: a source that has no connection more for us must
+/// not be the end of a transfer that goes well on the others, nor keep them waiting when they have nothing else to do.
+async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
+    let options = shared.options(*block);
+    let unless_spent = async {
+        let mut is_spent = shared.is_spent.subscribe();
+        tokio::select! {
+            biased;
+            opened = shared.origin.get(&options) => opened,
+            _ = is_spent.wait_for(|is_spent| *is_spent) => {
+                Err(Error::new(ErrorCode::PeerStalled, Side::Source, Phase::Connect))
+            }
+        }
     };
+    match fetch_block(shared, block, unless_spent).await {
+        Err(error) if error.side() == Side::Source && error.code() != ErrorCode::SourceChanged => Ok(()),
+        done => done,
+    }
+}
+
+/// Fetches what is left of `block`; after an error its start tells how far it came.
+async fn fetch_block(
+    shared: &Shared,
+    block: &mut ByteRange,
+    opening: impl Future<Output = Result<Download>>,
+) -> Result<()> {
     let asked = Instant::now();
-    let mut download = shared.origin.get(&options).await?;
+    let mut download = opening.await?;
     shared.answered_in(asked.elapsed());
     check_size(&download, Some(shared.size_bytes))?;
     let _connected = shared.progress.connected(download.peer_address());
