@@ -218,7 +218,7 @@ async fn a_source_that_turns_further_streams_away_is_read_on_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_that_lets_further_streams_wait_or_breaks_them_is_read_on_one() {
+async fn a_source_that_lets_further_streams_wait_or_breaks_them_is_read_all_the_same() {
     let (ignored, _broken) = tokio::join!(fetch_past(Second::Ignored), fetch_past(Second::Broken));
     assert_eq!(ignored, 1);
 }

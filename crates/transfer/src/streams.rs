@@ -146,15 +146,6 @@ impl Shared {
         block
     }
 
-    fn options(&self, range: ByteRange) -> GetOptions {
-        GetOptions {
-            range: Some(range),
-            validator: self.validator.clone(),
-            wanted: Vec::new(),
-            is_compared: self.is_compared,
-        }
-    }
-
     fn nearest(&self) -> Option<Duration> {
         let nearest_us = self.nearest_us.load(Ordering::Relaxed);
         (nearest_us != u64::MAX).then_some(Duration::from_micros(nearest_us))
@@ -289,9 +280,11 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
     let mut patience = Patience::new(shared.attempts);
     while !block.is_empty() {
         let before = block.start;
-        let Err(error) = fetch_block(shared, block, shared.origin.get(&shared.options(*block))).await else {
-            break;
+        let fetched = async {
+            let download = open(shared, *block).await?;
+            take_in(shared, download, block).await
         };
+        let Err(error) = fetched.await else { break };
         // One that has never sent a part does not do so when it is asked again.
         let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
         if has_no_ranges || !error.retry() || error.side() != Side::Source || shared.validator.is_none() {
@@ -306,33 +299,38 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
 /// Fetches of a block what comes at once, for a stream that nobody asked for: a source that has no connection more for us must
 /// not be the end of a transfer that goes well on the others, nor keep them waiting when they have nothing else to do.
 async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
-    let options = shared.options(*block);
-    let unless_spent = async {
-        let mut is_spent = shared.is_spent.subscribe();
-        tokio::select! {
+    let mut is_spent = shared.is_spent.subscribe();
+    let fetched = async {
+        let download = tokio::select! {
             biased;
-            opened = shared.origin.get(&options) => opened,
-            _ = is_spent.wait_for(|is_spent| *is_spent) => {
-                Err(Error::new(ErrorCode::PeerStalled, Side::Source, Phase::Connect))
-            }
-        }
+            opened = open(shared, *block) => opened?,
+            _ = is_spent.wait_for(|is_spent| *is_spent) => return Ok(()),
+        };
+        take_in(shared, download, block).await
     };
-    match fetch_block(shared, block, unless_spent).await {
+    match fetched.await {
         Err(error) if error.side() == Side::Source && error.code() != ErrorCode::SourceChanged => Ok(()),
         done => done,
     }
 }
 
-/// Fetches what is left of `block`; after an error its start tells how far it came.
-async fn fetch_block(
-    shared: &Shared,
-    block: &mut ByteRange,
-    opening: impl Future<Output = Result<Download>>,
-) -> Result<()> {
+/// Asks for a block, and waits for the answer.
+async fn open(shared: &Shared, block: ByteRange) -> Result<Download> {
+    let options = GetOptions {
+        range: Some(block),
+        validator: shared.validator.clone(),
+        wanted: Vec::new(),
+        is_compared: shared.is_compared,
+    };
     let asked = Instant::now();
-    let mut download = opening.await?;
+    let download = shared.origin.get(&options).await?;
     shared.answered_in(asked.elapsed());
     check_size(&download, Some(shared.size_bytes))?;
+    Ok(download)
+}
+
+/// Takes in what is left of `block`; after an error its start tells how far it came.
+async fn take_in(shared: &Shared, mut download: Download, block: &mut ByteRange) -> Result<()> {
     let _connected = shared.progress.connected(download.peer_address());
     let start = block.start;
     let mut hasher = shared.sums().range_hasher();
