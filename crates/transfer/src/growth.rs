@@ -10,7 +10,7 @@
 //! On a short line one stream is as fast as the processor that receives it, and a second one is for a second processor. So
 //! there are no more of them than processors for each copy that runs; they are tried only where a stream is faster than
 //! disks and common lines are ([`CHOSEN_STREAMS_NEAR_RATE_MIN`]), since two readers of one disk take turns to move its
-//! head; and less of a gain is asked for, as two processors that are one core do the work of one and a quarter.
+//! head; and less of a gain is asked for, as two processors that are one core do the work of one and a quarter at the best.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -25,15 +25,15 @@ const LOOK_ROUND_TRIPS: u32 = 3;
 /// Shortest time between two looks at a far source: shorter, it is the moment that is measured.
 const LOOK_MIN: Duration = Duration::from_millis(200);
 /// Time between two looks at a near source, which sends some MB in it, and whose file has come within a second.
-const NEAR_LOOK: Duration = Duration::from_millis(20);
+const NEAR_LOOK: Duration = Duration::from_millis(10);
 /// Longest such time, when a source is slow to answer for other reasons than its distance.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 /// A rate that has not grown by this much since the last look does not rise any more, in percent.
 const RISE_PERCENT: u64 = 25;
 /// New streams to a far source have to bring this part of what as many carried before, in percent.
 const GAIN_PERCENT: u64 = 50;
-/// Those to a near one.
-const NEAR_GAIN_PERCENT: u64 = 15;
+/// Those to a near one: at the same processor time any gain is one, if it is more than rates vary by themselves.
+const NEAR_GAIN_PERCENT: u64 = 5;
 /// Looks until which they must have done so. A new connection begins slowly: on a line without losses it
 /// reaches a window of 4 MiB in eight round trips.
 const TRIAL_LOOKS_MAX: u32 = 5;
@@ -320,7 +320,7 @@ mod tests {
         // Two processors that are one core.
         assert_eq!(
             settled(2, NEAR, 1 << 40, |streams| 800 * MEGA
-                + u64::from(streams - 1) * 200 * MEGA)
+                + u64::from(streams - 1) * 80 * MEGA)
             .await,
             2
         );
