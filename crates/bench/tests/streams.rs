@@ -3,8 +3,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::relay::Relay;
@@ -21,6 +21,8 @@ const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST
 const SIZE: u64 = 80 << 20;
 const RTT: Duration = Duration::from_millis(50);
 const WINDOW: u64 = 512 << 10;
+/// Time in which it shows that a line is long and one stream does not fill it.
+const LOOKS: Duration = Duration::from_millis(600);
 
 /// What a source does when it is asked for data while it sends some already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +39,11 @@ enum Second {
     Broken,
 }
 
-/// A server of one file, with ranges or without, that counts how often it was asked for data.
+/// A server of one file, with ranges or without, that knows when it was asked for data.
 #[derive(Clone)]
 struct Source {
     address: SocketAddr,
-    gets: Arc<AtomicUsize>,
+    asked: Arc<Mutex<Vec<Instant>>>,
     has_ranges: bool,
     second: Second,
     is_sending: Arc<AtomicBool>,
@@ -56,7 +58,7 @@ impl Source {
         let listener = TcpListener::bind(ANY).await.unwrap();
         let source = Self {
             address: listener.local_addr().unwrap(),
-            gets: Arc::default(),
+            asked: Arc::default(),
             has_ranges,
             second,
             is_sending: Arc::default(),
@@ -68,6 +70,10 @@ impl Source {
             }
         });
         source
+    }
+
+    fn gets(&self) -> usize {
+        self.asked.lock().unwrap().len()
     }
 }
 
@@ -105,7 +111,7 @@ async fn serve(stream: TcpStream, source: Source) -> io::Result<()> {
             stream.write_all(head.as_bytes()).await?;
             continue;
         }
-        source.gets.fetch_add(1, Ordering::Relaxed);
+        source.asked.lock().unwrap().push(Instant::now());
         let is_second = source.is_sending.swap(true, Ordering::Relaxed);
         let empty = |status| format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
         let (answer, mut left) = match source.second {
@@ -191,14 +197,32 @@ async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_begins_with_what_the_one_before_has_found() {
+    let source = Source::start(true).await;
+    let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
+    // Until the second stream is asked for.
+    let mut waits = Vec::new();
+    for _ in 0..2 {
+        source.asked.lock().unwrap().clear();
+        assert!(fetch(line.address(), Streams::Chosen(8)).await.streams > 1);
+        let asked = source.asked.lock().unwrap();
+        waits.push(asked[1] - asked[0]);
+    }
+    // Before anything is known the rate is looked at three times, 0.2 seconds apart.
+    assert!(waits[0] >= LOOKS && waits[1] < LOOKS, "{waits:?}");
+    // Nobody is given more than one who says that it is to be one.
+    assert_eq!(fetch(line.address(), Streams::Fixed(1)).await.streams, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
     let source = Source::start(true).await;
     let outcome = fetch(source.address, Streams::Chosen(8)).await;
-    assert_eq!((outcome.streams, source.gets.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!((outcome.streams, source.gets()), (1, 1));
     let source = Source::start(false).await;
     let line = Relay::start(ANY, source.address, RTT).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
-    assert_eq!((outcome.streams, source.gets.load(Ordering::Relaxed)), (1, 2));
+    assert_eq!((outcome.streams, source.gets()), (1, 2));
 }
 
 /// Pulls over a long line from a source that does not serve two at once, and gives how many streams brought something.
@@ -207,7 +231,7 @@ async fn fetch_past(second: Second) -> u32 {
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
     // It was tried.
-    assert!(source.gets.load(Ordering::Relaxed) > 1);
+    assert!(source.gets() > 1);
     outcome.streams
 }
 

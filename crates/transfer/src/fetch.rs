@@ -299,6 +299,12 @@ impl Running {
         u32::try_from(each).unwrap_or(u32::MAX)
     }
 
+    /// What is left of `streams` for one of them when all have as many.
+    pub(crate) fn part(streams: u32) -> u32 {
+        let running = u32::try_from(RUNNING.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+        streams / running.max(1)
+    }
+
     /// The most streams from a near source: one for each processor, or one.
     pub(crate) fn near_max(shares: bool) -> u32 {
         if shares { Self::processors_each() } else { 1 }
@@ -314,7 +320,7 @@ impl Drop for Running {
 /// How many streams a transfer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// At the beginning.
+    /// At the beginning, if no transfer before has found more to be worth it.
     pub(crate) first: u32,
     /// At the most.
     pub(crate) most: u32,
@@ -355,8 +361,10 @@ mod tests {
         assert_eq!(Running::processors_each(), 1);
         running.push(Running::begin());
         assert_eq!(Running::processors_each(), 0);
+        assert_eq!(Running::part(8) as usize, 8 / (processors + 1));
         running.truncate(1);
         assert_eq!(Running::processors_each() as usize, processors);
+        assert_eq!(Running::part(8), 8);
     }
 
     const FAR: Duration = Duration::from_millis(100);

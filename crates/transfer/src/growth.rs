@@ -1,4 +1,5 @@
-//! How many streams a transfer takes when nobody says: it begins with one, and takes more while that makes it faster.
+//! How many streams a transfer takes when nobody says: it begins with one, or with as many as were worth it not long ago,
+//! and takes more while that makes it faster.
 //!
 //! One stream carries a window in each round trip. On a long line, from [`CHOSEN_STREAMS_RTT_MIN`] on, that is less than the
 //! line carries. The rate is looked at until it no longer rises by itself; then the streams are doubled. If the rate
@@ -96,25 +97,30 @@ pub(crate) enum Change {
 /// The number of streams of one transfer.
 #[derive(Debug)]
 pub(crate) struct Growth {
+    first: u32,
     streams: u32,
     streams_max: u32,
     is_near: bool,
     step: Step,
     trial: Option<Trial>,
+    settled: Option<u32>,
     period: Duration,
     next: Instant,
 }
 
 impl Growth {
-    /// Begins with `streams`; at `streams_max` they are as many as there can be.
-    pub(crate) fn new(streams: u32, streams_max: u32) -> Self {
-        let grows = streams < streams_max;
+    /// Begins with `first`, and with `joined` more that another transfer has found to be worth it; at `streams_max`
+    /// they are as many as there can be.
+    pub(crate) fn new(first: u32, joined: u32, streams_max: u32) -> Self {
+        let changes = first < streams_max;
         Self {
-            streams,
+            first,
+            streams: first + joined,
             streams_max,
             is_near: false,
-            step: if grows { Step::Distance } else { Step::Done },
+            step: if changes { Step::Distance } else { Step::Done },
             trial: None,
+            settled: None,
             period: NEAR_LOOK,
             next: Instant::now() + NEAR_LOOK,
         }
@@ -123,6 +129,11 @@ impl Growth {
     /// Whether the number stays as it is.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
+    }
+
+    /// The number that was found to be worth it, if more were tried.
+    pub(crate) fn settled(&self) -> Option<u32> {
+        self.settled
     }
 
     /// Waits until it is time to look again; for ever when the number stays.
@@ -169,15 +180,21 @@ impl Growth {
     fn judge(&mut self, trial: Trial, now: Rates) -> Change {
         if self.pays(trial, now) {
             self.trial = None;
+            self.settled = Some(self.streams);
         } else if trial.looks + 1 < TRIAL_LOOKS_MAX {
             let looks = trial.looks + 1;
             self.trial = Some(Trial { looks, ..trial });
         } else {
-            self.step = Step::Done;
-            self.streams -= trial.added;
-            return Change::Return(self.streams);
+            return self.give_back(self.streams - trial.added);
         }
         Change::None
+    }
+
+    fn give_back(&mut self, streams: u32) -> Change {
+        self.step = Step::Done;
+        self.streams = streams;
+        self.settled = Some(streams);
+        Change::Return(streams)
     }
 
     fn pays(&self, trial: Trial, now: Rates) -> bool {
@@ -189,6 +206,10 @@ impl Growth {
 
     /// Twice as many, `most` at the most, as far as there is work for them that lasts until they are in full swing.
     fn grow(&mut self, rates: Rates, rest_bytes: u64, most: u32) -> Change {
+        if self.is_near && self.streams > self.first && rates.own < CHOSEN_STREAMS_NEAR_RATE_MIN {
+            // It was another file that came faster than from a disk.
+            return self.give_back(self.first);
+        }
         let soon = 2 * u64::try_from(self.period.as_millis()).unwrap_or(u64::MAX / 2);
         let lasts = rates.own > 0 && rest_bytes / (rates.own / 1000).max(1) > soon;
         let is_fast = rates.own / u64::from(self.streams.max(1)) >= CHOSEN_STREAMS_NEAR_RATE_MIN;
@@ -214,8 +235,8 @@ fn rises(before: u64, now: u64) -> bool {
     now > before + before * RISE_PERCENT / 100
 }
 
-/// Counts streams that are added, as many of them as there may be.
-fn permitted(wanted: u32) -> u32 {
+/// Counts streams that are added, as many of them as there may be. For each an [`Added`] has to be made.
+pub(crate) fn permitted(wanted: u32) -> u32 {
     let mut granted = 0;
     let grant = |added: u32| {
         granted = wanted.min(CHOSEN_STREAMS_ADDED_MAX.saturating_sub(added));
@@ -230,7 +251,7 @@ fn permitted(wanted: u32) -> u32 {
 pub(crate) struct Added(());
 
 impl Added {
-    /// For a stream that [`Growth::look`] has given.
+    /// For a stream that [`Growth::look`] or [`permitted`] has given.
     pub(crate) fn new() -> Self {
         Self(())
     }
@@ -262,7 +283,14 @@ mod tests {
 
     /// Follows a transfer whose rate depends on its streams, until the number stays. There are four processors for it.
     async fn settled(max: u32, rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> u32 {
-        let mut growth = Growth::new(1, max);
+        let growth = followed((0, max), rtt, rest_bytes, rate).await;
+        assert!(growth.settled.is_none_or(|settled| settled == growth.streams));
+        growth.streams
+    }
+
+    /// The same for one with streams that have joined at the beginning, and with all that is known in the end.
+    async fn followed((joined, max): (u32, u32), rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> Growth {
+        let mut growth = Growth::new(1, joined, max);
         let (mut moved, mut last) = (0, Instant::now());
         while !growth.is_done() {
             growth.due().await;
@@ -273,7 +301,7 @@ mod tests {
                 (0..added).for_each(|_| drop(Added::new()));
             }
         }
-        growth.streams
+        growth
     }
 
     #[tokio::test(start_paused = true)]
@@ -335,8 +363,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_was_worth_it_for_another_is_a_beginning() {
+        let alike = |streams| u64::from(streams) * 40 * MEGA;
+        let of = |growth: Growth| (growth.streams, growth.settled);
+        assert_eq!(of(followed((3, 8), FAR, 1 << 40, alike).await), (8, Some(8)));
+        assert_eq!(of(followed((7, 8), FAR, 1 << 40, alike).await), (8, None));
+        assert_eq!(of(followed((3, 8), FAR, 1 << 40, |_| 160 * MEGA).await), (4, Some(4)));
+        // As many as there can be to a near source, and as fast as was expected; and a file that lies on a disk.
+        assert_eq!(of(followed((1, 2), NEAR, 1 << 40, |_| 900 * MEGA).await), (2, None));
+        assert_eq!(of(followed((1, 2), NEAR, 1 << 40, |_| 200 * MEGA).await), (1, Some(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_one_transfer_takes_from_another_is_no_gain() {
-        let mut growth = Growth::new(1, 8);
+        let mut growth = Growth::new(1, 0, 8);
         growth.streams = 2;
         let before = Rates { own: 40, all: 400 };
         let trial = Trial {

@@ -20,6 +20,7 @@ mod fetch;
 mod found;
 mod gate;
 mod growth;
+mod habit;
 mod job;
 mod mover;
 mod options;

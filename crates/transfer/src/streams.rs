@@ -13,7 +13,8 @@ use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::fetch::{Running, Span, check_size};
-use crate::growth::{Added, Change, Growth};
+use crate::growth::{Added, Change, Growth, permitted};
+use crate::habit::Habits;
 use crate::job::{Fetched, Job};
 use crate::mover::write;
 use crate::patience::Patience;
@@ -176,8 +177,7 @@ pub(crate) async fn receive_ranges(
     let mut sums = RangeSums::new(&combining);
     sums.add(0, seen);
     let shared = Shared::new((job, origin), facts, ByteRange::new(held, size), sums, span);
-    let begun = run(&shared, span).await?;
-    let streams = begun - shared.turned_away.load(Ordering::Relaxed).min(begun - 1);
+    let streams = run(&shared, span, job.source).await?;
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);
     // What does not combine is read again, as is all of it should a range have been lost.
@@ -198,19 +198,27 @@ pub(crate) async fn receive_ranges(
 }
 
 /// Lets the streams run until nothing is left, and gives how many there were at the same time.
-async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
+async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32> {
+    let joined = permitted(usual(source, span) - span.first);
+    let mut growth = Growth::new(span.first, joined, span.most);
+    let mut streams = span.first + joined;
+    let mut streams_most = streams;
     let mut workers = JoinSet::new();
-    for number in 0..span.first {
-        workers.spawn(work(shared.clone(), number, None));
+    for number in 0..streams {
+        let added = (number >= span.first).then(Added::new);
+        workers.spawn(work(shared.clone(), number, added));
     }
-    let mut growth = Growth::new(span.first, span.most);
-    let (mut streams, mut streams_most) = (span.first, span.first);
     loop {
         tokio::select! {
             ended = workers.join_next() => {
                 let Some(ended) = ended else {
                     if shared.rest().bytes() == 0 {
-                        return Ok(streams_most);
+                        let turned_away = shared.turned_away.load(Ordering::Relaxed).min(streams_most - 1);
+                        let served = streams_most - turned_away;
+                        if let Some(settled) = growth.settled().or((turned_away > 0).then_some(served)) {
+                            Habits::shared().settle(source, settled.min(served));
+                        }
+                        return Ok(served);
                     }
                     workers.spawn(work(shared.clone(), 0, None));
                     continue;
@@ -244,6 +252,12 @@ async fn run(shared: &Arc<Shared>, span: Span) -> Result<u32> {
             }
         }
     }
+}
+
+/// With how many streams a transfer begins: where it may choose, with its part of those that were worth it not long ago.
+fn usual(source: &Resource, span: Span) -> u32 {
+    let usual = Running::part(Habits::shared().streams(source));
+    usual.clamp(span.first, span.most)
 }
 
 /// One stream: block after block until none is left.

@@ -269,6 +269,10 @@ pub const CHOSEN_STREAMS_RTT_MIN: Duration = Duration::from_millis(8);
 pub const CHOSEN_STREAMS_NEAR_RATE_MIN: u64 = 256 * 1024 * 1024;
 /// Streams that all transfers of one process together may have added because it made them faster.
 pub const CHOSEN_STREAMS_ADDED_MAX: u32 = 256;
+/// How long the number that transfers from a server have settled on is where the next one begins: lines change within the hour.
+pub const CHOSEN_STREAMS_KEPT: Duration = Duration::from_secs(600);
+/// Servers of which that is known at the same time.
+pub const CHOSEN_STREAMS_SERVERS_MAX: usize = 1024;
 /// Default: attempts of a transfer that breaks without moving a byte, the first one included.
 pub const ATTEMPTS_MAX: u32 = 6;
 /// Default: period of performance markers.

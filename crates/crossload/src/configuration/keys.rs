@@ -162,9 +162,9 @@ section! {
         allow_private_peers: bool = Some(true);
         /// Whether the checksums of the two sides are compared when the request does not say.
         verify: Verification = Some(Verification::WhenAvailable);
-        /// Streams that a copy may take when its client asks for no number. It begins with one, and takes more
-        /// while they make it faster, which they do on long lines, and over TLS where processors are idle. 1
-        /// leaves it at one.
+        /// Streams that a copy may take when its client asks for no number. It begins with one, or with what a copy
+        /// from the same server has settled on in the last ten minutes, and takes more while they make it faster,
+        /// which they do on long lines, and over TLS where processors are idle. 1 leaves it at one.
         chosen_streams: u32 = Some(limits::CHOSEN_STREAMS_MAX);
         /// Servers that take part in third-party copies in this one's stead, such as
         /// `["https://tpc.example.org:8443"]`: clients that ask for one are sent there, for the same path. One
