@@ -14,6 +14,7 @@ use remote::{Access, Client, ClientOptions, Resource};
 use storage::Memory;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
 use transfer::{Order, Outcome, Progress, Store, Streams, pull};
 use types::{Location, LogicalPath, Side};
 
@@ -23,6 +24,9 @@ const RTT: Duration = Duration::from_millis(50);
 const WINDOW: u64 = 512 << 10;
 /// Time in which it shows that a line is long and one stream does not fill it.
 const LOOKS: Duration = Duration::from_millis(600);
+
+/// Held for writing by who needs to be the only transfer of this process.
+static TRANSFERS: RwLock<()> = RwLock::const_new(());
 
 /// What a source does when it is asked for data while it sends some already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +185,7 @@ async fn fetch(from: SocketAddr, streams: Streams) -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
+    let _beside_others = TRANSFERS.read().await;
     let source = Source::start(true).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     // One stream cannot be faster than this.
@@ -198,6 +203,8 @@ async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_begins_with_what_the_one_before_has_found() {
+    // Those that run share what is known between them.
+    let _alone = TRANSFERS.write().await;
     let source = Source::start(true).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     // Until the second stream is asked for.
@@ -216,6 +223,7 @@ async fn a_transfer_begins_with_what_the_one_before_has_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
+    let _beside_others = TRANSFERS.read().await;
     let source = Source::start(true).await;
     let outcome = fetch(source.address, Streams::Chosen(8)).await;
     assert_eq!((outcome.streams, source.gets()), (1, 1));
@@ -227,6 +235,7 @@ async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
 
 /// Pulls over a long line from a source that does not serve two at once, and gives how many streams brought something.
 async fn fetch_past(second: Second) -> u32 {
+    let _beside_others = TRANSFERS.read().await;
     let source = Source::start_with(true, second).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
