@@ -34,6 +34,7 @@ mod pull;
 mod push;
 mod record;
 mod refusals;
+mod rest;
 mod running;
 mod store;
 mod streams;

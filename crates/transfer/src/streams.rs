@@ -9,7 +9,7 @@ use remote::{Client, Download, Facts, GetOptions, Opened, Resource, Validator};
 use storage::{Hasher, RangeSums, Upload};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX};
+use types::limits::STREAM_BLOCK_BYTES;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::fetch::{Running, Span, check_size};
@@ -19,6 +19,7 @@ use crate::job::{Fetched, Job};
 use crate::mover::write;
 use crate::patience::Patience;
 use crate::progress::Progress;
+use crate::rest::{Rest, least_block_bytes};
 use crate::store::Store;
 use crate::verify::computed;
 
@@ -48,30 +49,6 @@ impl Origin {
     }
 }
 
-/// What no stream has taken yet.
-struct Rest {
-    range: ByteRange,
-    /// What streams have left that nobody asked for.
-    left: Vec<ByteRange>,
-}
-
-impl Rest {
-    fn bytes(&self) -> u64 {
-        self.range.len() + self.left.iter().map(ByteRange::len).sum::<u64>()
-    }
-
-    /// The next block, empty when there is none. Each is a part of the rest: long at first, because each costs a round
-    /// trip in which nothing comes, and short at the end, so that all streams end at about the same time.
-    fn take_block(&mut self, sharers: u32) -> ByteRange {
-        if let Some(block) = self.left.pop() {
-            return block;
-        }
-        let part = self.range.len() / (u64::from(sharers) + 1);
-        self.range
-            .take_front(part.clamp(STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX))
-    }
-}
-
 /// What the streams of one transfer share.
 struct Shared {
     origin: Origin,
@@ -94,7 +71,9 @@ struct Shared {
     sharers: AtomicU32,
     /// Streams from this number on take no more blocks.
     wanted: AtomicU32,
-    /// Streams that the source did not take.
+    /// Streams that have brought nothing, for whatever reason.
+    idle: AtomicU32,
+    /// Those of them that the source did not take.
     turned_away: AtomicU32,
     /// Shortest time in which the source has answered, in microseconds; all bits set before it has.
     nearest_us: AtomicU64,
@@ -117,16 +96,14 @@ impl Shared {
             attempts: job.order.attempts,
             is_compared: job.is_compared,
             shares_processors: job.shares_processors(facts),
-            rest: Mutex::new(Rest {
-                range: rest,
-                left: Vec::new(),
-            }),
+            rest: Mutex::new(Rest::new(rest)),
             is_spent: watch::Sender::new(false),
             sums: Mutex::new(sums),
             progress: job.progress.clone(),
             sharers: AtomicU32::new(span.most),
             wanted: AtomicU32::new(span.most),
             turned_away: AtomicU32::new(0),
+            idle: AtomicU32::new(0),
             nearest_us: AtomicU64::new(u64::MAX),
         })
     }
@@ -139,8 +116,9 @@ impl Shared {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_block(&self) -> ByteRange {
-        let block = self.rest().take_block(self.sharers.load(Ordering::Relaxed));
+    fn take_block(&self, least_bytes: u64) -> ByteRange {
+        let sharers = self.sharers.load(Ordering::Relaxed);
+        let block = self.rest().take_block(sharers, least_bytes);
         if block.is_empty() {
             self.is_spent.send_replace(true);
         }
@@ -213,9 +191,9 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
             ended = workers.join_next() => {
                 let Some(ended) = ended else {
                     if shared.rest().bytes() == 0 {
-                        let turned_away = shared.turned_away.load(Ordering::Relaxed).min(streams_most - 1);
-                        let served = streams_most - turned_away;
-                        if let Some(settled) = growth.settled().or((turned_away > 0).then_some(served)) {
+                        let served = streams_most - shared.idle.load(Ordering::Relaxed).min(streams_most - 1);
+                        let is_limited = shared.turned_away.load(Ordering::Relaxed) > 0;
+                        if let Some(settled) = growth.settled().or(is_limited.then_some(served)) {
                             Habits::shared().settle(source, settled.min(served));
                         }
                         return Ok(served);
@@ -263,16 +241,18 @@ fn usual(source: &Resource, span: Span) -> u32 {
 /// One stream: block after block until none is left.
 async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<()> {
     if !shared.origin.admits(number).await {
+        shared.idle.fetch_add(1, Ordering::Relaxed);
         shared.turned_away.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
     let mut has_brought = false;
+    let mut least_bytes = STREAM_BLOCK_BYTES;
     while number < shared.wanted.load(Ordering::Relaxed) {
-        let mut block = shared.take_block();
+        let mut block = shared.take_block(least_bytes);
         if block.is_empty() {
             return Ok(());
         }
-        let start = block.start;
+        let (start, begun) = (block.start, Instant::now());
         match added {
             None => fetch_all(&shared, &mut block).await?,
             Some(_) => fetch_some(&shared, &mut block).await?,
@@ -280,11 +260,16 @@ async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<
         has_brought |= block.start > start;
         if added.is_some() && !block.is_empty() {
             if !has_brought {
-                shared.turned_away.fetch_add(1, Ordering::Relaxed);
+                shared.idle.fetch_add(1, Ordering::Relaxed);
+                let came_too_late = *shared.is_spent.borrow();
+                shared
+                    .turned_away
+                    .fetch_add(u32::from(!came_too_late), Ordering::Relaxed);
             }
-            shared.rest().left.push(block);
+            shared.rest().take_back(block);
             return Ok(());
         }
+        least_bytes = least_block_bytes(block.start - start, begun.elapsed(), shared.nearest());
     }
     Ok(())
 }

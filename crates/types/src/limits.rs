@@ -253,8 +253,11 @@ pub const MARKER_SILENCE: Duration = Duration::from_secs(120);
 pub const STREAMS_MAX: usize = 16;
 /// Largest stream count that a request may name at all (XRootD refuses above 100).
 pub const STREAMS_REQUEST_MAX: u32 = 100;
-/// Bytes of the shortest range in a transfer with several streams.
+/// Bytes of a file for each of its streams at the least, and of the shortest range that a stream asks for first.
 pub const STREAM_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes of the shortest range that a stream asks for at the end, where the line is short or brings little at a time: all are
+/// to end at about the same time.
+pub const STREAM_BLOCK_BYTES_MIN: u64 = 2 * 1024 * 1024;
 /// Bytes of the longest such range: each costs a round trip in which its connection is idle.
 pub const STREAM_BLOCK_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Default: streams that a transfer takes at the most when nobody says how many.

@@ -1,0 +1,116 @@
+//! What is left of a file that comes over several streams, and how long the block is that a stream takes of it.
+
+use std::time::Duration;
+
+use types::ByteRange;
+use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX, STREAM_BLOCK_BYTES_MIN};
+
+/// A block is at least as long as what comes in so many round trips, since in one more nothing comes.
+const BLOCK_ROUND_TRIPS_MIN: u128 = 4;
+
+/// What no stream has taken yet.
+pub(crate) struct Rest {
+    range: ByteRange,
+    /// What streams have left that nobody asked for.
+    left: Vec<ByteRange>,
+}
+
+impl Rest {
+    pub(crate) fn new(range: ByteRange) -> Self {
+        Self {
+            range,
+            left: Vec::new(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.range.len() + self.left.iter().map(ByteRange::len).sum::<u64>()
+    }
+
+    /// The next block, empty when there is none. Each is a part of the rest: long at first, because each costs a round
+    /// trip in which nothing comes, and short at the end, where it has `least_bytes`, so that all streams end at about
+    /// the same time.
+    pub(crate) fn take_block(&mut self, sharers: u32, least_bytes: u64) -> ByteRange {
+        if let Some(block) = self.left.pop() {
+            return block;
+        }
+        let part = self.range.len() / (u64::from(sharers) + 1);
+        self.range.take_front(part.clamp(least_bytes, STREAM_BLOCK_BYTES_MAX))
+    }
+
+    /// Takes back what a stream leaves of its block.
+    pub(crate) fn take_back(&mut self, block: ByteRange) {
+        self.left.push(block);
+    }
+}
+
+/// The shortest block that is worth its round trip of `rtt` to a stream that has brought `bytes` in `time`.
+pub(crate) fn least_block_bytes(bytes: u64, time: Duration, rtt: Option<Duration>) -> u64 {
+    let Some(rtt) = rtt else {
+        return STREAM_BLOCK_BYTES;
+    };
+    let each_round_trip = u128::from(bytes) * rtt.as_micros() / time.as_micros().max(1);
+    u64::try_from(each_round_trip * BLOCK_ROUND_TRIPS_MIN)
+        .unwrap_or(STREAM_BLOCK_BYTES)
+        .clamp(STREAM_BLOCK_BYTES_MIN, STREAM_BLOCK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGA: u64 = 1 << 20;
+
+    #[test]
+    fn blocks_become_shorter_towards_the_end_and_leave_nothing_out() {
+        let whole = ByteRange::new(5, 1024 * MEGA);
+        let mut rest = Rest::new(whole);
+        let (mut end, mut lengths) = (whole.start, Vec::new());
+        loop {
+            let block = rest.take_block(2, STREAM_BLOCK_BYTES_MIN);
+            if block.is_empty() {
+                break;
+            }
+            assert_eq!(block.start, end);
+            end = block.end;
+            lengths.push(block.len());
+        }
+        assert_eq!(end, whole.end);
+        assert_eq!(lengths[0], whole.len() / 3);
+        assert!(lengths.windows(2).all(|pair| pair[0] >= pair[1]));
+        assert!(
+            lengths
+                .iter()
+                .rev()
+                .skip(1)
+                .all(|length| *length >= STREAM_BLOCK_BYTES_MIN)
+        );
+        assert!(lengths.len() < 20, "{lengths:?}");
+        assert_eq!(rest.bytes(), 0);
+    }
+
+    #[test]
+    fn what_a_stream_leaves_is_taken_first() {
+        let mut rest = Rest::new(ByteRange::new(0, 100 * MEGA));
+        let mut block = rest.take_block(1, STREAM_BLOCK_BYTES);
+        block.take_front(MEGA);
+        rest.take_back(block);
+        assert_eq!(rest.bytes(), 99 * MEGA);
+        assert_eq!(rest.take_block(1, STREAM_BLOCK_BYTES), block);
+    }
+
+    #[test]
+    fn a_block_is_worth_its_round_trip() {
+        let second = Duration::from_secs(1);
+        let least = |bytes, rtt_ms| least_block_bytes(bytes, second, Some(Duration::from_millis(rtt_ms)));
+        // 4 MiB in each round trip, 1 MiB, and next to nothing.
+        assert_eq!(least(40 * MEGA, 100), STREAM_BLOCK_BYTES);
+        assert_eq!(least(20 * MEGA, 50), 4 * MEGA);
+        assert_eq!(least(600 * MEGA, 0), STREAM_BLOCK_BYTES_MIN);
+        assert_eq!(
+            least_block_bytes(MEGA, Duration::ZERO, Some(second)),
+            STREAM_BLOCK_BYTES
+        );
+        assert_eq!(least_block_bytes(MEGA, second, None), STREAM_BLOCK_BYTES);
+    }
+}
