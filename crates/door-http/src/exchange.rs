@@ -212,27 +212,37 @@ impl<'c> Exchange<'c> {
 
     /// Sends a piece of such an answer, empty ones excepted.
     pub(crate) async fn piece(&mut self, bytes: &[u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
+        if bytes.len() <= QUEUED_PIECE_BYTES_MAX {
+            self.queue_piece(bytes);
+            return self.connection.stream.flush().await;
         }
         self.record.bytes_out += bytes.len() as u64;
         let stream = &mut self.connection.stream;
         if self.chunked {
             stream.queue(chunk_head(bytes.len()).as_bytes());
         }
-        if bytes.len() > QUEUED_PIECE_BYTES_MAX {
-            stream.send_copy(bytes).await?;
-            // What ends the chunk goes with what follows it.
-            if self.chunked {
-                stream.queue(CHUNK_END);
-            }
-            return Ok(());
+        stream.send_copy(bytes).await?;
+        // What ends the chunk goes with what follows it.
+        if self.chunked {
+            stream.queue(CHUNK_END);
+        }
+        Ok(())
+    }
+
+    /// Has a short piece of such an answer sent together with what follows it.
+    pub(crate) fn queue_piece(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.record.bytes_out += bytes.len() as u64;
+        let stream = &mut self.connection.stream;
+        if self.chunked {
+            stream.queue(chunk_head(bytes.len()).as_bytes());
         }
         stream.queue(bytes);
         if self.chunked {
             stream.queue(CHUNK_END);
         }
-        stream.flush().await
     }
 
     /// Ends such an answer.

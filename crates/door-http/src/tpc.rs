@@ -197,30 +197,24 @@ async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, running: &mut R
         () = exchange.connection.stream.peer_closed() => return End::Gone,
         () = tokio::time::sleep(moment) => None,
     };
-    if let Some(Err(error)) = early {
-        if progress.moved_bytes() == 0 {
-            return End::Early(error);
-        }
-        return match accept(exchange, head, &progress).await {
-            Ok(()) => End::Done(Err(error)),
-            Err(_) => End::Gone,
-        };
-    }
-    if accept(exchange, head, &progress).await.is_err() {
-        return End::Gone;
-    }
+    let early = match early {
+        Some(Err(error)) if progress.moved_bytes() == 0 => return End::Early(error),
+        early => early,
+    };
+    accept(exchange, head);
     match early {
+        // All that there is to say goes out at once.
         Some(outcome) => End::Done(outcome),
+        None if mark(exchange, &progress).await.is_err() => End::Gone,
         None => watch(exchange, running).await,
     }
 }
 
-async fn accept(exchange: &mut Exchange<'_>, head: &RequestHead, progress: &Progress) -> Result<()> {
+fn accept(exchange: &mut Exchange<'_>, head: &RequestHead) {
     let wants_created = head.user_agent().is_some_and(|name| name.starts_with(WANTS_CREATED));
     exchange.begin_pieces(if wants_created { 201 } else { 202 }, |head| {
         head.content_type(ContentType::PerfMarkers).no_store()
     });
-    mark(exchange, progress).await
 }
 
 async fn watch(exchange: &mut Exchange<'_>, running: &mut Running) -> End {
@@ -244,12 +238,16 @@ async fn watch(exchange: &mut Exchange<'_>, running: &mut Running) -> End {
 }
 
 async fn mark(exchange: &mut Exchange<'_>, progress: &Progress) -> Result<()> {
+    exchange.piece(marker(progress).as_bytes()).await
+}
+
+fn marker(progress: &Progress) -> String {
     let marker = Marker {
         timestamp_s: u64::try_from(now_s()).unwrap_or(0),
         bytes: progress.moved_bytes(),
         connections: progress.connections(),
     };
-    exchange.piece(marker.to_text().as_bytes()).await
+    marker.to_text()
 }
 
 /// Tells the client and the log how it ended.
@@ -279,7 +277,7 @@ async fn close(exchange: &mut Exchange<'_>, running: Running, end: End) -> Resul
         End::Done(Err(_)) => LastLine::Failure(text),
         End::Aborted => LastLine::Aborted(text),
     };
-    mark(exchange, &progress).await?;
-    exchange.piece(line.to_line().as_bytes()).await?;
+    exchange.queue_piece(marker(&progress).as_bytes());
+    exchange.queue_piece(line.to_line().as_bytes());
     exchange.end_pieces(None).await
 }

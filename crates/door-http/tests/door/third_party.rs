@@ -241,6 +241,27 @@ async fn markers_run_while_the_source_is_silent() {
 }
 
 #[tokio::test]
+async fn a_copy_that_ends_at_once_is_marked_once() {
+    let exports = vec![export("/data", AnonymousAccess::Write, memory())];
+    let here = Server::start(exports, |settings| {
+        settings.limits.early_outcome = Duration::from_secs(60)
+    })
+    .await;
+    let there = Server::open().await;
+    there.put("/data/f", &pattern(5_000_000)).await;
+    let pulled = here
+        .ask(&copy("/data/f", &format!("Source: {}", there.url("/data/f"))), b"")
+        .await;
+    assert_eq!((pulled.status, pulled.last_line().as_str()), (202, "success: Created"));
+    assert_eq!(pulled.text().matches("Perf Marker\n").count(), 1, "{}", pulled.text());
+    assert!(
+        pulled.text().contains("Stripe Bytes Transferred: 5000000\n"),
+        "{}",
+        pulled.text()
+    );
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_stops_the_copy_at_once() {
     let source = SilentSource::start().await;
     let directory = tempfile::tempdir().unwrap();
