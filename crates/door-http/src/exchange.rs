@@ -212,36 +212,38 @@ impl<'c> Exchange<'c> {
 
     /// Sends a piece of such an answer, empty ones excepted.
     pub(crate) async fn piece(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         if bytes.len() <= QUEUED_PIECE_BYTES_MAX {
             self.queue_piece(bytes);
             return self.connection.stream.flush().await;
         }
-        self.record.bytes_out += bytes.len() as u64;
-        let stream = &mut self.connection.stream;
-        if self.chunked {
-            stream.queue(chunk_head(bytes.len()).as_bytes());
-        }
-        stream.send_copy(bytes).await?;
+        self.begin_piece(bytes.len());
+        self.connection.stream.send_copy(bytes).await?;
         // What ends the chunk goes with what follows it.
-        if self.chunked {
-            stream.queue(CHUNK_END);
-        }
+        self.end_piece();
         Ok(())
     }
 
-    /// Has a short piece of such an answer sent together with what follows it.
+    /// Has a short piece of such an answer, which is not empty, sent together with what follows it.
     pub(crate) fn queue_piece(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.record.bytes_out += bytes.len() as u64;
-        let stream = &mut self.connection.stream;
+        self.begin_piece(bytes.len());
+        self.connection.stream.queue(bytes);
+        self.end_piece();
+    }
+
+    fn begin_piece(&mut self, bytes: usize) {
+        debug_assert!(bytes > 0, "an empty chunk ends the answer");
+        self.record.bytes_out += bytes as u64;
         if self.chunked {
-            stream.queue(chunk_head(bytes.len()).as_bytes());
+            self.connection.stream.queue(chunk_head(bytes).as_bytes());
         }
-        stream.queue(bytes);
+    }
+
+    fn end_piece(&mut self) {
         if self.chunked {
-            stream.queue(CHUNK_END);
+            self.connection.stream.queue(CHUNK_END);
         }
     }
 
