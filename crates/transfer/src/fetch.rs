@@ -293,16 +293,17 @@ impl Running {
 
     /// How many processors there are for each of them; none when they are more.
     pub(crate) fn processors_each() -> u32 {
-        static PROCESSORS: LazyLock<usize> =
-            LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
-        let each = *PROCESSORS / RUNNING.load(Ordering::Relaxed).max(1);
-        u32::try_from(each).unwrap_or(u32::MAX)
+        static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
+            let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+            u32::try_from(processors).unwrap_or(u32::MAX)
+        });
+        Self::part(*PROCESSORS)
     }
 
-    /// What is left of `streams` for one of them when all have as many.
-    pub(crate) fn part(streams: u32) -> u32 {
+    /// What each of them has of `count` when all have the same.
+    pub(crate) fn part(count: u32) -> u32 {
         let running = u32::try_from(RUNNING.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-        streams / running.max(1)
+        count / running.max(1)
     }
 
     /// The most streams from a near source: one for each processor, or one.

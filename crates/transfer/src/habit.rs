@@ -52,10 +52,11 @@ impl Habits {
         }
         if kept.len() >= CHOSEN_STREAMS_SERVERS_MAX && !kept.contains_key(&server) {
             kept.retain(|_, (_, since)| since.elapsed() < CHOSEN_STREAMS_KEPT);
+            if kept.len() >= CHOSEN_STREAMS_SERVERS_MAX {
+                return;
+            }
         }
-        if kept.len() < CHOSEN_STREAMS_SERVERS_MAX || kept.contains_key(&server) {
-            kept.insert(server, (streams, Instant::now()));
-        }
+        kept.insert(server, (streams, Instant::now()));
     }
 }
 

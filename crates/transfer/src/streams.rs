@@ -1,7 +1,7 @@
 //! A pull over several connections at once: each fetches blocks of the file by range and writes
 //! them where they belong, so nothing waits in memory to be put in order.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,8 @@ struct Shared {
     wanted: AtomicU32,
     /// Streams that have brought nothing, for whatever reason.
     idle: AtomicU32,
-    /// Those of them that the source did not take.
-    turned_away: AtomicU32,
+    /// Whether the source has not taken one of them.
+    is_limited: AtomicBool,
     /// Shortest time in which the source has answered, in microseconds; all bits set before it has.
     nearest_us: AtomicU64,
 }
@@ -102,8 +102,8 @@ impl Shared {
             progress: job.progress.clone(),
             sharers: AtomicU32::new(span.most),
             wanted: AtomicU32::new(span.most),
-            turned_away: AtomicU32::new(0),
             idle: AtomicU32::new(0),
+            is_limited: AtomicBool::new(false),
             nearest_us: AtomicU64::new(u64::MAX),
         })
     }
@@ -192,7 +192,7 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
                 let Some(ended) = ended else {
                     if shared.rest().bytes() == 0 {
                         let served = streams_most - shared.idle.load(Ordering::Relaxed).min(streams_most - 1);
-                        let is_limited = shared.turned_away.load(Ordering::Relaxed) > 0;
+                        let is_limited = shared.is_limited.load(Ordering::Relaxed);
                         if let Some(settled) = growth.settled().or(is_limited.then_some(served)) {
                             Habits::shared().settle(source, settled.min(served));
                         }
@@ -242,7 +242,7 @@ fn usual(source: &Resource, span: Span) -> u32 {
 async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<()> {
     if !shared.origin.admits(number).await {
         shared.idle.fetch_add(1, Ordering::Relaxed);
-        shared.turned_away.fetch_add(1, Ordering::Relaxed);
+        shared.is_limited.store(true, Ordering::Relaxed);
         return Ok(());
     }
     let mut has_brought = false;
@@ -262,9 +262,7 @@ async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<
             if !has_brought {
                 shared.idle.fetch_add(1, Ordering::Relaxed);
                 let came_too_late = *shared.is_spent.borrow();
-                shared
-                    .turned_away
-                    .fetch_add(u32::from(!came_too_late), Ordering::Relaxed);
+                shared.is_limited.fetch_or(!came_too_late, Ordering::Relaxed);
             }
             shared.rest().take_back(block);
             return Ok(());
