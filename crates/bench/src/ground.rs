@@ -183,8 +183,16 @@ impl Ground {
         file
     }
 
-    /// A file of [`Ground::file`] is gone already.
-    pub fn is_removed(&self, file: &Resource) {
+    /// Removes files of [`Ground::file`] to make room for the next sample. What cannot be removed now is tried again at the end.
+    pub async fn make_room<'a>(&self, client: &Client, files: impl IntoIterator<Item = &'a Resource>) {
+        for file in files {
+            if let Some(Ok(())) = self.stop.or(client.delete(file)).await {
+                self.forget(file);
+            }
+        }
+    }
+
+    fn forget(&self, file: &Resource) {
         let name = file.location.file_name();
         for made in &mut *self.lock() {
             if made

@@ -249,7 +249,9 @@ async fn sample(
                 .map(|job| write(job.clone(), bulk.size_bytes, content.clone()))
                 .collect();
             let sample = together(target, &ground.stop, workers).await;
-            remove(ground, jobs).await;
+            for job in &jobs {
+                ground.make_room(&job.client, &job.files).await;
+            }
             Ok(sample)
         }
     }
@@ -337,17 +339,6 @@ pub(super) async fn write(job: Job, size_bytes: u64, content: Content) -> Result
         data::upload(&job.client, file, size_bytes, true, &content).await?;
     }
     Ok(size_bytes * job.files.len() as u64)
-}
-
-/// Makes room for the next sample. What cannot be removed now is tried again at the end.
-pub(super) async fn remove(ground: &Ground, jobs: Vec<Job>) {
-    for job in jobs {
-        for file in &job.files {
-            if let Some(Ok(())) = ground.stop.or(job.client.delete(file)).await {
-                ground.is_removed(file);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

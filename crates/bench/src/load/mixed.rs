@@ -78,7 +78,7 @@ async fn measure_case(
     transfers: u32,
 ) -> Option<()> {
     for repetition in 0..mixed.repetitions {
-        for (target, shelf) in ground.targets.iter().zip(shelves) {
+        for (number, (target, shelf)) in ground.targets.iter().zip(shelves).enumerate() {
             let case = tallies.case(target, transfers);
             if tallies.has_failed(target, &case) {
                 ground.progress.skip(1);
@@ -90,7 +90,9 @@ async fn measure_case(
                 "{}: {}, {beside} beside it: {transfers}, {run}",
                 target.name, case.label
             ));
-            let words = match mixed.jobs(ground, (tallies.way, transfers), shelf) {
+            // Targets may be one server over two protocols.
+            let mark = format!("{number}-{transfers}-{repetition}");
+            let words = match mixed.jobs(ground, (tallies.way, transfers), shelf, &mark) {
                 Err(failure) => tallies.fail(target, &case, failure),
                 Ok((file, jobs)) => {
                     let sample = sample(ground, mixed, target, &file, jobs, content).await?;
@@ -135,19 +137,22 @@ impl Mixed {
         self.size_bytes.min(share.max(UPLOAD_BYTES_MIN))
     }
 
-    /// The file that is asked about, and what runs beside the questions.
+    /// The file that is asked about, and what runs beside the questions. The mark, which no other sample has, is a part of the names
+    /// of uploads: what a sample breaks off at its end may still be open, or be opened only then, when the next one begins, and XRootD
+    /// lets nobody else write to a file that is open.
     fn jobs(
         &self,
         ground: &Ground,
         (way, transfers): (Way, u32),
         shelf: &Files,
+        mark: &str,
     ) -> std::result::Result<(Resource, Vec<Transfer>), Failure> {
         let (files, _) = shelf.read.as_ref().map_err(Clone::clone)?;
         let transfer = |number: u32| {
             let (file, upload_bytes) = match way {
                 Way::Get => (files[number as usize % files.len()].clone(), None),
                 Way::Put => {
-                    let file = ground.file(shelf.directory()?, &format!("put-{number}"));
+                    let file = ground.file(shelf.directory()?, &format!("put-{mark}-{number}"));
                     (file, Some(self.upload_bytes(transfers)))
                 }
             };
@@ -191,10 +196,8 @@ async fn sample(
     transfers: Vec<Transfer>,
     content: &Content,
 ) -> Option<Sample<Brought>> {
-    for transfer in transfers.iter().filter(|transfer| transfer.upload_bytes.is_some()) {
-        // What the last sample broke off may still be open there, and XRootD takes no other file of that name until it has noticed.
-        let _ = ground.stop.or(transfer.client.delete(&transfer.file)).await?;
-    }
+    let uploads = transfers.iter().filter(|transfer| transfer.upload_bytes.is_some());
+    let uploads: Vec<Resource> = uploads.map(|transfer| transfer.file.clone()).collect();
     let targets = transfers.iter().map(|transfer| (&transfer.client, &transfer.file));
     ground.stop.or(bulk::warm_up(targets)).await?;
     let over = Stop::default();
@@ -210,7 +213,13 @@ async fn sample(
             .into_iter()
             .map(|transfer| Worker::Move(transfer, content.clone(), over.clone())),
     );
-    together(target, &ground.stop, workers.into_iter().map(Worker::work).collect()).await
+    let sample = together(target, &ground.stop, workers.into_iter().map(Worker::work).collect()).await;
+    let client = ground.new_client();
+    for file in &uploads {
+        // They stay known, to be removed at the end too: the server may have the opening of one that was broken off still before it.
+        let _ = ground.stop.or(client.delete(file)).await;
+    }
+    sample
 }
 
 enum Worker {

@@ -1,7 +1,7 @@
 //! `overwrite`: writing new files against writing over existing ones. Storages have been seen that do the latter at half
 //! the rate.
 
-use super::bulk::{Job, Way, remove, warm_up, write};
+use super::bulk::{Job, Way, warm_up, write};
 use super::data::Content;
 use super::measure::{Sample, together};
 use super::tally::{Case, Counted, Tally};
@@ -115,7 +115,9 @@ impl Pair<'_> {
             let label = format!("{} {}", Way::Put.name(), target.protocol());
             ratio.row(&target.name, &label, &self.parameters()).add(new / over);
         }
-        remove(ground, jobs).await;
+        for job in &jobs {
+            ground.make_room(&job.client, &job.files).await;
+        }
         Some(())
     }
 

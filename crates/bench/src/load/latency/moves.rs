@@ -125,7 +125,7 @@ pub(super) async fn put(ground: &Ground, target: &Target, shelf: &Shelf, streams
         }
     });
     let sample = together(target, &ground.stop, workers.collect()).await;
-    remove(ground, &files).await;
+    ground.make_room(&ground.new_client(), &files).await;
     Ok(sample)
 }
 
@@ -152,16 +152,6 @@ pub(super) async fn copy(
         Result::Ok(ordered.size_bytes())
     };
     let sample = together(&pair.together(), &ground.stop, vec![worker]).await;
-    remove(ground, &[target]).await;
+    ground.make_room(&ground.new_client(), [&target]).await;
     Ok(sample)
-}
-
-/// Makes room for the next sample. What cannot be removed now is tried again at the end.
-async fn remove(ground: &Ground, files: &[Resource]) {
-    let client = ground.new_client();
-    for file in files {
-        if let Some(Ok(())) = ground.stop.or(client.delete(file)).await {
-            ground.is_removed(file);
-        }
-    }
 }
