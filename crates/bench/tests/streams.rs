@@ -24,6 +24,8 @@ const RTT: Duration = Duration::from_millis(50);
 const WINDOW: u64 = 512 << 10;
 /// Time in which it shows that a line is long and one stream does not fill it.
 const LOOKS: Duration = Duration::from_millis(600);
+/// How often what depends on how busy the machine is may be tried.
+const TRIES: usize = 8;
 
 /// Held for writing by who needs to be the only transfer of this process.
 static TRANSFERS: RwLock<()> = RwLock::const_new(());
@@ -224,9 +226,14 @@ async fn a_transfer_begins_with_what_the_one_before_has_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
     let _beside_others = TRANSFERS.read().await;
-    let source = Source::start(true).await;
-    let outcome = fetch(source.address, Streams::Chosen(8)).await;
-    assert_eq!((outcome.streams, source.gets()), (1, 1));
+    let mut seen = Vec::new();
+    // How far a source is shows in how soon it answers: on a machine that is busy for a moment, no source is near.
+    while seen.len() < TRIES && seen.last() != Some(&(1, 1)) {
+        let source = Source::start(true).await;
+        let outcome = fetch(source.address, Streams::Chosen(8)).await;
+        seen.push((outcome.streams, source.gets()));
+    }
+    assert_eq!(seen.last(), Some(&(1, 1)), "{seen:?}");
     let source = Source::start(false).await;
     let line = Relay::start(ANY, source.address, RTT).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;
