@@ -183,3 +183,37 @@ fn a_server_leaves_no_core_dump() {
     let values: Vec<&str> = core.unwrap_or_default().split_whitespace().take(2).collect();
     assert_eq!(values, ["0", "0"], "{limits}");
 }
+
+#[test]
+fn a_server_that_would_serve_its_own_secrets_does_not_start() {
+    let test = "a_server_that_would_serve_its_own_secrets_does_not_start";
+    let Some((lab, binary)) = available(
+        test,
+        Lab::new("exposed").and_then(|lab| Ok((lab, Crossload::binary()?))),
+    ) else {
+        return;
+    };
+    let site = lab.fresh("site");
+    let data = site.join("data");
+    std::fs::create_dir_all(&data).expect("an export");
+    let file = site.join("crossload.toml");
+    let text = "[server]\nlisten = [\"127.0.0.1:0\"]\n[[export]]\ndirectory = \"data\"\nanonymous = \"read\"\n\
+                [macaroons]\nsecret_file = \"data/macaroon.secret\"\n[log]\nfile = \"data/log\"\n";
+    std::fs::write(&file, text).expect("a configuration");
+    let mut command = std::process::Command::new(binary);
+    let run = command
+        .arg("serve")
+        .arg("--config")
+        .arg(&file)
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success() && run.stdout.is_empty(), "{said}");
+    assert!(
+        said.contains("the macaroon secret") && said.contains("the log"),
+        "{said}"
+    );
+    // Neither was made before it was refused.
+    let count = std::fs::read_dir(&data).expect("the export").count();
+    assert_eq!(count, 0);
+}

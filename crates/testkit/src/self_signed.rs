@@ -37,7 +37,7 @@ impl SelfSigned {
         let directory = tempfile::tempdir()?;
         let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));
         fs::write(&certificate, made.cert.pem())?;
-        fs::write(&key, made.signing_key.serialize_pem())?;
+        crate::authority::write_private(&key, &made.signing_key.serialize_pem())?;
         Ok(Self {
             certificate,
             key,

@@ -1,6 +1,7 @@
 //! The server's own certificate: whether it can be used, for which names, how long, and whether clients can
 //! follow its chain.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use net::tls::ServerTls;
@@ -13,6 +14,8 @@ use super::finding::{Finding, Spot};
 use super::trust::Authorities;
 
 const DAY_S: i64 = 24 * 3600;
+/// Permissions for others than the owner.
+const OTHERS: u32 = 0o077;
 /// Bits of RSA keys that are still thought safe (NIST SP 800-131A).
 const RSA_BITS_MIN: usize = 2048;
 /// Bits of elliptic curves that are still thought safe.
@@ -57,7 +60,10 @@ impl Subject<'_> {
             let finding = Finding::error("key_unreadable", says).at(self.key_spot.clone());
             return vec![finding.change("name a PEM file that the server's user can read")];
         }
-        if let Err(error) = ServerTls::load(self.certificate, self.key) {
+        // A key that others may use is not loaded at all; that is a finding of its own.
+        let key_is_open = std::fs::metadata(self.key).is_ok_and(|facts| facts.mode() & OTHERS != 0);
+        let loaded = ServerTls::load(self.certificate, self.key);
+        if let Some(error) = loaded.err().filter(|_| !key_is_open) {
             let says = format!(
                 "certificate and key do not make a pair: {}",
                 error.detail().unwrap_or_default()

@@ -8,6 +8,7 @@ mod certificate;
 mod clients;
 mod clock;
 mod credentials;
+mod exposed;
 mod finding;
 mod issuers;
 mod lines;
@@ -102,6 +103,7 @@ pub(crate) fn examine_file(file: &Path, around: &Surroundings) -> (Vec<Finding>,
             let lines = Lines::new(file, text);
             let mut findings = vec![Finding::ok("configuration", format!("{} can be read", file.display()))];
             findings.extend(writable(file));
+            findings.extend(exposed::check(&configuration, file, &lines));
             findings.extend(examine(&configuration, &lines, around));
             (findings, Some((configuration, lines)))
         }

@@ -232,7 +232,20 @@ const CERTIFICATES: [Case; 10] = [
     ),
 ];
 
-const FILES: [Case; 14] = [
+const FILES: [Case; 16] = [
+    (
+        "a secret that clients can fetch",
+        |site| {
+            fs::copy(site.path("macaroon.secret"), site.path("data/macaroon.secret")).unwrap();
+            site.configure(|text| text.replace("macaroon.secret", "data/macaroon.secret"));
+        },
+        &[(Bad, "exported_secret", Some(15))],
+    ),
+    (
+        "a log that clients can fetch",
+        |site| site.configure(|text| text.to_owned() + "[log]\nfile = \"data/log\"\n"),
+        &[(Bad, "exported_secret", Some(22))],
+    ),
     (
         "a secret that the group may read",
         |site| site.mode("macaroon.secret", 0o640),

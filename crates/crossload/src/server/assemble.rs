@@ -356,7 +356,7 @@ struct Opened {
 }
 
 /// Where nobody can write there is no need for a hidden directory.
-fn is_writable(export: &Export, configuration: &Configuration) -> bool {
+pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
     let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
     let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
     let by_token = configuration.macaroons.secret_file.is_some() || by_issuer;

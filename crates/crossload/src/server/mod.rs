@@ -5,6 +5,7 @@ mod accept;
 mod assemble;
 mod certificate;
 mod events;
+pub(crate) mod exposed;
 mod log;
 mod names;
 pub(crate) mod offline;
@@ -54,6 +55,10 @@ const WORKER_THREADS_MIN: usize = 2;
 /// What keeps it from starting: the configuration, a file, a directory, an address.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let configuration = configure(options)?;
+    exposed::refuse(&configuration, options.config.as_deref())?;
+    if let Some(warning) = write_warning(options, &configuration) {
+        output::complain(&warning);
+    }
     let log = Log::open(configuration.log.file.clone())
         .map_err(|cause| Failure::system("the log file cannot be opened", &cause))?;
     if !configuration.server.core_dumps {
@@ -108,6 +113,18 @@ fn forbid_core_dumps(log: &Log) {
     if let Err(cause) = limited.and(hidden) {
         log.write("core_dumps", &json!({"allowed": true, "error": cause.to_string()}));
     }
+}
+
+/// Says so when the command line lets the whole network write.
+fn write_warning(options: &ServeOptions, configuration: &Configuration) -> Option<String> {
+    let mut listen = configuration.server.listen.iter();
+    let address = listen.find(|address| !address.ip().to_canonical().is_loopback())?;
+    options.write.then(|| {
+        format!(
+            "warning: --write on {address}: anyone who reaches this address can write and delete files; listen on \
+             127.0.0.1, or use a configuration file with rules"
+        )
+    })
 }
 
 fn worker_threads(wanted: u32) -> usize {
@@ -417,4 +434,36 @@ fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf
         .flat_map(|issuer| [&issuer.name_map_file, &issuer.jwks_file]);
     let named = single.into_iter().chain([&tokens.scitokens_file]).chain(of_issuers);
     named.flatten().chain(lists.into_iter().flatten()).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: ServeOptions,
+    }
+
+    #[test]
+    fn write_on_a_public_address_warns() {
+        let warning = |words: &[&str]| {
+            let line = Line::parse_from([&["serve", "/tmp"], words].concat());
+            write_warning(&line.serve, &configure(&line.serve).unwrap())
+        };
+        for address in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:80", "[::ffff:192.0.2.1]:80"] {
+            let words = warning(&["--write", "--listen", address]).expect("a warning");
+            assert!(words.contains(address) && words.contains("--write"), "{words}");
+            assert_eq!(warning(&["--listen", address]), None, "nobody can write");
+        }
+        for address in ["127.0.0.1:8080", "[::1]:0", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(warning(&["--write", "--listen", address]), None, "{address}");
+        }
+        assert_eq!(warning(&["--write"]), None);
+        let both = ["--write", "--listen", "127.0.0.1:1", "--listen", "0.0.0.0:1"];
+        assert!(warning(&both).is_some());
+    }
 }

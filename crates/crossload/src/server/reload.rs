@@ -7,7 +7,7 @@ use serde_json::json;
 use types::limits::OLD_DOOR_GRACE;
 
 use super::watch::Watch;
-use super::{Server, configure, watched};
+use super::{Server, configure, exposed, watched};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
 
@@ -28,6 +28,7 @@ impl Server {
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut fresh = configure(&self.options)?;
+        exposed::refuse(&fresh, self.options.config.as_deref())?;
         for key in keep_fixed(&self.configuration, &mut fresh) {
             self.log.write(
                 "reload_ignored",

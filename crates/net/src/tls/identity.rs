@@ -228,7 +228,7 @@ impl ResolvesClientCert for Shown {
 }
 
 /// Reads a file of limited size; one with a key must be its owner's alone.
-fn read(path: &Path, has_key: bool) -> Result<Zeroizing<Vec<u8>>, String> {
+pub(super) fn read(path: &Path, has_key: bool) -> Result<Zeroizing<Vec<u8>>, String> {
     let file = File::open(path).map_err(|cause| cause.to_string())?;
     let facts = file.metadata().map_err(|cause| cause.to_string())?;
     if has_key && facts.mode() & OTHERS != 0 {

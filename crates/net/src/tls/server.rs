@@ -8,7 +8,7 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use types::Error;
 
-use super::identity::ClientIdentity;
+use super::identity::{ClientIdentity, read};
 use super::secrets::Listener;
 use super::sessions::Sessions;
 use super::shown::{ClientCertificates, Possession};
@@ -31,7 +31,8 @@ impl ServerTls {
     ///
     /// # Errors
     /// `storage_failed` when a file cannot be read, `bad_request` when it holds no usable
-    /// certificate or key, or the two do not belong together; the detail names the file.
+    /// certificate or key, others than its owner may use the key, or the two do not belong together; the detail
+    /// names the file.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
         Self::asking(certificate, key, ClientCertificates::Off)
     }
@@ -97,7 +98,8 @@ fn server_config(
     if chain.is_empty() {
         return Err(config_error(certificate, "no certificate in the file"));
     }
-    let key_der = PrivateKeyDer::from_pem_file(key)
+    let secret = read(key, true).map_err(|why| config_error(key, &why))?;
+    let key_der = PrivateKeyDer::from_pem_slice(&secret)
         .map_err(|cause| config_error(key, &format!("no usable private key: {cause}")))?;
     let identity = ClientIdentity::new(chain.clone(), key_der.clone_key()).ok();
     let provider = crypto();
@@ -118,4 +120,39 @@ fn server_config(
     config.session_storage = sessions.clone();
     config.key_log = Arc::new(Listener);
     Ok((config, identity))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_others_may_read_is_refused_at_start_and_at_reload() {
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = (directory.path().join("host.pem"), directory.path().join("host.key"));
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(&certificate, parameters.self_signed(&pair).unwrap().pem()).unwrap();
+        std::fs::write(&key, pair.serialize_pem()).unwrap();
+        let mode = |mode| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o600);
+        let tls = ServerTls::load(&certificate, &key).expect("its owner's alone");
+        for open in [0o644, 0o640, 0o604, 0o660] {
+            mode(open);
+            let words = |error: Error| error.detail().unwrap_or_default().to_owned();
+            let refused = ServerTls::load(&certificate, &key).err().map(words).unwrap_or_default();
+            assert!(
+                refused.contains("chmod 600") && refused.contains("host.key"),
+                "{open:o}: {refused}"
+            );
+            assert!(
+                tls.reload(&certificate, &key, ClientCertificates::Off).is_err(),
+                "{open:o}"
+            );
+        }
+        mode(0o400);
+        assert!(tls.reload(&certificate, &key, ClientCertificates::Off).is_ok());
+    }
 }

@@ -1,0 +1,21 @@
+//! Files of the server itself that an export shows: the server does not start so.
+
+use std::path::Path;
+
+use super::finding::Finding;
+use super::lines::Lines;
+use crate::configuration::Configuration;
+use crate::server::exposed::{Exposed, find};
+
+/// Names each of them.
+pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -> Vec<Finding> {
+    let finding = |exposed: &Exposed| {
+        let finding = Finding::error("exported_secret", format!("{exposed}; the server does not start"));
+        let finding = finding.change(format!("move {} out of every export", exposed.path.display()));
+        match exposed.key {
+            Some((section, index, key)) => finding.at(lines.of_item(section, index, key)),
+            None => finding,
+        }
+    };
+    find(configuration, Some(file)).iter().map(finding).collect()
+}
