@@ -77,8 +77,9 @@ async fn one(
         Ok(None) => return Fate::Close,
         Err(error) => Err(error),
     };
+    let clear_from = (!connection.stream.is_encrypted()).then(|| peer.ip());
     let credential = match &head {
-        Ok(head) => credential_of(door, head, visitor, &mut last.shown).await,
+        Ok(head) => credential_of(door, head, (visitor, clear_from), &mut last.shown).await,
         Err(_) => Ok(visitor.clone()),
     };
     let link = (connection, &mut last.propfind);

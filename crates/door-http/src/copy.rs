@@ -12,6 +12,9 @@ use crate::{forward, tpc};
 /// Answers COPY.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
     let copy = CopyRequest::parse(head)?;
+    if !copy.forwarded.is_empty() {
+        exchange.admit_secrets()?;
+    }
     match local(exchange, head, &copy)? {
         Some(local) => local.run(exchange, head, &copy).await,
         None => match exchange.door.settings.forward_to.clone() {

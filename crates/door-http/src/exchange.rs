@@ -3,7 +3,7 @@
 //! What becomes of the connection is decided here, when the head of the answer is written: it is
 //! kept when the client wants that and the request's body is read, or short enough to be read away.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -78,6 +78,17 @@ pub(crate) struct Exchange<'c> {
 }
 
 impl<'c> Exchange<'c> {
+    /// Whether what must stay between client and server may be sent on this connection.
+    ///
+    /// # Errors
+    /// `tls_required`: it may not.
+    pub(crate) fn admit_secrets(&self) -> Result<()> {
+        match self.connection.stream.is_encrypted() {
+            true => Ok(()),
+            false => self.door.settings.authenticator.admits_in_clear_text(self.peer.ip()),
+        }
+    }
+
     /// Begins with a head, or with what was wrong with it. Also gives back the head when the request
     /// can be acted on, and the error when not.
     pub(crate) fn begin(
@@ -366,15 +377,18 @@ fn path_of(head: &RequestHead) -> Result<LogicalPath> {
 }
 
 /// Whose request it is: a token decides; without one `visitor`, whom the connection belongs to, is asked for.
-/// What the connection showed last is known again.
+/// What the connection showed last is known again. `clear_from`: the address of a client that speaks in clear text.
 pub(crate) async fn credential_of(
     door: &Shared,
     head: &RequestHead,
-    visitor: &Arc<Credential>,
+    (visitor, clear_from): (&Arc<Credential>, Option<IpAddr>),
     last: &mut LastShown,
 ) -> Result<Arc<Credential>> {
     let authenticator = &door.settings.authenticator;
     let field = head.authorization_field();
+    if let Some(peer) = clear_from.filter(|_| !matches!(head.authorization(), Authorization::Absent)) {
+        authenticator.admits_in_clear_text(peer)?;
+    }
     if let Some(credential) = field.and_then(|field| authenticator.again(field, last)) {
         return Ok(credential);
     }

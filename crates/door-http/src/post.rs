@@ -75,6 +75,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     if exchange.door.settings.macaroons.is_none() {
         return Err(no_macaroons());
     }
+    // The answer is as good as a password.
+    exchange.admit_secrets()?;
     let body = exchange.small_body(MACAROON_REQUEST_BYTES_MAX).await?;
     let request = match form {
         RequestForm::Json => MacaroonRequest::from_json(&body)?,

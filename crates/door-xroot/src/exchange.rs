@@ -153,10 +153,27 @@ impl<'c> Exchange<'c> {
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
         path.as_str().clone_into(&mut self.record.path);
         if let Some(token) = cgi.token() {
-            self.credential = self.connection.door.settings.authenticator.bearer(token.expose()).await;
+            self.credential = match self.admit_secrets() {
+                Ok(()) => self.connection.door.settings.authenticator.bearer(token.expose()).await,
+                Err(error) => Err(error),
+            };
             self.note_credential();
         }
         Named { path, cgi }
+    }
+
+    /// Whether what must stay between client and server may be sent on this connection.
+    ///
+    /// # Errors
+    /// `tls_required`: it may not.
+    pub(crate) fn admit_secrets(&self) -> types::Result<()> {
+        match self.connection.gate.is_secure() {
+            true => Ok(()),
+            false => {
+                let authenticator = &self.connection.door.settings.authenticator;
+                authenticator.admits_in_clear_text(self.connection.peer.ip())
+            }
+        }
     }
 
     /// Asks policy. Why something is refused is kept under the name of the request.

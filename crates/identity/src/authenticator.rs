@@ -1,5 +1,6 @@
 //! From what a client shows to a credential, in one way for all doors.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use types::limits::{VERIFIED_TOKEN_LIFETIME, VERIFIED_TOKENS_MAX};
 use types::{ErrorCode, Result};
 
 use crate::certificates::Certificates;
+use crate::clear_text::ClearText;
 use crate::clock::now_s;
 use crate::issuers::Issuers;
 use crate::last_shown::LastShown;
@@ -25,6 +27,8 @@ pub struct Sources {
     pub issuers: Issuers,
     /// By what the certificates of clients are judged.
     pub certificates: Certificates,
+    /// Where tokens are taken in clear text.
+    pub clear_text: ClearText,
     /// How many tokens and macaroons that were verified are remembered.
     pub verified_tokens_max: usize,
     /// For how long each of them is, at the most.
@@ -38,6 +42,7 @@ impl Default for Sources {
             token_rules: TokenRules::default(),
             issuers: Issuers::default(),
             certificates: Certificates::default(),
+            clear_text: ClearText::default(),
             verified_tokens_max: VERIFIED_TOKENS_MAX,
             verified_lifetime: VERIFIED_TOKEN_LIFETIME,
         }
@@ -155,6 +160,15 @@ impl Authenticator {
     #[must_use]
     pub fn issuers(&self) -> Issuers {
         self.state().sources.issuers.clone()
+    }
+
+    /// Whether a token, or what else must stay between client and server, counts when it came in clear text from
+    /// `peer`.
+    ///
+    /// # Errors
+    /// `tls_required`: it does not.
+    pub fn admits_in_clear_text(&self, peer: IpAddr) -> Result<()> {
+        self.state().sources.clear_text.admits(peer)
     }
 
     /// Reads and verifies a bearer token. A token that was verified before costs a look into a table; one

@@ -8,6 +8,7 @@
 mod authenticator;
 mod certificate_files;
 mod certificates;
+mod clear_text;
 mod clock;
 pub mod delegation;
 mod issuers;
@@ -17,6 +18,7 @@ mod verified;
 pub use authenticator::{Authenticator, Sources};
 pub use certificate_files::{CertificateFiles, CertificateReport, directory_fingerprint};
 pub use certificates::Certificates;
+pub use clear_text::ClearText;
 pub use issuers::{
     FetchedKeys, IssuerEvent, IssuerSettings, IssuerStatus, Issuers, KeyFetcher, StoredKeys, TellIssuerEvent,
     stored_keys,

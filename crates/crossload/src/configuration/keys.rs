@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use credentials::Lifetimes;
 use door_xroot::AuthenticationMethod;
+use identity::ClearText;
 use policy::{AnonymousAccess, Area};
 use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath, limits};
@@ -49,6 +50,10 @@ section! {
         /// Whether the process may leave a core dump and be looked into by others of the same user: it holds keys,
         /// tokens and delegated credentials. Cannot be changed without a restart.
         core_dumps: bool = Some(false);
+        /// Where bearer tokens and macaroons, requests for macaroons, and tokens for the other side of a copy are taken
+        /// in clear text: nowhere, from loopback addresses only, or from everywhere. When not set it is `"loopback"`
+        /// where there is a certificate, and `"always"` elsewhere, since something in front may have ended TLS.
+        clear_text_tokens: Option<ClearText> = Some(None);
         /// How long requests and transfers in progress may go on when the server is told to stop.
         grace_time: Duration = Some(Duration::from_secs(20));
     }

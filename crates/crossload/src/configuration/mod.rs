@@ -17,6 +17,7 @@ mod x509;
 use std::path::{Path, PathBuf};
 
 use door_xroot::AuthenticationMethod;
+use identity::ClearText;
 use toml::de::{DeTable, DeValue};
 use types::LogicalPath;
 
@@ -258,6 +259,16 @@ impl Configuration {
 }
 
 impl Configuration {
+    /// Where tokens are taken in clear text.
+    pub(crate) fn clear_text(&self) -> ClearText {
+        self.server
+            .clear_text_tokens
+            .unwrap_or(match self.server.certificate.is_some() {
+                true => ClearText::Loopback,
+                false => ClearText::Always,
+            })
+    }
+
     /// How sessions of the XRootD protocol say who they are.
     pub(crate) fn authentication(&self) -> Vec<AuthenticationMethod> {
         match &self.xroot.authentication {

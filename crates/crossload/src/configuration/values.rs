@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use credentials::x509::Revocation;
 use door_xroot::AuthenticationMethod;
+use identity::ClearText;
 use net::tls::ClientCertificates;
 use policy::AnonymousAccess;
 use toml::de::DeValue;
@@ -303,6 +304,8 @@ words!(ClientCertificates, "\"off\", \"optional\"",
     "off" => ClientCertificates::Off, "optional" => ClientCertificates::Optional);
 words!(Revocation, "\"required\", \"if-present\", \"off\"",
     "required" => Revocation::Required, "if-present" => Revocation::IfPresent, "off" => Revocation::Off);
+words!(ClearText, "\"never\", \"loopback\", \"always\"",
+    "never" => ClearText::Never, "loopback" => ClearText::Loopback, "always" => ClearText::Always);
 words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
     "none" => XrootTls::None, "optional" => XrootTls::Optional, "login" => XrootTls::Login,
     "session" => XrootTls::Session, "data" => XrootTls::Data);

@@ -446,6 +446,7 @@ fn sources(
     Ok(Sources {
         macaroon_keys,
         certificates: known.judge(),
+        clear_text: configuration.clear_text(),
         issuers: tokens.issuers(configuration, trust, log, &known.issuers()),
         token_rules: tokens.rules,
         verified_tokens_max: configuration.tokens.remembered as usize,

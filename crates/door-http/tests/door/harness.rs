@@ -23,7 +23,7 @@ use types::{ChecksumAlgorithm, LogicalPath};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whence the doors' key is made.
-const SECRET: &[u8] = b"a secret of the tests";
+pub(crate) const SECRET: &[u8] = b"a secret of the tests";
 
 /// Waits for what must come.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {

@@ -1,5 +1,7 @@
 //! Macaroons: asked for in both forms, used, and refused.
 
+use credentials::MacaroonKey;
+use identity::{Authenticator, ClearText, Sources};
 use policy::AnonymousAccess;
 use serde_json::Value;
 use storage::Memory;
@@ -204,4 +206,79 @@ async fn without_a_secret_it_is_said_which_line_is_missing() {
         assert!(text.contains(first) && text.contains("[no_macaroons]"), "{text}");
         assert!(text.contains("ask its administrator for macaroons"), "{text}");
     }
+}
+
+/// A server that takes no token in clear text; the file behind it is open to all.
+async fn strict() -> Server {
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, memory())], |settings| {
+        settings.authenticator = Authenticator::new(Sources {
+            macaroon_keys: vec![MacaroonKey::new(crate::harness::SECRET)],
+            clear_text: ClearText::Never,
+            ..Sources::default()
+        });
+    })
+    .await;
+    server.put("/data/f", b"abc").await;
+    server
+}
+
+#[tokio::test]
+async fn no_token_is_taken_in_clear_text_where_that_is_not_wanted() {
+    let server = strict().await;
+    let token = crate::harness::macaroon("activity:DOWNLOAD");
+    let refused = |answer: &Answer| {
+        let body = String::from_utf8_lossy(&answer.body);
+        assert!(answer.status == 403 && body.contains("[tls_required]"), "{answer:?}");
+    };
+    for line in [
+        "GET /data/f",
+        "HEAD /data/f",
+        "PUT /data/f",
+        "DELETE /data/f",
+        "PROPFIND /data/f\nDepth: 0",
+    ] {
+        let answer = step(&server, line, &token).await;
+        assert_eq!(answer.status, 403, "{line}");
+    }
+    refused(&step(&server, "GET /data/f", &token).await);
+    refused(&step(&server, "GET /data/f", "not-even-a-token").await);
+    refused(&server.ask(&format!("GET /data/f?authz=Bearer%20{token}\n"), b"").await);
+    // Twice on one connection: the first answer is not remembered as a credential.
+    let mut raw = server.connect().await;
+    let head = format!("GET /data/f\nAuthorization: Bearer {token}\n");
+    refused(&raw.ask(&head, b"").await);
+    refused(&raw.ask(&head, b"").await);
+    assert_eq!(
+        raw.ask("GET /data/f\n", b"").await.body,
+        b"abc",
+        "who shows none is served"
+    );
+    refused(&ask_json(&server, "/data/f", r#"{"caveats": ["activity:DOWNLOAD"]}"#).await);
+    let form = "POST /.oauth2/token\nContent-Type: application/x-www-form-urlencoded\n";
+    refused(
+        &server
+            .ask(form, b"grant_type=client_credentials&scope=DOWNLOAD:/data/f")
+            .await,
+    );
+    assert_eq!(server.log.request("POST").await.issued_token_id, None);
+}
+
+#[tokio::test]
+async fn what_is_handed_over_for_the_other_side_stays_out_of_clear_text_too() {
+    let (server, other) = (strict().await, server().await);
+    let token = crate::harness::macaroon("activity:DOWNLOAD");
+    let copy = |more: &str| format!("COPY /data/copy\nSource: {}\n{more}", other.url("/data/f"));
+    for header in [
+        "TransferHeaderAuthorization: Bearer",
+        "Copy-Header: Authorization: Bearer",
+        "TransferHeaderX-Api-Key:",
+    ] {
+        let answer = server.ask(&copy(&format!("{header} {token}\n")), b"").await;
+        let body = String::from_utf8_lossy(&answer.body);
+        assert!(
+            answer.status == 403 && body.contains("[tls_required]"),
+            "{header} {answer:?}"
+        );
+    }
+    assert_eq!(server.ask(&copy(""), b"").await.last_line(), "success: Created");
 }

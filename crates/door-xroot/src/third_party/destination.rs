@@ -88,6 +88,9 @@ pub(crate) async fn open(
     let admitted = admit(exchange, spot, named, request).await?;
     let origin = super::origin(exchange).await?.to_string();
     let source = source_of(&named.path, copy, &origin)?;
+    if source.has_token() {
+        exchange.admit_secrets()?;
+    }
     let order = order(exchange, named, copy, &source, &admitted)?;
     let copying = Copying {
         source: source.keyed,
@@ -107,6 +110,13 @@ struct Source {
     plain: Resource,
     /// Whether there is a key in it at all.
     has_key: bool,
+}
+
+impl Source {
+    /// Whether the client has handed over a token for it.
+    fn has_token(&self) -> bool {
+        self.plain.access.bearer.is_some()
+    }
 }
 
 fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origin: &str) -> Result<Source> {

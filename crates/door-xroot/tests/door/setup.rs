@@ -2,6 +2,7 @@
 
 use credentials::{Macaroon, MacaroonKey};
 use door_xroot::AuthenticationMethod;
+use identity::{Authenticator, ClearText, Sources};
 use net::frames::Frames;
 use net::tls::{ClientTls, Trust};
 use net::{Role, Stream, Waits};
@@ -11,9 +12,9 @@ use transfer::{Exports, SharedExports};
 use types::Secret;
 use xroot_wire::request::{Authenticate, EndSession, Expect, Request, Stat};
 use xroot_wire::response::{LoginReply, ProtocolReply};
-use xroot_wire::{Credential, ErrorNumber, ProtocolOptions, ServerFlags, SessionId, StreamId};
+use xroot_wire::{Credential, ErrorNumber, OpenOptions, ProtocolOptions, ServerFlags, SessionId, StreamId};
 
-use crate::harness::{Raw, SECRET, Server, certificate, export, login, soon};
+use crate::harness::{Raw, SECRET, Server, certificate, export, login, open, soon};
 
 async fn flags(server: &Server, options: ProtocolOptions, expect: Expect) -> ServerFlags {
     let mut raw = server.connect().await;
@@ -155,6 +156,37 @@ async fn a_token_opens_what_is_closed_to_others_over_tls_only() {
     let named = format!("/data?authz=Bearer%20{}", macaroon.to_text().expose());
     clear.ask(&Request::Stat(Stat::path(named.as_bytes()))).await.ok();
     assert!(server.log.all().iter().all(|record| !record.path.contains("authz")));
+}
+
+#[tokio::test]
+async fn no_token_is_taken_in_clear_text_where_that_is_not_wanted() {
+    let server = Server::start(|settings| {
+        settings.tls = Some(certificate());
+        settings.authenticator = Authenticator::new(Sources {
+            macaroon_keys: vec![MacaroonKey::new(SECRET)],
+            clear_text: ClearText::Never,
+            ..Sources::default()
+        });
+    });
+    server.put("/f", b"content");
+    let key = MacaroonKey::new(SECRET);
+    let macaroon = Macaroon::mint(&key, "here", "id-1", ["activity:LIST,DOWNLOAD,UPLOAD"]).unwrap();
+    let query = format!("authz=Bearer%20{}", macaroon.to_text().expose());
+    let path = format!("/data/f?{query}");
+    let stat = Request::Stat(Stat::path(path.as_bytes()));
+
+    let mut clear = server.client().await;
+    assert_eq!(clear.ask(&stat).await.error(), ErrorNumber::TLS_REQUIRED);
+    let read = open(&path, OpenOptions::READ);
+    assert_eq!(clear.ask(&read).await.error(), ErrorNumber::TLS_REQUIRED);
+    let target = format!("/data/new?oss.asize=1&tpc.src=localhost:1&tpc.key=k&tpc.stage=copy&tpc.scgi={query}");
+    let copy = open(&target, OpenOptions::NEW);
+    assert_eq!(clear.ask(&copy).await.error(), ErrorNumber::TLS_REQUIRED);
+    clear.ask(&Request::Stat(Stat::path(b"/data/f"))).await.ok();
+
+    let mut frames = encrypted(&server).await;
+    assert_eq!(ask(&mut frames, &login(true)).await.0, 0);
+    assert_eq!(ask(&mut frames, &stat).await.0, 0);
 }
 
 #[tokio::test]
