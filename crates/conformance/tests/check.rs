@@ -9,6 +9,7 @@ fn start(name: &str) -> Result<(Lab, Crossload)> {
     let lab = Lab::new(name)?;
     let mut options = lab.options("server");
     options.exports[0].anonymous = Access::Read;
+    options.default_sessions = true;
     // As many as any machine has descriptors for.
     options.limits = "connections = 100\ntransfers = 10\n".to_owned();
     let server = lab.crossload(options)?;

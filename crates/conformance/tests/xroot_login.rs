@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Weak};
 
 use conformance::{Endpoint, Lab, Run, Slot, Twins, bytes, log_lines, macaroon, shared};
-use testkit::{Access, Result, XrootdAccess, available, require};
+use testkit::{Access, Result, TokenIssuer, XrootdAccess, available, require};
 
 /// What the program exits with when the server refused.
 const REFUSED: i32 = 54;
@@ -225,4 +225,61 @@ fn tls_is_offered_or_demanded_as_configured() {
             assert!(by_tls.succeeded().stdout == content, "{policy}");
         }
     }
+}
+
+/// A server with an issuer and a certificate, and nothing said about sessions: tokens open them, and others come in as
+/// anonymous.
+#[test]
+fn tokens_open_sessions_without_being_configured() {
+    let test = "tokens_open_sessions_without_being_configured";
+    let Some((lab, issuer)) = available(
+        test,
+        Lab::new("unasked").and_then(|lab| {
+            require("xrdcp")?;
+            require("xrdfs")?;
+            let issuer = TokenIssuer::start(lab.authority())?;
+            Ok((lab, issuer))
+        }),
+    ) else {
+        return;
+    };
+    let start = |name, access| {
+        let mut options = lab.options(name);
+        options.exports[0].anonymous = access;
+        options.macaroons = false;
+        options.default_sessions = true;
+        options.more = format!("[[issuer]]\nurl = \"{}\"\nbase_paths = [\"/data\"]\n", issuer.url());
+        lab.crossload(options)
+            .map(|server| Endpoint::Crossload(Box::new(server)))
+    };
+    let (open, closed) = (
+        start("open", Access::Read).expect("a server"),
+        start("closed", Access::None).expect("a server"),
+    );
+    let token = issuer.token().scope("storage.read:/ storage.modify:/").mint();
+    let with_token = [("BEARER_TOKEN", token.as_str())];
+    let local = lab.file(b"new");
+    let local = local.to_str().expect("plain");
+    for server in [&open, &closed] {
+        for (name, url) in [("a", server.roots("dir/a")), ("b", server.root("dir/b"))] {
+            lab.xrdcp_with(&with_token, &["-f", local, &url]).succeeded();
+            assert_eq!(
+                server.stored(&format!("dir/{name}")).as_deref(),
+                Some(&b"new"[..]),
+                "{url}"
+            );
+            assert_eq!(lab.xrdcp_with(&with_token, &[&url, "-"]).succeeded().text(), "new");
+        }
+        let host = format!("roots://localhost:{}", server.root_port());
+        let mut listing = lab.command("xrdfs").expect("xrdfs");
+        listing.args([&host, "ls", "/data/dir"]).env("BEARER_TOKEN", &token);
+        let listed = conformance::run(&listing);
+        let listed = listed.succeeded().text();
+        assert!(listed.contains("/data/dir/a"), "{listed}");
+    }
+    // Without a token: as anonymous.
+    assert_eq!(lab.xrdcp(&[&open.roots("dir/a"), "-"]).succeeded().text(), "new");
+    assert_eq!(lab.xrdcp(&[&open.root("dir/a"), "-"]).succeeded().text(), "new");
+    assert_refused(&lab.xrdcp(&[&closed.roots("dir/a"), "-"]), "[3010]");
+    assert_refused(&lab.xrdcp(&["-f", local, &open.root("dir/a")]), "[3010]");
 }

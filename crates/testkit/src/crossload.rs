@@ -86,6 +86,9 @@ pub struct CrossloadOptions {
     pub allow_local_peers: bool,
     /// Whether it issues macaroons, and accepts its own.
     pub macaroons: bool,
+    /// Whether sessions of the XRootD protocol begin as the server's defaults say. Otherwise they are asked nothing, and
+    /// stay in clear text when their client wants that; `more` with `[xroot]` or `[x509]` decides for itself.
+    pub default_sessions: bool,
     /// Further lines of TOML for the `[tpc]` section.
     pub tpc: String,
     /// Further lines of TOML for the `[limits]` section.
@@ -108,6 +111,7 @@ impl CrossloadOptions {
             ca_files: vec![ca_file.to_owned()],
             allow_local_peers: true,
             macaroons: true,
+            default_sessions: false,
             tpc: String::new(),
             limits: String::new(),
             more: String::new(),
@@ -308,6 +312,13 @@ fn configuration(options: &CrossloadOptions, port: u16) -> String {
     if options.macaroons {
         let secret = quoted(&options.directory.join("macaroon.secret"));
         let _ = write!(text, "[macaroons]\nsecret_file = {secret}\n");
+    }
+    let decides = options.default_sessions
+        || ["[xroot]", "[x509]"]
+            .iter()
+            .any(|section| options.more.contains(section));
+    if !decides {
+        text.push_str("[xroot]\nauthentication = []\n");
     }
     let _ = write!(
         text,

@@ -17,6 +17,7 @@ mod names;
 mod ports;
 mod rules;
 mod secrets;
+mod sessions;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -155,6 +156,7 @@ fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
     findings.extend(clients::check(configuration, lines, around.now_s));
     findings.extend(exports(configuration, lines, around));
     findings.extend(rules::check(configuration, lines));
+    findings.extend(sessions::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
         limits.transfers,

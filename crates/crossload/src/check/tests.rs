@@ -12,6 +12,7 @@ use super::finding::{Finding, Severity, Spot, Sum};
 use super::{Surroundings, clock, examine_file, issuers, names, ports};
 
 mod clients;
+mod sessions;
 
 /// A server whose configuration, files and certificate are as they should be.
 struct Site {
@@ -361,7 +362,10 @@ const RIGHTS: [Case; 8] = [
     (
         "no TLS",
         |site| site.configure(|text| text.replace("certificate = \"host.pem\"\nkey = \"host.key\"\n", "")),
-        &[(Warning, "no_certificate", Some(1))],
+        &[
+            (Warning, "no_certificate", Some(1)),
+            (Note, "xroot_tokens_shut_out", Some(1)),
+        ],
     ),
     (
         "strangers may use loopback",

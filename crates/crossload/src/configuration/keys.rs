@@ -144,13 +144,14 @@ section! {
         /// it on, or from before the login on and also on the further streams of a session. Without a certificate
         /// there is none.
         tls: XrootTls = Some(XrootTls::Optional);
-        /// How sessions say who they are, in the order in which clients are to try: by a bearer token (over TLS
-        /// only), by a certificate or proxy (`gsi`; in clear text too, and only where this server's own key is one
-        /// of RSA), by a user's name or by the host that they come from. The last two give no rights: what they
-        /// say appears in the log. With an empty list sessions say nothing; in any case a request can bring a
-        /// token of its own, and over TLS a certificate counts without being asked for here. When not set it is
-        /// `["gsi", "unix"]` where there are a certificate and a trust directory, so that who has no certificate
-        /// comes in as anybody, and empty elsewhere. See gsi.md.
+        /// How sessions say who they are, in the order in which clients are to try. Default: `"token"` where there are
+        /// issuers or macaroons and TLS is offered, `"gsi"` where there are a certificate and a trust directory, and then
+        /// `"unix"`, so that others come in as anonymous; empty where there is neither. With an empty list sessions say
+        /// nothing. A request can bring a token of its own in any case, and over TLS a certificate counts unasked.
+        /// See gsi.md. Values: `"token"` or `"ztn"`, a bearer token, over TLS only (clients that can switch to TLS are
+        /// made to); `"gsi"`, a certificate or proxy, in clear text too (this server's own key must be RSA); `"unix"`,
+        /// the name of the client's user, which gives no rights and appears in the log; `"host"`, the client's address,
+        /// which gives no rights either.
         authentication: Option<Vec<AuthenticationMethod>> = Some(None);
         /// Files that one session may have open at the same time.
         handles: u32 = Some(limits::XROOT_HANDLES_MAX as u32);

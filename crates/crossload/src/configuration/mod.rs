@@ -273,11 +273,25 @@ impl Configuration {
     pub(crate) fn authentication(&self) -> Vec<AuthenticationMethod> {
         match &self.xroot.authentication {
             Some(ways) => ways.clone(),
-            None if self.server.certificate.is_some() && self.x509.trust_directory.is_some() => {
-                vec![AuthenticationMethod::Gsi, AuthenticationMethod::Unix]
+            None => {
+                let has_certificate = self.server.certificate.is_some();
+                let offers_tls = has_certificate && self.xroot.tls != XrootTls::None;
+                let by_token = (offers_tls && self.takes_tokens()).then_some(AuthenticationMethod::Token);
+                let can_judge = has_certificate && self.x509.trust_directory.is_some();
+                let by_certificate = can_judge.then_some(AuthenticationMethod::Gsi);
+                let mut ways: Vec<_> = by_token.into_iter().chain(by_certificate).collect();
+                // Who has none of these comes in as anybody.
+                if !ways.is_empty() {
+                    ways.push(AuthenticationMethod::Unix);
+                }
+                ways
             }
-            None => Vec::new(),
         }
+    }
+
+    /// Whether bearer tokens of any kind give rights here.
+    pub(crate) fn takes_tokens(&self) -> bool {
+        !self.issuers.is_empty() || self.tokens.scitokens_file.is_some() || self.macaroons.secret_file.is_some()
     }
 }
 

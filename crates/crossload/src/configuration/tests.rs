@@ -153,3 +153,48 @@ fn several_faults_are_told_at_once() {
     let faults = parse("[limits]\nattempts = 0\nstreams = 0\nhead_timeout = \"x\"\n").unwrap_err();
     assert_eq!(faults.len(), 3, "{faults:?}");
 }
+
+#[test]
+fn tokens_are_offered_first_where_they_give_rights_and_tls_exists() {
+    use door_xroot::AuthenticationMethod::{Gsi, Token, Unix};
+    let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
+    let (issuer, macaroons) = (
+        "[[issuer]]\nurl = \"https://iam\"\n",
+        "[macaroons]\nsecret_file = \"s\"\n",
+    );
+    let scitokens = "[tokens]\nscitokens_file = \"s\"\n";
+    let trust = "[x509]\ntrust_directory = \"t\"\n";
+    let none = "[xroot]\ntls = \"none\"\n";
+    let ways = |parts: &[&str]| {
+        let text = parts.concat();
+        Configuration::parse(&text, Path::new(""), "c.toml")
+            .unwrap()
+            .authentication()
+    };
+    for source in [issuer, macaroons, scitokens] {
+        assert_eq!(ways(&[tls, source]), [Token, Unix], "{source}");
+        assert_eq!(ways(&[tls, source, trust]), [Token, Gsi, Unix], "{source}");
+        assert_eq!(ways(&[source]), [], "no TLS, no token");
+        assert_eq!(ways(&[tls, source, none]), [], "no TLS, no token");
+        assert_eq!(ways(&[tls, source, trust, none]), [Gsi, Unix], "no TLS, no token");
+    }
+    assert_eq!(ways(&[tls]), []);
+    assert_eq!(ways(&[tls, trust]), [Gsi, Unix]);
+    assert_eq!(ways(&[tls, issuer, "[xroot]\nauthentication = [\"ztn\"]\n"]), [Token]);
+    assert_eq!(ways(&[tls, issuer, "[xroot]\nauthentication = []\n"]), []);
+}
+
+#[test]
+fn tokens_in_clear_text_are_for_loopback_where_there_is_a_certificate() {
+    use identity::ClearText::{Always, Loopback, Never};
+    let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
+    let clear = |text: &str| {
+        Configuration::parse(text, Path::new(""), "c.toml")
+            .unwrap()
+            .clear_text()
+    };
+    assert_eq!(clear(""), Always);
+    assert_eq!(clear(tls), Loopback);
+    assert_eq!(clear(&format!("{tls}clear_text_tokens = \"always\"\n")), Always);
+    assert_eq!(clear("[server]\nclear_text_tokens = \"never\"\n"), Never);
+}

@@ -309,8 +309,8 @@ words!(ClearText, "\"never\", \"loopback\", \"always\"",
 words!(XrootTls, "\"none\", \"optional\", \"login\", \"session\", \"data\"",
     "none" => XrootTls::None, "optional" => XrootTls::Optional, "login" => XrootTls::Login,
     "session" => XrootTls::Session, "data" => XrootTls::Data);
-words!(AuthenticationMethod, "\"token\", \"gsi\", \"unix\", \"host\"",
-    "token" => AuthenticationMethod::Token, "gsi" => AuthenticationMethod::Gsi,
+words!(AuthenticationMethod, "\"token\" (or \"ztn\"), \"gsi\", \"unix\", \"host\"",
+    "token" => AuthenticationMethod::Token, "ztn" => AuthenticationMethod::Token, "gsi" => AuthenticationMethod::Gsi,
     "unix" => AuthenticationMethod::Unix, "host" => AuthenticationMethod::Host);
 words!(Verification, "\"required\", \"when-available\", \"never\"",
     "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);

@@ -41,7 +41,7 @@ section! {
 
 impl X509 {
     /// Whether anybody's certificate can be believed.
-    pub(super) fn believes_anybody(&self) -> bool {
+    pub(crate) fn believes_anybody(&self) -> bool {
         self.trust_directory.is_some() || self.system_authorities
     }
 
