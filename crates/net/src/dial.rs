@@ -25,7 +25,8 @@ pub async fn dial(
 ) -> Result<TcpStream, Error> {
     let attempt = async {
         let allowed = allowed(host, port, policy, side).await?;
-        race(interleave(allowed), side).await
+        let stream = race(interleave(allowed), side).await?;
+        refuse_ourselves(stream, policy, side)
     };
     within(timeout, attempt, host, port, side).await
 }
@@ -132,6 +133,20 @@ async fn race(addresses: Vec<SocketAddr>, side: Side) -> Result<TcpStream, Error
             Ok(Some(Ok(Err(cause)))) => last = Some(cause),
             Ok(Some(Err(_)) | None) | Err(_) => {}
         }
+    }
+}
+
+/// Who reaches the address that the connection comes from has reached this machine: the system may route more addresses
+/// to itself than its interfaces have, or not say which these are.
+fn refuse_ourselves(stream: TcpStream, policy: AddressPolicy, side: Side) -> Result<TcpStream, Error> {
+    let ends = stream
+        .local_addr()
+        .and_then(|local| Ok((local.ip(), stream.peer_addr()?.ip())));
+    match ends {
+        Ok((local, peer)) if !policy.local && local.to_canonical() == peer.to_canonical() => {
+            Err(Error::new(ErrorCode::PeerAddressRefused, side, Phase::Connect))
+        }
+        _ => Ok(stream),
     }
 }
 

@@ -35,7 +35,7 @@ pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use error::{Error, Result};
 pub use issuer::{IssuerMode, TokenAlgorithm, TokenDraft, TokenIssuer};
 pub use nginx::{Nginx, NginxOptions};
-pub use ports::free_port;
+pub use ports::{free_port, own_address};
 pub use process::{Process, is_ours};
 pub use procfs::{Memory, Thread};
 pub use programs::{RESOLVER_OPTIONS, available, is_root, require, require_debian_python, require_python};

@@ -1,6 +1,6 @@
 //! Free TCP ports for servers that must be told theirs.
 
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -33,6 +33,18 @@ fn is_free(port: u16) -> bool {
     // A machine without IPv6 refuses the address itself, which does not make the port taken.
     let six = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
     on_every_address && !six.is_err_and(|e| e.kind() == std::io::ErrorKind::AddrInUse)
+}
+
+/// An address of an interface of this machine that is not its loopback; `None` where there is none. Nothing is sent.
+#[must_use]
+pub fn own_address() -> Option<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Only a route is looked for. The address is one for documents (RFC 5737).
+    socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9)).ok()?;
+    match socket.local_addr().ok()?.ip() {
+        IpAddr::V4(own) if !own.is_loopback() && !own.is_unspecified() => Some(own),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) struct ServeOptions {
     /// Address for metrics and health
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Allow third-party copies from and to loopback and link-local addresses
+    /// Allow third-party copies from and to loopback and link-local addresses, and this machine's own
     #[arg(long)]
     pub(crate) allow_local_peers: bool,
 }

@@ -161,7 +161,8 @@ section! {
 section! {
     /// Third-party copies, over HTTP and over the XRootD protocol.
     "tpc" false ThirdPartyCopy {
-        /// Whether this server may be sent to loopback and link-local addresses. Leave it off on a server that
+        /// Whether this server may be sent to loopback and link-local addresses, and to those of this machine's
+        /// interfaces. Leave it off on a server that
         /// others reach: they could use it to talk to its local services.
         allow_local_peers: bool = Some(false);
         /// Whether this server may be sent to private networks (RFC 1918, RFC 4193, RFC 6598).

@@ -124,6 +124,19 @@ async fn peers_on_this_machine_are_refused_unless_allowed() {
         .ask(&copy("/data/f", &format!("Source: {}", there.url("/data/f"))), b"")
         .await;
     assert_eq!(answer.status, ErrorCode::PeerAddressRefused.http_status());
+    // Nor by an address of an interface, whatever it is written as.
+    here.put("/data/own", b"own").await;
+    let own = testkit::own_address().into_iter();
+    for host in own.flat_map(|own| [own.to_string(), format!("[::ffff:{own}]"), format!("[64:ff9b::{own}]")]) {
+        let there = format!("http://{host}:{}/data/f", there.address.port());
+        for order in [
+            format!("COPY /data/new\nSource: {there}\n"),
+            format!("COPY /data/own\nDestination: {there}\n"),
+        ] {
+            let answer = here.ask(&order, b"").await;
+            assert_eq!(answer.status, ErrorCode::PeerAddressRefused.http_status(), "{order}");
+        }
+    }
 }
 
 #[tokio::test]

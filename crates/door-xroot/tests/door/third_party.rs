@@ -359,6 +359,21 @@ async fn limits_and_addresses_hold_as_for_other_copies() {
     let mut raw = here.client().await;
     let file = handle(order(&mut raw, "127.0.0.1:1", "").await);
     assert_eq!(sync(&mut raw, file).await.error(), ErrorNumber::NOT_AUTHORIZED);
+    // Nor is an address of an interface dialled, whatever it is written as.
+    let own = testkit::own_address();
+    for host in own
+        .into_iter()
+        .flat_map(|own| [own.to_string(), format!("[::ffff:{own}]"), format!("[::{own}]")])
+    {
+        let here = Server::start(|settings| settings.third_party.client = client(strict));
+        let mut raw = here.client().await;
+        let file = handle(order(&mut raw, &format!("{host}:1"), "").await);
+        assert_eq!(
+            sync(&mut raw, file).await.error(),
+            ErrorNumber::NOT_AUTHORIZED,
+            "{host}"
+        );
+    }
 
     let full = Server::start(|settings| settings.third_party.transfers = Slots::new(0));
     let mut raw = full.client().await;
