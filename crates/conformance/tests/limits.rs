@@ -1,12 +1,14 @@
 //! What a server must bear: thousands of idle connections, slow senders, and heads and bodies that no proper client
 //! sends. Statuses are those of RFC 9110 and RFC 9112.
 
+use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Weak;
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Endpoint, Lab, Slot, bytes, exchange, open, parts, read_answer, shared, until};
+use conformance::{Endpoint, Lab, RootSocket, Slot, bytes, exchange, open, parts, read_answer, shared, until};
 use testkit::{Crossload, Result, available};
 
 struct Site {
@@ -247,6 +249,66 @@ fn connections_above_the_limit_are_told_so_and_room_is_used_again() {
         site.lab.curl(&[&clear]).status == 200
     });
     site.lab.curl(&[&url]).expect(200);
+}
+
+/// A server that may have so few descriptors.
+fn start_with_descriptors(name: &str, count: u32) -> Result<Site> {
+    let lab = Lab::new(name)?;
+    let mut options = lab.options("server");
+    fs::create_dir_all(&options.directory).expect("a directory");
+    let binary = options.directory.join("crossload-with-few-descriptors");
+    let script = format!(
+        "#!/bin/sh\nulimit -n {count}\nexec {} \"$@\"\n",
+        Crossload::binary()?.display()
+    );
+    fs::write(&binary, script).expect("a script");
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o700)).expect("a script");
+    options.binary = Some(binary);
+    let server = Endpoint::Crossload(Box::new(Crossload::start(options)?));
+    Ok(Site { lab, server })
+}
+
+/// Each of 39 connections opens as many files as it gets, as one attacker did to 512 a connection.
+#[test]
+fn a_client_that_opens_files_without_end_leaves_the_server_to_others() {
+    let test = "a_client_that_opens_files_without_end_leaves_the_server_to_others";
+    let Some(site) = available(test, start_with_descriptors("descriptors", 400)) else {
+        return;
+    };
+    let url = site.server.put("file", b"content");
+    let port = site.server.port();
+    let mut held: Vec<_> = (0..39).map(|_| RootSocket::session(port)).collect();
+    let opened = held.iter_mut().map(|session| {
+        let opens = std::iter::from_fn(|| Some(session.try_open("/data/file", 0x10)));
+        opens.take_while(|answer| answer.status == 0).count()
+    });
+    let opened: Vec<usize> = opened.collect();
+    assert!(opened.iter().all(|count| *count > 0), "{opened:?}");
+    site.lab.curl(&[&url]).expect(200);
+    site.lab.upload(&site.server.url("new"), b"content", &[]).expect(201);
+    let _ = RootSocket::session(port).open("/data/file", 0x10);
+    let Endpoint::Crossload(server) = &site.server else {
+        unreachable!("it is ours")
+    };
+    let health = server.admin_url("/health").expect("an admin address");
+    site.lab.curl(&[&health]).expect(200);
+    let metrics = site
+        .lab
+        .curl(&[&server.admin_url("/metrics").expect("an admin address")])
+        .text();
+    assert!(
+        metrics.contains("crossload_share_used_up_total{kind=\"open_files\"}"),
+        "{metrics}"
+    );
+    until("the log names the share", Duration::from_secs(10), || {
+        server.log().stderr().contains("\"share_used_up\"")
+    });
+    // As many connections as it can get are no more of a problem.
+    let mut silent: Vec<_> = (0..300).map(|_| open(port)).collect();
+    site.lab.curl(&[&health]).expect(200);
+    let mut other = RootSocket::connect_from([127, 0, 0, 2].into(), port);
+    other.greet(0);
+    silent.clear();
 }
 
 #[test]

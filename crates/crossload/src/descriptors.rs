@@ -1,6 +1,13 @@
-//! How many files and connections this process may have open.
+//! How many files and connections this process may have open, and how they are shared out.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use transfer::ShareLimits;
+use types::limits::{
+    CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
+    DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, TPC_KEYS_MAX,
+};
+
+use crate::configuration::Limits;
 
 /// Raises the soft limit, which is usually 1024, to the hard one: each connection takes a descriptor, and each transfer
 /// several.
@@ -14,4 +21,76 @@ pub(crate) fn raise_limit() -> Result<(), (Option<u64>, std::io::Error)> {
         maximum: limit.maximum,
     };
     setrlimit(Resource::Nofile, raised).map_err(|cause| (limit.current, cause.into()))
+}
+
+/// How many descriptors this process may have.
+pub(crate) fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How many of them no client gets.
+fn reserved(limit: u64) -> u64 {
+    (limit / 16).clamp(DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_MAX)
+}
+
+/// A client's connection with this descriptor or a later one is turned away: what is left is for administrators.
+pub(crate) fn clients_end(limit: u64) -> u64 {
+    limit.saturating_sub(reserved(limit) / 2)
+}
+
+/// Shares out so many descriptors. Even when each connection has an upload under way, each place for an open file
+/// is taken, and each for a copy, the reserve is left.
+pub(crate) fn share_out(limit: u64, wanted: &Limits) -> ShareLimits {
+    let all = limit.saturating_sub(reserved(limit));
+    let connections = u64::from(wanted.connections).min(all / 4);
+    let transfers = u64::from(wanted.transfers).min(all / 8 / DESCRIPTORS_PER_TRANSFER);
+    let taken = connections * DESCRIPTORS_PER_CONNECTION + transfers * DESCRIPTORS_PER_TRANSFER;
+    let left = all.saturating_sub(taken) / DESCRIPTORS_PER_FILE;
+    let open_files = match u64::from(wanted.open_files) {
+        0 => left,
+        wanted => wanted.min(left),
+    };
+    let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    ShareLimits {
+        connections: count(connections),
+        open_files: count(open_files),
+        tpc_keys: TPC_KEYS_MAX,
+        transfers: count(transfers),
+        checksums: CHECKSUMS_COMPUTED_MAX,
+        client_percent: wanted.client_share_percent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::Configuration;
+
+    #[test]
+    fn the_reserve_is_left_when_everything_is_taken() {
+        let wanted = Configuration::defaults().limits;
+        for limit in [256, 1024, 4096, 20_000, 524_288, u64::MAX] {
+            let shares = share_out(limit, &wanted);
+            let count = |number: usize| number as u64;
+            let taken = count(shares.connections) * DESCRIPTORS_PER_CONNECTION
+                + count(shares.transfers) * DESCRIPTORS_PER_TRANSFER
+                + count(shares.open_files) * DESCRIPTORS_PER_FILE;
+            assert!(taken <= limit - reserved(limit), "{limit}: {shares:?}");
+            assert!(
+                shares.connections > 0 && shares.transfers > 0 && shares.open_files > 0,
+                "{limit}: {shares:?}"
+            );
+            assert!(clients_end(limit) > taken);
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_given_where_there_is_room() {
+        let mut wanted = Configuration::defaults().limits;
+        let shares = share_out(524_288, &wanted);
+        assert_eq!(shares.connections, wanted.connections as usize);
+        assert_eq!(shares.transfers, wanted.transfers as usize);
+        wanted.open_files = 100;
+        assert_eq!(share_out(524_288, &wanted).open_files, 100);
+    }
 }

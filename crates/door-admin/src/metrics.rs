@@ -54,6 +54,11 @@ struct ErrorLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ModeLabels {
     mode: &'static str,
 }
@@ -152,6 +157,9 @@ pub struct Metrics {
     resident: Gauge,
     cpu: Counter<f64, AtomicU64>,
     log_dropped: Counter,
+    share_refusals: Family<KindLabels, Counter>,
+    share_in_use: Family<KindLabels, Gauge>,
+    share_limit: Family<KindLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -200,10 +208,14 @@ impl Metrics {
             resident: Gauge::default(),
             cpu: Counter::default(),
             log_dropped: Counter::default(),
+            share_refusals: Family::default(),
+            share_in_use: Family::default(),
+            share_limit: Family::default(),
             registry: Registry::default(),
         };
         metrics.register_traffic(&mut registry);
         metrics.register_state(&mut registry);
+        metrics.register_shares(&mut registry);
         Self { registry, ..metrics }
     }
 
@@ -283,6 +295,26 @@ impl Metrics {
         registry.register_with_unit("process_resident", help, bytes, self.resident.clone());
         let help = "Processor time of this process, user and system";
         registry.register_with_unit("process_cpu", help, Unit::Seconds, self.cpu.clone());
+    }
+
+    fn register_shares(&self, registry: &mut Registry) {
+        let help = "Requests and connections refused because their client's share was used up";
+        registry.register("share_used_up", help, self.share_refusals.clone());
+        let help = "What clients hold of things that are shared out";
+        registry.register("share_in_use", help, self.share_in_use.clone());
+        let help = "What there is of these things for all clients together";
+        registry.register("share_limit", help, self.share_limit.clone());
+    }
+
+    /// Counts a refusal because a client's share was used up.
+    pub fn share_used_up(&self, kind: &'static str) {
+        self.share_refusals.get_or_create(&KindLabels { kind }).inc();
+    }
+
+    /// Says how many of something are in use, and how many there are.
+    pub fn set_share(&self, kind: &'static str, in_use: u64, limit: u64) {
+        self.share_in_use.get_or_create(&KindLabels { kind }).set(clamp(in_use));
+        self.share_limit.get_or_create(&KindLabels { kind }).set(clamp(limit));
     }
 
     /// Counts a request that was answered.

@@ -10,6 +10,7 @@ use http_wire::{Method, RequestHead};
 use identity::LastShown;
 use net::Stream;
 use net::http::Connection;
+use transfer::{FairShare, Share, ShareKind};
 use types::limits::LINGER_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -22,6 +23,21 @@ use crate::{copy, delegation, delete, get, mkcol, options, post, propfind, put, 
 struct Last {
     shown: LastShown,
     propfind: LastPropfind,
+    /// For whom the connection is counted, beside the address that it comes from.
+    counted: Option<(Arc<Credential>, Option<Share>)>,
+}
+
+impl Last {
+    /// Counts the connection for whom its latest request is from.
+    fn identify(&mut self, fair_share: &FairShare, credential: Arc<Credential>) -> Result<Arc<Credential>> {
+        let is_counted = |(counted, _): &(Arc<Credential>, _)| Arc::ptr_eq(counted, &credential);
+        if !self.counted.as_ref().is_some_and(is_counted) {
+            self.counted = None;
+            let share = fair_share.identify(ShareKind::Connections, &credential)?;
+            self.counted = Some((credential.clone(), share));
+        }
+        Ok(credential)
+    }
 }
 
 /// Serves requests until the connection ends. The error is one that belongs to no request.
@@ -59,7 +75,7 @@ async fn is_wanted(door: &Shared, connection: &mut Connection) -> bool {
     }
     tokio::select! {
         () = door.gate.draining() => false,
-        arrived = connection.stream.wait_for_input(door.settings.limits.idle) => arrived.is_ok(),
+        arrived = connection.stream.wait_for_input(door.settings.idle()) => arrived.is_ok(),
     }
 }
 
@@ -79,7 +95,10 @@ async fn one(
     };
     let clear_from = (!connection.stream.is_encrypted()).then(|| peer.ip());
     let credential = match &head {
-        Ok(head) => credential_of(door, head, (visitor, clear_from), &mut last.shown).await,
+        Ok(head) => {
+            let shown = credential_of(door, head, (visitor, clear_from), &mut last.shown).await;
+            shown.and_then(|shown| last.identify(&door.settings.fair_share, shown))
+        }
         Err(_) => Ok(visitor.clone()),
     };
     let link = (connection, &mut last.propfind);

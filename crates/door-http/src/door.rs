@@ -11,7 +11,7 @@ use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
 use transfer::{Gate, chance};
 use types::limits::REFUSED_BODY_BYTES_MAX;
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{Error, Result};
 
 use crate::connection::converse;
 use crate::digest;
@@ -83,12 +83,10 @@ impl Door {
         }))
     }
 
-    /// Tells a client, which speaks in clear text, that there are more than `connections_max`.
-    pub async fn turn_away(&self, tcp: TcpStream, connections_max: usize) {
-        let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Connect)
-            .with_detail(format!("connections: {connections_max}"));
+    /// Tells a client, which speaks in clear text, why its connection is not taken.
+    pub async fn turn_away(&self, tcp: TcpStream, error: &Error) {
         let id = chance::fresh_id();
-        let body = error_text(&error, &id);
+        let body = error_text(error, &id);
         let head = ResponseBuilder::new(error.code().http_status())
             .server(&self.0.settings.server_name)
             .request_id(&id)

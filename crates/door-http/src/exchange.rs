@@ -22,6 +22,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use crate::door::{RETRY_AFTER_S, Shared};
 use crate::events::RequestRecord;
 use crate::options::METHODS;
+use transfer::ClientId;
 use transfer::ErrorFacts;
 use transfer::Exports;
 use transfer::chance::{child_trace, fresh_id, now_s};
@@ -131,6 +132,11 @@ impl<'c> Exchange<'c> {
     /// Microseconds since the head began to arrive.
     pub(crate) fn elapsed_us(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The client, as its share is counted.
+    pub(crate) fn client(&self) -> ClientId {
+        ClientId::at(self.peer.ip()).showing(&self.credential)
     }
 
     /// Asks the client for its body, where it waits for that (RFC 9110 §10.1.1). To be called when
@@ -298,7 +304,9 @@ impl<'c> Exchange<'c> {
                 ErrorCode::MethodNotAllowed | ErrorCode::DirectoryExists | ErrorCode::NotImplemented => {
                     head.allow(METHODS)
                 }
-                ErrorCode::Overloaded | ErrorCode::Cancelled => head.retry_after(RETRY_AFTER_S),
+                ErrorCode::Overloaded | ErrorCode::ShareUsedUp | ErrorCode::Cancelled => {
+                    head.retry_after(RETRY_AFTER_S)
+                }
                 _ => head,
             }
         })

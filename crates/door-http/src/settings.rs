@@ -9,10 +9,10 @@ use identity::Authenticator;
 use identity::delegation::Delegations;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::{Refusals, Slots, Verification};
+use transfer::{FairShare, Refusals, ShareKind, Slots, Verification};
 use types::limits::{
-    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, STALL_TIMEOUT,
-    STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
+    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD,
+    SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
 };
 
 use types::{ChecksumAlgorithm, Location};
@@ -55,10 +55,23 @@ pub struct Settings {
     /// Every `host:port` under which clients know this server, beside the one that they ask for: a
     /// copy or move between two of them stays within this server.
     pub authorities: Vec<String>,
+    /// What each client may hold; doors share it.
+    pub fair_share: FairShare,
     /// Where refusals are explained afterwards; doors share it.
     pub refusals: Refusals,
     /// Who is told what happens.
     pub events: Arc<dyn Events>,
+}
+
+impl Settings {
+    /// How long a connection without a request is kept now.
+    pub(crate) fn idle(&self) -> Duration {
+        let idle = self.limits.idle;
+        if self.fair_share.is_short(ShareKind::Connections) {
+            return idle.min(SHORT_IDLE_TIMEOUT);
+        }
+        idle
+    }
 }
 
 /// Macaroons as this server makes them.

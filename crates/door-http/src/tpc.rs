@@ -39,7 +39,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         Shown::Asked => return Ok(()),
     };
     let own_token = own_token(exchange, head, &copy, &location);
-    let slot = exchange.door.settings.transfers.take()?;
+    let slot = exchange.door.settings.transfers.take(&exchange.client())?;
     let start = start(exchange, &copy, direction, &location);
     let job = CopyJob {
         client: exchange.door.settings.client.clone(),

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use credentials::Credential;
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
-use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_OPEN_IDLE_TIMEOUT, XROOT_QUEUED_BYTES_MAX};
+use transfer::ShareKind;
+use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Refusal;
 use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};
@@ -156,17 +157,26 @@ impl Connection {
         if self.session.is_none() {
             return Box::pin(self.strangers_head()).await;
         }
-        let idle = match busy {
-            true => XROOT_OPEN_IDLE_TIMEOUT,
-            false => self.door.settings.limits.idle,
-        };
+        let (mut silent, patience, step) = (
+            Duration::ZERO,
+            self.patience(busy),
+            self.door.settings.patience_step(busy),
+        );
         loop {
+            let idle = step.min(patience.saturating_sub(silent));
             let answer = tokio::select! {
                 // Whoever has files open may end what it began.
                 () = self.door.gate.draining(), if !busy => return Ok(None),
                 head = self.frames.head::<REQUEST_HEADER_BYTES>(idle) => return match head {
                     // Whoever waits for our answer has nothing to say.
                     Err(error) if is_stall(&error) && self.late.is_working() => continue,
+                    Err(error) if is_stall(&error) && self.frames.buffered_bytes() == 0 => {
+                        silent += idle;
+                        if silent >= patience || self.door.settings.is_short(busy) {
+                            return Ok(None);
+                        }
+                        continue;
+                    }
                     // A client that says nothing is not at fault.
                     Err(_) if self.frames.buffered_bytes() == 0 => Ok(None),
                     head => head,
@@ -176,6 +186,12 @@ impl Connection {
             self.answer_late(answer);
             self.flush().await?;
         }
+    }
+
+    /// How long the client may say nothing.
+    fn patience(&self, has_files: bool) -> Duration {
+        let limits = &self.door.settings.limits;
+        if has_files { limits.open_idle } else { limits.idle }
     }
 
     /// The same for a client that has not logged in: it may not hold a connection for long, not even
@@ -349,6 +365,18 @@ impl Connection {
         {
             session.credential = self.visitor.clone();
         }
+    }
+
+    /// Counts the connection for whom the session belongs to, beside the address that it comes from.
+    pub(crate) fn identify(&mut self) -> std::result::Result<(), Failure> {
+        let door = self.door.clone();
+        let session = self.session()?;
+        session.counted = None;
+        session.counted = door
+            .settings
+            .fair_share
+            .identify(ShareKind::Connections, &session.credential)?;
+        Ok(())
     }
 
     /// Gives up all files that are open, and says so.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use credentials::Credential;
 use policy::Operation;
 use transfer::chance::fresh_id;
-use transfer::{Asker, ErrorFacts, Exports, Granted, Holder, Place, Spot, refusal};
+use transfer::{Asker, ClientId, ErrorFacts, Exports, Granted, Holder, Place, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
@@ -194,6 +194,11 @@ impl<'c> Exchange<'c> {
             .authorize(asker, operation, path, size_bytes, refusals, || name_of(name));
         self.record.authorized_us = Some(self.elapsed_us());
         Ok(granted?)
+    }
+
+    /// The client, as its share is counted.
+    pub(crate) fn client(&self) -> ClientId {
+        ClientId::at(self.connection.peer.ip()).showing(&self.credential)
     }
 
     fn asker(&self) -> Asker<'_> {

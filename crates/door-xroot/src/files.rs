@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use storage::{FileReader, Stat};
-use transfer::Spot;
+use transfer::{Share, Spot};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
@@ -27,6 +27,8 @@ pub(crate) struct OpenFile {
     pub(crate) content: Content,
     /// The key of a third-party copy that holds as long as the file is open.
     pub(crate) _key: Option<Registered>,
+    /// The place that it takes in its client's share.
+    pub(crate) _share: Option<Share>,
     /// It was opened with such a key instead of the right to read it.
     pub(crate) is_lent: bool,
 }
@@ -135,6 +137,11 @@ impl Files {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Whether the next one is the first, which each session may have whatever else its client has open.
+    pub(crate) fn next_is_first(&self) -> bool {
         self.open == 0
     }
 

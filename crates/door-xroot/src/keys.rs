@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use net::names::{addresses_of, name_of};
 use policy::rendezvous::{Claim, NamedHost, Offer, OfferRefusal, Rendezvous, SeenHost, Verdict};
 use tokio::sync::{Notify, Semaphore};
+use transfer::{ClientId, FairShare, Share, ShareKind};
 use types::limits::{TPC_KEYS_MAX, TPC_LOOKUP_WAIT, TPC_WAITING_MAX};
 use types::{Error, ErrorCode, Phase, Side};
 
@@ -17,7 +18,8 @@ pub struct Keys(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    table: Mutex<Rendezvous>,
+    table: Mutex<Rendezvous<Share>>,
+    fair_share: FairShare,
     started: Instant,
     /// A key has been registered.
     news: Notify,
@@ -25,13 +27,9 @@ struct Inner {
 }
 
 impl Default for Keys {
+    /// With a share for nobody.
     fn default() -> Self {
-        Self(Arc::new(Inner {
-            table: Mutex::new(Rendezvous::new(TPC_KEYS_MAX)),
-            started: Instant::now(),
-            news: Notify::new(),
-            waiting: Semaphore::new(TPC_WAITING_MAX),
-        }))
+        Self::sharing(FairShare::default())
     }
 }
 
@@ -49,19 +47,34 @@ impl Drop for Registered {
 }
 
 impl Keys {
-    fn with<T>(&self, act: impl FnOnce(&mut Rendezvous, Duration) -> T) -> T {
+    /// No keys yet. Of those that come, no client has more than its share.
+    #[must_use]
+    pub fn sharing(fair_share: FairShare) -> Self {
+        Self(Arc::new(Inner {
+            table: Mutex::new(Rendezvous::new(TPC_KEYS_MAX)),
+            fair_share,
+            started: Instant::now(),
+            news: Notify::new(),
+            waiting: Semaphore::new(TPC_WAITING_MAX),
+        }))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Rendezvous<Share>, Duration) -> T) -> T {
         let now = self.0.started.elapsed();
         act(&mut self.0.table.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 
-    /// Registers a key.
+    /// Registers a key of a client.
     ///
     /// # Errors
-    /// `bad_request` for a key that cannot be used, `exists` for one that is known, `overloaded`.
-    pub(crate) fn register(&self, offer: Offer) -> Result<Registered, Error> {
+    /// `bad_request` for a key that cannot be used, `exists` for one that is known, `overloaded`, `share_used_up`.
+    pub(crate) fn register(&self, offer: Offer, client: &ClientId) -> Result<Registered, Error> {
         let key = offer.key.clone();
         let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Open).with_detail(why);
-        self.with(|table, now| table.register(offer, now))
+        // Keys that are forgotten now count no more.
+        self.with(Rendezvous::forget);
+        let share = self.0.fair_share.take(ShareKind::TpcKeys, client)?;
+        self.with(|table, now| table.register(offer, share, now))
             .map_err(|refusal| match refusal {
                 OfferRefusal::BadKey => refused(ErrorCode::BadRequest, "tpc.key is empty or too long"),
                 OfferRefusal::Duplicate => refused(ErrorCode::Exists, "duplicate tpc key"),

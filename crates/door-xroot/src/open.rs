@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
-use transfer::{Found, Spot, refusal};
+use transfer::{Found, Share, ShareKind, Spot, refusal};
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::request::{Access, Creation, Open};
 use xroot_wire::response::OpenReply;
@@ -36,7 +36,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         exchange.redirect(&server);
         return Ok(Next::Request);
     }
-    exchange.session()?.files.check_room()?;
+    let share = share(exchange)?;
     let spot = exchange.spot(&named.path, ErrorCode::IsDirectory)?;
     // Without a key it is an open like any other: a client looks at the source before it begins.
     let copy = copy.filter(|copy| copy.key.is_some());
@@ -65,6 +65,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         opened: Instant::now(),
         content,
         is_lent,
+        _share: share,
         _key: key,
     };
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);
@@ -90,6 +91,18 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     }
     exchange.ok(&body);
     Ok(Next::Request)
+}
+
+/// The place that one more open file takes in its client's share; the first one of a session takes none.
+fn share(exchange: &mut Exchange<'_>) -> Result<Option<Share>> {
+    let files = &exchange.session()?.files;
+    files.check_room()?;
+    if files.next_is_first() {
+        return Ok(None);
+    }
+    let client = exchange.client();
+    let fair_share = &exchange.connection.door.settings.fair_share;
+    Ok(Some(fair_share.take(ShareKind::OpenFiles, &client)?))
 }
 
 pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {

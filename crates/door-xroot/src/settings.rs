@@ -6,10 +6,11 @@ use std::time::Duration;
 use identity::Authenticator;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::{Refusals, SharedExports, Slots, Verification};
+use transfer::{FairShare, Refusals, ShareKind, SharedExports, Slots, Verification};
 use types::limits::{
-    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
-    TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
+    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX,
+    TLS_HANDSHAKE_TIMEOUT, TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
+    XROOT_OPEN_IDLE_TIMEOUT, XROOT_SHORT_OPEN_IDLE_TIMEOUT,
 };
 use types::{ChecksumAlgorithm, Location};
 use xroot_wire::TlsPolicy;
@@ -57,6 +58,8 @@ pub struct Settings {
     /// The host name that clients are sent to when they ask where a file is. Without one, the
     /// address that they came to.
     pub host: Option<String>,
+    /// What each client may hold; doors share it.
+    pub fair_share: FairShare,
     /// Where refusals are explained afterwards; doors share it.
     pub refusals: Refusals,
     /// Who is told what happens.
@@ -108,6 +111,22 @@ impl ThirdPartySettings {
 }
 
 impl Settings {
+    /// After how much silence to look whether things run short.
+    pub(crate) fn patience_step(&self, has_files: bool) -> Duration {
+        let limits = &self.limits;
+        if has_files {
+            limits.short_open_idle
+        } else {
+            limits.idle.min(SHORT_IDLE_TIMEOUT)
+        }
+    }
+
+    /// Whether a connection that is silent has to go because others need what it holds.
+    pub(crate) fn is_short(&self, has_files: bool) -> bool {
+        let is_short = |kind| self.fair_share.is_short(kind);
+        (has_files && is_short(ShareKind::OpenFiles)) || is_short(ShareKind::Connections)
+    }
+
     /// What holds about TLS on this door: a token is never asked for in clear text.
     pub(crate) fn effective_tls(&self) -> TlsPolicy {
         let mut policy = self.tls_policy;
@@ -136,6 +155,10 @@ pub struct Limits {
     pub handshake: Duration,
     /// Files that one session may have open at the same time.
     pub handles: usize,
+    /// Time that a connection is kept without a request while files are open on it.
+    pub open_idle: Duration,
+    /// The same while open files run short.
+    pub short_open_idle: Duration,
 }
 
 impl Default for Limits {
@@ -146,6 +169,8 @@ impl Default for Limits {
             stall: STALL_TIMEOUT,
             handshake: TLS_HANDSHAKE_TIMEOUT,
             handles: XROOT_HANDLES_MAX,
+            open_idle: XROOT_OPEN_IDLE_TIMEOUT,
+            short_open_idle: XROOT_SHORT_OPEN_IDLE_TIMEOUT,
         }
     }
 }

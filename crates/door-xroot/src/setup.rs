@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use credentials::Credential;
+use transfer::Share;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::ServerFlags;
 use xroot_wire::limits::PROTOCOL_VERSION;
@@ -37,6 +38,8 @@ pub(crate) struct Session {
     /// How far an authentication of several steps has come.
     pub(crate) progress: Option<Progress>,
     pub(crate) files: Files,
+    /// Counts the connection for its identity.
+    pub(crate) counted: Option<Share>,
 }
 
 impl Session {
@@ -119,6 +122,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         credential: connection.visitor.clone(),
         progress: None,
         files: Files::new(settings.limits.handles),
+        counted: None,
     };
     let upgrade = connection.gate.on_login(!protocols.is_empty(), &tls);
     let reply = LoginReply {
@@ -126,6 +130,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         protocols,
     };
     connection.session = Some(session);
+    connection.identify().map_err(Failure::closing)?;
     exchange.ok(&reply.encode());
     Ok(if upgrade { Next::Tls } else { Next::Request })
 }
@@ -157,6 +162,7 @@ pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenti
     }
     let tls = exchange.connection.door.settings.effective_tls();
     let upgrade = exchange.connection.gate.on_authenticated(&tls);
+    exchange.connection.identify().map_err(Failure::closing)?;
     exchange.ok(&[]);
     Ok(if upgrade { Next::Tls } else { Next::Request })
 }

@@ -50,20 +50,23 @@ const RIGHT: [&str; 4] = ["/data/f", "ann.12", "192.0.2.1", "192.0.2.2"];
 fn a_key_is_used_once() {
     let mut table = Rendezvous::new(4);
     assert_eq!(claim(&mut table, RIGHT, Duration::ZERO), Verdict::Unknown);
-    table.register(offer("k"), Duration::ZERO).unwrap();
+    table.register(offer("k"), (), Duration::ZERO).unwrap();
     assert_eq!(claim(&mut table, RIGHT, Duration::ZERO), Verdict::Granted);
     assert_eq!(claim(&mut table, RIGHT, Duration::ZERO), Verdict::Expired);
-    assert_eq!(table.register(offer("k"), Duration::ZERO), Err(OfferRefusal::Duplicate));
+    assert_eq!(
+        table.register(offer("k"), (), Duration::ZERO),
+        Err(OfferRefusal::Duplicate)
+    );
 }
 
 #[test]
 fn a_key_expires_and_is_forgotten_later() {
     let mut table = Rendezvous::new(4);
-    table.register(offer("k"), Duration::from_secs(5)).unwrap();
+    table.register(offer("k"), (), Duration::from_secs(5)).unwrap();
     assert_eq!(claim(&mut table, RIGHT, Duration::from_secs(15)), Verdict::Expired);
     assert_eq!(claim(&mut table, RIGHT, Duration::from_secs(25)), Verdict::Unknown);
     assert!(table.is_empty());
-    table.register(offer("k"), Duration::from_secs(25)).unwrap();
+    table.register(offer("k"), (), Duration::from_secs(25)).unwrap();
     assert_eq!(
         claim(&mut table, RIGHT, Duration::from_millis(34_999)),
         Verdict::Granted
@@ -73,7 +76,7 @@ fn a_key_expires_and_is_forgotten_later() {
 #[test]
 fn a_key_is_bound_to_everything_it_was_registered_with_and_a_wrong_claim_does_not_spend_it() {
     let mut table = Rendezvous::new(4);
-    table.register(offer("k"), Duration::ZERO).unwrap();
+    table.register(offer("k"), (), Duration::ZERO).unwrap();
     for (part, wrong) in ["/data/g", "ann.13", "192.0.2.3", "192.0.2.1"].iter().enumerate() {
         let mut who = RIGHT;
         who[part] = wrong;
@@ -85,7 +88,7 @@ fn a_key_is_bound_to_everything_it_was_registered_with_and_a_wrong_claim_does_no
 #[test]
 fn a_key_can_be_taken_back() {
     let mut table = Rendezvous::new(4);
-    table.register(offer("k"), Duration::ZERO).unwrap();
+    table.register(offer("k"), (), Duration::ZERO).unwrap();
     table.withdraw("k");
     table.withdraw("another");
     assert_eq!(claim(&mut table, RIGHT, Duration::ZERO), Verdict::Expired);
@@ -95,14 +98,14 @@ fn a_key_can_be_taken_back() {
 fn there_are_only_so_many_keys_and_none_of_any_length() {
     let mut table = Rendezvous::new(2);
     for key in ["a", "b"] {
-        table.register(offer(key), Duration::ZERO).unwrap();
+        table.register(offer(key), (), Duration::ZERO).unwrap();
     }
-    assert_eq!(table.register(offer("c"), Duration::ZERO), Err(OfferRefusal::Full));
-    assert_eq!(table.register(offer("c"), 2 * LIFETIME), Ok(()));
+    assert_eq!(table.register(offer("c"), (), Duration::ZERO), Err(OfferRefusal::Full));
+    assert_eq!(table.register(offer("c"), (), 2 * LIFETIME), Ok(()));
     assert_eq!(table.len(), 1);
     let long = "k".repeat(TPC_KEY_BYTES_MAX + 1);
     for key in ["", &long] {
-        assert_eq!(table.register(offer(key), 2 * LIFETIME), Err(OfferRefusal::BadKey));
+        assert_eq!(table.register(offer(key), (), 2 * LIFETIME), Err(OfferRefusal::BadKey));
     }
     assert_eq!(format!("{table:?}"), "Rendezvous(1 keys)");
 }
@@ -132,7 +135,7 @@ proptest! {
             let key = format!("k{which}");
             let until = &mut valid_until[usize::try_from(which).unwrap()];
             match what {
-                0 => if table.register(offer(&key), now).is_ok() { *until = Some(now + LIFETIME) },
+                0 => if table.register(offer(&key), (), now).is_ok() { *until = Some(now + LIFETIME) },
                 1 => {
                     let claim = Claim {
                         key: &key,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use remote::{Client, Direction, Resource};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::exports::Spot;
+use crate::fair_share::{ClientId, FairShare, Share, ShareKind, ShareLimits};
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
 use crate::pull::pull;
@@ -27,11 +27,10 @@ pub trait TransferEvents: Send + Sync + 'static {
 }
 
 /// How many third-party copies may run at the same time, and where: on the runtime on which the first of the clones was made,
-/// whoever serves the connection that asks. Clones share the same places.
+/// regardless of which connection asked for them. Clones share the same places.
 #[derive(Clone, Debug)]
 pub struct Slots {
-    free: Arc<Semaphore>,
-    count: usize,
+    fair_share: FairShare,
     /// `None`: on that of whoever asks.
     runtime: Option<Handle>,
 }
@@ -40,46 +39,45 @@ pub struct Slots {
 #[derive(Debug)]
 pub struct Slot {
     #[expect(dead_code, reason = "it is held, not looked at")]
-    permit: OwnedSemaphorePermit,
+    share: Share,
     runtime: Option<Handle>,
 }
 
 impl Slots {
-    /// Room for `count` copies.
+    /// Room for `count` copies, which no other count knows of.
     #[must_use]
     pub fn new(count: usize) -> Self {
+        let limits = ShareLimits {
+            transfers: count,
+            ..ShareLimits::default()
+        };
+        Self::sharing(FairShare::new(&limits, None))
+    }
+
+    /// Room for as many as are shared out here.
+    #[must_use]
+    pub fn sharing(fair_share: FairShare) -> Self {
         Self {
-            free: Arc::new(Semaphore::new(count)),
-            count,
+            fair_share,
             runtime: Handle::try_current().ok(),
         }
     }
 
-    /// Takes a place.
+    /// Takes a place for a client.
     ///
     /// # Errors
-    /// `overloaded` when all are taken.
-    pub fn take(&self) -> Result<Slot> {
-        let permit = self.free.clone().try_acquire_owned().map_err(|_| {
-            let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Open);
-            error.with_detail(format!("transfers: {}", self.count))
-        })?;
+    /// `overloaded` when all are taken, `share_used_up` when the client has its share.
+    pub fn take(&self, client: &ClientId) -> Result<Slot> {
         Ok(Slot {
-            permit,
+            share: self.fair_share.take(ShareKind::Transfers, client)?,
             runtime: self.runtime.clone(),
         })
-    }
-
-    /// How many copies may run.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count
     }
 
     /// How many copies run now.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.count - self.free.available_permits()
+        self.fair_share.in_use(ShareKind::Transfers)
     }
 }
 

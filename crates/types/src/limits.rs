@@ -198,6 +198,24 @@ pub const LISTING_BATCH_ENTRIES: usize = 512;
 pub const CONNECTIONS_MAX: usize = 16 * 1024;
 /// Default: transfers that one server runs as active party at the same time.
 pub const TRANSFERS_MAX: usize = 1024;
+/// Default: what one client may hold of each limit when it is alone, in percent.
+pub const CLIENT_SHARE_PERCENT: u32 = 50;
+/// So many of each kind any client may hold as long as there are any.
+pub const CLIENT_SHARE_MIN: usize = 8;
+/// File descriptors that clients do not get: a sixteenth of all, within these bounds. They serve to accept connections, for
+/// the admin address, the log, and idle connections to peers.
+pub const DESCRIPTORS_RESERVED_MIN: u64 = 64;
+/// See [`DESCRIPTORS_RESERVED_MIN`].
+pub const DESCRIPTORS_RESERVED_MAX: u64 = 1024;
+/// File descriptors that a client's connection takes with one request under way: the socket, and for an upload the new file and
+/// its directory.
+pub const DESCRIPTORS_PER_CONNECTION: u64 = 3;
+/// File descriptors of an open file beside the first of its session: the file, and for an upload its directory.
+pub const DESCRIPTORS_PER_FILE: u64 = 2;
+/// File descriptors of a third-party copy: the file, its directory, and a connection to the peer.
+pub const DESCRIPTORS_PER_TRANSFER: u64 = 3;
+/// How long a connection without a request is kept at the most while connections run short.
+pub const SHORT_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Default: time in which a request head must have arrived, from its first byte.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Default: time in which a TLS handshake must be done.
@@ -370,6 +388,8 @@ pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
 /// not kept with them.
 pub const CHECKSUM_READERS_MAX: usize = 2;
+/// Checksums that are being computed, or wait for it, at the same time.
+pub const CHECKSUMS_COMPUTED_MAX: usize = 1024;
 /// Files whose checksums a store remembers because nothing can be kept with them.
 pub const CHECKSUMS_REMEMBERED_MAX: usize = 64 * 1024;
 /// Refusals whose explanations a server keeps, for whoever asks afterwards.
@@ -456,6 +476,8 @@ pub const XROOT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(5400);
 pub const XROOT_BURST_REQUESTS_MAX: usize = 64;
 /// Bytes of answers that are gathered while a client sends more requests at once.
 pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
+/// The same while open files run short.
+pub const XROOT_SHORT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a read that are sent as one message; more are divided.
 pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes that one vector read of a client may gather in memory.

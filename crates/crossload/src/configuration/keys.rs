@@ -205,10 +205,20 @@ section! {
 section! {
     /// Limits that keep a server alive when somebody asks too much of it.
     "limits" false Limits {
-        /// Connections at the same time; more are turned away.
+        /// Connections at the same time; more are turned away. Fewer where the process may not open enough files: a
+        /// quarter of its limit (`ulimit -n`, `LimitNOFILE=`) at the most.
         connections: u32 = Some(limits::CONNECTIONS_MAX as u32);
-        /// Transfers as active party at the same time; more are refused as overloaded.
+        /// Transfers as active party at the same time; more are refused as overloaded. Fewer where the process may not
+        /// open enough files, as with `connections`.
         transfers: u32 = Some(limits::TRANSFERS_MAX as u32);
+        /// Files that sessions of the XRootD protocol may have open, all together, beside the first of each. 0 takes what
+        /// the process's limit leaves for them. From three quarters on, idle sessions with open files are ended after a minute.
+        open_files: u32 = Some(0);
+        /// How much of `connections`, `transfers`, `open_files`, of the keys of XRootD third-party copies and of
+        /// checksums under way one client may have when it is alone, in percent. With several, each may have as many
+        /// as are still free (at 50). A client is an address, or an IPv6 network of 64 bits, and an identity. 100 switches
+        /// shares off; raise it where all clients come through one gateway.
+        client_share_percent: u32 = Some(limits::CLIENT_SHARE_PERCENT);
         /// Streams of one transfer; more asked for is cut to this.
         streams: u32 = Some(limits::STREAMS_MAX as u32);
         /// Longest head of a request.

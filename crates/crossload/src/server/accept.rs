@@ -2,6 +2,7 @@
 //! byte, and hands each to the door that speaks it.
 
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use net::listen::{Acceptor, Opening, opening};
 use net::{Role, background};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use transfer::Gate;
+use transfer::{ClientId, FairShare, Gate, Share, ShareKind};
 use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
-use types::{Phase, Result};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::events::Observer;
 use super::workers::Rota;
@@ -33,8 +34,9 @@ pub(crate) struct Doors {
 struct Inner {
     doors: Doors,
     gate: Gate,
-    connections: Arc<Semaphore>,
-    connections_max: usize,
+    fair_share: FairShare,
+    /// A connection with this descriptor or a later one is turned away.
+    descriptors_end: u64,
     refusals: Arc<Semaphore>,
     /// How long a connection may be silent before its first byte.
     idle: Duration,
@@ -43,10 +45,10 @@ struct Inner {
 }
 
 impl Reception {
-    /// Takes in at most `connections_max` connections at the same time.
+    /// Takes in connections as they are shared out, as long as their descriptors are below `descriptors_end`.
     pub(crate) fn new(
         doors: Doors,
-        connections_max: usize,
+        (fair_share, descriptors_end): (FairShare, u64),
         idle: Duration,
         observer: Arc<Observer>,
         rota: Rota,
@@ -54,8 +56,8 @@ impl Reception {
         Self(Arc::new(Inner {
             doors,
             gate: Gate::default(),
-            connections: Arc::new(Semaphore::new(connections_max)),
-            connections_max,
+            fair_share,
+            descriptors_end,
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             idle,
             observer,
@@ -82,21 +84,28 @@ impl Reception {
 
     fn take_in(&self, tcp: std::net::TcpStream, peer: SocketAddr, worker: usize) {
         let inner = self.0.clone();
-        if let Ok(permit) = inner.connections.clone().try_acquire_owned() {
-            let (visit, seat) = (inner.gate.enter(), inner.rota.seat_near(worker));
-            let runtime = seat.runtime();
-            runtime.spawn(background::movable(async move {
-                inner.observer.connection_opened();
-                let result = inner.serve(tcp, peer).await;
-                inner.observer.connection_closed(peer, result.as_ref().err());
-                drop((visit, permit, seat));
-            }));
+        let refusal = match inner.admit(&tcp, peer) {
+            Ok(share) => {
+                let (visit, seat) = (inner.gate.enter(), inner.rota.seat_near(worker));
+                let runtime = seat.runtime();
+                runtime.spawn(background::movable(async move {
+                    inner.observer.connection_opened();
+                    let result = inner.serve(tcp, peer).await;
+                    inner.observer.connection_closed(peer, result.as_ref().err());
+                    drop((visit, share, seat));
+                }));
+                return;
+            }
+            Err(refusal) => refusal,
+        };
+        inner.observer.connection_refused(peer, &refusal);
+        // Words would keep a descriptor for a moment, and these are not for clients.
+        if inner.is_reserved(&tcp) {
             return;
         }
-        inner.observer.connection_refused(peer);
         if let Ok(permit) = inner.refusals.clone().try_acquire_owned() {
             tokio::spawn(async move {
-                inner.turn_away(tcp).await;
+                inner.turn_away(tcp, &refusal).await;
                 drop(permit);
             });
         }
@@ -119,6 +128,20 @@ impl Reception {
 }
 
 impl Inner {
+    /// Whether a connection has taken a descriptor of the reserve. The system gives the lowest number that is free, so
+    /// it tells how many are taken.
+    fn is_reserved(&self, tcp: &std::net::TcpStream) -> bool {
+        u64::try_from(tcp.as_raw_fd()).is_ok_and(|number| number >= self.descriptors_end)
+    }
+
+    fn admit(&self, tcp: &std::net::TcpStream, peer: SocketAddr) -> Result<Share> {
+        if self.is_reserved(tcp) {
+            let error = Error::new(ErrorCode::Overloaded, Side::Active, Phase::Connect);
+            return Err(error.with_detail("file descriptors"));
+        }
+        self.fair_share.take(ShareKind::Connections, &ClientId::at(peer.ip()))
+    }
+
     async fn serve(&self, tcp: std::net::TcpStream, peer: SocketAddr) -> Result<()> {
         let tcp = TcpStream::from_std(tcp).map_err(|cause| Role::Client.broken(Phase::Connect, &cause))?;
         let opening = tokio::select! {
@@ -133,10 +156,10 @@ impl Inner {
     }
 
     /// Only HTTP in clear text has words for it that cost less than the connection itself.
-    async fn turn_away(&self, tcp: std::net::TcpStream) {
+    async fn turn_away(&self, tcp: std::net::TcpStream, refusal: &Error) {
         let Ok(tcp) = TcpStream::from_std(tcp) else { return };
         if let Ok(Opening::Text) = opening(&tcp, LAST_WORDS_WAIT).await {
-            self.doors.http.turn_away(tcp, self.connections_max).await;
+            self.doors.http.turn_away(tcp, refusal).await;
         }
     }
 }
@@ -144,6 +167,8 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use transfer::ShareLimits;
 
     use super::*;
     use crate::configuration::Configuration;
@@ -159,7 +184,7 @@ mod tests {
         let configuration = Configuration::parse(&text, directory, "test").unwrap();
         let log = Log::open(Some(directory.join("log"))).unwrap();
         let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &configuration.log));
-        let assembly = Assembly::new(&configuration, Vec::new(), &log).unwrap();
+        let assembly = Assembly::new(&configuration, Vec::new(), &log, observer.clone()).unwrap();
         let http = door_http::Door::new(assembly.settings(&configuration, &[], observer.clone()));
         let xroot = assembly.xroot_settings(&configuration, observer.clone());
         let doors = Doors {
@@ -167,7 +192,13 @@ mod tests {
             xroot: xroot.map(door_xroot::Door::new),
         };
         let rota = Rota::of([tokio::runtime::Handle::current()]);
-        let reception = Reception::new(doors, 2, Duration::from_secs(30), observer, rota);
+        let fair_share = assembly.fair_share.clone();
+        fair_share.set_limits(&ShareLimits {
+            connections: 2,
+            ..ShareLimits::default()
+        });
+        let shared = (fair_share, u64::MAX);
+        let reception = Reception::new(doors, shared, Duration::from_secs(30), observer, rota);
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let listener = Acceptor::new(listener.into_std().unwrap()).unwrap();

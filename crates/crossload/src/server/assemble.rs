@@ -19,7 +19,7 @@ use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions, VoQuota};
 use transfer::chance::random;
-use transfer::{Exports, Refusals, SharedExports, Slots, Store, Users};
+use transfer::{Exports, FairShare, Refusals, SharedExports, Slots, Store, Users};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
@@ -32,6 +32,7 @@ use super::tokens::TokenSources;
 use super::trust_files::{TrustFiles, trust};
 use super::users;
 use crate::configuration::{Configuration, Export, XrootTls, forward_http, forward_root};
+use crate::descriptors;
 use crate::failure::Failure;
 
 /// Our name and version, as clients and peers see it.
@@ -63,6 +64,8 @@ pub(crate) struct Assembly {
     addresses: Vec<SocketAddr>,
     /// Why requests were refused, of all doors.
     pub(crate) refusals: Refusals,
+    /// What each client may hold, over all doors.
+    pub(crate) fair_share: FairShare,
     /// The places for third-party copies, which all doors share.
     transfers: Slots,
     /// The keys of third-party copies, which outlive the doors.
@@ -74,7 +77,14 @@ impl Assembly {
     ///
     /// # Errors
     /// What cannot be opened or read.
-    pub(crate) fn new(configuration: &Configuration, addresses: Vec<SocketAddr>, log: &Log) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        configuration: &Configuration,
+        addresses: Vec<SocketAddr>,
+        log: &Log,
+        events: Arc<Observer>,
+    ) -> Result<Self, Failure> {
+        let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
+        let fair_share = FairShare::new(&shares, Some(events));
         let server = &configuration.server;
         let tls = match (&server.certificate, &server.key) {
             (Some(certificate), Some(key)) => Some(ServerTls::asking(certificate, key, configuration.x509.asks())?),
@@ -107,8 +117,9 @@ impl Assembly {
             authenticator,
             addresses,
             refusals: Refusals::default(),
-            transfers: Slots::new(configuration.limits.transfers as usize),
-            keys: Keys::default(),
+            transfers: Slots::sharing(fair_share.clone()),
+            keys: Keys::sharing(fair_share.clone()),
+            fair_share,
         };
         let opened = assembly.open_exports(configuration, log)?;
         let mut assembly = assembly;
@@ -211,9 +222,8 @@ impl Assembly {
         self.trust_files.replace(configuration);
         self.macaroons = macaroons;
         self.authenticator.replace(sources);
-        if self.transfers.count() != configuration.limits.transfers as usize {
-            self.transfers = Slots::new(configuration.limits.transfers as usize);
-        }
+        let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
+        self.fair_share.set_limits(&shares);
         self.put_exports(opened);
         Ok(())
     }
@@ -272,6 +282,7 @@ impl Assembly {
             keep: configuration.server.checksums.clone(),
             server_name: PRODUCT.to_owned(),
             authorities: authorities(configuration, addresses),
+            fair_share: self.fair_share.clone(),
             refusals: self.refusals.clone(),
             events,
         }
@@ -303,6 +314,7 @@ impl Assembly {
                 stall: limits.stall_timeout,
                 handshake: limits.tls_handshake_timeout,
                 handles: xroot.handles as usize,
+                ..door_xroot::Limits::default()
             },
             keep: configuration.server.checksums.clone(),
             third_party: ThirdPartySettings {
@@ -319,6 +331,7 @@ impl Assembly {
             },
             server_name: PRODUCT.to_owned(),
             host: named_place(configuration).map(|place| place.host().to_owned()),
+            fair_share: self.fair_share.clone(),
             refusals: self.refusals.clone(),
             events,
         })

@@ -8,8 +8,10 @@ use std::time::Duration;
 use door_admin::{ErrorNames, Metrics};
 use door_http::{Events, RequestRecord};
 use serde_json::json;
-use transfer::{ErrorFacts, Progress, TransferEvents, TransferRecord, TransferStart};
-use types::Error;
+use transfer::{
+    ErrorFacts, FairShare, Progress, ShareEvents, ShareKind, ShareUsedUp, TransferEvents, TransferRecord, TransferStart,
+};
+use types::{Error, ErrorCode};
 
 use super::log::Log;
 use super::names::Names;
@@ -57,10 +59,21 @@ impl Observer {
         }
     }
 
-    /// A connection was turned away because there are too many.
-    pub(crate) fn connection_refused(&self, peer: SocketAddr) {
+    /// A connection was turned away because there are too many, or its client has too many.
+    pub(crate) fn connection_refused(&self, peer: SocketAddr, error: &Error) {
         self.metrics.connection_refused();
-        self.log.write("connection_refused", &json!({"peer": peer}));
+        // That a client's share is used up has a line of its own: one client must not fill the log.
+        if error.code() != ErrorCode::ShareUsedUp {
+            self.log.write("connection_refused", &json!({"peer": peer}));
+        }
+    }
+
+    /// Shows in the metrics what is shared out.
+    pub(crate) fn show_shares(&self, fair_share: &FairShare) {
+        for kind in ShareKind::ALL {
+            let (in_use, limit) = (fair_share.in_use(kind), fair_share.limit(kind));
+            self.metrics.set_share(kind.name(), in_use as u64, limit as u64);
+        }
     }
 }
 
@@ -89,6 +102,22 @@ impl Events for Observer {
         self.names.hide(&mut record.subject);
         self.names.hide_in(&mut record.error);
         self.log.write("request", &record);
+    }
+}
+
+impl ShareEvents for Observer {
+    fn share_used_up(&self, record: &ShareUsedUp) {
+        self.metrics.share_used_up(record.kind.name());
+        if !record.is_first {
+            return;
+        }
+        let mut identity = record.identity.clone();
+        if !self.names.are_shown() {
+            self.names.hide(&mut identity);
+        }
+        let fields = json!({"kind": record.kind.name(), "address": record.address, "identity": identity,
+            "held": record.held, "limit": record.limit});
+        self.log.write("share_used_up", &fields);
     }
 }
 

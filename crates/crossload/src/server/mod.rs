@@ -223,7 +223,7 @@ impl Server {
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
-        let assembly = Assembly::new(&configuration, addresses, &log)?;
+        let assembly = Assembly::new(&configuration, addresses, &log, observer.clone())?;
         let watch = Watch::new(watched(&options, &configuration));
         let mut server = Self {
             doors: Vec::new(),
@@ -254,9 +254,10 @@ impl Server {
             http,
             xroot: xroot.map(door_xroot::Door::new),
         };
-        let limits = &self.configuration.limits;
-        let (connections, idle) = (limits.connections as usize, limits.idle_timeout);
-        let door = Reception::new(doors, connections, idle, events, self.rota.clone());
+        let idle = self.configuration.limits.idle_timeout;
+        let end = descriptors::clients_end(descriptors::limit());
+        let shared = (self.assembly.fair_share.clone(), end);
+        let door = Reception::new(doors, shared, idle, events, self.rota.clone());
         for listener in &self.listeners {
             for (worker, runtime) in self.rota.runtimes() {
                 let listener = listener
@@ -347,6 +348,7 @@ impl Server {
                 }
                 _ = clock.tick() => {
                     self.metrics.set_log_dropped(self.log.dropped_in_all());
+                    self.observer.show_shares(&self.assembly.fair_share);
                     self.metrics.set_trust(&self.assembly.trust_files.facts());
                     if self.watch.changed() {
                         self.reload("file changed");

@@ -16,7 +16,9 @@ use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Export, Exports, Refusals, SharedExports, Slots, Store, TransferEvents, TransferRecord, Verification};
+use transfer::{
+    Export, Exports, FairShare, Refusals, SharedExports, Slots, Store, TransferEvents, TransferRecord, Verification,
+};
 use types::{ChecksumAlgorithm, LogicalPath};
 
 /// No wait in these tests may take longer: then something hangs.
@@ -171,6 +173,7 @@ impl Server {
             keep: vec![ChecksumAlgorithm::Adler32],
             server_name: "crossload/test".into(),
             authorities: vec!["se.example.org:443".into()],
+            fair_share: FairShare::default(),
             refusals: Refusals::default(),
             events: log.clone(),
         };

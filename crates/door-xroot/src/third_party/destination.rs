@@ -283,7 +283,7 @@ fn begin(
 ) -> Result<Next> {
     let door = exchange.connection.door.clone();
     let settings = &door.settings.third_party;
-    let slot = settings.transfers.take()?;
+    let slot = settings.transfers.take(&exchange.client())?;
     let start = start(exchange, &path, &source.location);
     let job = CopyJob {
         client: settings.client.clone(),

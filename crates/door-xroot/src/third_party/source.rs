@@ -62,10 +62,8 @@ async fn register(
         destination,
         lifetime: asked.unwrap_or(settings.key_lifetime).min(settings.key_lifetime_max),
     };
-    Ok(settings
-        .keys
-        .register(offer)
-        .map_err(|error| error.with_subject(path))?)
+    let registered = settings.keys.register(offer, &exchange.client());
+    Ok(registered.map_err(|error| error.with_subject(path))?)
 }
 
 /// The key takes the place of every other credential.

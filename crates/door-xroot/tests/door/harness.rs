@@ -16,7 +16,7 @@ use testkit::SelfSigned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Export, Exports, Refusals, SharedExports, Store, TransferEvents, TransferRecord};
+use transfer::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferEvents, TransferRecord};
 use types::{ChecksumAlgorithm, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};
@@ -140,6 +140,7 @@ impl Server {
             third_party: ThirdPartySettings::new(client(AddressPolicy::ANY)),
             server_name: "crossload/test".into(),
             host: None,
+            fair_share: FairShare::default(),
             refusals: Refusals::default(),
             events: log.clone(),
         };

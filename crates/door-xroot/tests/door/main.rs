@@ -7,6 +7,7 @@ mod late;
 mod names;
 mod reading;
 mod setup;
+mod shares;
 mod streams;
 mod third_party;
 mod writing;

@@ -102,24 +102,26 @@ pub enum Verdict {
     Refused,
 }
 
-#[derive(Clone)]
-struct Entry {
+struct Entry<T> {
     offer: Offer,
+    /// Kept as long as the key is remembered.
+    #[expect(dead_code, reason = "it is held, not looked at")]
+    held: T,
     /// From when on it does not hold. It is remembered for as long again: until then whoever comes too
     /// late, or twice, learns that.
     expires: Duration,
     used: bool,
 }
 
-/// The keys that are registered now.
-pub struct Rendezvous {
-    entries: HashMap<Arc<str>, Entry>,
+/// The keys that are registered now. With each, something is kept until the key is forgotten, such as a place in a count.
+pub struct Rendezvous<T = ()> {
+    entries: HashMap<Arc<str>, Entry<T>>,
     /// The keys in the order in which they are forgotten.
     order: BTreeSet<(Duration, Arc<str>)>,
     capacity: usize,
 }
 
-impl Rendezvous {
+impl<T> Rendezvous<T> {
     /// A table for so many keys, those that are remembered as used or too old included.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
@@ -130,11 +132,11 @@ impl Rendezvous {
         }
     }
 
-    /// Registers a key.
+    /// Registers a key, and keeps `held` with it.
     ///
     /// # Errors
     /// Why it is not taken.
-    pub fn register(&mut self, offer: Offer, now: Duration) -> Result<(), OfferRefusal> {
+    pub fn register(&mut self, offer: Offer, held: T, now: Duration) -> Result<(), OfferRefusal> {
         if offer.key.is_empty() || offer.key.len() > TPC_KEY_BYTES_MAX {
             return Err(OfferRefusal::BadKey);
         }
@@ -153,6 +155,7 @@ impl Rendezvous {
             key,
             Entry {
                 offer,
+                held,
                 expires,
                 used: false,
             },
@@ -207,7 +210,8 @@ impl Rendezvous {
         self.entries.is_empty()
     }
 
-    fn forget(&mut self, now: Duration) {
+    /// Forgets keys that are too old, and lets go of what is kept with them.
+    pub fn forget(&mut self, now: Duration) {
         while let Some((when, key)) = self.order.first() {
             if *when > now {
                 return;
@@ -219,7 +223,7 @@ impl Rendezvous {
 }
 
 /// Keys are not shown.
-impl std::fmt::Debug for Rendezvous {
+impl<T> std::fmt::Debug for Rendezvous<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Rendezvous({} keys)", self.entries.len())
     }

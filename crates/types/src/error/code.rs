@@ -185,6 +185,7 @@ codes! {
     BodyStalled           "body_stalled"           408 3034 110 Yes "The body stalled: Operation timed out" => "Send it again; nothing was stored.";
     Cancelled             "cancelled"              503 3017 125 Yes "Operation canceled by the server" => "Try again when the server is back.";
     Overloaded            "overloaded"             503 3024 11  Yes "The server has reached its limit" => "Try again later; the limit is named in the detail.";
+    ShareUsedUp           "share_used_up"          429 3024 11  Yes "The client has used up its share of what the server can give" => "Close what is no longer needed and try again; the detail names the limit, and limits.client_share_percent sets the share.";
     StorageFailed         "storage_failed"         500 3007 5   Yes "Input/output error in the storage" => "Look into the server's log; its private detail names the system error.";
     Internal              "internal"               500 3012 5   No  "Internal error" => "Report this with the request id from the answer.";
 }

@@ -1,0 +1,484 @@
+//! What one client may hold of the things that a server has a limited number of.
+//!
+//! A client is an address and, once it has said who it is, an identity; both are counted. The rule is that of dynamic
+//! thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): with a share of one half, a
+//! client may hold as many as are still free. Alone it gets half, two get a third each, and there is always as much
+//! left for the next one as any of them has.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use credentials::Credential;
+use types::limits::{CLIENT_SHARE_MIN, CLIENT_SHARE_PERCENT};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShareKind {
+    /// Client connections.
+    Connections,
+    /// Open files of the XRootD protocol, beside the first of each session.
+    OpenFiles,
+    /// Keys of XRootD third-party copies, as long as they are remembered.
+    TpcKeys,
+    /// Third-party copies as active party.
+    Transfers,
+    /// Checksums that are being computed or wait for their turn.
+    Checksums,
+}
+
+impl ShareKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::Connections,
+        Self::OpenFiles,
+        Self::TpcKeys,
+        Self::Transfers,
+        Self::Checksums,
+    ];
+
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::OpenFiles => "open_files",
+            Self::TpcKeys => "tpc_keys",
+            Self::Transfers => "transfers",
+            Self::Checksums => "checksums",
+        }
+    }
+}
+
+/// How many there are for all clients together, and how much of that one of them may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareLimits {
+    /// See [`ShareKind::Connections`].
+    pub connections: usize,
+    /// See [`ShareKind::OpenFiles`].
+    pub open_files: usize,
+    /// See [`ShareKind::TpcKeys`].
+    pub tpc_keys: usize,
+    /// See [`ShareKind::Transfers`].
+    pub transfers: usize,
+    /// See [`ShareKind::Checksums`].
+    pub checksums: usize,
+    /// What one client gets when it is alone, in percent of each limit; 100: all.
+    pub client_percent: u32,
+}
+
+impl ShareLimits {
+    fn of(&self, kind: ShareKind) -> usize {
+        match kind {
+            ShareKind::Connections => self.connections,
+            ShareKind::OpenFiles => self.open_files,
+            ShareKind::TpcKeys => self.tpc_keys,
+            ShareKind::Transfers => self.transfers,
+            ShareKind::Checksums => self.checksums,
+        }
+    }
+}
+
+impl Default for ShareLimits {
+    /// No limits.
+    fn default() -> Self {
+        Self {
+            connections: usize::MAX,
+            open_files: usize::MAX,
+            tpc_keys: usize::MAX,
+            transfers: usize::MAX,
+            checksums: usize::MAX,
+            client_percent: CLIENT_SHARE_PERCENT,
+        }
+    }
+}
+
+/// One client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientId {
+    address: IpAddr,
+    identity: Option<Arc<str>>,
+}
+
+impl ClientId {
+    /// The client at this address. IPv6 addresses are taken by their first 64 bits: a host has all the others to choose from.
+    #[must_use]
+    pub fn at(address: IpAddr) -> Self {
+        let address = match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
+            address => address,
+        };
+        Self {
+            address,
+            identity: None,
+        }
+    }
+
+    /// The same, once it has shown this.
+    #[must_use]
+    pub fn with(mut self, credential: &Credential) -> Self {
+        self.identity = identity_of(credential);
+        self
+    }
+
+    /// The same, once it has shown this, or something that is refused.
+    #[must_use]
+    pub fn showing(self, credential: &Result<Arc<Credential>>) -> Self {
+        match credential {
+            Ok(credential) => self.with(credential),
+            Err(_) => self,
+        }
+    }
+
+    fn holders(&self) -> impl Iterator<Item = Holder> + use<> {
+        let identity = self.identity.clone().map(Holder::Identity);
+        std::iter::once(Holder::Address(self.address)).chain(identity)
+    }
+}
+
+/// By what a holder of credentials is told from others; `None`: it is anonymous.
+fn identity_of(credential: &Credential) -> Option<Arc<str>> {
+    let identity = credential.identity();
+    let name = identity.subject.or(identity.token_id)?;
+    let issuer = identity.issuer.unwrap_or_default();
+    Some(format!("{} {issuer} {name}", identity.kind.name()).into())
+}
+
+/// By what a client is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    Address(IpAddr),
+    Identity(Arc<str>),
+}
+
+/// A client that was refused one more because of its share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareUsedUp {
+    /// Of what.
+    pub kind: ShareKind,
+    /// Its address; an IPv6 network of 64 bits for its hosts.
+    pub address: Option<IpAddr>,
+    /// Its identity, if that is what is counted.
+    pub identity: Option<String>,
+    /// How many it has.
+    pub held: usize,
+    /// How many all clients together may have.
+    pub limit: usize,
+    /// Whether this is the first refusal since it last had half as many.
+    pub is_first: bool,
+}
+
+/// Who is told of used-up shares. The call must return at once.
+pub trait ShareEvents: Send + Sync + 'static {
+    /// A client was refused because its share is used up.
+    fn share_used_up(&self, record: &ShareUsedUp);
+}
+
+/// Counts what each client holds, and refuses what exceeds its share. The server owns it, all doors use it; clones are
+/// the same.
+#[derive(Clone)]
+pub struct FairShare(Arc<Inner>);
+
+struct Inner {
+    pools: [Pool; ShareKind::ALL.len()],
+    client_percent: AtomicUsize,
+    events: Option<Arc<dyn ShareEvents>>,
+}
+
+#[derive(Default)]
+struct Pool {
+    limit: AtomicUsize,
+    /// As in `held`, to be read without waiting.
+    total: AtomicUsize,
+    held: Mutex<HashMap<Holder, Held>>,
+}
+
+#[derive(Default)]
+struct Held {
+    count: usize,
+    /// How many it had when it was refused more; 0: it has not been.
+    refused_at: usize,
+}
+
+impl Default for FairShare {
+    /// Nothing is refused.
+    fn default() -> Self {
+        Self::new(&ShareLimits::default(), None)
+    }
+}
+
+impl FairShare {
+    /// Shares out so many of each kind.
+    #[must_use]
+    pub fn new(limits: &ShareLimits, events: Option<Arc<dyn ShareEvents>>) -> Self {
+        let fair = Self(Arc::new(Inner {
+            pools: Default::default(),
+            client_percent: AtomicUsize::new(0),
+            events,
+        }));
+        fair.set_limits(limits);
+        fair
+    }
+
+    /// Says how many there are from now on. What is held stays so.
+    pub fn set_limits(&self, limits: &ShareLimits) {
+        for kind in ShareKind::ALL {
+            self.pool(kind).limit.store(limits.of(kind), Ordering::Relaxed);
+        }
+        let percent = limits.client_percent.min(100) as usize;
+        self.0.client_percent.store(percent, Ordering::Relaxed);
+    }
+
+    fn pool(&self, kind: ShareKind) -> &Pool {
+        &self.0.pools[kind as usize]
+    }
+
+    /// Takes one for a client.
+    ///
+    /// # Errors
+    /// `overloaded` when there is none left, `share_used_up` when the client has its share.
+    pub fn take(&self, kind: ShareKind, client: &ClientId) -> Result<Share> {
+        self.take_for(kind, client.holders().collect(), true)
+    }
+
+    /// Counts one that a client has already for its identity too, which it has shown since; `None` when it is anonymous.
+    ///
+    /// # Errors
+    /// `share_used_up`.
+    pub fn identify(&self, kind: ShareKind, credential: &Credential) -> Result<Option<Share>> {
+        let Some(identity) = identity_of(credential) else {
+            return Ok(None);
+        };
+        self.take_for(kind, vec![Holder::Identity(identity)], false).map(Some)
+    }
+
+    fn take_for(&self, kind: ShareKind, holders: Vec<Holder>, is_new: bool) -> Result<Share> {
+        let pool = self.pool(kind);
+        let limit = pool.limit.load(Ordering::Relaxed);
+        let percent = self.0.client_percent.load(Ordering::Relaxed);
+        let mut held = pool.lock();
+        let total = pool.total.load(Ordering::Relaxed);
+        if is_new && total >= limit {
+            return Err(refused(ErrorCode::Overloaded, format!("{}: {limit}", kind.name())));
+        }
+        let free = limit.saturating_sub(total);
+        for holder in &holders {
+            let Some(state) = held.get_mut(holder) else { continue };
+            if is_within(state.count, free, percent) {
+                continue;
+            }
+            let is_first = std::mem::replace(&mut state.refused_at, state.count) == 0;
+            let record = used_up(kind, holder, state.count, (limit, is_first));
+            drop(held);
+            if let Some(events) = &self.0.events {
+                events.share_used_up(&record);
+            }
+            let detail = format!("{}: {} of {limit}", kind.name(), record.held);
+            return Err(refused(ErrorCode::ShareUsedUp, detail));
+        }
+        for holder in &holders {
+            held.entry(holder.clone()).or_default().count += 1;
+        }
+        pool.total.store(total + usize::from(is_new), Ordering::Relaxed);
+        drop(held);
+        Ok(Share {
+            fair: self.clone(),
+            kind,
+            holders,
+            is_new,
+        })
+    }
+
+    /// Whether so much is in use that what lies idle has to go sooner.
+    #[must_use]
+    pub fn is_short(&self, kind: ShareKind) -> bool {
+        let limit = self.limit(kind);
+        self.in_use(kind) >= limit - limit / 4
+    }
+
+    /// How many are in use.
+    #[must_use]
+    pub fn in_use(&self, kind: ShareKind) -> usize {
+        self.pool(kind).total.load(Ordering::Relaxed)
+    }
+
+    /// How many there are for all clients together.
+    #[must_use]
+    pub fn limit(&self, kind: ShareKind) -> usize {
+        self.pool(kind).limit.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a client that has `count` may have one more while so many are free. A few are no matter of shares.
+fn is_within(count: usize, free: usize, percent: usize) -> bool {
+    count < CLIENT_SHARE_MIN || count.saturating_mul(100 - percent) < free.saturating_mul(percent)
+}
+
+fn refused(code: ErrorCode, detail: String) -> Error {
+    Error::new(code, Side::Active, Phase::Open).with_detail(detail)
+}
+
+fn used_up(kind: ShareKind, holder: &Holder, held: usize, (limit, is_first): (usize, bool)) -> ShareUsedUp {
+    let (address, identity) = match holder {
+        Holder::Address(address) => (Some(*address), None),
+        Holder::Identity(identity) => (None, Some(identity.to_string())),
+    };
+    ShareUsedUp {
+        kind,
+        address,
+        identity,
+        held,
+        limit,
+        is_first,
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Holder, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of what is shared out; given back when dropped.
+pub struct Share {
+    fair: FairShare,
+    kind: ShareKind,
+    holders: Vec<Holder>,
+    is_new: bool,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let pool = self.fair.pool(self.kind);
+        let mut held = pool.lock();
+        for holder in self.holders.drain(..) {
+            if let Entry::Occupied(mut entry) = held.entry(holder) {
+                let state = entry.get_mut();
+                state.count -= 1;
+                if state.count <= state.refused_at / 2 {
+                    state.refused_at = 0;
+                }
+                if state.count == 0 {
+                    entry.remove();
+                }
+            }
+        }
+        let total = pool.total.load(Ordering::Relaxed) - usize::from(self.is_new);
+        pool.total.store(total, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Share {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Share({})", self.kind.name())
+    }
+}
+
+impl std::fmt::Debug for FairShare {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("FairShare")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: ShareKind = ShareKind::TpcKeys;
+
+    #[derive(Default)]
+    struct Told(Mutex<Vec<ShareUsedUp>>);
+
+    impl ShareEvents for Told {
+        fn share_used_up(&self, record: &ShareUsedUp) {
+            self.0.lock().unwrap().push(record.clone());
+        }
+    }
+
+    fn fair(limit: usize, percent: u32) -> (FairShare, Arc<Told>) {
+        let limits = ShareLimits {
+            tpc_keys: limit,
+            client_percent: percent,
+            ..ShareLimits::default()
+        };
+        let told = Arc::new(Told::default());
+        (FairShare::new(&limits, Some(told.clone())), told)
+    }
+
+    fn client(last: u8) -> ClientId {
+        ClientId::at(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn take_all(fair: &FairShare, client: &ClientId) -> Vec<Share> {
+        std::iter::from_fn(|| fair.take(KIND, client).ok()).collect()
+    }
+
+    #[test]
+    fn one_client_gets_half_and_the_next_half_of_the_rest() {
+        let (fair, told) = fair(1000, 50);
+        let first = take_all(&fair, &client(1));
+        assert_eq!(first.len(), 500);
+        assert_eq!(fair.take(KIND, &client(1)).unwrap_err().code(), ErrorCode::ShareUsedUp);
+        assert_eq!(take_all(&fair, &client(2)).len(), 250);
+        let told = told.0.lock().unwrap();
+        let of_first: Vec<bool> = told
+            .iter()
+            .filter(|one| one.held == 500)
+            .map(|one| one.is_first)
+            .collect();
+        assert_eq!(of_first, [true, false]);
+        drop(first);
+        assert_eq!(fair.in_use(KIND), 0);
+    }
+
+    #[test]
+    fn an_identity_has_one_share_from_all_its_addresses() {
+        let (fair, told) = fair(100, 50);
+        let ann = |last| ClientId {
+            identity: Some("certificate  /CN=Ann".into()),
+            ..client(last)
+        };
+        let held: Vec<Share> = (0..200).filter_map(|last| fair.take(KIND, &ann(last)).ok()).collect();
+        assert_eq!(held.len(), 50);
+        assert!(fair.take(KIND, &client(7)).is_ok());
+        let told = told.0.lock().unwrap();
+        assert_eq!(told[0].identity.as_deref(), Some("certificate  /CN=Ann"));
+    }
+
+    #[test]
+    fn hosts_of_one_network_are_one_client() {
+        let (fair, _) = fair(100, 50);
+        let host = |last: u16| ClientId::at(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
+        let held: Vec<Share> = (0..200).filter_map(|last| fair.take(KIND, &host(last)).ok()).collect();
+        assert_eq!(held.len(), 50);
+        assert!(
+            fair.take(KIND, &ClientId::at("2001:db8:0:2::1".parse().unwrap()))
+                .is_ok()
+        );
+        assert_eq!(ClientId::at("::ffff:192.0.2.1".parse().unwrap()), client(1));
+    }
+
+    #[test]
+    fn few_are_shared_with_nobody_and_a_whole_share_is_all() {
+        let (fair, _) = self::fair(CLIENT_SHARE_MIN, 50);
+        let all = take_all(&fair, &client(1));
+        assert_eq!(all.len(), CLIENT_SHARE_MIN);
+        assert_eq!(fair.take(KIND, &client(2)).unwrap_err().code(), ErrorCode::Overloaded);
+        assert!(fair.is_short(KIND));
+        let (fair, _) = self::fair(100, 100);
+        assert_eq!(take_all(&fair, &client(1)).len(), 100);
+    }
+
+    #[test]
+    fn what_is_identified_later_counts_once() {
+        let (fair, _) = fair(100, 50);
+        let share = fair.take(KIND, &client(1)).unwrap();
+        assert!(fair.identify(KIND, &Credential::Anonymous).unwrap().is_none());
+        assert_eq!(fair.in_use(KIND), 1);
+        drop(share);
+        assert_eq!(fair.in_use(KIND), 0);
+    }
+}
