@@ -160,6 +160,20 @@ def copies(url, content):
         os.remove(target)
 
 
+def thirteen(url, content):
+    """Uploads of which the last write has 13 bytes behind whole chunks, so that two answers are due at once."""
+    local = f"{sys.argv[3]}.{os.getpid()}"
+    for chunks in (1, 2, 3):
+        with open(local, "wb") as file:
+            file.truncate((chunks << 23) + 13)
+        up = client.CopyProcess()
+        up.add_job(local, f"{url}/thirteen/{chunks}", mkdir=True)
+        finished(up, 1)
+    os.remove(local)
+    server, base = place(url)
+    assert good(server.stat(f"{base}/thirteen/3")).size == (3 << 23) + 13
+
+
 def finished(process, count):
     status = process.prepare()
     assert status.ok, status.message
@@ -231,7 +245,7 @@ def main():
     check, url, local = sys.argv[1:]
     with open(local, "rb") as file:
         content = file.read()
-    checks = (vectors, reads, writes, attributes, copies, names, crowd)
+    checks = (vectors, reads, writes, attributes, copies, thirteen, names, crowd)
     {function.__name__: function for function in checks}[check](url, content)
     print("done", check)
 

@@ -86,6 +86,15 @@ fn a_copy_process_runs_many_jobs() {
 }
 
 #[test]
+fn uploads_over_tls_end_13_bytes_after_a_chunk() {
+    check(
+        "uploads_over_tls_end_13_bytes_after_a_chunk",
+        "thirteen",
+        Endpoint::roots,
+    );
+}
+
+#[test]
 fn names_are_made_listed_moved_and_removed() {
     check("names_are_made_listed_moved_and_removed", "names", Endpoint::root);
 }

@@ -64,6 +64,20 @@ fn files_go_up_and_down_over_tls() {
 }
 
 #[test]
+fn uploads_over_tls_end_13_bytes_after_a_chunk() {
+    compare("uploads_over_tls_end_13_bytes_after_a_chunk", |lab, server| {
+        for chunks in 1..=4 {
+            let content = bytes((chunks << 23) + 13, 204);
+            let local = lab.file(&content);
+            let name = format!("thirteen/{chunks}");
+            lab.xrdcp(&[local.to_str().expect("plain"), &server.roots(&name)])
+                .succeeded();
+            assert!(server.stored(&name) == Some(content), "{chunks} chunks");
+        }
+    });
+}
+
+#[test]
 fn several_streams_and_odd_chunks_make_the_same_file() {
     compare("several_streams_and_odd_chunks_make_the_same_file", |lab, server| {
         let content = bytes(20_000_003, 202);

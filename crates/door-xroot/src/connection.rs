@@ -313,7 +313,7 @@ impl Connection {
 
     /// Queues an answer.
     pub(crate) fn queue(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
-        self.frames.stream.queue_with(build);
+        self.frames.stream.queue_message(build);
     }
 
     /// Sends answers when there are many of them.

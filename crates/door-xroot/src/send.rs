@@ -66,7 +66,8 @@ impl Task {
             left = ByteRange::new(part.end, left.end);
             let status = if left.is_empty() { Status::Ok } else { Status::Partial };
             // A part is far below 2 GiB.
-            stream.queue(&ResponseHeader::new(self.stream, status, part.len() as usize).encode());
+            let head = ResponseHeader::new(self.stream, status, part.len() as usize).encode();
+            stream.queue_message(|out| out.extend_from_slice(&head));
             if !part.is_empty() {
                 serve(&self.store, &self.reader, part, stream, None, progress).await?;
             }
@@ -90,9 +91,8 @@ impl Task {
         match sent {
             // The connection is between two parts, so that the client can be told.
             Err(error) if !is_torn(&error) => {
-                let mut answer = Vec::new();
-                respond::error(&mut answer, self.stream, error.code().into(), &error_words(&error));
-                stream.queue(&answer);
+                let words = error_words(&error);
+                stream.queue_message(|out| respond::error(out, self.stream, error.code().into(), &words));
                 Ok(())
             }
             done => done,

@@ -55,6 +55,7 @@ impl Connection {
             let (part, behind) = rest.split_at(count);
             let status = if behind.is_empty() { Status::Ok } else { Status::Partial };
             let mut head = ResponseHeader::new(stream, status, part_bytes).encode().to_vec();
+            let mut began_part = false;
             for item in part {
                 head.extend_from_slice(&item.encode());
                 let file = self.files()?.file(item.handle)?;
@@ -66,7 +67,11 @@ impl Connection {
                 check(item, reader.as_ref())?;
                 file.traffic.add_out(u64::from(item.length));
                 let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));
-                pieces.add(&head, &file.spot.store, &reader, range);
+                match began_part {
+                    false => pieces.add_message(&head, &file.spot.store, &reader, range),
+                    true => pieces.add(&head, &file.spot.store, &reader, range),
+                }
+                began_part = true;
                 head.clear();
             }
             rest = behind;

@@ -51,7 +51,7 @@ impl Connection {
         Ok(match noted {
             Ok(bad_pages) => {
                 let answer = PageStatus::page_write(stream, request.offset, bad_pages.as_ref());
-                self.frames.stream.queue(&answer);
+                self.queue(|out| out.extend_from_slice(&answer));
                 Next::Request
             }
             Err(failure) => self.fail(stream, "page_write", began, failure),

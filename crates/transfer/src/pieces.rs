@@ -32,6 +32,8 @@ struct List {
 #[derive(Clone)]
 struct Piece {
     head: Range<usize>,
+    /// Whether its head begins a message, and so a TLS record.
+    begins_message: bool,
     reader: Arc<dyn FileReader>,
     range: ByteRange,
 }
@@ -45,6 +47,16 @@ struct Place {
 }
 
 impl Pieces {
+    /// Appends a range with `head` in front of it, which begins another message of the protocol. Over TLS it begins
+    /// a record.
+    pub fn add_message(&mut self, head: &[u8], store: &Store, reader: &Arc<dyn FileReader>, range: ByteRange) {
+        self.add(head, store, reader, range);
+        let list = Arc::make_mut(&mut self.0);
+        if let Some(piece) = list.pieces.last_mut() {
+            piece.begins_message = true;
+        }
+    }
+
     /// Appends a range with `head` in front of it.
     pub fn add(&mut self, head: &[u8], store: &Store, reader: &Arc<dyn FileReader>, range: ByteRange) {
         let list = Arc::make_mut(&mut self.0);
@@ -53,6 +65,7 @@ impl Pieces {
         list.store.get_or_insert_with(|| store.clone());
         list.pieces.push(Piece {
             head: start..list.heads.len(),
+            begins_message: false,
             reader: reader.clone(),
             range,
         });
@@ -253,8 +266,9 @@ impl List {
         Ok((payload_bytes, place))
     }
 
-    /// Fills the slots from a place on, up to a piece whose range is longer than what is copied at all. Gives how many
-    /// bytes that is, how many of them are payload, and the place behind them.
+    /// Fills the slots from a place on, up to a piece that begins a message (a buffer begins a TLS record) or whose
+    /// range is longer than what is copied at all. Gives how many bytes that is, how many of them are payload, and the
+    /// place behind them.
     fn fill(
         &self,
         mut rest: &mut [IoSliceMut<'_>],
@@ -264,7 +278,7 @@ impl List {
         let (mut bytes, mut payload_bytes) = (0, 0);
         while !rest.is_empty()
             && let Some(piece) = self.pieces.get(place.piece)
-            && !(place.done == 0 && piece.bypasses(copied_max))
+            && !(place.done == 0 && (piece.bypasses(copied_max) || (piece.begins_message && bytes > 0)))
         {
             let head = &self.heads[piece.head.clone()];
             let step = match usize::try_from(place.done).ok().and_then(|done| head.get(done..)) {

@@ -6,6 +6,7 @@ mod harness;
 mod late;
 mod names;
 mod reading;
+mod records;
 mod setup;
 mod shares;
 mod streams;

@@ -59,6 +59,8 @@ pub struct Stream {
     carry: Option<Carry>,
     /// Small plaintext that goes out in front of what is sent next.
     queued: Vec<u8>,
+    /// Where in it messages begin that need a TLS record of their own, in order.
+    record_starts: Vec<usize>,
     end_seen: End,
     /// A send has begun and not ended: a part of a record may be on the wire, and whatever follows
     /// it would be taken for its rest.
@@ -92,6 +94,7 @@ impl Stream {
             tls: None,
             carry: None,
             queued: Vec::new(),
+            record_starts: Vec::new(),
             end_seen: End::Open,
             mid_send: false,
             sends_much: false,

@@ -11,10 +11,14 @@ use types::{Error, Phase};
 use super::Stream;
 use super::paged::Paging;
 use crate::buffer::{Batch, Buffer, LARGE_BYTES};
-use crate::record::{ContentType, Sealer};
+use crate::cipher::TAG_BYTES;
+use crate::record::{ContentType, HEADER_BYTES, Sealer};
 
 /// What says, sent at once, that more of the kind will follow.
 const MUCH_BYTES: usize = LARGE_BYTES / 2;
+
+/// What a record takes beside its payload, at most: in TLS 1.2 a part of the nonce travels with it.
+const RECORD_EXTRA_BYTES_MAX: usize = HEADER_BYTES + 8 + TAG_BYTES;
 
 /// Room for payload on its way out. Fill the slots in order, then hand it to [`Stream::send`].
 pub struct Outgoing {
@@ -180,6 +184,16 @@ impl Stream {
         build(&mut self.queued);
     }
 
+    /// The same for a message that is to begin a TLS record, as XRootD's client needs it: of several messages in one
+    /// record it reads the first, and the others only when more arrives. What is queued next without this continues
+    /// the message.
+    pub fn queue_message(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
+        if self.tls.is_some() && !self.queued.is_empty() {
+            self.record_starts.push(self.queued.len());
+        }
+        build(&mut self.queued);
+    }
+
     /// Plaintext that is queued, in bytes: whoever queues many small answers sends them before they
     /// are many.
     #[must_use]
@@ -194,7 +208,7 @@ impl Stream {
     /// Connection lost or stalled; when the session's keys are worn out and cannot be changed.
     pub async fn outgoing(&mut self) -> Result<Outgoing, Error> {
         const QUEUED_BYTES_MAX: usize = TLS_RECORD_BYTES;
-        if self.queued.len() > QUEUED_BYTES_MAX {
+        if self.queued.len() + self.record_starts.len() * RECORD_EXTRA_BYTES_MAX > QUEUED_BYTES_MAX {
             self.flush().await?;
         }
         // Whoever lets others go first holds nothing meanwhile.
@@ -265,11 +279,15 @@ impl Stream {
         let role = self.role;
         let Some(tls) = &mut self.tls else { return Ok(plain) };
         let mut wrapped = tls.preamble(role)?;
-        for piece in plain.chunks(TLS_RECORD_BYTES) {
-            tls.session
-                .sealer
-                .seal_copy(piece, ContentType::ApplicationData, &mut wrapped)
-                .map_err(|cause| role.tls(cause))?;
+        let mut start = 0;
+        for end in self.record_starts.drain(..).chain([plain.len()]) {
+            for piece in plain[start..end].chunks(TLS_RECORD_BYTES) {
+                tls.session
+                    .sealer
+                    .seal_copy(piece, ContentType::ApplicationData, &mut wrapped)
+                    .map_err(|cause| role.tls(cause))?;
+            }
+            start = end;
         }
         Ok(wrapped)
     }
