@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use types::{ByteRange, Result};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Result};
 
 use crate::download::{Download, Way};
 use crate::resource::Facts;
@@ -43,13 +43,20 @@ impl Opened {
         Ok(Download(Way::Root(Box::new(download))))
     }
 
-    /// Reads all of the file on the connection over which it was opened, which ends with that.
+    /// Reads all of the file on the connection over which it was opened, which ends with that. The first of the `wanted`
+    /// checksums that the peer tells at the end is in the download's facts.
     ///
     /// # Errors
     /// `peer_closed` when this is the second time.
-    pub async fn read_alone(&self, is_compared: bool) -> Result<Download> {
-        let download = self.0.read_alone(is_compared).await?;
+    pub async fn read_alone(&self, is_compared: bool, wanted: Vec<ChecksumAlgorithm>) -> Result<Download> {
+        let download = self.0.read_alone(is_compared, wanted).await?;
         Ok(Download(Way::Root(Box::new(download))))
+    }
+
+    /// The first of the `wanted` checksums that the peer tells of the open file. A key that opens the file allows that in
+    /// the session in which it is open, and nowhere else. Nothing may be read meanwhile.
+    pub async fn checksum(&self, wanted: &[ChecksumAlgorithm]) -> Option<Checksum> {
+        self.0.checksum(wanted).await
     }
 
     /// Closes the file and ends the connections that were added.

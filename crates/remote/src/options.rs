@@ -14,7 +14,8 @@ pub struct GetOptions {
     pub range: Option<ByteRange>,
     /// The state in which the file must still be.
     pub validator: Option<Validator>,
-    /// Checksums to ask for, best first.
+    /// Checksums to ask for, best first. Over the XRootD protocol they are asked for at the end, in the session in which the
+    /// file is open.
     pub wanted: Vec<ChecksumAlgorithm>,
     /// What comes is compared, as a whole, with a checksum that the server told. Then the protocol need not protect each
     /// page on the way: that would be the same work once more on both sides, and keep the source from sending its file

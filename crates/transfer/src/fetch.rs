@@ -13,10 +13,10 @@ use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Res
 
 use crate::job::{Fetched, Job};
 use crate::mover::{Payload, Received, receive};
-use crate::options::{Order, Streams};
+use crate::options::{Order, Streams, Verification};
 use crate::patience::Patience;
 use crate::streams::{Origin, receive_ranges};
-use crate::verify::{blame_store, computed};
+use crate::verify::{blame_store, computed, wanted};
 
 impl Job<'_> {
     /// Brings the data into the part, over as many connections as were asked for and make sense.
@@ -84,14 +84,25 @@ impl Job<'_> {
         let pays = span.most > 1 && (!crowded || distance >= CHOSEN_STREAMS_RTT_MIN);
         match size {
             Some(size) if pays && opened.bind().await => {
-                let fetched = receive_ranges(self, Origin::Bound(opened.clone()), &facts, size, span).await?;
+                let mut fetched = receive_ranges(self, Origin::Bound(opened.clone()), &facts, size, span).await?;
+                fetched.told.extend(opened.checksum(&self.asked_at_end()).await);
                 opened.close().await;
                 Ok(fetched)
             }
             _ => {
-                let begun = opened.read_alone(self.is_compared).await?;
+                let begun = opened.read_alone(self.is_compared, self.asked_at_end()).await?;
                 self.fetch_in_order(None, None, Some(begun)).await
             }
+        }
+    }
+
+    /// Checksums to ask for where the data come from: a key allows that only there, and only while the file is open.
+    fn asked_at_end(&self) -> Vec<ChecksumAlgorithm> {
+        let needs = self.order.digests_from.is_some() && self.order.verification != Verification::Never;
+        let is_told = self.is_compared || self.is_told.load(Ordering::Relaxed);
+        match needs && !is_told {
+            true => wanted(self.order),
+            false => Vec::new(),
         }
     }
 
@@ -194,7 +205,7 @@ impl Job<'_> {
         let options = GetOptions {
             range,
             validator: validator.clone().filter(|_| from > 0),
-            wanted: Vec::new(),
+            wanted: self.asked_at_end(),
             is_compared: self.is_compared,
         };
         let download = self.client.get(self.source, &options).await?;

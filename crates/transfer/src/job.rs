@@ -1,6 +1,7 @@
 //! The data phase of a pull: what it works with and what it brings.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use remote::{Client, Resource};
@@ -32,4 +33,6 @@ pub(crate) struct Job<'a> {
     pub(crate) asked_for: Duration,
     /// The source has told its checksum already, and it will be compared.
     pub(crate) is_compared: bool,
+    /// Set once the source has told its checksum while the data move.
+    pub(crate) is_told: &'a AtomicBool,
 }

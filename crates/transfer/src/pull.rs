@@ -2,6 +2,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use remote::{Client, Facts, Resource};
@@ -75,6 +76,7 @@ async fn pull_once(
     // it is asked for while the data moves.
     let mut digests = pin!(late_digests(client, source, order, facts.as_ref()));
     let early = early_digests(digests.as_mut(), source, order).await;
+    let is_told = AtomicBool::new(false);
     let known = [early.as_ref(), facts.as_ref().map(|facts| &facts.checksums)];
     let job = Job {
         client,
@@ -86,12 +88,15 @@ async fn pull_once(
         asked_for,
         is_compared: order.verification != Verification::Never
             && known.into_iter().flatten().any(|told| !told.is_empty()),
+        is_told: &is_told,
     };
     let told = async {
-        match early {
+        let told = match early {
             Some(told) => told,
             None => digests.await,
-        }
+        };
+        is_told.store(!told.is_empty(), Ordering::Relaxed);
+        told
     };
     let (moved, told) = tokio::join!(keep_pace(progress, Side::Source, job.fetch(facts.as_ref())), told);
     let fetched = moved?;

@@ -43,7 +43,7 @@ impl Origin {
     async fn get(&self, options: &GetOptions) -> Result<Download> {
         match (self, options.range) {
             (Self::Bound(opened), Some(range)) => opened.get(range, options.is_compared).await,
-            (Self::Bound(opened), None) => opened.read_alone(options.is_compared).await,
+            (Self::Bound(opened), None) => opened.read_alone(options.is_compared, options.wanted.clone()).await,
             (Self::Each(client, source), _) => client.get(source, options).await,
         }
     }

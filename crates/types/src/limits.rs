@@ -262,6 +262,9 @@ pub const ACCEPTED_POLL_PERIOD: Duration = Duration::from_secs(5);
 pub const CHECKSUM_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// How often to ask for a checksum that a peer is still computing; dCache gives up after as long.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;
+/// How long a source of the XRootD protocol may take to tell the checksum of a file that has come, in the session in which
+/// it is open. Shorter than [`PACE_WINDOW`], within which a copy has to move data.
+pub const CHECKSUM_AT_END_WAIT: Duration = Duration::from_secs(60);
 /// How long a source of the XRootD protocol is waited for to tell its checksum before any data is asked for. One that knows
 /// it tells at once, and then no page needs a checksum of its own; one that has to read the file for it takes longer.
 pub const EARLY_CHECKSUM_WAIT: Duration = Duration::from_millis(100);

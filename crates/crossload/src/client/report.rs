@@ -135,7 +135,7 @@ impl Report {
                 let verified = done
                     .verified
                     .as_ref()
-                    .map_or_else(String::new, |sum| format!(", {sum}"));
+                    .map_or_else(|| ", checksum not compared".to_owned(), |sum| format!(", {sum}"));
                 output::line(&format!(
                     "[DONE] {} bytes in {seconds:.1} s, {rate}B/s, {}{verified}",
                     done.bytes, done.mode

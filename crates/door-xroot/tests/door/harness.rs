@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use transfer::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferEvents, TransferRecord};
-use types::{ChecksumAlgorithm, LogicalPath};
+use types::{Checksum, ChecksumAlgorithm, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};
 use xroot_wire::{
@@ -180,6 +180,15 @@ impl Server {
 
     /// Puts a file into the store.
     pub(crate) fn put(&self, path: &str, content: &[u8]) {
+        self.put_with(path, content, Vec::new());
+    }
+
+    /// Puts a file into the store with a checksum that may be wrong.
+    pub(crate) fn put_with_checksum(&self, path: &str, content: &[u8], checksum: Checksum) {
+        self.put_with(path, content, vec![checksum]);
+    }
+
+    fn put_with(&self, path: &str, content: &[u8], checksums: Vec<Checksum>) {
         let path = LogicalPath::parse(path).unwrap();
         let options = storage::UploadOptions {
             create_parents: true,
@@ -189,6 +198,7 @@ impl Server {
         upload.write_vectored_at(&[std::io::IoSlice::new(content)], 0).unwrap();
         let facts = storage::CommitFacts {
             size_bytes: content.len() as u64,
+            checksums,
             ..storage::CommitFacts::default()
         };
         upload.commit(&facts).unwrap();

@@ -249,6 +249,67 @@ async fn a_copy_is_checked_by_the_first_sync_and_made_by_the_second() {
     assert!(!record.start.remote.contains("tpc.key"));
 }
 
+/// A server whose files nobody may read without a macaroon, and the CGI that shows one.
+fn closed_source() -> (Server, String) {
+    let store = storage::Memory::new(1 << 30);
+    let mut closed = Server::start(|settings| {
+        let export = export("/data", AnonymousAccess::None, store.clone());
+        settings.exports = SharedExports::new(Exports::new(vec![export]));
+    });
+    closed.store = store;
+    let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", "id", ["activity:DOWNLOAD"]).unwrap();
+    let cgi = format!("&authz=Bearer%20{}", minted.to_text().expose());
+    (closed, cgi)
+}
+
+/// Copies `/data/f` of a closed source to `/data/new` of another server on `further` more streams.
+async fn copy_from_closed(there: &Server, cgi: &str, here: &Server, further: u32) -> Answer {
+    let (mut source, mut destination) = (there.client().await, here.client().await);
+    let ordered = order(
+        &mut destination,
+        &there.address.to_string(),
+        &format!("&tpc.str={further}"),
+    )
+    .await;
+    let file = handle(ordered);
+    sync(&mut destination, file).await.ok();
+    let register = format!("tpc.dst=127.0.0.1&tpc.key=k&tpc.stage=copy{cgi}");
+    let registered = handle(open_with(&mut source, "/data/f", &register, OpenOptions::READ).await);
+    assert_eq!(sync(&mut destination, file).await.status, 4006);
+    let ended = late(&destination.answer().await);
+    close(&mut destination, file).await.ok();
+    close(&mut source, registered).await.ok();
+    ended
+}
+
+#[tokio::test]
+async fn the_key_that_opens_a_file_lets_its_checksum_be_compared() {
+    for further in [0, 3] {
+        let ((there, cgi), here) = (closed_source(), Server::open());
+        there.put("/f", &vec![3; 9_000_000]);
+        assert_eq!(copy_from_closed(&there, &cgi, &here, further).await.status, 0);
+        let record = here.log.transfer().await;
+        assert_eq!(record.outcome, TransferOutcome::Success);
+        let verified = record.verified.unwrap_or_default();
+        assert!(
+            verified.starts_with("adler32:"),
+            "{further} further streams: {verified:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn damage_in_a_source_that_needs_a_credential_is_found() {
+    for further in [0, 3] {
+        let ((there, cgi), here) = (closed_source(), Server::open());
+        // What was stored once is not what lies there now.
+        there.put_with_checksum("/f", &vec![3; 9_000_000], types::Checksum::adler32(1));
+        let failed = copy_from_closed(&there, &cgi, &here, further).await;
+        assert_eq!(failed.error(), ErrorNumber::CHECKSUM, "{}", words(&failed));
+        assert_eq!(here.content("/new"), None);
+    }
+}
+
 #[tokio::test]
 async fn a_source_that_refuses_is_quoted_and_nothing_is_left() {
     let there = Server::start(|settings| settings.third_party.key_lifetime = Duration::from_millis(20));

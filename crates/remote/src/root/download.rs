@@ -8,13 +8,14 @@ use net::Batch;
 use net::frames::Expected;
 use net::pages::SoundPages;
 use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX};
-use types::{ByteRange, Error, ErrorCode, Phase, Result};
+use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 use xroot_wire::pages::bytes_to_border;
 use xroot_wire::request::{Close, Open, PageRead, Read};
 use xroot_wire::response::{OpenReply, PageStatus, PageStatusKind};
 use xroot_wire::{Argument, FileHandle, OpenExtraOptions, OpenOptions, PageFlags, Request, StreamId};
 
 use super::ask::{Ask, Client};
+use super::at_end::checksum_at_end;
 use super::namespace::facts_of;
 use super::opened::Opened;
 use super::route::Route;
@@ -89,7 +90,8 @@ impl Client {
             let error = opened.route.at.error(ErrorCode::Internal, Phase::Open);
             return Err(error.with_detail("an empty range was to be read"));
         }
-        Ok(Download::new(self, opened, range, options.is_compared))
+        let download = Download::new(self, opened, range, options.is_compared);
+        Ok(download.asking_at_end(options.wanted.clone()))
     }
 }
 
@@ -176,6 +178,8 @@ pub(crate) struct Download {
     peer: Option<SocketAddr>,
     /// Where the requests go, when the data come on a further stream of a session.
     bound_to: Option<Opened>,
+    /// Checksums to ask for at the end, best first.
+    wanted: Vec<ChecksumAlgorithm>,
 }
 
 impl Download {
@@ -196,7 +200,13 @@ impl Download {
             reads_max: ROOT_READS_MAX,
             repairs_left: REPAIRS_MAX,
             bound_to: None,
+            wanted: Vec::new(),
         }
+    }
+
+    /// The same with a question for the file's checksum before it is closed.
+    pub(super) fn asking_at_end(self, wanted: Vec<ChecksumAlgorithm>) -> Self {
+        Self { wanted, ..self }
     }
 
     /// The same on a further stream.
@@ -459,6 +469,11 @@ impl Download {
     async fn conclude(&mut self, mut session: Session) {
         if let Some(opened) = &self.bound_to {
             return opened.give_back(session);
+        }
+        match checksum_at_end(&mut session, &self.route, &self.wanted).await {
+            Ok(told) => self.facts.checksums.extend(told),
+            // All data are here; the connection is not worth keeping.
+            Err(_) => return,
         }
         let close = Request::Close(Close { handle: self.handle });
         if session.send_unheard(&close).await.is_ok() {

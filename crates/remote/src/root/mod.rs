@@ -1,6 +1,7 @@
 //! The XRootD protocol (`root://`, `roots://`), as a client speaks it.
 
 mod ask;
+mod at_end;
 mod copy;
 mod download;
 mod gsi;

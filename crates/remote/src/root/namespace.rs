@@ -202,7 +202,7 @@ fn says_not_empty(error: &Error) -> bool {
 }
 
 /// The protocol's name of an algorithm.
-fn wire_name(algorithm: ChecksumAlgorithm) -> &'static str {
+pub(super) fn wire_name(algorithm: ChecksumAlgorithm) -> &'static str {
     match algorithm {
         ChecksumAlgorithm::Sha256 => "sha256",
         other => other.name(),

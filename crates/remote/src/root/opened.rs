@@ -10,12 +10,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use types::{ByteRange, Error, ErrorCode, Phase, Result};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 use xroot_wire::limits::BOUND_STREAMS_MAX;
 use xroot_wire::request::Close;
 use xroot_wire::{FileHandle, Request, SessionId};
 
 use super::ask::Client;
+use super::at_end::checksum_at_end;
 use super::download::{Download, OpenFile};
 use super::login;
 use super::route::Route;
@@ -113,14 +114,26 @@ impl Opened {
         Ok(download.bound_to(self.clone()))
     }
 
-    /// Reads all of it on the session's own connection. Nothing else can be done with it afterwards.
+    /// Reads all of it on the session's own connection, and asks for the `wanted` checksums at the end. Nothing else can be
+    /// done with it afterwards.
     ///
     /// # Errors
     /// `peer_closed` when that was done before.
-    pub(crate) async fn read_alone(&self, is_compared: bool) -> Result<Download> {
+    pub(crate) async fn read_alone(&self, is_compared: bool, wanted: Vec<ChecksumAlgorithm>) -> Result<Download> {
         let own = self.0.own.lock().await.take().ok_or_else(|| self.closed())?;
         let range = ByteRange::whole(self.0.facts.size_bytes.unwrap_or_default());
-        Ok(Download::new(&self.0.client, self.open_on(own), range, is_compared))
+        let download = Download::new(&self.0.client, self.open_on(own), range, is_compared);
+        Ok(download.asking_at_end(wanted))
+    }
+
+    /// The first of the `wanted` checksums that the server tells of the open file. Nothing may be read meanwhile.
+    pub(crate) async fn checksum(&self, wanted: &[ChecksumAlgorithm]) -> Option<Checksum> {
+        let mut own = self.0.own.lock().await;
+        let asked = checksum_at_end(own.as_mut()?, &self.0.route, wanted).await;
+        if asked.is_err() {
+            *own = None;
+        }
+        asked.ok().flatten()
     }
 
     /// Closes the file and keeps the session for others. The connections that are bound to it end.

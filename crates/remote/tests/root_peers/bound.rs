@@ -140,11 +140,11 @@ async fn where_nothing_can_be_bound_the_first_connection_brings_all() {
     let opened = client().open(&server.file("/f")).await.unwrap();
     assert!(!opened.bind().await);
     assert_eq!(opened.facts().size_bytes, Some(content.len() as u64));
-    let mut download = opened.read_alone(false).await.unwrap();
+    let mut download = opened.read_alone(false, Vec::new()).await.unwrap();
     assert!(read_all(&mut download).await.unwrap() == content);
     assert_eq!(server.heard_of(Opcode::Open).len(), 1);
     assert_eq!(
-        opened.read_alone(false).await.unwrap_err().code(),
+        opened.read_alone(false, Vec::new()).await.unwrap_err().code(),
         ErrorCode::PeerClosed
     );
     let range = ByteRange::new(0, 1);

@@ -1,5 +1,6 @@
 //! `copy`: what is to be copied where, file by file.
 
+mod compare;
 mod plan;
 mod ways;
 

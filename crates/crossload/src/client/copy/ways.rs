@@ -135,32 +135,13 @@ impl Job<'_> {
         while let Some(news) = copying.next().await? {
             self.progress.set_moved(news.bytes);
         }
-        let bytes = self.check_size(&target).await?;
+        let (bytes, agreed) = self.compare(&source, &target).await?;
         self.progress.set_moved(bytes);
         Ok(Copied {
             bytes,
             mode,
-            verified: None,
+            verified: agreed.map(|checksum| checksum.to_string()),
         })
-    }
-
-    /// A server may say that all went well and still have less: its answer is not all that counts.
-    async fn check_size(&self, target: &Resource) -> Result<u64> {
-        self.progress.enter(Phase::Checksum);
-        let stored = match self.session.client.head(target, &[]).await {
-            Ok(facts) => facts.size_bytes,
-            // Writing may be allowed where looking is not.
-            Err(error) if error.peer_status().is_some() => None,
-            Err(error) => return Err(error),
-        };
-        match (stored, self.progress.total_bytes()) {
-            (Some(stored), Some(wanted)) if stored != wanted => {
-                let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
-                let detail = format!("{stored} bytes are stored there, the source has {wanted}");
-                Err(error.with_detail(detail).with_subject(&target.location))
-            }
-            (stored, wanted) => Ok(stored.or(wanted).unwrap_or(self.progress.moved_bytes())),
-        }
     }
 
     /// What the active server may show to the passive one.

@@ -1,0 +1,52 @@
+//! Asking for a file's checksum on the session in which it is open, once its data have come.
+//!
+//! The key of a third-party copy opens one file and is no credential for anything else. Servers of this house, and those
+//! that take the open file for a right, answer the question in that session only.
+
+use tokio::time::timeout;
+use types::limits::CHECKSUM_AT_END_WAIT;
+use types::{Checksum, ChecksumAlgorithm, Result};
+use xroot_wire::Request;
+use xroot_wire::request::{Query, QueryKind};
+use xroot_wire::response::parse_checksum;
+
+use super::namespace::wire_name;
+use super::route::Route;
+use super::session::{Reply, Session};
+
+/// The first of the `wanted` checksums that the server tells; `None` when it tells none, or not within
+/// [`CHECKSUM_AT_END_WAIT`].
+///
+/// # Errors
+/// The connection is lost, or still owes the answer: it cannot be used again.
+pub(super) async fn checksum_at_end(
+    session: &mut Session,
+    route: &Route,
+    wanted: &[ChecksumAlgorithm],
+) -> Result<Option<Checksum>> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let asked = timeout(CHECKSUM_AT_END_WAIT, ask(session, route, wanted)).await;
+    asked.unwrap_or_else(|_| Err(session.misbehaved("the checksum is still being computed")))
+}
+
+async fn ask(session: &mut Session, route: &Route, wanted: &[ChecksumAlgorithm]) -> Result<Option<Checksum>> {
+    for algorithm in wanted {
+        let own = [("cks.type", wire_name(*algorithm))];
+        let target = route.target(&own, session.is_encrypted())?;
+        let question = Request::Query(Query::new(QueryKind::Checksum, target.expose().as_bytes()));
+        loop {
+            let id = session.send(&question).await?;
+            match session.answer(id).await? {
+                Reply::Done(body) => match parse_checksum(&body) {
+                    Ok(Some(checksum)) => return Ok(Some(checksum)),
+                    _ => break,
+                },
+                Reply::Wait(pause) => tokio::time::sleep(pause).await,
+                _ => break,
+            }
+        }
+    }
+    Ok(None)
+}
