@@ -426,3 +426,33 @@ fn gfal_and_davix_show_the_proxy_of_their_user() {
         assert_eq!(done.code, Some(0), "{words:?}: {}", done.said());
     }
 }
+
+#[test]
+fn arc_copies_and_lists_with_the_proxy_of_its_user() {
+    let Some(site) = available("arc_copies_and_lists", site()) else {
+        return;
+    };
+    let (lab, server) = (&site.lab, &site.server);
+    let jane = lab.authority().issue_user(JANE).expect("a user");
+    let proxy = write(lab, &jane.proxy().expect("a proxy"));
+    let content = bytes(100_000, 6);
+    let (up, down) = (lab.file(&content), lab.fresh("down"));
+    let (up, down_text) = (up.to_str().expect("text"), down.to_str().expect("text"));
+    let url = server.url("/data/by-arc");
+    let commands: [&[&str]; 4] = [
+        &["arccp", up, &url],
+        &["arcls", "-l", &url],
+        &["arccp", &url, down_text],
+        &["arcrm", &url],
+    ];
+    for words in commands {
+        let Some(mut command) = available(words[0], lab.command(words[0])) else {
+            return;
+        };
+        command.env("X509_USER_PROXY", &proxy).args(&words[1..]);
+        let done = run(&command);
+        assert_eq!(done.code, Some(0), "{words:?}: {}", done.said());
+    }
+    assert!(std::fs::read(&down).expect("a copy") == content, "the copy differs");
+    assert!(!server.data().join("by-arc").exists());
+}

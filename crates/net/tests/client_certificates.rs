@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,11 @@ struct Server {
 impl Server {
     fn start(asks: ClientCertificates, waits: Waits) -> Self {
         let made = SelfSigned::localhost().unwrap();
-        let tls = ServerTls::asking(&made.certificate, &made.key, asks).unwrap();
+        Self::with(&made.certificate, &made.key, asks, waits)
+    }
+
+    fn with(certificate: &Path, key: &Path, asks: ClientCertificates, waits: Waits) -> Self {
+        let tls = ServerTls::asking(certificate, key, asks).unwrap();
         let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (tell, seen) = mpsc::unbounded_channel();
@@ -58,7 +63,7 @@ impl Server {
         });
         Self {
             address,
-            certificate: made.der.into(),
+            certificate: CertificateDer::from_pem_file(certificate).unwrap(),
             seen,
         }
     }
@@ -331,6 +336,36 @@ async fn openssl_shows_a_proxy_and_goes_on_with_its_session() {
                 printed.contains(word) && printed.contains("hello"),
                 "{version}: {printed}"
             );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openssl_that_offers_one_group_is_served_or_told_which_ones_are() {
+    // With TLS 1.2 a certificate on a curve would need that curve as well.
+    let (directory, key) = (tempfile::tempdir().unwrap(), rsa());
+    let made = CertificateParams::new(["localhost".to_owned()])
+        .unwrap()
+        .self_signed(&key)
+        .unwrap();
+    let [certificate_path, key_path] = ["host.pem", "host.key"].map(|name| directory.path().join(name));
+    std::fs::write(&certificate_path, made.pem()).unwrap();
+    std::fs::write(&key_path, key.serialize_pem()).unwrap();
+    let mut server = Server::with(&certificate_path, &key_path, ClientCertificates::Off, Waits::default());
+    let address = server.address;
+    for version in ["-tls1_2", "-tls1_3"] {
+        for (group, is_offered) in [("P-256", true), ("P-384", true), ("P-521", true), ("X448", false)] {
+            let arguments = [version, "-groups", group];
+            let printed = tokio::task::spawn_blocking(move || s_client(address, &arguments));
+            let printed = printed.await.unwrap();
+            match server.saw().await {
+                Ok(_) => assert!(is_offered && printed.contains("hello"), "{version} {group}: {printed}"),
+                Err(why) => {
+                    assert!(!is_offered, "{version} {group}: {why}");
+                    let names = "one of X25519, secp256r1, secp384r1, X25519MLKEM768, secp521r1";
+                    assert!(why.contains(names), "{version} {group}: {why}");
+                }
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Why TLS failed, in plain words and with what to do next. rustls names most reasons by its variants, which say nothing to
 //! whoever only wanted a file; this is the one place where they are translated.
 
-use rustls::{AlertDescription, CertificateError, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
 use rustls_pki_types::UnixTime;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+use super::group_names;
 
 /// How many names of a certificate are told: some hosts have hundreds.
 const NAMES_MAX: usize = 8;
@@ -18,6 +20,17 @@ pub(crate) fn words(cause: &rustls::Error) -> String {
             "the authority's list of revoked certificates cannot be used: fetch it anew (fetch-crl)".into()
         }
         E::AlertReceived(alert) => alert_words(*alert),
+        E::PeerIncompatible(PeerIncompatible::NoKxGroupsInCommon) => format!(
+            "the two ends have no group for key exchange in common: the other one must allow one of {}",
+            group_names()
+        ),
+        E::PeerIncompatible(
+            PeerIncompatible::NoSignatureSchemesInCommon
+            | PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
+        ) => "the other end accepts no signature that the certificate's key can make: use a certificate with another \
+              kind of key, or have the other end accept SHA-256 with it"
+            .into(),
         E::PeerIncompatible(_) => {
             "the two ends have no version or cipher of TLS in common: the other one must allow TLS 1.2 or newer".into()
         }
