@@ -509,3 +509,5 @@ pub const LOCAL_USER_LOOKUPS_MAX: usize = 8;
 pub const LOCAL_USER_MINIMUM_UID: u32 = 100;
 /// Longest name of a virtual organisation that is kept with a file, in bytes.
 pub const VO_NAME_BYTES_MAX: usize = 256;
+/// Deepest directory that a recursive copy enters; a server that shows more shows a loop, or means harm.
+pub const TREE_DEPTH_MAX: usize = 512;

@@ -22,7 +22,10 @@ pub(crate) async fn make_directories(session: &Session, options: &MakeDirectoryO
 
 /// `mv`.
 pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result<u8, Failure> {
-    match (Place::parse(&options.source)?, Place::parse(&options.destination)?) {
+    match (
+        Place::parse_name(&options.source)?,
+        Place::parse_name(&options.destination)?,
+    ) {
         (Place::Remote(source), Place::Remote(destination)) => {
             let resource = session.resource(&source, Side::Source);
             session.client.rename(&resource, &destination, options.force).await?;

@@ -16,16 +16,31 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Reads an argument.
+    /// Reads an argument. A local path that ends in a symbolic link is what the link leads to.
     ///
     /// # Errors
     /// `bad_url` for a URL that cannot be used, `path_refused` for a local name that is not UTF-8.
     pub(crate) fn parse(text: &str) -> Result<Self> {
+        Self::read(text, resolve)
+    }
+
+    /// Reads the argument of a command that changes names: a symbolic link is the link itself.
+    ///
+    /// # Errors
+    /// As [`Place::parse`].
+    pub(crate) fn parse_name(text: &str) -> Result<Self> {
+        Self::read(text, |path| match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => resolve(parent).join(name),
+            _ => resolve(path),
+        })
+    }
+
+    fn read(text: &str, resolve: impl Fn(&Path) -> PathBuf) -> Result<Self> {
         let location = Location::parse(text)?;
         match location.scheme() {
             Scheme::Http | Scheme::Https | Scheme::Root | Scheme::Roots => Ok(Self::Remote(location)),
             Scheme::Stdio => Ok(Self::Stdio),
-            Scheme::File => local(location.path()).map(Self::Local),
+            Scheme::File => local(location.path(), resolve).map(Self::Local),
             Scheme::Unsupported => {
                 let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
                 Err(error
@@ -83,7 +98,7 @@ impl std::fmt::Display for Place {
 }
 
 /// The absolute name without `.`, `..` and links in its directories, as the system resolves them.
-fn local(text: &str) -> Result<LogicalPath> {
+fn local(text: &str, resolve: impl Fn(&Path) -> PathBuf) -> Result<LogicalPath> {
     let refuse = |words: String| Error::new(ErrorCode::PathRefused, Side::Client, Phase::Open).with_detail(words);
     let absolute = std::path::absolute(text).map_err(|cause| refuse(format!("{text}: {cause}")))?;
     let resolved = resolve(&absolute);

@@ -1,21 +1,22 @@
 //! `rm`: one line for each name, as gfal-rm prints them.
 
 use serde_json::json;
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
+use super::local::Unfit;
 use super::place::Place;
-use super::session::{Session, is_missing};
+use super::session::{Info, Session, is_missing};
 use crate::command_line::RemoveOptions;
 use crate::failure::{Failure, describe};
 use crate::output;
 
 /// Removes everything that was named; goes on after a failure.
-pub(crate) async fn run(session: &Session, options: &RemoveOptions) -> Result<u8, Failure> {
+pub(crate) async fn run(session: &Session, options: &RemoveOptions) -> std::result::Result<u8, Failure> {
     let mut last = None;
     let mut failures = 0;
     for text in &options.places {
-        let removed = match Place::parse(text) {
-            Ok(place) => remove_tree(session, options, place, text).await,
+        let removed = match Place::parse_name(text) {
+            Ok(place) => remove_argument(session, options, place, text).await,
             Err(error) => Err(error),
         };
         if let Err(error) = removed {
@@ -43,39 +44,129 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
     }
 }
 
-async fn remove_tree(session: &Session, options: &RemoveOptions, place: Place, text: &str) -> types::Result<()> {
-    let info = session.stat(&place, Side::Destination).await?;
+async fn remove_argument(session: &Session, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
+    let info = match session.stat(&place, Side::Destination).await {
+        // A link that leads nowhere is not there for who looks, but its name can be removed.
+        Err(error) if is_missing(&error) && !options.dry_run => Info::default(),
+        found => found?,
+    };
     if info.is_directory && !options.recursive {
         let error = Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open);
         return Err(error.with_detail("use -r for directories").with_subject(text));
     }
-    // Directories come twice: to be listed, and when they are empty to be removed.
-    let mut pending = vec![(place, text.to_owned(), info.is_directory)];
-    while let Some((place, shown, is_full_directory)) = pending.pop() {
-        if is_full_directory {
-            let entries = session.list(&place, Side::Destination).await?;
-            pending.push((place.clone(), shown.clone(), false));
-            for entry in entries.into_iter().rev() {
-                let below = format!("{}/{}", shown.trim_end_matches('/'), entry.name);
-                pending.push((place.child(&entry.name)?, below, entry.is_directory));
+    let first = Pending {
+        place,
+        shown: text.to_owned(),
+        is_directory: info.is_directory,
+        is_entered: false,
+        is_first: true,
+    };
+    remove_tree(session, options, first).await
+}
+
+/// A name to be removed.
+struct Pending {
+    place: Place,
+    shown: String,
+    is_directory: bool,
+    /// What was in it has been removed.
+    is_entered: bool,
+    is_first: bool,
+}
+
+/// The name goes first, and only a directory that is not empty is entered: where a server shows a symbolic link as the
+/// directory that it leads to, the link goes and the directory stays. Goes on after a failure and returns the first.
+async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending) -> Result<()> {
+    let mut pending = vec![first];
+    let mut failure = None;
+    while let Some(next) = pending.pop() {
+        let removed = match options.dry_run {
+            true if next.is_directory && !next.is_entered => {
+                Err(Error::new(ErrorCode::NotEmpty, Side::Destination, Phase::Open))
             }
-            continue;
-        }
-        if options.dry_run {
-            say(options, &shown, "SKIP");
-            continue;
-        }
-        match &place {
-            Place::Remote(location) => {
-                session
-                    .client
-                    .delete(&session.resource(location, Side::Destination))
-                    .await?;
+            true => Ok(()),
+            false => remove_name(session, &next.place).await,
+        };
+        let error = match removed {
+            Ok(()) => {
+                say(options, &next.shown, if options.dry_run { "SKIP" } else { "DELETED" });
+                continue;
             }
-            Place::Local(path) => session.files.remove(path).await?,
-            Place::Stdio => {}
+            Err(error) => error,
+        };
+        if error.code() == ErrorCode::NotEmpty && next.is_directory && !next.is_entered {
+            match enter(session, next, &mut pending).await {
+                Ok(()) => continue,
+                Err((shown, error)) => tell_failure(options, &shown, &error, &mut failure, false),
+            }
+        } else if is_missing(&error) && !next.is_first {
+            say(options, &next.shown, "MISSING");
+        } else {
+            tell_failure(options, &next.shown, &error, &mut failure, next.is_first);
         }
-        say(options, &shown, "DELETED");
     }
+    failure.map_or(Ok(()), Err)
+}
+
+/// Puts what is in a directory on the list, before the directory itself.
+async fn enter(
+    session: &Session,
+    directory: Pending,
+    pending: &mut Vec<Pending>,
+) -> std::result::Result<(), (String, Error)> {
+    let listed = session.list(&directory.place, Side::Destination).await;
+    let entries = listed.map_err(|error| (directory.shown.clone(), error))?;
+    let at = pending.len();
+    for entry in entries.into_iter().rev() {
+        let shown = format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name);
+        let child = directory.place.child(&entry.name).and_then(|place| match entry.unfit {
+            Some(Unfit::Name) => {
+                let error = Error::new(ErrorCode::PathRefused, Side::Destination, Phase::Open);
+                Err(error.with_detail(Unfit::Name.words()).with_subject(&shown))
+            }
+            _ => Ok(place),
+        });
+        match child {
+            Ok(place) => pending.push(Pending {
+                place,
+                shown,
+                is_directory: entry.is_directory,
+                is_entered: false,
+                is_first: false,
+            }),
+            Err(error) => {
+                pending.truncate(at);
+                return Err((shown, error));
+            }
+        }
+    }
+    let entered = Pending {
+        is_entered: true,
+        ..directory
+    };
+    pending.insert(at, entered);
     Ok(())
+}
+
+/// The first failure is told by the caller where it is that of the argument itself.
+fn tell_failure(options: &RemoveOptions, shown: &str, error: &Error, first: &mut Option<Error>, is_argument: bool) {
+    if !is_argument {
+        say(options, shown, "FAILED");
+        // That a directory is not empty follows from what was told before.
+        if first.is_none() || error.code() != ErrorCode::NotEmpty {
+            output::complain(&format!("crossload rm error: {}", describe(error)));
+        }
+    }
+    first.get_or_insert_with(|| error.clone());
+}
+
+async fn remove_name(session: &Session, place: &Place) -> Result<()> {
+    match place {
+        Place::Remote(location) => {
+            let file = session.resource(location, Side::Destination);
+            session.client.delete(&file).await
+        }
+        Place::Local(path) => session.files.remove(path).await,
+        Place::Stdio => Ok(()),
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use transfer::Progress;
 use types::Error;
 
+use super::local::Unfit;
 use super::place::Place;
 use super::show::human_size;
 use crate::failure::describe;
@@ -31,6 +32,16 @@ enum Style {
 pub(crate) struct Report {
     style: Style,
     verbose: bool,
+}
+
+/// What came of the files of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) files: u64,
+    pub(crate) failed: u64,
+    /// Entries of trees that are neither files nor directories.
+    pub(crate) left_out: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A copy that has ended well.
@@ -155,6 +166,18 @@ impl Report {
         output::complain(&format!("crossload copy error: {}", describe(error)));
     }
 
+    /// Something of a tree is not copied.
+    pub(crate) fn left_out(&self, source: &str, why: Unfit) {
+        if self.style == Style::Json {
+            let message = why.words();
+            event(
+                "left_out",
+                json!({"source": source, "reason": why.name(), "message": message}),
+            );
+        }
+        output::complain(&format!("left out {source}: {}", why.words()));
+    }
+
     /// Something worth a line for whoever asked for more.
     pub(crate) fn note(&self, words: &str) {
         if self.verbose {
@@ -174,18 +197,28 @@ impl Report {
     }
 
     /// All copies together.
-    pub(crate) fn summary(&self, files: u64, failed: u64, bytes: u64, elapsed: Duration) {
+    pub(crate) fn summary(&self, count: &Count, elapsed: Duration) {
+        let Count {
+            files,
+            failed,
+            left_out,
+            bytes,
+        } = *count;
         match self.style {
             Style::Json => {
                 let seconds = elapsed.as_secs_f64();
                 event(
                     "summary",
-                    json!({"files": files, "failed": failed, "bytes": bytes, "seconds": seconds}),
+                    json!({"files": files, "failed": failed, "left_out": left_out, "bytes": bytes, "seconds": seconds}),
                 );
             }
-            Style::Lines | Style::Bar if files + failed > 1 => {
+            Style::Lines | Style::Bar if files + failed + left_out > 1 => {
                 let copied = human_size(bytes);
-                output::line(&format!("{files} files copied ({copied}B), {failed} failed"));
+                let left_out = match left_out {
+                    0 => String::new(),
+                    count => format!(", {count} left out"),
+                };
+                output::line(&format!("{files} files copied ({copied}B), {failed} failed{left_out}"));
             }
             _ => {}
         }

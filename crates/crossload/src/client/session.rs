@@ -1,6 +1,6 @@
 //! What all commands of the client work with: the connection to servers, credentials, local files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use credentials::discovery::trust_directory;
@@ -10,10 +10,10 @@ use remote::{Access, Client, ClientOptions, Resource};
 use storage::Stat;
 use transfer::Store;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::credentials::Credentials;
-use super::local::LocalFiles;
+use super::local::{self, Found, LocalFiles, Unfit};
 use super::place::Place;
 use crate::command_line::Common;
 use crate::output;
@@ -29,6 +29,9 @@ pub(crate) struct Info {
     pub(crate) size_bytes: Option<u64>,
     pub(crate) modified_s: Option<i64>,
     pub(crate) checksums: Vec<Checksum>,
+    pub(crate) etag: Option<String>,
+    /// Why it is neither a file nor a directory to work with.
+    pub(crate) unfit: Option<Unfit>,
 }
 
 impl From<remote::Entry> for Info {
@@ -39,6 +42,8 @@ impl From<remote::Entry> for Info {
             size_bytes: entry.size_bytes,
             modified_s: entry.modified_s,
             checksums: entry.checksums,
+            etag: entry.etag,
+            unfit: entry.is_special.then_some(Unfit::Special),
         }
     }
 }
@@ -51,9 +56,28 @@ impl Info {
             is_directory: stat.is_directory(),
             size_bytes: Some(stat.size_bytes),
             modified_s: modified.ok().map(|since| since.as_secs() as i64),
-            checksums: Vec::new(),
+            ..Self::default()
         }
     }
+}
+
+impl From<Found> for Info {
+    fn from(found: Found) -> Self {
+        match found.what {
+            Ok(stat) => Self::of_local(&found.name, &stat),
+            Err(unfit) => Self {
+                name: found.name,
+                unfit: Some(unfit),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// Runs what asks the file system.
+async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(ask).await;
+    done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)))
 }
 
 /// The client's tools for one command.
@@ -166,8 +190,9 @@ impl Session {
         match place {
             Place::Remote(location) => Ok(self.client.stat(&self.resource(location, side)).await?.into()),
             Place::Local(path) => {
-                let stat = self.files.stat(path).await.map_err(|error| error.at_side(side))?;
-                Ok(Info::of_local(path.name().unwrap_or("/"), &stat))
+                let path = path.clone();
+                let found = blocking(move || local::look(&path)).await;
+                found.map(Info::from).map_err(|error| error.at_side(side))
             }
             Place::Stdio => Ok(Info::default()),
         }
@@ -199,14 +224,9 @@ impl Session {
                 }
             }
             Place::Local(path) => {
-                let mut pages = self.files.list(path).await.map_err(|error| error.at_side(side))?;
-                loop {
-                    let page = pages.next().await.map_err(|error| error.at_side(side))?;
-                    if page.is_empty() {
-                        break;
-                    }
-                    entries.extend(page.iter().map(|entry| Info::of_local(&entry.name, &entry.stat)));
-                }
+                let path = path.clone();
+                let found = blocking(move || local::entries(&path)).await;
+                entries.extend(found.map_err(|error| error.at_side(side))?.into_iter().map(Info::from));
             }
             Place::Stdio => {}
         }
@@ -298,10 +318,4 @@ fn is_taken(error: &Error) -> bool {
         error.code(),
         ErrorCode::Exists | ErrorCode::PeerExists | ErrorCode::DirectoryExists
     )
-}
-
-/// The part of a download that failed verification is worth nothing.
-pub(crate) fn discard_part(target: &LogicalPath) {
-    let part: PathBuf = super::local::part_of(Path::new(target.as_str()));
-    let _ = std::fs::remove_file(part);
 }

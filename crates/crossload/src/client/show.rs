@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 use types::Side;
 
+use super::local::Unfit;
 use super::place::Place;
 use super::session::{Info, Session};
 use crate::command_line::{ListOptions, StatOptions, SumOptions};
@@ -58,7 +59,14 @@ async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types
 
 /// Like `ls -l`, without what servers do not tell: kind, size, time, name.
 fn long_line(info: &Info, human: bool) -> String {
-    let kind = if info.is_directory { "d" } else { "-" };
+    let kind = match info.unfit {
+        Some(Unfit::Link) => "l",
+        Some(Unfit::Pipe) => "p",
+        Some(Unfit::Socket) => "s",
+        Some(_) => "?",
+        None if info.is_directory => "d",
+        None => "-",
+    };
     let size = match (info.size_bytes, human) {
         (None, _) => "-".to_owned(),
         (Some(bytes), true) => human_size(bytes),
@@ -92,7 +100,12 @@ fn written_time(modified_s: Option<i64>) -> String {
 
 fn as_json(info: &Info) -> Value {
     let checksums: Vec<String> = info.checksums.iter().map(ToString::to_string).collect();
-    json!({"name": info.name, "kind": if info.is_directory { "directory" } else { "file" },
+    let kind = match info.unfit {
+        Some(unfit) => unfit.name(),
+        None if info.is_directory => "directory",
+        None => "file",
+    };
+    json!({"name": info.name, "kind": kind,
         "bytes": info.size_bytes, "modified_s": info.modified_s, "checksums": checksums})
 }
 
@@ -108,7 +121,11 @@ pub(crate) async fn stat(session: &Session, options: &StatOptions) -> Result<u8,
             }));
             continue;
         }
-        let kind = if info.is_directory { "directory" } else { "regular file" };
+        let kind = match info.unfit {
+            Some(unfit) => unfit.words(),
+            None if info.is_directory => "directory",
+            None => "regular file",
+        };
         output::line(&format!("  File: '{text}'"));
         let size = info
             .size_bytes

@@ -18,6 +18,8 @@ pub struct RemoteEntry {
     pub path: String,
     /// Whether it is a directory.
     pub is_directory: bool,
+    /// Whether it is neither a file nor a directory. Only the XRootD protocol tells.
+    pub is_special: bool,
     /// Size in bytes, where it is told.
     pub size_bytes: Option<u64>,
     /// Time of the last change, in seconds since the epoch, where it is told.

@@ -3,12 +3,13 @@
 use http_wire::webdav::{Property, parse_multistatus, propfind_body};
 use http_wire::{Depth, Method, RequestBuilder, parse_date};
 use types::limits::CONTROL_BODY_BYTES_MAX;
-use types::{ErrorCode, Location, Result, decode_percent};
+use types::{Error, ErrorCode, Location, Result, decode_percent};
 
 use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::listing::Listing;
+use super::verdict::refusal;
 use crate::Entry;
 use crate::resource::Resource;
 
@@ -19,10 +20,16 @@ impl Client {
     /// Removes a file, or a directory with what is in it as far as the peer does so.
     ///
     /// # Errors
-    /// The peer's refusal.
+    /// `not_empty` for a directory that the peer removes only when nothing is in it, or another refusal.
     pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
         let answer = self.simple(file, Method::Delete, true, |request| request).await?;
-        let answer = answer.success().await?;
+        let answer = answer.success().await.map_err(|error| {
+            if says_not_empty(&error) {
+                refusal_again(file, ErrorCode::NotEmpty, &error)
+            } else {
+                error
+            }
+        })?;
         if answer.head.status == 207 {
             // Some entry could not be removed (RFC 4918 §9.6.1).
             return Err(answer.refused_as(ErrorCode::PeerFailed).await);
@@ -166,4 +173,16 @@ impl Client {
         };
         self.ask(file, &ask).await
     }
+}
+
+/// Whether a server refused to remove a directory because of what is in it: by the status that most use, or in words
+/// (XRootD 5.5 answers 500).
+fn says_not_empty(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
+    error.peer_status() == Some(409) || words.contains("not empty")
+}
+
+fn refusal_again(file: &Resource, code: ErrorCode, error: &Error) -> Error {
+    let status = error.peer_status().unwrap_or_default();
+    refusal(file, code, status, error.peer_words().unwrap_or_default())
 }

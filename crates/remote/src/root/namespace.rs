@@ -4,7 +4,7 @@ use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
 use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
 use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
-use xroot_wire::{Argument, Request};
+use xroot_wire::{Argument, Request, StatFlags};
 
 use super::ask::{Ask, Client, Encode};
 use super::route::{Route, check_path};
@@ -134,6 +134,7 @@ impl Client {
             Request::Remove(Remove { path }).encode(id, out);
         };
         match self.act(file, encode).await {
+            Err(error) if says_not_empty(&error) => Err(recoded(&error, ErrorCode::NotEmpty, file)),
             // Some servers remove empty directories so, too; others have another request for it.
             Err(error) if may_be_directory(&error) && self.stat(file).await.is_ok_and(|entry| entry.is_directory) => {
                 self.remove_directory(file).await
@@ -215,6 +216,7 @@ pub(super) fn entry_of(path: &str, stat: &StatText) -> Entry {
     Entry {
         path: if trimmed.is_empty() { "/" } else { trimmed }.to_owned(),
         is_directory: stat.is_directory(),
+        is_special: stat.flags.contains(StatFlags::OTHER),
         size_bytes: (!stat.is_directory()).then_some(stat.size_bytes),
         modified_s: Some(stat.modified_s),
         ..Entry::default()

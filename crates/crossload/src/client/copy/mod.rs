@@ -1,6 +1,7 @@
 //! `copy`: what is to be copied where, file by file.
 
 mod compare;
+mod descent;
 mod plan;
 mod ways;
 
@@ -12,12 +13,14 @@ use transfer::{Order, Progress, Streams, Verification};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
+use super::local::{Unfit, discard_part};
 use super::place::Place;
-use super::report::{Done, Report};
-use super::session::{Info, Session, discard_part};
+use super::report::{Count, Done, Report};
+use super::session::{Info, Session};
 use crate::command_line::{ChecksumMode, CopyOptions};
 use crate::failure::Failure;
 use crate::output;
+use descent::{Item, Level};
 use plan::target_of;
 
 /// Runs the command: every source, one after the other.
@@ -83,9 +86,7 @@ struct Copier<'a> {
     session: &'a Session,
     options: &'a CopyOptions,
     report: &'a Report,
-    files: u64,
-    bytes: u64,
-    failed: u64,
+    count: Count,
     last_error: Option<Error>,
 }
 
@@ -95,32 +96,43 @@ impl<'a> Copier<'a> {
             session,
             options,
             report,
-            files: 0,
-            bytes: 0,
-            failed: 0,
+            count: Count::default(),
             last_error: None,
         }
     }
 
     /// Counts a failure and shows it.
     fn fail(&mut self, source: &str, error: Error) -> Error {
-        self.failed += 1;
+        self.count.failed += 1;
         self.last_error = Some(error.clone());
         self.report.failed(source, &error);
         error
     }
 
-    /// The exit code: that of the error when one file was to be copied, 1 when some of many failed.
+    /// Names what is not copied.
+    fn leave_out(&mut self, source: &str, why: Unfit) {
+        self.count.left_out += 1;
+        self.report.left_out(source, why);
+    }
+
+    /// The exit code: that of the error when one file was to be copied, 1 when some of many failed or were left out.
     fn conclude(self, elapsed: Duration) -> Result<u8, Failure> {
-        self.report.summary(self.files, self.failed, self.bytes, elapsed);
+        self.report.summary(&self.count, elapsed);
+        let Count {
+            files,
+            failed,
+            left_out,
+            ..
+        } = self.count;
         match self.last_error {
-            None => Ok(0),
-            Some(error) if self.files + self.failed == 1 => {
+            None if left_out == 0 => Ok(0),
+            None => Ok(1),
+            Some(error) if files + failed + left_out == 1 => {
                 self.session.explain_denial(error.code().exit_code());
                 Ok(error.code().exit_code())
             }
             Some(_) => {
-                output::complain(&format!("{} of {} files failed", self.failed, self.files + self.failed));
+                output::complain(&format!("{failed} of {} files failed", files + failed));
                 Ok(1)
             }
         }
@@ -136,6 +148,15 @@ impl<'a> Copier<'a> {
                 let error = Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source);
                 return Err(error.with_detail("use -r for directories"));
             }
+            if let Some(why) = info.unfit {
+                let code = match why {
+                    // It was resolved before: what is left of it leads nowhere.
+                    Unfit::Link => ErrorCode::NotFound,
+                    _ => ErrorCode::PathRefused,
+                };
+                let error = Error::new(code, Side::Source, Phase::Open).with_subject(&source);
+                return Err(error.with_detail(why.words()));
+            }
             Ok((source, target, info))
         };
         let (source, target, info) = match begun.await {
@@ -143,39 +164,57 @@ impl<'a> Copier<'a> {
             Err(error) => return Err(self.fail(text, error)),
         };
         let mut result = Ok(());
-        let mut pending = vec![(source, target, info)];
-        while let Some((source, target, info)) = pending.pop() {
-            let outcome = if info.is_directory {
-                self.enter_directory(&source, &target)
-                    .await
-                    .map(|entries| pending.extend(entries))
+        let mut pending = vec![Item::first(source, target, info)];
+        while let Some(item) = pending.pop() {
+            let failed = self.count.failed;
+            let outcome = if item.info.is_directory {
+                self.enter_directory(&item).await.map(|entries| pending.extend(entries))
             } else {
-                self.copy_file(&source, &target, &info).await
+                self.copy_file(&item.source, &item.target, &item.info).await
             };
             if let Err(error) = outcome {
-                result = Err(self.fail(&source.to_string(), error));
-                if self.options.abort_on_failure {
-                    break;
-                }
+                result = Err(self.fail(&item.source.to_string(), error));
+            }
+            if self.options.abort_on_failure && self.count.failed > failed {
+                break;
             }
         }
         result
     }
 
-    /// Makes the directory at the destination; returns what is in the source.
-    async fn enter_directory(&self, source: &Place, target: &Place) -> Result<Vec<(Place, Place, Info)>> {
+    /// Makes the directory at the destination; returns what is in the source and can be copied.
+    async fn enter_directory(&mut self, item: &Item) -> Result<Vec<Item>> {
+        let (source, target) = (&item.source, &item.target);
+        let entries = self.session.list(source, Side::Source).await?;
+        // Local links are never entered, so only a server can show a loop.
+        let level = match source {
+            Place::Remote(_) => Level::below(item.level.as_ref(), &entries),
+            _ => Some(Level::top()),
+        };
+        let Some(level) = level else {
+            self.leave_out(&source.to_string(), Unfit::Loop);
+            return Ok(Vec::new());
+        };
         if self.options.dry_run {
             self.report.would("make directory", source, target);
         } else {
             self.session.make_directory(target, true).await?;
         }
-        let entries = self.session.list(source, Side::Source).await?;
+        let mut items = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let shown = format!("{}/{}", source.to_string().trim_end_matches('/'), entry.name);
+            if let Some(why) = entry.unfit {
+                self.leave_out(&shown, why);
+                continue;
+            }
+            match (source.child(&entry.name), target.child(&entry.name)) {
+                (Ok(from), Ok(to)) => items.push(Item::below(&level, from, to, entry)),
+                (Err(error), _) | (_, Err(error)) => drop(self.fail(&shown, error)),
+            }
+        }
         // The last one is taken first.
-        let pairs = entries.into_iter().rev().map(|entry| {
-            let (from, to) = (source.child(&entry.name)?, target.child(&entry.name)?);
-            Ok((from, to, entry))
-        });
-        pairs.collect()
+        items.reverse();
+        Ok(items)
     }
 
     async fn copy_file(&mut self, source: &Place, target: &Place, info: &Info) -> Result<()> {
@@ -184,7 +223,7 @@ impl<'a> Copier<'a> {
         }
         if self.options.dry_run {
             self.report.would("copy", source, target);
-            self.files += 1;
+            self.count.files += 1;
             return Ok(());
         }
         if let Some(parent) = target.parent().filter(|_| self.options.parent) {
@@ -213,8 +252,8 @@ impl<'a> Copier<'a> {
         }
         let copied = copied?;
         let verified = self.sum_after(target, expected).await?.or(copied.verified);
-        self.files += 1;
-        self.bytes += copied.bytes;
+        self.count.files += 1;
+        self.count.bytes += copied.bytes;
         self.report.done(&Done {
             source,
             destination: target,

@@ -4,19 +4,23 @@
 //! An interrupted one stays, marked with what identifies the source's content, and is taken up by
 //! the next attempt when the source is still the same.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
+mod beneath;
 
-use rustix::fs::{FlockOperation, RenameFlags, XattrFlags};
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::io::Errno;
 use storage::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
-use types::limits::LISTING_BATCH_ENTRIES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+pub(crate) use beneath::{Found, Unfit, entries, look};
 
 /// Where a part keeps what identifies the content that it is a part of.
 const MARK: &str = "user.crossload.source";
@@ -26,14 +30,16 @@ const MARK_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct LocalFiles;
 
-/// The part of a download beside its target.
-pub(crate) fn part_of(target: &Path) -> PathBuf {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    target.with_file_name(format!(".{name}.crossload-part"))
+/// The name of a download's part, beside its target.
+fn part_of(target: &str) -> String {
+    format!(".{target}.crossload-part")
 }
 
-fn on_disk(path: &LogicalPath) -> &Path {
-    Path::new(path.as_str())
+/// Removes the part of a download, if there is one.
+pub(crate) fn discard_part(target: &LogicalPath) {
+    if let Ok((directory, name)) = beneath::parent(target) {
+        let _ = fs::unlinkat(directory, part_of(name), AtFlags::empty());
+    }
 }
 
 /// The house's error for a system error about `path`.
@@ -49,9 +55,13 @@ pub(crate) fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Displa
         ErrorKind::QuotaExceeded => ErrorCode::QuotaExceeded,
         ErrorKind::ReadOnlyFilesystem => ErrorCode::ReadOnly,
         ErrorKind::InvalidFilename => ErrorCode::NameTooLong,
+        _ if cause.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => ErrorCode::PathRefused,
         _ => ErrorCode::StorageFailed,
     };
     let error = Error::new(code, Side::Active, phase).with_subject(path);
+    if code == ErrorCode::PathRefused {
+        return error.with_detail("a symbolic link has come into the path; links are not followed");
+    }
     if code == ErrorCode::StorageFailed {
         error.with_private(cause)
     } else {
@@ -59,74 +69,105 @@ pub(crate) fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Displa
     }
 }
 
-fn stat_of(metadata: &fs::Metadata, path: &Path) -> Result<Stat> {
-    let kind = match metadata {
-        metadata if metadata.is_file() => Kind::File,
-        metadata if metadata.is_dir() => Kind::Directory,
-        _ => {
-            let error = Error::new(ErrorCode::PathRefused, Side::Active, Phase::Open);
-            return Err(error
-                .with_detail("neither a file nor a directory")
-                .with_subject(path.display()));
-        }
-    };
-    Ok(Stat {
-        kind,
-        size_bytes: if kind == Kind::File { metadata.len() } else { 0 },
-        modified: metadata.modified().unwrap_or(UNIX_EPOCH),
-        mode: metadata.mode() & 0o777,
-        inode: metadata.ino(),
-    })
+/// What the system says of a file or directory.
+fn stat_of(raw: &fs::Stat) -> Stat {
+    let is_directory = FileType::from_raw_mode(raw.st_mode) == FileType::Directory;
+    let since = Duration::new(
+        u64::try_from(raw.st_mtime).unwrap_or_default(),
+        u32::try_from(raw.st_mtime_nsec).unwrap_or_default(),
+    );
+    Stat {
+        kind: if is_directory { Kind::Directory } else { Kind::File },
+        size_bytes: if is_directory {
+            0
+        } else {
+            u64::try_from(raw.st_size).unwrap_or_default()
+        },
+        modified: UNIX_EPOCH + since,
+        mode: raw.st_mode & 0o777,
+        inode: raw.st_ino,
+    }
+}
+
+/// The state of an open file, which may be no other thing.
+fn file_stat(file: &File, path: &LogicalPath) -> Result<Stat> {
+    let raw = fs::fstat(file).map_err(|errno| fault(&errno.into(), Phase::Open, path))?;
+    match FileType::from_raw_mode(raw.st_mode) {
+        FileType::RegularFile => Ok(stat_of(&raw)),
+        FileType::Directory => Err(Error::new(ErrorCode::IsDirectory, Side::Active, Phase::Open).with_subject(path)),
+        _ => Err(unfit(path, Unfit::Special)),
+    }
+}
+
+fn unfit(path: &LogicalPath, what: Unfit) -> Error {
+    let error = Error::new(ErrorCode::PathRefused, Side::Active, Phase::Open).with_subject(path);
+    error.with_detail(what.words())
+}
+
+/// Opens a name, unless it is a symbolic link; a pipe without waiting for its other end.
+fn open_at(directory: &OwnedFd, name: &str, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(File::from(fs::openat(
+        directory,
+        name,
+        flags,
+        Mode::from_raw_mode(0o666),
+    )?))
 }
 
 impl Storage for LocalFiles {
     fn stat(&self, path: &LogicalPath) -> Result<Stat> {
-        let metadata = fs::metadata(on_disk(path)).map_err(|cause| fault(&cause, Phase::Open, path))?;
-        stat_of(&metadata, on_disk(path))
+        match look(path)?.what {
+            // To be replaced it counts as a file; it cannot be opened.
+            Err(Unfit::Link) => Ok(Stat {
+                kind: Kind::File,
+                size_bytes: 0,
+                modified: UNIX_EPOCH,
+                mode: 0,
+                inode: 0,
+            }),
+            found => found.map_err(|what| unfit(path, what)),
+        }
     }
 
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
-        let entries = fs::read_dir(on_disk(path)).map_err(|cause| fault(&cause, Phase::Open, path))?;
-        Ok(Box::new(LocalListing(entries, path.clone())))
+        let known = entries(path)?.into_iter();
+        let known = known.filter_map(|Found { name, what }| Some(Entry { name, stat: what.ok()? }));
+        Ok(Box::new(LocalListing(known.collect())))
     }
 
     fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
-        let stat = self.stat(path)?;
-        if stat.is_directory() {
-            return Err(Error::new(ErrorCode::IsDirectory, Side::Active, Phase::Open).with_subject(path));
-        }
-        let file = File::open(on_disk(path)).map_err(|cause| fault(&cause, Phase::Open, path))?;
+        let opened = beneath::parent(path).and_then(|(directory, name)| open_at(&directory, name, OFlags::RDONLY));
+        let file = opened.map_err(|cause| fault(&cause, Phase::Open, path))?;
+        let stat = file_stat(&file, path)?;
         Ok(Arc::new(LocalReader { file, stat }))
     }
 
     fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
         let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
-        match self.stat(path) {
-            Ok(stat) if stat.is_directory() => return Err(fault(&ErrorKind::IsADirectory.into(), Phase::Open, path)),
-            Ok(_) if options.overwrite == Overwrite::Refuse => {
-                return Err(fault(&ErrorKind::AlreadyExists.into(), Phase::Open, path));
-            }
-            Err(error) if error.code() != ErrorCode::NotFound => return Err(error),
-            _ => {}
+        match look(path).map(|found| found.what) {
+            Ok(Ok(stat)) if stat.is_directory() => return Err(failed(ErrorKind::IsADirectory.into())),
+            Ok(_) if options.overwrite == Overwrite::Refuse => return Err(failed(ErrorKind::AlreadyExists.into())),
+            // A link is replaced, whatever it leads to.
+            Ok(Ok(_) | Err(Unfit::Link)) => {}
+            Ok(Err(what)) => return Err(unfit(path, what)),
+            Err(error) if error.code() == ErrorCode::NotFound => {}
+            Err(error) => return Err(error),
         }
         if let Some(parent) = path.parent().filter(|_| options.create_parents) {
-            fs::create_dir_all(on_disk(&parent)).map_err(failed)?;
+            beneath::make_all(&parent).map_err(failed)?;
         }
-        let part = part_of(on_disk(path));
-        let mut open = OpenOptions::new();
-        let file = open
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&part)
-            .map_err(failed)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        let (directory, name) = beneath::parent(path).map_err(failed)?;
+        let part = part_of(name);
+        let file = open_at(&directory, &part, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
+        file_stat(&file, path)?;
+        fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             let error = Error::new(ErrorCode::Busy, Side::Active, Phase::Open).with_subject(path);
             error.with_detail("another copy to this file is running")
         })?;
         Ok(Arc::new(LocalUpload {
             file,
+            directory,
             part,
             target: path.clone(),
             overwrite: options.overwrite,
@@ -136,9 +177,10 @@ impl Storage for LocalFiles {
 
     fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()> {
         let made = if parents {
-            fs::create_dir_all(on_disk(path))
+            beneath::make_all(path)
         } else {
-            fs::create_dir(on_disk(path))
+            beneath::parent(path)
+                .and_then(|(directory, name)| Ok(fs::mkdirat(directory, name, Mode::from_raw_mode(0o777))?))
         };
         made.map_err(|cause| match cause.kind() {
             ErrorKind::NotFound => Error::new(ErrorCode::ParentMissing, Side::Active, Phase::Open).with_subject(path),
@@ -148,18 +190,26 @@ impl Storage for LocalFiles {
 
     fn remove(&self, path: &LogicalPath) -> Result<()> {
         let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
-        let metadata = fs::symlink_metadata(on_disk(path)).map_err(failed)?;
-        let removed = if metadata.is_dir() {
-            fs::remove_dir(on_disk(path))
-        } else {
-            fs::remove_file(on_disk(path))
+        let (directory, name) = beneath::parent(path).map_err(failed)?;
+        let remove = |flags| match fs::unlinkat(&directory, name, flags) {
+            // POSIX allows either.
+            Err(Errno::EXIST) => Err(Errno::NOTEMPTY),
+            removed => removed,
         };
-        removed.map_err(failed)
+        let raw = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno.into()))?;
+        let removed = match FileType::from_raw_mode(raw.st_mode) {
+            FileType::Directory => remove(AtFlags::REMOVEDIR),
+            _ => remove(AtFlags::empty()),
+        };
+        removed.map_err(|errno| failed(errno.into()))
     }
 
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
-        let replaces = fs::symlink_metadata(on_disk(to)).is_ok();
-        rename(on_disk(from), on_disk(to), overwrite).map_err(|cause| fault(&cause, Phase::Commit, to))?;
+        let (old, new) = (beneath::parent(from), beneath::parent(to));
+        let (old, old_name) = old.map_err(|cause| fault(&cause, Phase::Open, from))?;
+        let (new, new_name) = new.map_err(|cause| fault(&cause, Phase::Commit, to))?;
+        let replaces = exists(&new, new_name);
+        rename((&old, old_name), (&new, new_name), overwrite).map_err(|cause| fault(&cause, Phase::Commit, to))?;
         Ok(replaces)
     }
 
@@ -172,7 +222,7 @@ impl Storage for LocalFiles {
     }
 
     fn space(&self) -> Result<Space> {
-        let state = rustix::fs::statvfs("/").map_err(|cause| fault(&cause.into(), Phase::Open, "/"))?;
+        let state = fs::statvfs("/").map_err(|cause| fault(&cause.into(), Phase::Open, "/"))?;
         let (total_bytes, free_bytes) = (state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize);
         let used_bytes = total_bytes.saturating_sub(free_bytes);
         Ok(Space {
@@ -184,38 +234,28 @@ impl Storage for LocalFiles {
     }
 }
 
-fn rename(from: &Path, to: &Path, overwrite: Overwrite) -> io::Result<()> {
+fn exists(directory: &OwnedFd, name: &str) -> bool {
+    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+fn rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: Overwrite) -> io::Result<()> {
     if overwrite == Overwrite::Allow {
-        return fs::rename(from, to);
+        return Ok(fs::renameat(from.0, from.1, to.0, to.1)?);
     }
-    let here = rustix::fs::CWD;
-    match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
+    match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
         // Some file systems cannot promise it; a look beforehand has to do.
-        Err(rustix::io::Errno::INVAL) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
-        Err(rustix::io::Errno::INVAL) => Err(ErrorKind::AlreadyExists.into()),
+        Err(Errno::INVAL) if !exists(to.0, to.1) => Ok(fs::renameat(from.0, from.1, to.0, to.1)?),
+        Err(Errno::INVAL) => Err(ErrorKind::AlreadyExists.into()),
         other => Ok(other?),
     }
 }
 
-struct LocalListing(fs::ReadDir, LogicalPath);
+/// All entries, once.
+struct LocalListing(Vec<Entry>);
 
 impl Listing for LocalListing {
     fn next_batch(&mut self) -> Result<Vec<Entry>> {
-        let mut batch = Vec::new();
-        for entry in self.0.by_ref() {
-            let entry = entry.map_err(|cause| fault(&cause, Phase::Open, &self.1))?;
-            // Broken links, sockets, and names that no URL can hold are passed over.
-            let known = fs::metadata(entry.path())
-                .ok()
-                .and_then(|found| stat_of(&found, &entry.path()).ok());
-            if let (Some(stat), Ok(name)) = (known, entry.file_name().into_string()) {
-                batch.push(Entry { name, stat });
-            }
-            if batch.len() == LISTING_BATCH_ENTRIES {
-                break;
-            }
-        }
-        Ok(batch)
+        Ok(std::mem::take(&mut self.0))
     }
 }
 
@@ -255,7 +295,9 @@ enum State {
 
 struct LocalUpload {
     file: File,
-    part: PathBuf,
+    /// What holds the part and the target. Both stay in it, wherever it is moved.
+    directory: OwnedFd,
+    part: String,
     target: LogicalPath,
     overwrite: Overwrite,
     state: Mutex<State>,
@@ -275,7 +317,7 @@ impl LocalUpload {
         let mut state = self.state();
         if matches!(*state, State::Fresh) {
             self.file.set_len(0)?;
-            let _ = rustix::fs::fremovexattr(&self.file, MARK);
+            let _ = fs::fremovexattr(&self.file, MARK);
             *state = State::Plain;
         }
         Ok(())
@@ -296,14 +338,14 @@ impl Upload for LocalUpload {
     fn take_up(&self, mark: &str) -> u64 {
         let mut state = self.state();
         let mut known = [0_u8; MARK_BYTES_MAX];
-        let length = rustix::fs::fgetxattr(&self.file, MARK, &mut known).unwrap_or(0);
+        let length = fs::fgetxattr(&self.file, MARK, &mut known).unwrap_or(0);
         if length > 0 && known.get(..length) == Some(mark.as_bytes()) {
             *state = State::Marked(mark.to_owned());
             return self.file.metadata().map_or(0, |found| found.len());
         }
         let marked = self.file.set_len(0).is_ok()
             && mark.len() <= MARK_BYTES_MAX
-            && rustix::fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok();
+            && fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok();
         // Where the file system keeps no mark the part is worth nothing after an interruption.
         *state = if marked {
             State::Marked(mark.to_owned())
@@ -316,7 +358,7 @@ impl Upload for LocalUpload {
     fn keep_front(&self, bytes: u64) {
         let mut state = self.state();
         *state = match std::mem::replace(&mut *state, State::Plain) {
-            State::Marked(mark) => match rustix::fs::fremovexattr(&self.file, MARK) {
+            State::Marked(mark) => match fs::fremovexattr(&self.file, MARK) {
                 Ok(()) => State::Scattered(mark, bytes),
                 // The mark would vouch for gaps.
                 Err(_) => State::Plain,
@@ -328,8 +370,8 @@ impl Upload for LocalUpload {
 
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
         let failed = |cause: io::Error| self.fault(&cause);
-        let stat = stat_of(&self.file.metadata().map_err(failed)?, &self.part)?;
         let file = self.file.try_clone().map_err(failed)?;
+        let stat = file_stat(&file, &self.target)?;
         Ok(Arc::new(LocalReader { file, stat }))
     }
 
@@ -341,13 +383,14 @@ impl Upload for LocalUpload {
             let error = Error::new(ErrorCode::BodyIncomplete, Side::Active, Phase::Commit);
             return Err(error.with_detail(format!("{found} of {} bytes are stored", facts.size_bytes)));
         }
-        let _ = rustix::fs::fremovexattr(&self.file, MARK);
+        let _ = fs::fremovexattr(&self.file, MARK);
         if let Some(modified) = facts.modified {
             self.file.set_modified(modified).map_err(failed)?;
         }
-        rename(&self.part, on_disk(&self.target), self.overwrite).map_err(failed)?;
+        let (from, to) = (self.part.as_str(), self.target.name().unwrap_or_default());
+        rename((&self.directory, from), (&self.directory, to), self.overwrite).map_err(failed)?;
         *self.state() = State::Ended;
-        stat_of(&self.file.metadata().map_err(failed)?, on_disk(&self.target))
+        file_stat(&self.file, &self.target)
     }
 
     fn abort(&self) {
@@ -360,11 +403,11 @@ impl Upload for LocalUpload {
             State::Scattered(mark, front) => {
                 *front > 0
                     && self.file.set_len(*front).is_ok()
-                    && rustix::fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok()
+                    && fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok()
             }
         };
         if !is_kept {
-            let _ = fs::remove_file(&self.part);
+            let _ = fs::unlinkat(&self.directory, &self.part, AtFlags::empty());
         }
         *state = State::Ended;
     }
@@ -378,6 +421,8 @@ impl Drop for LocalUpload {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn upload(path: &LogicalPath) -> Arc<dyn Upload> {

@@ -1,0 +1,206 @@
+//! Our own client on trees with symbolic links, loops, pipes and sockets, local and on servers, in both protocols: nothing
+//! is followed, and whatever is left out is named.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Weak};
+
+use conformance::{Endpoint, Lab, Run, Site, Slot, json_lines, run, shared, visible};
+use serde_json::Value;
+use testkit::{Result, available};
+
+static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn site() -> Result<Arc<Site>> {
+    shared(&SITE, || Site::with_xrootd("links", "xrootd"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("plain")
+}
+
+fn pipe(path: &Path) {
+    run(Command::new("mkfifo").arg(path)).succeeded();
+}
+
+/// A directory whose files must survive whatever happens to links that lead there.
+fn precious(lab: &Lab) -> std::path::PathBuf {
+    let outside = lab.fresh("precious");
+    fs::create_dir_all(outside.join("below")).expect("directories");
+    fs::write(outside.join("below/file"), b"precious").expect("a file");
+    outside
+}
+
+/// What a JSON report says was left out: the last name, and why.
+fn left_out(run: &Run) -> Vec<(String, String)> {
+    let lines = json_lines(run);
+    let out = lines.iter().filter(|line| line["event"] == "left_out");
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut found: Vec<_> = out
+        .map(|line| {
+            let source = word(&line["source"]);
+            let name = source.rsplit('/').next().unwrap_or_default().to_owned();
+            (name, word(&line["reason"]))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_local_link_is_removed_and_its_target_stays() {
+    let Some(site) = available("a_local_link_is_removed_and_its_target_stays", site()) else {
+        return;
+    };
+    let (outside, tree) = (precious(&site.lab), site.lab.fresh("tree"));
+    fs::create_dir_all(tree.join("dir")).expect("directories");
+    symlink(&outside, tree.join("dir/link")).expect("a link");
+    symlink(outside.join("below/file"), tree.join("dir/to-file")).expect("a link");
+    symlink(".", tree.join("dir/loop")).expect("a link");
+    symlink("nowhere", tree.join("dir/dangling")).expect("a link");
+    pipe(&tree.join("dir/pipe"));
+    let _socket = UnixListener::bind(tree.join("dir/socket")).expect("a socket");
+    site.lab.run_client("rm", &["-r", text(&tree)]).succeeded();
+    assert!(!tree.exists());
+    assert_eq!(visible(&outside), ["below/file"]);
+    // The link itself is what the command line names, with -r and without.
+    for (name, arguments) in [("one", &["-r"][..]), ("two", &[])] {
+        let link = site.lab.fresh(name);
+        symlink(&outside, &link).expect("a link");
+        let all = [arguments, &[text(&link)]].concat();
+        site.lab.run_client("rm", &all).succeeded();
+        assert!(link.symlink_metadata().is_err());
+        assert_eq!(visible(&outside), ["below/file"]);
+    }
+    let (link, moved) = (site.lab.fresh("link"), site.lab.fresh("moved"));
+    symlink(&outside, &link).expect("a link");
+    site.lab.run_client("mv", &[text(&link), text(&moved)]).succeeded();
+    assert!(moved.is_symlink() && outside.is_dir());
+}
+
+#[test]
+fn a_link_on_a_server_is_removed_and_its_target_stays() {
+    let Some(site) = available("a_link_on_a_server_is_removed_and_its_target_stays", site()) else {
+        return;
+    };
+    site.compare(|lab, server| {
+        for (protocol, url) in [("http", server.davs("")), ("root", server.root(""))] {
+            let names = [format!("keep-{protocol}"), format!("tree-{protocol}")];
+            server.put(&format!("{}/below/file", names[0]), b"precious");
+            server.put(&format!("{}/dir/plain", names[1]), b"x");
+            let tree = server.data().join(&names[1]);
+            let link = tree.join("dir/link");
+            symlink(format!("../../{}", names[0]), &link).expect("a link");
+            symlink(".", tree.join("dir/loop")).expect("a link");
+            let removed = lab.run_client("rm", &["-r", &format!("{url}{}", names[1])]);
+            assert_eq!(visible(&server.data().join(&names[0])), ["below/file"]);
+            if !server.is_ours() {
+                // XRootD 5.5 removes no link to a directory over HTTP, and no `loop` over its own protocol: they stay, and
+                // the command says so.
+                assert!(removed.code != Some(0) && tree.exists(), "{}", removed.said());
+                assert!(removed.stderr.contains("not a directory"), "{}", removed.said());
+                continue;
+            }
+            removed.succeeded();
+            assert!(!tree.exists());
+        }
+    });
+}
+
+#[test]
+fn a_local_tree_is_copied_without_what_its_links_lead_to() {
+    let Some(site) = available("a_local_tree_is_copied_without_what_its_links_lead_to", site()) else {
+        return;
+    };
+    let (outside, tree) = (precious(&site.lab), site.lab.fresh("tree"));
+    fs::create_dir_all(tree.join("dir")).expect("directories");
+    fs::write(tree.join("dir/plain"), b"x").expect("a file");
+    symlink(&outside, tree.join("dir/link")).expect("a link");
+    symlink(".", tree.join("dir/loop")).expect("a link");
+    symlink("nowhere", tree.join("dir/dangling")).expect("a link");
+    pipe(&tree.join("dir/pipe"));
+    let _socket = UnixListener::bind(tree.join("dir/socket")).expect("a socket");
+    let wanted = [
+        ("dangling", "symbolic_link"),
+        ("link", "symbolic_link"),
+        ("loop", "symbolic_link"),
+        ("pipe", "pipe"),
+        ("socket", "socket"),
+    ];
+    let wanted: Vec<_> = wanted.map(|(name, why)| (name.to_owned(), why.to_owned())).into();
+    let local = site.lab.fresh("local");
+    let server = site.ours();
+    let targets = [text(&local).to_owned(), server.davs("up-http"), server.root("up-root")];
+    for target in targets {
+        let copied = site.lab.run_client("copy", &["-r", "--json", text(&tree), &target]);
+        let copied = copied.failed_with(1);
+        assert_eq!(left_out(&copied), wanted, "{}", copied.said());
+        for (name, _) in &wanted {
+            assert!(copied.stderr.contains(&format!("dir/{name}")), "{}", copied.said());
+        }
+        let lines = json_lines(&copied);
+        let summary = lines.last().expect("a summary");
+        assert_eq!((&summary["files"], &summary["left_out"]), (&1.into(), &5.into()));
+    }
+    for copy in [&local, &server.data().join("up-http"), &server.data().join("up-root")] {
+        assert_eq!(visible(copy), ["dir/plain"]);
+    }
+}
+
+#[test]
+fn a_copy_writes_through_no_link_of_its_local_destination() {
+    let Some(site) = available("a_copy_writes_through_no_link_of_its_local_destination", site()) else {
+        return;
+    };
+    let server = site.ours();
+    server.put("through/dir/file", b"new");
+    server.put("through/file", b"new");
+    server.put("through/part", b"new");
+    let target = server.data().join("through");
+    for source in [text(&target).to_owned(), server.davs("through"), server.root("through")] {
+        let (outside, back) = (precious(&site.lab), site.lab.fresh("back"));
+        let below = back.join("through");
+        fs::create_dir_all(&below).expect("a directory");
+        symlink(&outside, below.join("dir")).expect("a link");
+        symlink(outside.join("below/file"), below.join("file")).expect("a link");
+        symlink(outside.join("below/file"), below.join(".part.crossload-part")).expect("a link");
+        let copied = site.lab.run_client("copy", &["-r", "-f", &source, text(&back)]);
+        assert_ne!(copied.code, Some(0), "{}", copied.said());
+        let replaced = fs::read(below.join("file")).expect("a file in place of the link");
+        assert_eq!(replaced, b"new", "{}", copied.said());
+        assert_eq!(visible(&outside), ["below/file"], "{}", copied.said());
+        assert_eq!(fs::read(outside.join("below/file")).expect("it"), b"precious");
+    }
+}
+
+/// What a server shows as a tree without an end is copied once, and named.
+#[test]
+fn a_loop_on_a_server_is_not_copied_again_and_again() {
+    let Some(site) = available("a_loop_on_a_server_is_not_copied_again_and_again", site()) else {
+        return;
+    };
+    site.compare(|lab, server: &Endpoint| {
+        server.put("circle/dir/plain", b"x");
+        server.put("circle/other/plain", b"y");
+        let tree = server.data().join("circle");
+        symlink(".", tree.join("dir/loop")).expect("a link");
+        symlink("..", tree.join("other/up")).expect("a link");
+        for url in [server.davs("circle"), server.root("circle")] {
+            let local = lab.fresh("local");
+            let copied = lab.run_client("copy", &["-r", "--json", &url, text(&local)]);
+            let copied = copied.failed_with(1);
+            assert!(
+                left_out(&copied).contains(&("loop".to_owned(), "loop".to_owned())),
+                "{}",
+                copied.said()
+            );
+            let files = visible(&local);
+            assert!(files.contains(&"dir/plain".to_owned()) && files.contains(&"other/plain".to_owned()));
+            assert!(files.len() < 10, "{files:?}");
+        }
+        fs::remove_dir_all(&tree).expect("it goes");
+    });
+}

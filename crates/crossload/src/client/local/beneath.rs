@@ -1,0 +1,273 @@
+//! Names of this machine, reached without a symbolic link.
+//!
+//! A place is resolved once, when the command line is read. From then on no component of its path may be a link: a
+//! directory that is swapped for one between two steps is refused, not followed.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
+
+use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use storage::Stat;
+use types::{LogicalPath, Phase, Result};
+
+use super::{fault, stat_of};
+
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Why an entry of a directory is not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    Link,
+    Pipe,
+    Socket,
+    Device,
+    /// Neither a file nor a directory, as its server says.
+    Special,
+    /// Its name is not UTF-8.
+    Name,
+    /// A directory that the server shows inside of itself.
+    Loop,
+}
+
+impl Unfit {
+    /// The word in reports for programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Link => "symbolic_link",
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Device => "device",
+            Self::Special => "special",
+            Self::Name => "name",
+            Self::Loop => "loop",
+        }
+    }
+
+    /// The same for people.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Link => "a symbolic link, which is not followed",
+            Self::Pipe => "a pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Special => "neither a file nor a directory",
+            Self::Name => "its name is not UTF-8",
+            Self::Loop => "the directory shows a directory above it again: a symbolic link in a loop",
+        }
+    }
+
+    fn of(kind: FileType) -> Option<Self> {
+        match kind {
+            FileType::RegularFile | FileType::Directory => None,
+            FileType::Symlink => Some(Self::Link),
+            FileType::Fifo => Some(Self::Pipe),
+            FileType::Socket => Some(Self::Socket),
+            FileType::CharacterDevice | FileType::BlockDevice => Some(Self::Device),
+            FileType::Unknown => Some(Self::Special),
+        }
+    }
+}
+
+/// What a name stands for, the link itself where it is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The name in its directory. What is not UTF-8 is replaced, and the entry is unfit.
+    pub(crate) name: String,
+    /// What it is, or why it cannot be copied.
+    pub(crate) what: std::result::Result<Stat, Unfit>,
+}
+
+/// Opens a directory.
+pub(super) fn directory(path: &LogicalPath, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | DIRECTORY;
+    match fs::openat2(CWD, path.as_str(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // An old kernel, or a sandbox that does not let it through.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(walk(path, flags)?),
+        opened => Ok(opened?),
+    }
+}
+
+/// The same, name by name.
+fn walk(path: &LogicalPath, flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
+    let names: Vec<&OsStr> = Path::new(path.as_str())
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        })
+        .collect();
+    let Some((last, above)) = names.split_last() else {
+        return fs::open("/", flags, Mode::empty());
+    };
+    let mut at = fs::open("/", OFlags::PATH | DIRECTORY, Mode::empty())?;
+    for name in above {
+        at = fs::openat(&at, *name, OFlags::PATH | DIRECTORY, Mode::empty())?;
+    }
+    fs::openat(&at, *last, flags, Mode::empty())
+}
+
+/// The directory that holds a name, and the name.
+pub(super) fn parent(path: &LogicalPath) -> io::Result<(OwnedFd, &str)> {
+    match (path.parent(), path.name()) {
+        (Some(above), Some(name)) => Ok((directory(&above, OFlags::PATH)?, name)),
+        _ => Ok((directory(path, OFlags::PATH)?, ".")),
+    }
+}
+
+/// What a name stands for.
+///
+/// # Errors
+/// `not_found`, and other refusals of the system.
+pub(crate) fn look(path: &LogicalPath) -> Result<Found> {
+    let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+    let (directory, name) = parent(path).map_err(failed)?;
+    let raw = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno.into()))?;
+    let name = path.name().unwrap_or("/").to_owned();
+    Ok(Found { name, what: what(&raw) })
+}
+
+fn what(raw: &fs::Stat) -> std::result::Result<Stat, Unfit> {
+    let kind = FileType::from_raw_mode(raw.st_mode);
+    match Unfit::of(kind) {
+        Some(unfit) => Err(unfit),
+        None => Ok(stat_of(raw)),
+    }
+}
+
+/// The entries of a directory, in no order; what went away meanwhile is not among them.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
+    let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
+    let opened = directory(path, OFlags::RDONLY).map_err(failed)?;
+    let mut found = Vec::new();
+    for entry in Dir::read_from(&opened).map_err(|errno| failed(errno.into()))? {
+        let entry = entry.map_err(|errno| failed(errno.into()))?;
+        let raw_name = entry.file_name();
+        if matches!(raw_name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let raw = match fs::statat(&opened, raw_name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            other => other.map_err(|errno| failed(errno.into()))?,
+        };
+        found.push(match raw_name.to_str() {
+            Ok(name) => Found {
+                name: name.to_owned(),
+                what: what(&raw),
+            },
+            Err(_) => Found {
+                name: OsStr::from_bytes(raw_name.to_bytes()).to_string_lossy().into_owned(),
+                what: Err(Unfit::Name),
+            },
+        });
+    }
+    Ok(found)
+}
+
+/// Makes a directory and what is missing above it. One that is there is fine, a link to one is not.
+pub(super) fn make_all(path: &LogicalPath) -> io::Result<()> {
+    let mut missing = vec![path.clone()];
+    while let Some(next) = missing.pop() {
+        let made = parent(&next).and_then(|(directory, name)| make(&directory, name));
+        match (made, next.parent()) {
+            (Err(cause), Some(above)) if cause.kind() == ErrorKind::NotFound && !above.is_root() => {
+                // A directory that somebody keeps removing must not keep us.
+                if missing.len() > path.as_str().len() {
+                    return Err(cause);
+                }
+                missing.extend([next, above]);
+            }
+            (made, _) => made?,
+        }
+    }
+    Ok(())
+}
+
+fn make(directory: &OwnedFd, name: &str) -> io::Result<()> {
+    match fs::mkdirat(directory, name, Mode::from_raw_mode(0o777)) {
+        Err(Errno::EXIST) => {
+            let raw = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            match FileType::from_raw_mode(raw.st_mode) {
+                FileType::Directory => Ok(()),
+                FileType::Symlink => Err(Errno::LOOP.into()),
+                _ => Err(Errno::EXIST.into()),
+            }
+        }
+        made => Ok(made?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use storage::{Overwrite, Storage as _, UploadOptions};
+    use types::ErrorCode;
+
+    use super::super::LocalFiles;
+    use super::*;
+
+    /// A directory with a file, and a link to it where a directory was when the tree was listed.
+    fn swapped() -> (tempfile::TempDir, LogicalPath) {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("target")).unwrap();
+        std::fs::write(scratch.path().join("target/file"), b"precious").unwrap();
+        symlink("target", scratch.path().join("swapped")).unwrap();
+        let base = scratch.path().canonicalize().unwrap();
+        let path = LogicalPath::parse(&format!("{}/swapped/file", base.display())).unwrap();
+        (scratch, path)
+    }
+
+    #[test]
+    fn a_directory_that_became_a_link_is_not_entered() {
+        let (scratch, file) = swapped();
+        let directory = file.parent().unwrap();
+        let options = UploadOptions {
+            overwrite: Overwrite::Allow,
+            create_parents: true,
+            ..UploadOptions::default()
+        };
+        let codes = [
+            look(&file).err(),
+            entries(&directory).err(),
+            LocalFiles.open(&file).err(),
+            LocalFiles.create(&file, &options).err(),
+            LocalFiles.make_directory(&directory, true).err(),
+            LocalFiles
+                .make_directory(&file.parent().unwrap().join("new").unwrap(), true)
+                .err(),
+            LocalFiles.remove(&file).err(),
+            LocalFiles
+                .rename(
+                    &file,
+                    &file.parent().unwrap().parent().unwrap().join("x").unwrap(),
+                    Overwrite::Allow,
+                )
+                .err(),
+        ];
+        for (step, error) in codes.into_iter().enumerate() {
+            let code = error.map(|error| error.code());
+            // The system says of a last name that it is no directory.
+            let is_refused = matches!(code, Some(ErrorCode::PathRefused | ErrorCode::NotDirectory));
+            assert!(is_refused, "step {step}: {code:?}");
+        }
+        let found: Vec<_> = std::fs::read_dir(scratch.path().join("target")).unwrap().collect();
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn an_old_kernel_enters_no_link_either() {
+        let (_scratch, file) = swapped();
+        let directory = file.parent().unwrap();
+        assert!(walk(&directory, OFlags::RDONLY | DIRECTORY).is_err());
+        let beside = directory.parent().unwrap().join("target").unwrap();
+        assert!(walk(&beside, OFlags::RDONLY | DIRECTORY).is_ok());
+        assert!(walk(&LogicalPath::root(), OFlags::RDONLY | DIRECTORY).is_ok());
+    }
+}
