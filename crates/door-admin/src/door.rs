@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use transfer::Refusals;
 
 use crate::metrics::Metrics;
-use crate::ready::{Check, Export, check_certificate, check_export};
+use crate::ready::{Check, Export, check_certificate, check_export, check_reload};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
@@ -28,6 +28,8 @@ pub struct Admin {
     pub exports: Box<dyn Fn() -> Vec<Export> + Send + Sync>,
     /// Seconds until the certificate in use expires; `None` without one.
     pub certificate_seconds_left: Box<dyn Fn() -> Option<i64> + Send + Sync>,
+    /// Why the last reload failed; `None` when it did not, or there was none.
+    pub reload_fault: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// Whether the server is stopping: then it is no longer ready.
     pub stopping: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -65,6 +67,7 @@ async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     }
     admin.metrics.set_quotas(&quotas);
     admin.metrics.set_certificate((admin.certificate_seconds_left)());
+    admin.metrics.set_reload_failed((admin.reload_fault)().is_some());
     admin.metrics.set_process(crate::process::usage());
     ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text()).into_response()
 }
@@ -110,6 +113,8 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
         });
     }
     let all = checks.iter().all(|check| check.ok);
+    // The old configuration serves on, so that this alone is no reason to send clients elsewhere.
+    checks.push(check_reload((admin.reload_fault)()));
     let list: Vec<_> = checks
         .iter()
         .map(|check| json!({"name": check.name, "ok": check.ok, "says": check.says}))

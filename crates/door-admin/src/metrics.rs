@@ -150,6 +150,8 @@ pub struct Metrics {
     quota_used: Family<QuotaLabels, Gauge>,
     quota_limit: Family<QuotaLabels, Gauge>,
     certificate: Gauge,
+    reload_failed: Gauge,
+    reload_failures: Counter,
     authorities: Gauge,
     revocation_lists: Gauge,
     oldest_list: Gauge,
@@ -201,6 +203,8 @@ impl Metrics {
             quota_used: Family::default(),
             quota_limit: Family::default(),
             certificate: Gauge::default(),
+            reload_failed: Gauge::default(),
+            reload_failures: Counter::default(),
             authorities: Gauge::default(),
             revocation_lists: Gauge::default(),
             oldest_list: Gauge::default(),
@@ -282,6 +286,10 @@ impl Metrics {
         registry.register_with_unit("quota_limit", help, bytes.clone(), self.quota_limit.clone());
         let help = "Time until the server's certificate expires; 0 without one";
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, self.certificate.clone());
+        let help = "Whether the last reload failed, so that an older configuration is in use";
+        registry.register("reload_failed", help, self.reload_failed.clone());
+        let help = "Reloads that failed";
+        registry.register("reload_failures", help, self.reload_failures.clone());
         let help = "Authorities whose certificates of clients are believed";
         registry.register("authorities", help, self.authorities.clone());
         let help = "Authorities among them whose revocation list is at hand";
@@ -415,6 +423,15 @@ impl Metrics {
             self.quota_used.get_or_create(&labels).set(clamp(one.used_bytes));
             self.quota_limit.get_or_create(&labels).set(clamp(one.limit_bytes));
         }
+    }
+
+    /// Counts a reload that failed.
+    pub fn reload_failed(&self) {
+        self.reload_failures.inc();
+    }
+
+    pub(crate) fn set_reload_failed(&self, failed: bool) {
+        self.reload_failed.set(i64::from(failed));
     }
 
     pub(crate) fn set_certificate(&self, seconds_left: Option<i64>) {

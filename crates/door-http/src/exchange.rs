@@ -76,6 +76,8 @@ pub(crate) struct Exchange<'c> {
     body_begun: bool,
     keeps: bool,
     chunked: bool,
+    /// Whether the log has been told.
+    is_told: bool,
 }
 
 impl<'c> Exchange<'c> {
@@ -122,6 +124,7 @@ impl<'c> Exchange<'c> {
             body_begun: false,
             keeps: false,
             chunked: false,
+            is_told: false,
             connection,
             last_propfind,
         };
@@ -340,8 +343,7 @@ impl<'c> Exchange<'c> {
                 torn = Box::pin(self.refuse(&error, &body)).await.is_err();
             }
         }
-        self.record.total_us = self.elapsed_us();
-        self.door.settings.events.request(&self.record);
+        self.tell();
         match (torn, self.keeps) {
             (true, _) => Fate::Tear,
             (false, false) if self.incoming.is_done() && self.record.error.is_none() => Fate::Close,
@@ -349,6 +351,12 @@ impl<'c> Exchange<'c> {
             (false, true) if self.incoming.is_done() => Fate::KeepOpen,
             (false, true) => Box::pin(self.read_away()).await,
         }
+    }
+
+    fn tell(&mut self) {
+        self.is_told = true;
+        self.record.total_us = self.elapsed_us();
+        self.door.settings.events.request(&self.record);
     }
 
     /// Reads what is left of a short body, for as long as a closing connection is waited for.
@@ -363,6 +371,22 @@ impl<'c> Exchange<'c> {
             }
         };
         tokio::time::timeout(LINGER_TIMEOUT, rest).await.unwrap_or(Fate::Tear)
+    }
+}
+
+impl Drop for Exchange<'_> {
+    /// A request that is cut off, because the server ends or has a defect, has its line in the log too.
+    fn drop(&mut self) {
+        if self.is_told {
+            return;
+        }
+        let code = match std::thread::panicking() {
+            true => ErrorCode::Internal,
+            false => ErrorCode::Cancelled,
+        };
+        let error = Error::new(code, Side::Active, Phase::Transfer).with_subject(&self.path);
+        self.record.error = Some(ErrorFacts::from(&error));
+        self.tell();
     }
 }
 

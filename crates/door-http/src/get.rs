@@ -9,10 +9,11 @@ use http_wire::{
 use net::{Outgoing, Stream};
 use policy::Operation;
 use storage::{FileReader, Stat};
-use transfer::{Drain, Pieces, Progress, serve, serve_pieces};
+use transfer::{Drain, Pieces, serve, serve_pieces};
 use types::{ByteRange, Checksum, ErrorCode, Result};
 
 use crate::access::etag;
+use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
@@ -223,28 +224,32 @@ impl Sending<'_> {
         }
         let nothing = ByteRange::new(0, 0);
         pieces.add(multipart.end().as_bytes(), &self.spot.store, self.reader, nothing);
-        let progress = Progress::new();
-        let sent = serve_pieces(&pieces, &mut exchange.connection.stream, &progress).await;
-        exchange.record.bytes_out += progress.moved_bytes();
-        sent
+        let counted = Counted::new(&mut exchange.record.bytes_out);
+        serve_pieces(&pieces, &mut exchange.connection.stream, &counted.progress).await
     }
 
     async fn send(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
-        let progress = Progress::new();
+        let counted = Counted::new(&mut exchange.record.bytes_out);
         let stream = &mut exchange.connection.stream;
-        let sent = serve(&self.spot.store, self.reader, range, stream, None, &progress).await;
-        exchange.record.bytes_out += progress.moved_bytes();
-        sent
+        serve(&self.spot.store, self.reader, range, stream, None, &counted.progress).await
     }
 
     /// In chunks, so that a trailer can say how it went (as XRootD does it). What fails on our side
     /// is told there; the client must not take the body for whole.
     async fn in_chunks(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
         exchange.connection.stream.flush().await?;
-        let progress = Progress::new();
+        let counted = Counted::new(&mut exchange.record.bytes_out);
         let mut drain = Chunks(&mut exchange.connection.stream);
-        let sent = serve(&self.spot.store, self.reader, range, &mut drain, None, &progress).await;
-        exchange.record.bytes_out += progress.moved_bytes();
+        let sent = serve(
+            &self.spot.store,
+            self.reader,
+            range,
+            &mut drain,
+            None,
+            &counted.progress,
+        )
+        .await;
+        drop(counted);
         match sent {
             Ok(()) => exchange.end_pieces(Some(&status_trailer(200, "OK"))).await,
             Err(error) if error.code() == ErrorCode::ClientGone || error.code() == ErrorCode::BodyStalled => Err(error),

@@ -12,6 +12,7 @@
 mod access;
 mod connection;
 mod copy;
+mod counted;
 mod delegation;
 mod delete;
 mod digest;

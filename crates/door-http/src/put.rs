@@ -7,10 +7,11 @@ use http_wire::{Framing, RequestHead};
 use net::Batch;
 use net::http::{Connection, Incoming};
 use storage::{CommitFacts, Hasher, Overwrite, Stat, Upload, UploadOptions};
-use transfer::{Payload, Progress, Received, receive};
+use transfer::{Payload, Received, receive};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::{check_conditions, etag};
+use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
@@ -100,15 +101,13 @@ async fn take(
     max_bytes: Option<u64>,
 ) -> Result<(u64, Vec<Checksum>)> {
     let mut received = Received::new(&spot.store, upload, Hasher::new(algorithms));
-    let progress = Progress::new();
+    let counted = Counted::new(&mut exchange.record.bytes_in);
     let mut body = LimitedBody {
         connection: exchange.connection,
         incoming: &mut exchange.incoming,
         left_bytes: max_bytes,
     };
-    let result = receive(&mut body, &mut received, &progress).await;
-    exchange.record.bytes_in += received.bytes();
-    result?;
+    receive(&mut body, &mut received, &counted.progress).await?;
     Ok((received.bytes(), received.finish()))
 }
 

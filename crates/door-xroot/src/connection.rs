@@ -68,7 +68,15 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         gate: Gate::new(false),
     });
     loop {
-        let next = connection.serve().await.inspect_err(|_| connection.drop_files());
+        let served = tokio::select! {
+            biased;
+            next = connection.serve() => next,
+            () = door.gate.cut() => {
+                connection.drop_files(ErrorCode::Cancelled);
+                return Ok(());
+            }
+        };
+        let next = served.inspect_err(|_| connection.drop_files(ErrorCode::ClientGone));
         connection = match next? {
             Next::Request | Next::Later | Next::Close => break,
             Next::Tls => Box::pin(connection.encrypt()).await?,
@@ -80,7 +88,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
             }
         };
     }
-    connection.drop_files();
+    connection.drop_files(ErrorCode::ClientGone);
     // The client may be gone already; then there is nobody to say good-bye to.
     let _ = Box::pin(connection.frames.stream.close()).await;
     Ok(())
@@ -379,11 +387,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives up all files that are open, and says so.
-    fn drop_files(&mut self) {
+    /// Gives up all files that are open, and says why.
+    fn drop_files(&mut self, why: ErrorCode) {
         let files = self.session.as_mut().map(Session::take_files).unwrap_or_default();
         for file in files {
-            Exchange::closing(self, StreamId::ZERO, Instant::now()).abandon(file);
+            Exchange::closing(self, StreamId::ZERO, Instant::now()).abandon(file, why);
         }
     }
 }

@@ -8,7 +8,7 @@ use credentials::Credential;
 use policy::Operation;
 use transfer::chance::fresh_id;
 use transfer::{Asker, ClientId, ErrorFacts, Exports, Granted, Holder, Place, Spot, refusal};
-use types::{Error, ErrorCode, Location, LogicalPath};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
 use xroot_wire::{Argument, Cgi, FileHandle, Opcode, Status, StreamId};
@@ -374,11 +374,16 @@ impl<'c> Exchange<'c> {
         exchange.tell();
     }
 
-    /// Tells that a file was given up because its connection ended.
-    pub(crate) fn abandon(mut self, file: OpenFile) {
+    /// Tells that a file was given up because its client went, which is no fault where it only read, or because the
+    /// server ends.
+    pub(crate) fn abandon(mut self, file: OpenFile, why: ErrorCode) {
         self.note_file(&file);
-        if file.is_written() {
-            let gone = Error::new(ErrorCode::ClientGone, types::Side::Client, types::Phase::Transfer);
+        let side = match why {
+            ErrorCode::ClientGone => Side::Client,
+            _ => Side::Active,
+        };
+        if file.is_written() || side == Side::Active {
+            let gone = Error::new(why, side, Phase::Transfer);
             self.record.error = Some(ErrorFacts::from(&gone.with_subject(&file.path)));
         }
         self.tell();

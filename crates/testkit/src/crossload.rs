@@ -84,6 +84,8 @@ pub struct CrossloadOptions {
     pub ca_files: Vec<PathBuf>,
     /// Whether third-party copies may connect to loopback. On, because all tests are on loopback.
     pub allow_local_peers: bool,
+    /// Further lines of `[server]`.
+    pub server: String,
     /// Whether it issues macaroons, and accepts its own.
     pub macaroons: bool,
     /// Whether sessions of the XRootD protocol begin as the server's defaults say. Otherwise they are asked nothing, and
@@ -110,6 +112,7 @@ impl CrossloadOptions {
             certificate: Some(certificate.clone()),
             ca_files: vec![ca_file.to_owned()],
             allow_local_peers: true,
+            server: String::new(),
             macaroons: true,
             default_sessions: false,
             tpc: String::new(),
@@ -291,6 +294,7 @@ fn started(stdout: &str) -> Option<Started> {
 
 fn configuration(options: &CrossloadOptions, port: u16) -> String {
     let mut text = format!("[server]\nlisten = [\"127.0.0.1:{port}\"]\nadmin_listen = \"127.0.0.1:0\"\n");
+    text.push_str(&options.server);
     // Otherwise only root may measure it.
     if !crate::is_root() {
         text.push_str("core_dumps = true\n");

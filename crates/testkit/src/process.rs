@@ -148,6 +148,14 @@ impl Process {
         self.signal(Signal::HUP)
     }
 
+    /// Sends SIGTERM and does not wait: a further [`Process::terminate`] is a second signal.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it has ended.
+    pub fn ask_to_stop(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
     /// Stops it in its tracks (SIGSTOP) until [`Process::resume`]: a peer that neither answers nor closes.
     ///
     /// # Errors

@@ -15,8 +15,10 @@ enum Closing {
     Open,
     /// No new connections and requests; what is under way goes on.
     Draining,
-    /// Transfers are aborted, then everything ends.
+    /// Transfers are aborted, and say so.
     Aborting,
+    /// Everything ends in the middle of whatever it still says.
+    Cut,
 }
 
 /// The gate of a door. Clones are the same gate.
@@ -59,8 +61,9 @@ impl Gate {
         *self.inside.borrow()
     }
 
-    /// Serves one connection; it counts as inside from the call on. Some time after the word to abort it
-    /// ends in the middle of whatever it still says.
+    /// Serves one connection; it counts as inside from the call on. Once there is no time left it ends in the middle of
+    /// whatever it still says; `serving` is asked first then, so that it can end by itself when it is told
+    /// ([`Gate::cut`]).
     ///
     /// # Errors
     /// Those of `serving`.
@@ -70,13 +73,10 @@ impl Gate {
     ) -> impl Future<Output = Result<()>> + Send + use<F> {
         let (gate, visit) = (self.clone(), self.enter());
         async move {
-            let too_late = async {
-                gate.aborting().await;
-                tokio::time::sleep(LAST_WORDS_WAIT).await;
-            };
             let result = tokio::select! {
+                biased;
                 result = serving => result,
-                () = too_late => Ok(()),
+                () = gate.cut() => Ok(()),
             };
             drop(visit);
             result
@@ -99,25 +99,41 @@ impl Gate {
         self.reached(Closing::Aborting).await;
     }
 
+    /// Waits until there is no time left for anything.
+    pub async fn cut(&self) {
+        self.reached(Closing::Cut).await;
+    }
+
     /// Whether no new request may begin.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         *self.closing.borrow() >= Closing::Draining
     }
 
-    /// Closes: nothing new at once; what is not through after `grace` is told to abort. Returns when
-    /// nobody is inside.
+    /// Closes: nothing new at once; what is not through when `grace` nears its end is told to abort, and what is left
+    /// at its end is cut off. Returns when nobody is inside. A second call can only shorten the first one's grace.
     pub async fn shut_down(&self, grace: Duration) {
-        self.closing.send_replace(Closing::Draining);
+        let last_words = LAST_WORDS_WAIT.min(grace / 2);
         let mut inside = self.inside.subscribe();
-        if tokio::time::timeout(grace, inside.wait_for(|count| *count == 0))
-            .await
-            .is_err()
-        {
-            self.closing.send_replace(Closing::Aborting);
-            // The sender lives as long as we do.
-            let _ = inside.wait_for(|count| *count == 0).await;
+        let stages = [(Closing::Draining, grace - last_words), (Closing::Aborting, last_words)];
+        for (stage, patience) in stages {
+            self.close_to(stage);
+            let empty = inside.wait_for(|count| *count == 0);
+            if tokio::time::timeout(patience, empty).await.is_ok() {
+                return;
+            }
         }
+        self.close_to(Closing::Cut);
+        // The sender lives as long as we do.
+        let _ = inside.wait_for(|count| *count == 0).await;
+    }
+
+    fn close_to(&self, stage: Closing) {
+        self.closing.send_if_modified(|now| {
+            let closes = *now < stage;
+            *now = stage.max(*now);
+            closes
+        });
     }
 }
 
@@ -139,5 +155,38 @@ mod tests {
         assert!(gate.is_draining());
         assert_eq!(gate.visitors(), 0);
         visitor.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everything_is_over_when_the_grace_is() {
+        for grace in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(20)] {
+            let gate = Gate::default();
+            let served = gate.host(std::future::pending());
+            let visitor = tokio::spawn(served);
+            let began = tokio::time::Instant::now();
+            gate.shut_down(grace).await;
+            // The clock stands still but for waits.
+            assert!(
+                began.elapsed() <= grace + Duration::from_millis(5),
+                "{:?}",
+                began.elapsed()
+            );
+            visitor.await.unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_call_ends_the_first_ones_grace() {
+        let gate = Gate::default();
+        let visitor = tokio::spawn(gate.host(std::future::pending()));
+        let first = gate.clone();
+        let closing = tokio::spawn(async move { first.shut_down(Duration::from_secs(600)).await });
+        gate.draining().await;
+        let began = tokio::time::Instant::now();
+        gate.shut_down(Duration::ZERO).await;
+        closing.await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(gate.is_draining());
+        visitor.await.unwrap().unwrap();
     }
 }

@@ -35,6 +35,7 @@ use crate::command_line::CheckOptions;
 use crate::configuration::{Configuration, Faults};
 use crate::failure::Failure;
 use crate::output;
+pub(crate) use certificate::date;
 use finding::{Finding, Severity, Spot, Sum};
 use lines::Lines;
 use secrets::{Kind, SecretFile};

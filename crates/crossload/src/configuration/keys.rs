@@ -54,7 +54,8 @@ section! {
         /// in clear text: nowhere, from loopback addresses only, or from everywhere. When not set it is `"loopback"`
         /// where there is a certificate, and `"always"` elsewhere, since something in front may have ended TLS.
         clear_text_tokens: Option<ClearText> = Some(None);
-        /// How long requests and transfers in progress may go on when the server is told to stop.
+        /// How long requests and transfers in progress may go on when the server is told to stop. A second signal ends
+        /// them at once.
         grace_time: Duration = Some(Duration::from_secs(20));
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use credentials::{Lifetimes, MacaroonKey, SealingKey};
 use door_http::{HandOver, HandOverSettings, MacaroonSettings, Settings};
@@ -31,9 +30,11 @@ use super::secret;
 use super::tokens::TokenSources;
 use super::trust_files::{TrustFiles, trust};
 use super::users;
+use crate::check::date;
 use crate::configuration::{Configuration, Export, XrootTls, forward_http, forward_root};
 use crate::descriptors;
 use crate::failure::Failure;
+use crate::token::now_s;
 
 /// Our name and version, as clients and peers see it.
 pub(crate) const PRODUCT: &str = concat!("crossload/", env!("CARGO_PKG_VERSION"));
@@ -50,6 +51,8 @@ pub(crate) struct Assembly {
     tls: Option<ServerTls>,
     /// The end of the certificate's validity, in seconds since 1970.
     expiry_s: Arc<Mutex<Option<i64>>>,
+    /// The end that the log was told of.
+    told_expiry_s: Option<i64>,
     trust: ClientTls,
     /// Keeps what certificates are judged by up to date.
     pub(crate) trust_files: TrustFiles,
@@ -109,6 +112,7 @@ impl Assembly {
             expiry_s: Arc::new(Mutex::new(
                 server.certificate.as_deref().and_then(certificate::expiry_s),
             )),
+            told_expiry_s: None,
             trust_files: TrustFiles::new(configuration, trust.clone(), authenticator.judge(), log),
             trust,
             macaroons,
@@ -343,15 +347,26 @@ impl Assembly {
         move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Says in the log that the certificate has expired, once for each certificate.
+    pub(crate) fn tell_expiry(&mut self, log: &Log) {
+        let end = *self.expiry_s.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(end) = end.filter(|end| *end <= now_s() && self.told_expiry_s != Some(*end)) else {
+            return;
+        };
+        self.told_expiry_s = Some(end);
+        let error = format!(
+            "the server's certificate expired on {}: clients refuse to connect",
+            date(end)
+        );
+        log.write("certificate_expired", &json!({"error": error}));
+    }
+
     /// Seconds until the certificate of each moment expires, for the admin door.
     pub(crate) fn certificate_expiry(&self) -> impl Fn() -> Option<i64> + Send + Sync + 'static {
         let expiry = self.expiry_s.clone();
         move || {
             let end = *expiry.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs());
-            end.map(|end| end - now as i64)
+            end.map(|end| end - now_s())
         }
     }
 }
@@ -500,4 +515,38 @@ fn authorities(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<S
 pub(super) fn named_place(configuration: &Configuration) -> Option<Location> {
     let name = configuration.server.name.as_deref()?;
     Location::parse(name).ok().filter(Location::is_http)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expired_certificate_is_told_once() {
+        let site = tempfile::tempdir().unwrap();
+        let path = |name: &str| site.path().join(name);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2021, 2, 3);
+        std::fs::write(path("host.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::create_dir(path("data")).unwrap();
+        let mut file = std::fs::OpenOptions::new();
+        let file = std::os::unix::fs::OpenOptionsExt::mode(file.write(true).create(true), 0o600).open(path("host.key"));
+        std::io::Write::write_all(&mut file.unwrap(), key.serialize_pem().as_bytes()).unwrap();
+        let text = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n[[export]]\ndirectory = \"data\"\n";
+        let configuration = Configuration::parse(text, site.path(), "test").unwrap();
+        let log = Log::open(Some(path("log"))).unwrap();
+        let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &configuration.log));
+        let mut assembly = Assembly::new(&configuration, Vec::new(), &log, observer).unwrap();
+        assembly.tell_expiry(&log);
+        assembly.tell_expiry(&log);
+        log.flush();
+        let text = std::fs::read_to_string(path("log")).unwrap();
+        let told: Vec<_> = text
+            .lines()
+            .filter(|line| line.contains("certificate_expired"))
+            .collect();
+        assert_eq!(told.len(), 1, "{text}");
+        assert!(told[0].contains("2021-02-03"), "{text}");
+    }
 }

@@ -20,9 +20,9 @@ mod workers;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use door_admin::{Admin, Metrics};
 use net::background::Background;
@@ -46,6 +46,8 @@ use workers::{Rota, Workers};
 
 /// Time in which the tasks that are left at the very end clean up after themselves.
 const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
+/// Time in which connections end when the server is told to stop a second time.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// Threads that serve connections at the least: one that waits for a disk must not stop all others.
 const WORKER_THREADS_MIN: usize = 2;
 
@@ -87,16 +89,15 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         log.clone(),
         workers.rota(),
     ));
-    let result = match outcome {
-        Ok(server) => {
-            runtime.block_on(server.serve());
-            Ok(())
-        }
-        Err(failure) => Err(failure),
+    let (result, wait) = match outcome {
+        Ok(server) => (Ok(()), runtime.block_on(server.serve())),
+        Err(failure) => (Err(failure), LAST_TASKS_WAIT),
     };
-    workers.shut_down(LAST_TASKS_WAIT);
-    background.shut_down(LAST_TASKS_WAIT);
-    runtime.shutdown_timeout(LAST_TASKS_WAIT);
+    let end = Instant::now() + wait;
+    let left = || end.saturating_duration_since(Instant::now());
+    workers.shut_down(left());
+    background.shut_down(left());
+    runtime.shutdown_timeout(left());
     log.flush();
     result
 }
@@ -207,6 +208,8 @@ struct Server {
     log: Log,
     watch: Watch,
     stopping: Arc<AtomicBool>,
+    /// Why the last reload failed.
+    reload_fault: Arc<Mutex<Option<String>>>,
     rota: Rota,
 }
 
@@ -228,6 +231,7 @@ impl Server {
         let mut server = Self {
             doors: Vec::new(),
             stopping: Arc::default(),
+            reload_fault: Arc::default(),
             options,
             configuration,
             assembly,
@@ -302,6 +306,7 @@ impl Server {
             &json!({"version": env!("CARGO_PKG_VERSION"), "listen": listening, "admin": admin_address,
                 "exports": self.configuration.exports.len(), "tls": self.configuration.server.certificate.is_some()}),
         );
+        self.assembly.tell_expiry(&self.log);
         output::line("ready");
         Ok(())
     }
@@ -310,12 +315,13 @@ impl Server {
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let (exports, expiry) = (self.assembly.exports_for_admin(), self.assembly.certificate_expiry());
-        let stopping = self.stopping.clone();
+        let (stopping, reload_fault) = (self.stopping.clone(), self.reload_fault.clone());
         let admin = Arc::new(Admin {
             metrics: self.metrics.clone(),
             refusals: self.assembly.refusals.clone(),
             exports: Box::new(exports),
             certificate_seconds_left: Box::new(expiry),
+            reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
         });
         let log = self.log.clone();
@@ -327,15 +333,16 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for signals and changed files, and stops in good order when told to.
-    async fn serve(mut self) {
+    /// Waits for signals and changed files, and stops in good order when told to. Returns how long the tasks that are
+    /// left may take.
+    async fn serve(mut self) -> Duration {
         let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
             signal(SignalKind::terminate()),
             signal(SignalKind::interrupt()),
             signal(SignalKind::hangup()),
         ) else {
             self.log.write("signals_failed", &json!({}));
-            return;
+            return LAST_TASKS_WAIT;
         };
         let mut clock = tokio::time::interval(FILE_WATCH_PERIOD);
         loop {
@@ -350,6 +357,7 @@ impl Server {
                     self.metrics.set_log_dropped(self.log.dropped_in_all());
                     self.observer.show_shares(&self.assembly.fair_share);
                     self.metrics.set_trust(&self.assembly.trust_files.facts());
+                    self.assembly.tell_expiry(&self.log);
                     if self.watch.changed() {
                         self.reload("file changed");
                     }
@@ -362,12 +370,23 @@ impl Server {
             "stopping",
             &json!({"grace_s": self.configuration.server.grace_time.as_secs()}),
         );
-        tokio::select! {
-            () = shut_down(&self.doors, self.configuration.server.grace_time) => {}
-            _ = terminate.recv() => shut_down(&self.doors, Duration::ZERO).await,
-            _ = interrupt.recv() => shut_down(&self.doors, Duration::ZERO).await,
-        }
-        self.log.write("stopped", &json!({}));
+        let grace = self.configuration.server.grace_time;
+        let in_time = tokio::select! {
+            () = shut_down(&self.doors, grace) => true,
+            _ = terminate.recv() => false,
+            _ = interrupt.recv() => false,
+            // Somebody waits for a disk that does not answer.
+            () = tokio::time::sleep(grace + LAST_TASKS_WAIT) => true,
+        };
+        let wait = match in_time {
+            true => LAST_TASKS_WAIT,
+            false => {
+                let _ = tokio::time::timeout(AT_ONCE, shut_down(&self.doors, Duration::ZERO)).await;
+                Duration::ZERO
+            }
+        };
+        self.log.write("stopped", &json!({"cut_short": !in_time}));
+        wait
     }
 
     /// Forgets doors whose last connection has gone.

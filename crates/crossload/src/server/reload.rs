@@ -3,6 +3,8 @@
 //! A broken new state changes nothing: the old one stays in use and the log says why. Connections
 //! in progress end under the rules under which they began.
 
+use std::sync::PoisonError;
+
 use serde_json::json;
 use types::limits::OLD_DOOR_GRACE;
 
@@ -14,9 +16,16 @@ use crate::failure::Failure;
 impl Server {
     /// Reads everything again.
     pub(super) fn reload(&mut self, why: &str) {
-        match self.try_reload() {
-            Ok(()) => self.log.write("reloaded", &json!({"why": why})),
+        let outcome = self.try_reload();
+        let fault = outcome.as_ref().err().map(|failure| failure.words.clone());
+        *self.reload_fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        match outcome {
+            Ok(()) => {
+                self.log.write("reloaded", &json!({"why": why}));
+                self.assembly.tell_expiry(&self.log);
+            }
             Err(failure) => {
+                self.metrics.reload_failed();
                 let kept = "the old configuration stays in use";
                 self.log.write(
                     "reload_failed",

@@ -77,6 +77,18 @@ impl Log {
         self.wait(find).await
     }
 
+    /// The first request of that method about that path, once it has ended.
+    pub(crate) async fn named(&self, method: &str, path: &str) -> RequestRecord {
+        let find = || {
+            let all = self.requests.lock().unwrap();
+            let mut fitting = all
+                .iter()
+                .filter(|record| record.method == method && record.path == path);
+            fitting.next().cloned()
+        };
+        self.wait(find).await
+    }
+
     /// The first transfer, once it has ended.
     pub(crate) async fn transfer(&self) -> TransferRecord {
         self.wait(|| self.transfers.lock().unwrap().first().cloned()).await
@@ -289,7 +301,7 @@ impl Raw {
         self.answer(head.starts_with("HEAD")).await
     }
 
-    async fn more(&mut self) -> usize {
+    pub(crate) async fn more(&mut self) -> usize {
         soon(self.tcp.read_buf(&mut self.buffer)).await.unwrap_or(0)
     }
 

@@ -42,3 +42,31 @@ async fn two_hundred_slow_senders_hinder_nobody() {
     }
     assert_eq!(client.ask("GET /data/f\n", b"").await.body, b"abc");
 }
+
+#[tokio::test]
+async fn what_the_end_of_the_door_cuts_off_has_its_line() {
+    let server = Server::open().await;
+    // More than sockets hold.
+    server.put("/data/f", &vec![7; 64 << 20]).await;
+    let (mut reader, mut writer) = (server.connect().await, server.connect().await);
+    reader.send("GET /data/f HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    assert!(reader.more().await > 0);
+    writer
+        .send("PUT /data/g HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc")
+        .await;
+    while server.door.connections() < 2 {
+        tokio::task::yield_now().await;
+    }
+    server.door.shut_down(Duration::from_millis(200)).await;
+    let (read, written) = (
+        server.log.request("GET").await,
+        server.log.named("PUT", "/data/g").await,
+    );
+    for record in [&read, &written] {
+        let error = record.error.as_ref().expect("it was cut off");
+        assert_eq!((error.code, error.side), ("cancelled", "server"), "{record:?}");
+    }
+    assert_eq!(read.status, Some(200));
+    assert!(read.bytes_out > 0 && read.bytes_out < 64 << 20, "{read:?}");
+    assert_eq!((written.status, written.bytes_in), (None, 3));
+}

@@ -244,3 +244,22 @@ async fn a_closing_door_lets_open_files_be_finished() {
     soon(closing).await.unwrap();
     assert_eq!(server.content("/f").as_deref(), Some(&b""[..]));
 }
+
+#[tokio::test]
+async fn files_that_the_end_of_the_door_cuts_off_have_their_line() {
+    let server = Server::open();
+    server.put("/f", b"content");
+    let (mut reader, mut writer) = (server.client().await, server.client().await);
+    reader.opened("/data/f", OpenOptions::READ).await;
+    writer.opened("/data/g", OpenOptions::NEW).await;
+    server.door.shut_down(std::time::Duration::from_millis(200)).await;
+    let all = server.log.all();
+    for path in ["/data/f", "/data/g"] {
+        let closed = all
+            .iter()
+            .find(|record| record.method == "close" && record.path == path);
+        let error = closed.and_then(|record| record.error.as_ref()).expect("it was cut off");
+        assert_eq!((error.code, error.side), ("cancelled", "server"), "{path}");
+    }
+    assert_eq!(server.content("/g"), None);
+}

@@ -1,0 +1,133 @@
+//! How a server ends, and what it says of a configuration that it cannot take over.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use conformance::{Lab, log_lines, until};
+use serde_json::Value;
+use testkit::{Access, Crossload, available};
+
+/// Limit for what must happen.
+const SOON: Duration = Duration::from_secs(20);
+
+fn ready(lab: &Lab, server: &Crossload) -> (u16, Value) {
+    let answer = lab.curl(&[&server.admin_url("/ready").expect("an admin door")]);
+    (answer.status, serde_json::from_str(&answer.text()).expect("JSON"))
+}
+
+fn says(checks: &Value, name: &str) -> Option<Value> {
+    checks["checks"]
+        .as_array()?
+        .iter()
+        .find(|check| check["name"] == name)
+        .cloned()
+}
+
+/// A server with a long file, and a client that has begun to fetch it and does not go on.
+fn in_the_middle(lab: &Lab, grace: &str) -> (Crossload, TcpStream) {
+    let mut options = lab.options("ending");
+    options.exports[0].anonymous = Access::Read;
+    options.server = format!("grace_time = \"{grace}\"\n");
+    let server = lab.crossload(options).expect("a server");
+    let made = std::fs::File::create(server.data().join("long"));
+    made.and_then(|file| file.set_len(1 << 30)).expect("a long file");
+    let mut socket = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection");
+    socket
+        .write_all(b"GET /data/long HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("a request");
+    socket.read_exact(&mut [0; 100]).expect("the beginning");
+    (server, socket)
+}
+
+/// The line of the fetch that was cut off.
+fn assert_told(server: &Crossload, cut_short: bool) {
+    let lines = log_lines(server.log());
+    let told = lines
+        .iter()
+        .find(|line| line["event"] == "request" && line["path"] == "/data/long");
+    let told = told.unwrap_or_else(|| panic!("{lines:#?}"));
+    assert_eq!(
+        (&told["error"]["code"], &told["status"]),
+        (&Value::from("cancelled"), &Value::from(200)),
+        "{told}"
+    );
+    assert!(told["bytes_out"].as_u64().is_some_and(|bytes| bytes > 0), "{told}");
+    let stopped = lines
+        .iter()
+        .find(|line| line["event"] == "stopped")
+        .expect("it stopped");
+    assert_eq!(stopped["cut_short"], cut_short, "{stopped}");
+}
+
+#[test]
+fn a_second_signal_ends_a_server_at_once() {
+    let Some(lab) = available("a_second_signal_ends_a_server_at_once", Lab::new("signals")) else {
+        return;
+    };
+    let (mut server, _socket) = in_the_middle(&lab, "600s");
+    server.process().ask_to_stop().expect("the first signal");
+    until("it is stopping", SOON, || {
+        server.log().stderr().contains("\"stopping\"")
+    });
+    assert!(server.process().is_running());
+    // It would be killed after ten seconds, which is no success.
+    assert!(server.process().terminate().expect("it ends").success());
+    assert_told(&server, true);
+}
+
+#[test]
+fn what_outlives_the_grace_time_is_cut_off_and_told() {
+    let Some(lab) = available("what_outlives_the_grace_time_is_cut_off_and_told", Lab::new("grace")) else {
+        return;
+    };
+    let (mut server, _socket) = in_the_middle(&lab, "500ms");
+    assert!(server.process().terminate().expect("it ends").success());
+    assert_told(&server, false);
+}
+
+#[test]
+fn a_failed_reload_shows_until_it_is_mended() {
+    let test = "a_failed_reload_shows_until_it_is_mended";
+    let Some((lab, mut server)) = available(
+        test,
+        Lab::new("reload").and_then(|lab| {
+            let server = lab.crossload(lab.options("reload"))?;
+            Ok((lab, server))
+        }),
+    ) else {
+        return;
+    };
+    let metric = |server: &Crossload| {
+        lab.curl(&[&server.admin_url("/metrics").expect("an admin door")])
+            .text()
+    };
+    let (status, checks) = ready(&lab, &server);
+    assert_eq!((status, &checks["ready"]), (200, &Value::Bool(true)), "{checks}");
+    assert_eq!(says(&checks, "configuration").expect("it is looked at")["ok"], true);
+    assert!(metric(&server).contains("crossload_reload_failed 0\n"));
+
+    let text = std::fs::read_to_string(server.configuration()).expect("its configuration");
+    std::fs::write(server.configuration(), format!("{text}\n[nonsense]\n")).expect("a broken one");
+    server.process().hang_up().expect("a signal");
+    until("the failure shows", SOON, || {
+        says(&ready(&lab, &server).1, "configuration").is_some_and(|check| check["ok"] == false)
+    });
+    let (status, checks) = ready(&lab, &server);
+    // It serves on with what it has.
+    assert_eq!((status, &checks["ready"]), (200, &Value::Bool(true)), "{checks}");
+    let words = says(&checks, "configuration").expect("it is looked at")["says"].to_string();
+    assert!(words.contains("nonsense"), "{words}");
+    let shown = metric(&server);
+    assert!(
+        shown.contains("crossload_reload_failed 1\n") && shown.contains("crossload_reload_failures_total "),
+        "{shown}"
+    );
+
+    std::fs::write(server.configuration(), text).expect("the old one");
+    server.process().hang_up().expect("a signal");
+    until("it is mended", SOON, || {
+        says(&ready(&lab, &server).1, "configuration").is_some_and(|check| check["ok"] == true)
+    });
+    assert!(metric(&server).contains("crossload_reload_failed 0\n"));
+}
