@@ -1,27 +1,137 @@
-//! A further connection of a session: it takes no requests, and sends what the session's task hands to it.
+//! A further connection of a session: it takes no requests. It sends what the session's task hands to it, and is lent to
+//! that task for writes whose data come on it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use net::Stream;
+use net::Frames;
+use tokio::sync::oneshot;
+use types::{Error, ErrorCode, Phase, Result, Side};
+use xroot_wire::request::{Payload, Request, RequestHeader};
 
+use crate::connection::{Connection, Next};
 use crate::door::Shared;
+use crate::failure::Failure;
+use crate::send::Task;
 use crate::sessions::Binding;
 
+/// What the session wants of a further connection.
+pub(crate) enum Errand {
+    /// Send this.
+    Send(Task),
+    /// Lend the connection.
+    Lend(oneshot::Sender<Loan>),
+}
+
+/// A further connection in the hands of the session's task. Dropped, the connection ends.
+pub(crate) struct Loan {
+    frames: Frames,
+    back: oneshot::Sender<Frames>,
+}
+
 /// Serves a session until it ends or the client closes this connection.
-pub(crate) async fn serve(door: &Arc<Shared>, mut stream: Stream, mut binding: Binding) {
+pub(crate) async fn serve(door: &Arc<Shared>, mut frames: Frames, mut binding: Binding) {
     loop {
-        let task = tokio::select! {
-            task = binding.tasks.recv() => task,
-            () = stream.peer_closed() => None,
+        let errand = tokio::select! {
+            errand = binding.errands.recv() => errand,
+            () = frames.stream.peer_closed() => None,
         };
-        let Some(task) = task else { break };
-        if task.send(&mut stream, door.settings.events.as_ref()).await.is_err() {
-            return;
-        }
-        if stream.flush().await.is_err() {
-            return;
+        match errand {
+            None => break,
+            Some(Errand::Send(task)) => {
+                let sent = task.send(&mut frames.stream, door.settings.events.as_ref()).await;
+                if sent.is_err() || frames.stream.flush().await.is_err() {
+                    return;
+                }
+            }
+            Some(Errand::Lend(borrower)) => match lend(frames, borrower).await {
+                Some(back) => frames = back,
+                None => return,
+            },
         }
     }
     // The client may be gone already; then there is nobody to say good-bye to.
-    let _ = stream.close().await;
+    let _ = frames.stream.close().await;
+}
+
+async fn lend(frames: Frames, borrower: oneshot::Sender<Loan>) -> Option<Frames> {
+    let (back, returned) = oneshot::channel();
+    match borrower.send(Loan { frames, back }) {
+        Ok(()) => returned.await.ok(),
+        // The session ended meanwhile.
+        Err(_) => None,
+    }
+}
+
+impl Connection {
+    /// One request whose payload comes on a further stream of the session. It is answered there too, as the reference
+    /// server does.
+    ///
+    /// Later requests of the session wait until the payload has come: writes to a file go one after the other anyway.
+    pub(crate) async fn one_elsewhere(
+        &mut self,
+        path: u8,
+        header: &RequestHeader,
+        payload: Payload,
+        began: Instant,
+    ) -> Result<Next> {
+        // What is queued here must not wait for the other stream.
+        self.flush().await?;
+        let Some(mut loan) = self.borrow(path).await else {
+            // Where the payload is nobody knows, so that it is not passed over.
+            self.mark_incomplete(header);
+            return Ok(self.refuse(header, began, no_such_stream()));
+        };
+        std::mem::swap(&mut self.frames, &mut loan.frames);
+        let mut served = self.one_buffered(header, &[], payload, began).await;
+        if served.is_ok() {
+            served = self.flush().await.and(served);
+        }
+        std::mem::swap(&mut self.frames, &mut loan.frames);
+        match served {
+            Ok(next) => {
+                // The stream's task waits for it, unless the client has closed it.
+                let _ = loan.back.send(loan.frames);
+                Ok(next)
+            }
+            // That stream ended, and not the session.
+            Err(_) => {
+                self.mark_incomplete(header);
+                Ok(self.refuse(header, began, stream_ended()))
+            }
+        }
+    }
+
+    async fn borrow(&self, path: u8) -> Option<Loan> {
+        let way = self.session.as_ref()?.registration.stream(path)?;
+        let (lender, loan) = oneshot::channel();
+        way.send(Errand::Lend(lender)).await.ok()?;
+        loan.await.ok()
+    }
+
+    /// Data of a write were lost: the file must not take its name without them.
+    fn mark_incomplete(&mut self, header: &RequestHeader) {
+        let handle = match Request::parse(header, &[]) {
+            Ok(Request::Write(write)) => write.handle,
+            Ok(Request::PageWrite(write)) => write.handle,
+            _ => return,
+        };
+        if let Ok(writing) = self.files().and_then(|files| files.file(handle)?.writing()) {
+            writing.mark_incomplete();
+        }
+    }
+}
+
+/// The client names a stream that its session does not have.
+pub(crate) fn no_such_stream() -> Failure {
+    bad_stream("the session has no stream of this number")
+}
+
+fn stream_ended() -> Failure {
+    bad_stream("the stream of the data ended before they had come")
+}
+
+fn bad_stream(why: &str) -> Failure {
+    let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Transfer);
+    error.with_detail(why).into()
 }

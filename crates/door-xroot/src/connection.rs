@@ -82,7 +82,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
             Next::Tls => Box::pin(connection.encrypt()).await?,
             Next::Bound(binding) => {
                 Box::pin(connection.flush()).await?;
-                let served = bound::serve(&connection.door, connection.frames.stream, binding);
+                let served = bound::serve(&connection.door, connection.frames, binding);
                 Box::pin(served).await;
                 return Ok(());
             }
@@ -235,9 +235,23 @@ impl Connection {
             Ok(payload) => payload,
             Err(refusal) => return self.turn_down(header, began, refusal).await,
         };
-        let length = payload.buffered_bytes();
-        let buffered = self.buffered(length).await?;
-        match Request::parse(header, &buffered) {
+        let path = header.payload_path();
+        if path > 0 {
+            return Box::pin(self.one_elsewhere(path, header, payload, began)).await;
+        }
+        let buffered = self.buffered(payload.buffered_bytes()).await?;
+        self.one_buffered(header, &buffered, payload, began).await
+    }
+
+    /// One request, with the part of its payload that is to be had as a whole.
+    pub(crate) async fn one_buffered(
+        &mut self,
+        header: &RequestHeader,
+        buffered: &[u8],
+        payload: Payload,
+        began: Instant,
+    ) -> Result<Next> {
+        match Request::parse(header, buffered) {
             Ok(request) => self.dispatch(header, request, payload, began).await,
             Err(refusal) => {
                 if let Payload::Streamed(length) = payload {

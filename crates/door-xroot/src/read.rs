@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::request::{PageRead, Read};
 use xroot_wire::{FileHandle, StreamId};
 
+use crate::bound::{Errand, no_such_stream};
 use crate::connection::{Connection, Next};
 use crate::failure::Result;
 use crate::send::Task;
@@ -85,14 +85,12 @@ impl Connection {
         // What is queued here must not wait for the other stream.
         self.flush().await?;
         let sent = match way {
-            Some(way) => way.send(task).await.is_ok(),
+            Some(way) => way.send(Errand::Send(task)).await.is_ok(),
             None => false,
         };
         if sent {
             return Ok(());
         }
-        Err(Error::new(ErrorCode::BadRequest, Side::Client, Phase::Transfer)
-            .with_detail("the session has no stream of this number")
-            .into())
+        Err(no_such_stream())
     }
 }

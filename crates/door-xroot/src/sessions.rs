@@ -11,8 +11,8 @@ use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::BOUND_STREAMS_MAX;
 use xroot_wire::{ErrorNumber, SessionId};
 
+use crate::bound::Errand;
 use crate::failure::Failure;
-use crate::send::Task;
 
 /// The sessions, by their ids. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ struct Entry {
 }
 
 /// The further streams of a session; the first one has the number 1.
-type Streams = [Option<mpsc::Sender<Task>>; BOUND_STREAMS_MAX as usize];
+type Streams = [Option<mpsc::Sender<Errand>>; BOUND_STREAMS_MAX as usize];
 
 /// A session that can be bound to, until this is dropped. Its streams end with it.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Registration {
 pub(crate) struct Binding {
     /// The number by which the client names this stream.
     pub(crate) path: u8,
-    pub(crate) tasks: mpsc::Receiver<Task>,
+    pub(crate) errands: mpsc::Receiver<Errand>,
     entry: Arc<Entry>,
 }
 
@@ -90,19 +90,19 @@ impl Sessions {
             );
             return Err(Failure::from(full).numbered(ErrorNumber::NO_MEMORY));
         };
-        let (sender, tasks) = mpsc::channel(XROOT_BOUND_QUEUE_MAX);
+        let (sender, errands) = mpsc::channel(XROOT_BOUND_QUEUE_MAX);
         *place = Some(sender);
         drop(streams);
         Ok(Binding {
             // At most the number of streams.
             path: index as u8 + 1,
-            tasks,
+            errands,
             entry,
         })
     }
 }
 
-fn is_free(stream: Option<&mpsc::Sender<Task>>) -> bool {
+fn is_free(stream: Option<&mpsc::Sender<Errand>>) -> bool {
     stream.is_none_or(mpsc::Sender::is_closed)
 }
 
@@ -112,7 +112,7 @@ impl Registration {
     }
 
     /// The way to a further stream.
-    pub(crate) fn stream(&self, path: u8) -> Option<mpsc::Sender<Task>> {
+    pub(crate) fn stream(&self, path: u8) -> Option<mpsc::Sender<Errand>> {
         let index = usize::from(path).checked_sub(1)?;
         let stream = lock(&self.entry.streams).get(index)?.clone();
         stream.filter(|sender| !sender.is_closed())
@@ -129,7 +129,7 @@ impl Drop for Registration {
 
 impl Drop for Binding {
     fn drop(&mut self) {
-        self.tasks.close();
+        self.errands.close();
         if let Some(place) = lock(&self.entry.streams).get_mut(usize::from(self.path) - 1)
             && place.as_ref().is_some_and(mpsc::Sender::is_closed)
         {
@@ -181,6 +181,6 @@ mod tests {
         let session = sessions.register(HERE);
         let mut stream = sessions.bind(&session.id(), HERE).unwrap();
         drop(session);
-        assert!(stream.tasks.recv().await.is_none());
+        assert!(stream.errands.recv().await.is_none());
     }
 }

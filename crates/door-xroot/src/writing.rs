@@ -115,6 +115,11 @@ impl Writing {
         self.note(done)
     }
 
+    /// Data for it were lost: it can take no name any more.
+    pub(crate) fn mark_incomplete(&mut self) {
+        self.is_torn = true;
+    }
+
     /// Remembers pages that arrived damaged.
     pub(crate) fn note_damaged(&mut self, pages: &[ByteRange]) -> Result<()> {
         self.damaged.extend(pages.iter().map(|page| (page.start, page.end)));

@@ -1,7 +1,7 @@
 //! Further streams of a session.
 
-use xroot_wire::request::{Bind, Expect, PageRead, Read, Request};
-use xroot_wire::{ErrorNumber, OpenOptions, ProtocolOptions, SessionId};
+use xroot_wire::request::{Bind, Close, Expect, PageRead, PageWrite, Read, Request, Write};
+use xroot_wire::{ErrorNumber, FileHandle, OpenOptions, PageFlags, ProtocolOptions, SessionId};
 
 use crate::harness::{Raw, Server, certificate};
 
@@ -134,4 +134,93 @@ async fn a_stream_in_clear_text_is_refused_where_data_are_to_be_encrypted() {
     stream.greet(ProtocolOptions::empty(), Expect::Bind).await;
     let bind = Request::Bind(Bind { session: raw.session });
     assert_eq!(stream.ask(&bind).await.error(), ErrorNumber::TLS_REQUIRED);
+}
+
+fn write(handle: FileHandle, path: u8, offset: u64, data_bytes: usize) -> Request<'static> {
+    Request::Write(Write {
+        handle,
+        offset,
+        path,
+        data_bytes,
+    })
+}
+
+#[tokio::test]
+async fn the_data_of_a_write_come_on_the_stream_that_it_names() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let (mut first, _) = bound(&server, raw.session).await;
+    let (mut second, _) = bound(&server, raw.session).await;
+    let handle = raw.opened("/data/f", OpenOptions::NEW).await;
+    // The data may be there before the request, and the main stream stays in step.
+    first.send(b"567").await;
+    raw.say(21, &write(handle, 1, 5, 3)).await;
+    raw.say(22, &write(handle, 2, 0, 5)).await;
+    second.send(b"01234").await;
+    let pages = PageWrite {
+        handle,
+        offset: 8,
+        path: 1,
+        flags: PageFlags::empty(),
+        encoded_bytes: 6,
+    };
+    raw.say(23, &Request::PageWrite(pages)).await;
+    let sum = xroot_wire::pages::checksum_on(0, b"89");
+    first.send(&[&sum.to_be_bytes()[..], b"89"].concat()).await;
+    let answers = [first.answer().await, second.answer().await, first.answer().await];
+    assert_eq!(
+        answers.map(|answer| (answer.stream.number(), answer.status)),
+        [(21, 0), (22, 0), (23, 4007)]
+    );
+    // A stream that was written through still answers reads.
+    let read = Read {
+        handle,
+        offset: 4,
+        length: 4,
+        path: Some(1),
+    };
+    raw.say(24, &Request::Read(read)).await;
+    assert_eq!(first.answer().await.ok(), b"4567");
+    raw.ask(&Request::Close(Close { handle })).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"0123456789"[..]));
+}
+
+#[tokio::test]
+async fn a_refused_write_leaves_its_stream_in_step() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let (mut first, _) = bound(&server, raw.session).await;
+    let handle = raw.opened("/data/f", OpenOptions::NEW).await;
+    raw.say(31, &write(FileHandle::new(77), 1, 0, 4)).await;
+    raw.say(32, &write(handle, 1, u64::MAX, 4)).await;
+    first.send(b"lostlost").await;
+    assert_eq!(first.answer().await.error(), ErrorNumber::FILE_NOT_OPEN);
+    assert_eq!(first.answer().await.status, 4003);
+    raw.say(33, &write(handle, 1, 0, 4)).await;
+    first.send(b"kept").await;
+    assert_eq!(first.answer().await.status, 0);
+    raw.ask(&Request::Ping).await.ok();
+}
+
+#[tokio::test]
+async fn data_that_are_lost_with_their_stream_cost_the_file_and_not_the_session() {
+    let server = Server::open();
+    let mut raw = server.client().await;
+    let (mut first, _) = bound(&server, raw.session).await;
+    for path in [1, 7] {
+        let name = format!("/data/{path}");
+        let handle = raw.opened(&name, OpenOptions::NEW).await;
+        raw.say(0x0102, &write(handle, path, 0, 5)).await;
+        if path == 1 {
+            first.send(b"012").await;
+            tokio::io::AsyncWriteExt::shutdown(&mut first.tcp).await.unwrap();
+        }
+        assert_eq!(
+            raw.answer().await.error(),
+            ErrorNumber::ARGUMENT_INVALID,
+            "stream {path}"
+        );
+        assert_eq!(raw.ask(&Request::Close(Close { handle })).await.status, 4003);
+        assert_eq!(server.content(&format!("/{path}")), None);
+    }
 }

@@ -109,6 +109,16 @@ impl RequestHeader {
         Ok(payload)
     }
 
+    /// The stream that the payload comes on: not the one of the request where a client writes through a further
+    /// stream of its session. 0 for the session's own.
+    #[must_use]
+    pub fn payload_path(&self) -> u8 {
+        match self.known_opcode() {
+            Some(Opcode::Write | Opcode::PageWrite) => self.block[12],
+            _ => 0,
+        }
+    }
+
     pub(crate) fn field<const N: usize>(&self, at: usize) -> [u8; N] {
         field(&self.block, at)
     }
