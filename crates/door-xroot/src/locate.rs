@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use policy::Operation;
-use transfer::Found;
 use types::ErrorCode;
 use xroot_wire::request::Locate;
 use xroot_wire::response::{LocateWriter, Location};
@@ -19,10 +17,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) ->
     if request.asks_for_any_server() {
         stat::may_look(exchange, &named.path)?;
     } else {
-        let spot = exchange.spot(&named.path, ErrorCode::NotFound)?;
-        let found = Found::at(&spot).await;
-        exchange.authorize(Operation::Stat, &named.path, None)?;
-        found.into_stat(&named.path)?;
+        exchange.spot(&named.path, ErrorCode::NotFound)?;
+        stat::look(exchange, &named.path).await?;
     }
     let mut writer = LocateWriter::new();
     writer.add(&Location {

@@ -7,22 +7,19 @@ use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use transfer::{Found, Share, ShareKind, Spot, refusal};
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
+use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
 use xroot_wire::response::OpenReply;
-use xroot_wire::{OpenOptions, StatFlags};
 
 use crate::checksum::algorithm_of;
 use crate::connection::Next;
 use crate::exchange::{Exchange, Named, anonymous};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
-use crate::stat::stat_text;
+use crate::stat::{pending_text, stat_text};
 use crate::third_party::{destination, source};
 use crate::turns::Turn;
 use crate::writing::Writing;
-
-/// What the reference server shows of a file that does not persist yet, beside its permissions.
-const PENDING_MODE: u32 = 0o1000;
 
 /// What stands about compression behind a handle.
 const COMPRESSION_BYTES: usize = 8;
@@ -73,15 +70,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     let wants_stat = request.options.contains(OpenOptions::RETURN_STAT);
     let reply = OpenReply {
         handle,
-        stat: wants_stat.then(|| {
-            let mut text = stat_text(&stat);
-            if is_pending {
-                text.flags |= StatFlags::PERSIST_PENDING;
-                if let Some(more) = &mut text.extension {
-                    more.mode |= PENDING_MODE;
-                }
-            }
-            text
+        stat: wants_stat.then(|| match is_pending {
+            true => pending_text(&stat),
+            false => stat_text(&stat),
         }),
     };
     let mut body = reply.encode();
@@ -217,6 +208,9 @@ async fn create(
     };
     let upload = spot.store.create(&spot.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;
+    if let Some(turn) = &turn {
+        turn.show(&upload);
+    }
     let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, turn);
     // Whoever stores a file may read and write it, as the reference server sees to it.
     let mode = u32::from(request.mode) & 0o777;

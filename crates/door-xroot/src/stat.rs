@@ -16,6 +16,8 @@ const MB: u64 = 1024 * 1024;
 /// Files have no owner that a client could know.
 const OWNER: &str = "nobody";
 const GROUP: &str = "nogroup";
+/// What the reference server shows of a file that does not persist yet, beside its permissions.
+const PENDING_MODE: u32 = 0o1000;
 /// What the text of a stat usually takes.
 const TEXT_BYTES: usize = 128;
 
@@ -35,29 +37,59 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<
     if request.asks_for_space() {
         return space(exchange, &named.path).await;
     }
-    let stat = look(exchange, &named.path).await?;
-    tell(exchange, &stat)
+    let seen = look_for(exchange, &named.path).await?;
+    let text = match &seen {
+        Seen::Stored(stat) => stat_text(stat),
+        Seen::Pending(stat) => pending_text(stat),
+    };
+    tell_text(exchange, &text)
 }
 
 fn tell(exchange: &mut Exchange<'_>, stat: &Stat) -> Result<()> {
+    tell_text(exchange, &stat_text(stat))
+}
+
+fn tell_text(exchange: &mut Exchange<'_>, stat: &StatText) -> Result<()> {
     let mut text = Vec::with_capacity(TEXT_BYTES);
-    stat_text(stat).write(&mut text);
+    stat.write(&mut text);
     text.push(0);
     exchange.ok(&text);
     Ok(())
 }
 
-/// What stands under a name, if the client may know.
-pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
+/// What stands under a name.
+pub(crate) enum Seen {
+    Stored(Stat),
+    /// A file that is being written and is not there otherwise.
+    Pending(Stat),
+}
+
+/// What stands under a name, if the client may know. Files that are being written count, as clients ask for them on
+/// other sessions than that of the writer; they cannot be opened yet.
+pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Seen> {
     let spot = match exchange.place(path) {
         Place::Stored(spot) => spot,
         // No rules hold there.
-        Place::Above(_) => return Ok(directory_above(path)),
+        Place::Above(_) => return Ok(Seen::Stored(directory_above(path))),
         Place::Nowhere => return Err(exchange.nowhere(path)),
     };
     let found = Found::at(&spot).await;
     exchange.authorize(Operation::Stat, path, None)?;
-    Ok(found.into_stat(path)?)
+    let missing = match found.into_stat(path) {
+        Ok(stat) => return Ok(Seen::Stored(stat)),
+        Err(error) => error,
+    };
+    let is_missing = matches!(missing.code(), ErrorCode::NotFound | ErrorCode::ParentMissing);
+    let pending = is_missing
+        .then(|| exchange.connection.door.turns.pending(path))
+        .flatten();
+    Ok(Seen::Pending(pending.ok_or(missing)?))
+}
+
+/// The same without the difference.
+pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
+    let (Seen::Stored(stat) | Seen::Pending(stat)) = look_for(exchange, path).await?;
+    Ok(stat)
 }
 
 /// Whether the client may know of anything under this name, whatever is there.
@@ -103,6 +135,16 @@ pub(crate) fn stat_text(stat: &Stat) -> StatText {
             group: GROUP.to_owned(),
         }),
     }
+}
+
+/// The same of a file that is being written.
+pub(crate) fn pending_text(stat: &Stat) -> StatText {
+    let mut text = stat_text(stat);
+    text.flags |= StatFlags::PERSIST_PENDING;
+    if let Some(more) = &mut text.extension {
+        more.mode |= PENDING_MODE;
+    }
+    text
 }
 
 async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {

@@ -1,16 +1,19 @@
-//! Who is writing what: one file is opened for writing by one client at a time.
+//! Who is writing what: one file is opened for writing by one client at a time. What is being written shows in a stat.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use storage::{Stat, Upload};
 use types::LogicalPath;
 
-/// The files that are open for writing. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Mutex<HashSet<LogicalPath>>>);
+/// The files that are open for writing, with the uploads of those that have no name yet. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Turns(Arc<Mutex<Table>>);
+
+/// The upload, where there is one that can be shown, by the name that it will get.
+type Table = HashMap<LogicalPath, Option<Weak<dyn Upload>>>;
 
 /// The turn of one writer, until it is dropped.
-#[derive(Debug)]
 pub(crate) struct Turn {
     path: LogicalPath,
     turns: Turns,
@@ -19,14 +22,35 @@ pub(crate) struct Turn {
 impl Turns {
     /// Takes the turn for a file; `None` while somebody else has it.
     pub(crate) fn take(&self, path: &LogicalPath) -> Option<Turn> {
-        self.open().insert(path.clone()).then(|| Turn {
+        let mut table = self.open();
+        if table.contains_key(path) {
+            return None;
+        }
+        table.insert(path.clone(), None);
+        Some(Turn {
             path: path.clone(),
             turns: self.clone(),
         })
     }
 
-    fn open(&self) -> MutexGuard<'_, HashSet<LogicalPath>> {
+    /// What a file is that is being uploaded under this name, as far as it has come.
+    pub(crate) fn pending(&self, path: &LogicalPath) -> Option<Stat> {
+        let upload = self.open().get(path)?.as_ref()?.upgrade()?;
+        // An upload that has ended at this moment is not pending any more.
+        Some(upload.reader().ok()?.stat().clone())
+    }
+
+    fn open(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn {
+    /// Shows others the file that is being written.
+    pub(crate) fn show(&self, upload: &Arc<dyn Upload>) {
+        if let Some(shown) = self.turns.open().get_mut(&self.path) {
+            *shown = Some(Arc::downgrade(upload));
+        }
     }
 }
 

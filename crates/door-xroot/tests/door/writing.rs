@@ -4,12 +4,12 @@ use storage::Storage as _;
 use types::{Checksum, LogicalPath};
 use xroot_wire::pages::{checksum, encode_units};
 use xroot_wire::request::{
-    Close, PageWrite, Read, Request, SyncFile, Truncate, TruncateTarget, VectorItem, Write, WriteVector,
+    Close, PageWrite, Read, Request, Stat, SyncFile, Truncate, TruncateTarget, VectorItem, Write, WriteVector,
 };
-use xroot_wire::response::OpenReply;
+use xroot_wire::response::{OpenReply, StatText};
 use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenOptions, PageFlags, StatFlags};
 
-use crate::harness::{Raw, Server, open};
+use crate::harness::{Raw, Server, open, soon};
 
 async fn write(raw: &mut Raw, handle: FileHandle, offset: u64, data: &[u8]) {
     let request = Request::Write(Write {
@@ -291,4 +291,30 @@ async fn a_file_that_lasts_only_if_closed_says_so() {
     let stat = reply.stat.unwrap();
     assert!(stat.flags.contains(StatFlags::PERSIST_PENDING));
     assert_eq!(stat.extension.unwrap().mode, 0o1644);
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_shows_to_other_sessions_as_pending() {
+    let server = Server::open();
+    let (mut writer, mut other) = (server.client().await, server.client().await);
+    let handle = writer
+        .opened("/data/d/new", OpenOptions::NEW | OpenOptions::MAKE_PATH)
+        .await;
+    write(&mut writer, handle, 0, b"abc").await;
+    let stat = Request::Stat(Stat::path(b"/data/d/new"));
+    let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
+    assert_eq!((seen.size_bytes, seen.flags.bits() & 0xff), (3, 112));
+    assert_eq!(seen.extension.unwrap().mode & 0o1000, 0o1000);
+    // It can be seen and not be read.
+    let read = other.ask(&open("/data/d/new", OpenOptions::READ)).await;
+    assert_eq!(read.error(), ErrorNumber::NOT_FOUND);
+    writer.ask(&close(handle)).await.ok();
+    let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
+    assert_eq!((seen.size_bytes, seen.flags.bits()), (3, 48));
+    // One that is given up shows no more.
+    writer.opened("/data/lost", OpenOptions::NEW).await;
+    let lost = Request::Stat(Stat::path(b"/data/lost"));
+    other.ask(&lost).await.ok();
+    drop(writer);
+    soon(async { while other.ask(&lost).await.status == 0 {} }).await;
 }
