@@ -214,6 +214,11 @@ impl<'c> Exchange<'c> {
             .would_allow(self.asker(), Operation::Overwrite, path, size_bytes)
     }
 
+    /// Whether a file that is opened to be changed may be read as well.
+    pub(crate) fn may_read(&self, path: &LogicalPath) -> bool {
+        self.exports.would_allow(self.asker(), Operation::Read, path, None)
+    }
+
     /// What a path stands for, to whoever asks.
     pub(crate) fn place(&self, path: &LogicalPath) -> Place {
         self.exports.place(self.asker(), path)

@@ -31,6 +31,8 @@ pub(crate) struct OpenFile {
     pub(crate) _share: Option<Share>,
     /// It was opened with such a key instead of the right to read it.
     pub(crate) is_lent: bool,
+    /// Whether old content may be read through it. What its client uploads itself always may.
+    pub(crate) may_read: bool,
 }
 
 /// What can be done with it.
@@ -86,6 +88,10 @@ impl OpenFile {
     pub(crate) fn reader(&self) -> types::Result<Arc<dyn FileReader>> {
         match &self.content {
             Content::Reading(reader) => Ok(reader.clone()),
+            Content::Writing(writing) if writing.holds_old_content() && !self.may_read => {
+                let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Transfer);
+                Err(error.with_detail(NO_READING).with_subject(&self.path))
+            }
             Content::Writing(writing) => writing.reader(),
             Content::Copying(_) => Err(not_open_for(&self.path, COPY)),
         }
@@ -100,6 +106,9 @@ impl OpenFile {
         }
     }
 }
+
+/// Why a file that is changed where it lies cannot be read over its handle.
+const NO_READING: &str = "it was opened with the right to write but not to read";
 
 /// What an open file stands for that can be neither read nor written.
 const COPY: &str = "it stands for a third-party copy";

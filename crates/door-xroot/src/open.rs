@@ -54,6 +54,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         (Creation::MustExist, ..) => update(exchange, &spot, &named.path, request).await?,
         _ => create(exchange, &spot, &named, request).await?,
     };
+    let may_read = matches!(content, Content::Reading(_)) || exchange.may_read(&named.path);
     let file = OpenFile {
         path: named.path,
         spot,
@@ -63,6 +64,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         content,
         is_lent,
         _share: share,
+        may_read,
         _key: key,
     };
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);

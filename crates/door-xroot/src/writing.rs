@@ -57,6 +57,11 @@ impl Writing {
         }
     }
 
+    /// Whether it shows what stood in the file before, not only what its client wrote.
+    pub(crate) fn holds_old_content(&self) -> bool {
+        self.in_place
+    }
+
     pub(crate) fn reader(&self) -> Result<Arc<dyn FileReader>> {
         self.assembly.upload().reader()
     }

@@ -1,0 +1,104 @@
+//! What a credential that allows little can do with what belongs to others.
+
+use credentials::{Macaroon, MacaroonKey};
+use policy::AnonymousAccess;
+use transfer::{Exports, SharedExports};
+use xroot_wire::request::{PageRead, Read, ReadVector, Request, VectorItem, Write};
+use xroot_wire::{ErrorNumber, FileHandle, OpenOptions};
+
+use crate::harness::{Raw, SECRET, Server, export, open};
+
+/// A server where nobody may do anything without a macaroon.
+fn closed() -> Server {
+    let store = storage::Memory::new(1 << 20);
+    let rules = export("/data", AnonymousAccess::None, store.clone());
+    let server = Server::start(|settings| settings.exports = SharedExports::new(Exports::new(vec![rules])));
+    Server { store, ..server }
+}
+
+/// A path with a macaroon behind it that allows these activities.
+fn with_token(path: &str, activities: &str) -> String {
+    let caveat = format!("activity:{activities}");
+    let macaroon = Macaroon::mint(&MacaroonKey::new(SECRET), "se", "id", [caveat.as_str()]).unwrap();
+    format!("{path}?authz=Bearer%20{}", macaroon.to_text().expose())
+}
+
+/// The status of a read, a read of pages and a read of a vector.
+async fn reads(raw: &mut Raw, handle: FileHandle) -> [u16; 3] {
+    let (offset, length, path) = (0, 4, None);
+    let read = Request::Read(Read {
+        handle,
+        offset,
+        length,
+        path,
+    });
+    let page_read = Request::PageRead(PageRead {
+        handle,
+        offset,
+        length,
+        path,
+        flags: None,
+    });
+    let list = VectorItem {
+        handle,
+        length,
+        offset: 0,
+    }
+    .encode();
+    let vector = Request::ReadVector(ReadVector::new(0, &list).unwrap());
+    let mut statuses = [0; 3];
+    for (status, request) in statuses.iter_mut().zip([read, page_read, vector]) {
+        let answer = raw.ask(&request).await;
+        if answer.status == 4003 {
+            assert_eq!(answer.error(), ErrorNumber::NOT_AUTHORIZED);
+        }
+        *status = answer.status;
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn a_file_opened_for_update_is_read_only_with_the_right_to_read() {
+    let server = closed();
+    server.put("/f", b"secret");
+    let mut raw = server.client().await;
+    for (activities, expected) in [
+        ("UPLOAD,DELETE", [4003; 3]),
+        ("MANAGE", [4003; 3]),
+        // Pages are answered with a status of their own.
+        ("MANAGE,DOWNLOAD", [0, 4007, 0]),
+    ] {
+        let path = with_token("/data/f", activities);
+        let handle = raw.opened(&path, OpenOptions::UPDATE).await;
+        assert_eq!(reads(&mut raw, handle).await, expected, "{activities}");
+        let write = Request::Write(Write {
+            handle,
+            offset: 0,
+            path: 0,
+            data_bytes: 1,
+        });
+        raw.ask_with(&write, b"S").await.ok();
+        assert_eq!(reads(&mut raw, handle).await, expected, "{activities}, after a write");
+        let close = xroot_wire::request::Close { handle };
+        raw.ask(&Request::Close(close)).await.ok();
+    }
+    let refused = raw
+        .ask(&open(&with_token("/data/f", "MANAGE"), OpenOptions::READ))
+        .await;
+    assert_eq!(refused.error(), ErrorNumber::NOT_AUTHORIZED);
+}
+
+#[tokio::test]
+async fn an_upload_can_be_read_back_by_its_writer() {
+    let server = closed();
+    let mut raw = server.client().await;
+    let handle = raw.opened(&with_token("/data/new", "UPLOAD"), OpenOptions::NEW).await;
+    let write = Request::Write(Write {
+        handle,
+        offset: 0,
+        path: 0,
+        data_bytes: 4,
+    });
+    raw.ask_with(&write, b"mine").await.ok();
+    assert_eq!(reads(&mut raw, handle).await, [0, 4007, 0]);
+}
