@@ -57,7 +57,7 @@ const MACAROONS: [(&str, &str); 10] = [
     ("UPDATE_METADATA", "+-----------+"),
     ("LIST", "+-+----------"),
     ("DOWNLOAD", "++---------+-"),
-    ("UPLOAD", "+--+---++-+--"),
+    ("UPLOAD", "+--+---+--+--"),
     ("MANAGE", "+--++-+++++--"),
     ("DELETE", "+----++------"),
     ("STAGE", "+------------"),
@@ -66,7 +66,7 @@ const MACAROONS: [(&str, &str); 10] = [
 ];
 const SCOPES: [(&str, &str); 8] = [
     ("storage.read:/", "+++--------+-"),
-    ("storage.create:/", "+--+---++-+--"),
+    ("storage.create:/", "+--+---+--+--"),
     ("storage.modify:/", "+--++++++++-+"),
     ("storage.stage:/", "+------------"),
     // Whether a file is on disk, and that is not asked here.
@@ -347,7 +347,7 @@ fn certificates_may_do_what_rules_say_at_both_doors() {
         (READER, "+++--------+-"),
         // The rule is about her as a member of the production only.
         (WRITER, "-------------"),
-        (KEEPER, "+++++--++++++"),
+        (KEEPER, "+++++--+--+++"),
         ("/O=Crossload test/CN=Stranger", "-------------"),
     ] {
         site.row(dn, &shown(user(dn).proxy().expect("a proxy")), expected, &mut table);

@@ -8,7 +8,7 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::exchange::Exchange;
 use crate::hand_over;
 use transfer::chance::unix_s;
-use transfer::{Asker, Granted, Holder, Place, Spot, refusal};
+use transfer::{Asker, Found, Granted, Holder, Place, Spot, refusal};
 
 impl Exchange<'_> {
     /// Asks policy. Why something is refused is kept under the name of the request.
@@ -43,11 +43,24 @@ impl Exchange<'_> {
         self.exports.explain_to_asker(self.asker(), operation, path, size_bytes)
     }
 
-    fn asker(&self) -> Asker<'_> {
+    pub(crate) fn asker(&self) -> Asker<'_> {
         Asker {
             credential: &self.credential,
             address: self.peer.ip(),
         }
+    }
+
+    /// What stands under a name, to whoever may look at it.
+    pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
+        match &self.capability {
+            Some(_) => Found::at(spot).await,
+            None => self.exports.look(self.asker(), spot, path).await,
+        }
+    }
+
+    /// Remembers whose file this is.
+    pub(crate) fn note_upload(&self, path: &LogicalPath, stat: &Stat) {
+        self.exports.note_upload(self.asker(), path, stat);
     }
 
     /// What a path stands for, to whoever asks.

@@ -12,14 +12,14 @@ use transfer::Found;
 /// Answers DELETE.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
-    let found = Found::at(&spot).await;
+    let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
     let operation = if found.is_directory() {
         Operation::RemoveDirectory
     } else {
         Operation::Delete
     };
     exchange.authorize_here(operation)?;
-    let path = exchange.path.clone();
     // A link that leads nowhere can be removed as well, so trouble is left to the store.
     if let Found::Something(stat) = &found {
         check_conditions(head, Some(stat), &path)?;

@@ -19,7 +19,7 @@ use crate::exchange::Exchange;
 use crate::hand_over::Decided;
 use crate::{page, post, question};
 use transfer::chance::{hex, random, unix_s};
-use transfer::{Found, refusal};
+use transfer::refusal;
 use transfer::{Place, Spot};
 
 /// Answers GET and HEAD.
@@ -35,13 +35,13 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Place::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
-    let found = Found::at(&spot).await;
+    let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
     let operation = match (is_head, found.is_directory()) {
         (true, _) => Operation::Stat,
         (false, true) => Operation::List,
         (false, false) => Operation::Read,
     };
-    let path = exchange.path.clone();
     let granted = exchange.authorize(operation, &path, None)?;
     let stat = found.into_stat(&path)?;
     match (stat.is_directory(), is_head) {

@@ -42,7 +42,8 @@ impl LocalCopy {
         };
         let from = stored(exchange, reader, &self.from)?;
         let to = stored(exchange, writer, &self.to)?;
-        let (source, target) = (Found::at(&from).await, Found::at(&to).await);
+        let source = look(exchange, reader, &from, &self.from).await;
+        let target = look(exchange, writer, &to, &self.to).await;
         let read = (&self.from, Operation::Read);
         let write = (&self.to, target.upload());
         let (here, there) = match self.other {
@@ -93,6 +94,14 @@ impl LocalCopy {
         }
         Ok(())
     }
+}
+
+async fn look(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, spot: &Spot, path: &LogicalPath) -> Found {
+    let asker = Asker {
+        credential,
+        address: exchange.peer.ip(),
+    };
+    exchange.exports.look(asker, spot, path).await
 }
 
 fn stored(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {

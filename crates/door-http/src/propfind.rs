@@ -11,7 +11,6 @@ use types::limits::{MULTISTATUS_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PRO
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::Exchange;
-use transfer::Found;
 use transfer::chance::unix_s;
 use transfer::{Place, Spot};
 
@@ -38,10 +37,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Place::Above(names) => return above(exchange, deep, &names).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
-    let found = Found::at(&spot).await;
+    let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
     let lists = deep && found.is_directory();
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
-    let path = exchange.path.clone();
     let stat = found.into_stat(&path)?;
     let request = asked(exchange).await?;
     let quota_bytes = quota(&spot, &stat, &request).await?;

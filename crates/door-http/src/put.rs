@@ -16,7 +16,7 @@ use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
 use transfer::Spot;
-use transfer::{Found, refusal};
+use transfer::refusal;
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
@@ -33,8 +33,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Framing::Chunked | Framing::UntilClose => None,
     };
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
-    let found = Found::at(&spot).await;
     let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
     let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;
@@ -67,6 +67,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         modified: None,
     };
     let stat = spot.store.commit(&upload, facts).await?;
+    exchange.note_upload(&path, &stat);
     exchange.record.committed_us = Some(exchange.elapsed_us());
     tell(exchange, head, present.is_some(), &stat, &checksums).await
 }

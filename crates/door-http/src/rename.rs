@@ -24,12 +24,15 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let Place::Stored(new) = exchange.place(&target) else {
         return Err(refusal(ErrorCode::Forbidden, &target));
     };
-    let (found, there) = (Found::at(&spot).await, Found::at(&new).await);
+    let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
+    let there = exchange.look(&new, &target).await;
+    let own = matches!(&found, Found::Something(stat) if exchange.exports.is_own_upload(exchange.asker(), &path, stat));
     exchange.authorize_here(Operation::Rename {
         target: target.clone(),
         replaces: there.exists(),
+        own,
     })?;
-    let path = exchange.path.clone();
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
@@ -41,6 +44,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     };
     let moved = spot.store.rename(&spot.path, &new.path, overwrite).await;
     let replaced = moved.map_err(|error| about_target(error, &target))?;
+    if own {
+        exchange.note_upload(&target, &stat);
+    }
     if replaced {
         exchange.bare(204, |head| head).await
     } else {

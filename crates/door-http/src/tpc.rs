@@ -14,7 +14,7 @@ use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::chance::{child_trace, fresh_id, now_s};
-use transfer::{CopyJob, Found, Order, Outcome, Progress, Running, Spot, Streams, Verification, refusal};
+use transfer::{CopyJob, Order, Outcome, Progress, Running, Spot, Streams, Verification, refusal};
 use transfer::{TransferOutcome, TransferStart};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
@@ -72,8 +72,8 @@ async fn check(
     spot: &Spot,
     direction: Direction,
 ) -> Result<Granted> {
-    let found = Found::at(spot).await;
     let path = exchange.path.clone();
+    let found = exchange.look(spot, &path).await;
     let operation = match direction {
         Direction::Pull => found.upload(),
         Direction::Push => Operation::Read,

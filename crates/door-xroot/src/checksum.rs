@@ -32,11 +32,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
     // The client compares the name with the one that it asked for.
     let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
-    let found = Found::at(&spot).await;
     // A destination that came with a key and reads the file may know this of it, too.
     if !exchange.session()?.files.lends(path) {
         exchange.authorize(Operation::Stat, path, None)?;
     }
+    let found = Found::at(&spot).await;
     if found.into_stat(path)?.is_directory() {
         return Err(refusal(ErrorCode::IsDirectory, path).into());
     }

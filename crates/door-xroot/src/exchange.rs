@@ -7,7 +7,7 @@ use std::time::Instant;
 use credentials::Credential;
 use policy::Operation;
 use transfer::chance::fresh_id;
-use transfer::{Asker, ClientId, ErrorFacts, Exports, Granted, Holder, Place, Spot, refusal};
+use transfer::{Asker, ClientId, ErrorFacts, Exports, Found, Granted, Holder, Place, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
@@ -201,7 +201,7 @@ impl<'c> Exchange<'c> {
         ClientId::at(self.connection.peer.ip()).showing(&self.credential)
     }
 
-    fn asker(&self) -> Asker<'_> {
+    pub(crate) fn asker(&self) -> Asker<'_> {
         Asker {
             credential: &self.credential,
             address: self.connection.peer.ip(),
@@ -217,6 +217,11 @@ impl<'c> Exchange<'c> {
     /// Whether a file that is opened to be changed may be read as well.
     pub(crate) fn may_read(&self, path: &LogicalPath) -> bool {
         self.exports.would_allow(self.asker(), Operation::Read, path, None)
+    }
+
+    /// What stands under a name, to whoever may look at it.
+    pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
+        self.exports.look(self.asker(), spot, path).await
     }
 
     /// What a path stands for, to whoever asks.

@@ -2,7 +2,7 @@
 
 use policy::Operation;
 use storage::Entry;
-use transfer::{Found, Place, Spot};
+use transfer::{Place, Spot};
 use types::limits::LISTING_PIECE_BYTES;
 use types::{ChecksumAlgorithm, ErrorCode};
 use xroot_wire::request::ListDirectory;
@@ -23,7 +23,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
     let writer = ListingWriter::new(request.wants_stat());
     match exchange.place(&named.path) {
         Place::Stored(spot) => {
-            let found = Found::at(&spot).await;
+            let found = exchange.look(&spot, &named.path).await;
             exchange.authorize(Operation::List, &named.path, None)?;
             let stat = found.into_stat(&named.path)?;
             if !stat.is_directory() {

@@ -47,7 +47,7 @@ pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &Remo
     let path = &named.path;
     exchange.authorize(Operation::RemoveDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let stat = Found::at(&spot).await.into_stat(path)?;
+    let stat = exchange.look(&spot, path).await.into_stat(path)?;
     if !stat.is_directory() {
         return Err(refusal(ErrorCode::NotDirectory, path).into());
     }
@@ -59,7 +59,7 @@ pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) ->
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    let operation = match Found::at(&spot).await.is_directory() {
+    let operation = match exchange.look(&spot, path).await.is_directory() {
         true => Operation::RemoveDirectory,
         false => Operation::Delete,
     };
@@ -83,10 +83,16 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     let from = exchange.path(&request.source).await?;
     let source = exchange.spot(&from.path, ErrorCode::Forbidden)?;
     let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
-    let replaces = Found::at(&target).await.exists();
+    let found = exchange.look(&source, &from.path).await;
+    let own = match &found {
+        Found::Something(stat) => exchange.exports.is_own_upload(exchange.asker(), &from.path, stat),
+        _ => false,
+    };
+    let replaces = exchange.look(&target, &to.path).await.exists();
     let operation = Operation::Rename {
         target: to.path.clone(),
         replaces,
+        own,
     };
     exchange.authorize(operation, &from.path, None)?;
     if source.export != target.export {
@@ -102,6 +108,9 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
         let subject = if is_missing(&error) { &from.path } else { &to.path };
         error.with_subject(subject)
     })?;
+    if let (true, Found::Something(stat)) = (own, &found) {
+        exchange.exports.note_upload(exchange.asker(), &to.path, stat);
+    }
     exchange.ok(&[]);
     Ok(())
 }

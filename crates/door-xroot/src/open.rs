@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
-use transfer::{Found, Share, ShareKind, Spot, refusal};
+use transfer::{Share, ShareKind, Spot, refusal};
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
@@ -134,7 +134,7 @@ async fn update(
     path: &LogicalPath,
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
-    let found = Found::at(spot).await;
+    let found = exchange.look(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
     let turn = turn(exchange, path, request)?;
     let present = found.into_file(path)?;
@@ -162,7 +162,7 @@ pub(crate) async fn admit(
 ) -> Result<Admitted> {
     let (path, creation) = (&named.path, request.creation());
     let size_bytes = named.cgi.expected_bytes();
-    let found = Found::at(spot).await;
+    let found = exchange.look(spot, path).await;
     let operation = match creation {
         Creation::MustNotExist => Operation::Create,
         Creation::MustExist => Operation::Overwrite,

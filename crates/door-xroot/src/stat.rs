@@ -2,8 +2,8 @@
 
 use policy::Operation;
 use storage::{Kind, Stat};
+use transfer::Place;
 use transfer::chance::unix_s;
-use transfer::{Found, Place};
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::StatFlags;
 use xroot_wire::request::{self, StatMany, StatTarget};
@@ -73,7 +73,7 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
         Place::Above(_) => return Ok(Seen::Stored(directory_above(path))),
         Place::Nowhere => return Err(exchange.nowhere(path)),
     };
-    let found = Found::at(&spot).await;
+    let found = exchange.look(&spot, path).await;
     exchange.authorize(Operation::Stat, path, None)?;
     let missing = match found.into_stat(path) {
         Ok(stat) => return Ok(Seen::Stored(stat)),

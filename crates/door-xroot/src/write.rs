@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use policy::Operation;
-use transfer::{Found, Progress, refusal};
+use transfer::{Progress, refusal};
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::{Close, PageWrite, SyncFile, Truncate, TruncateTarget, Write, WriteVector};
 use xroot_wire::response::{BadPages, PageStatus, respond};
@@ -209,7 +209,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let named = exchange.path(argument).await?;
     let path = &named.path;
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
-    let found = Found::at(&spot).await;
+    let found = exchange.look(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
     let turn = exchange.connection.door.turns.take(path);
     let _turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
@@ -238,6 +238,7 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
             // The file is stored; that its mode could not be set is no reason to say otherwise.
             let _ = file.spot.store.set_mode(&file.spot.path, mode).await;
         }
+        exchange.exports.note_upload(exchange.asker(), &file.path, &stat);
         exchange.record.committed_us = Some(exchange.elapsed_us());
     }
     exchange.ok(&[]);

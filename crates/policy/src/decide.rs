@@ -9,6 +9,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use crate::hint::{Hint, hints};
 use crate::operation::{Access, Operation};
 use crate::policy::{Policy, Said};
+use crate::rename;
 use crate::rights::Rights;
 use crate::rules::ExportRules;
 use crate::tell;
@@ -199,6 +200,9 @@ fn evaluate(
             }
         }
     }
+    if let Operation::Rename { target, own, .. } = &request.operation {
+        rename::check(policy, credential, request, (target, *own), trail)?;
+    }
     Ok(allowed)
 }
 
@@ -383,7 +387,7 @@ fn below(
 }
 
 /// Why it is not: a rule took it, or nothing gave it.
-fn refuse(
+pub(crate) fn refuse(
     export: &ExportRules,
     credential: &Credential,
     access: Access,

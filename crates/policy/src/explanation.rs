@@ -86,7 +86,7 @@ impl Explanation {
 
 fn asked(request: &Request) -> String {
     let mut text = format!("{} {}", request.operation.name(), request.path);
-    if let Operation::Rename { target, replaces } = &request.operation {
+    if let Operation::Rename { target, replaces, .. } = &request.operation {
         let existing = if *replaces { ", which exists" } else { "" };
         text.push_str(&format!(" to {target}{existing}"));
     }

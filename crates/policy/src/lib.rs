@@ -28,6 +28,7 @@ mod hint;
 mod operation;
 mod owner;
 mod policy;
+mod rename;
 pub mod rendezvous;
 mod rights;
 mod rule;

@@ -31,6 +31,9 @@ pub enum Operation {
         target: LogicalPath,
         /// Whether something of that name exists and is replaced.
         replaces: bool,
+        /// Whether the requester uploaded the file himself a short while ago: `create` lets him give it its final
+        /// name, as Rucio does, but not move what others stored.
+        own: bool,
     },
 }
 
@@ -49,6 +52,8 @@ pub enum Access {
     ChangeMode,
     /// The old name of a rename.
     MoveAway,
+    /// The old name of a rename of what the requester has just uploaded.
+    MoveOwn,
     /// The new name of a rename, where nothing is.
     MoveHere,
 }
@@ -98,6 +103,7 @@ impl Operation {
             "rename" | "mv" => Self::Rename {
                 target: to?,
                 replaces: false,
+                own: false,
             },
             _ => return None,
         };
@@ -116,11 +122,11 @@ impl Operation {
             Self::RemoveDirectory => (Access::RemoveDirectory, None),
             Self::MakeDirectory => (Access::MakeDirectory, None),
             Self::ChangeMode => (Access::ChangeMode, None),
-            Self::Rename {
-                target,
-                replaces: false,
-            } => (Access::MoveAway, Some((Access::MoveHere, target))),
-            Self::Rename { target, replaces: true } => (Access::MoveAway, Some((Access::Overwrite, target))),
+            Self::Rename { target, replaces, own } => {
+                let away = if *own { Access::MoveOwn } else { Access::MoveAway };
+                let here = if *replaces { Access::Overwrite } else { Access::MoveHere };
+                (away, Some((here, target)))
+            }
         };
         std::iter::once((first, path)).chain(second)
     }
@@ -134,7 +140,7 @@ const OPEN_NEW: Activities = Activities::of(&[Activity::Insert, Activity::Replac
 const CHANGE: Activities = OPEN_NEW.union(DELETE);
 
 impl Access {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Stat,
         Self::Read,
         Self::List,
@@ -145,6 +151,7 @@ impl Access {
         Self::MakeDirectory,
         Self::ChangeMode,
         Self::MoveAway,
+        Self::MoveOwn,
         Self::MoveHere,
     ];
 
@@ -160,7 +167,7 @@ impl Access {
             Self::RemoveDirectory => "remove the directory",
             Self::MakeDirectory => "make a directory",
             Self::ChangeMode => "change the mode",
-            Self::MoveAway => "rename",
+            Self::MoveAway | Self::MoveOwn => "rename",
             Self::MoveHere => "rename to",
         }
     }
@@ -168,18 +175,20 @@ impl Access {
     /// The sets of activities of which any one suffices. An empty list: any activity at all.
     ///
     /// XRootD wants MANAGE for overwriting, dCache UPLOAD and DELETE: both do here, since clients
-    /// were written against either. A rename takes UPLOAD at its old name, because Rucio uploads
-    /// under a temporary name and renames (HTTP-TPC reference §7.1, 2 and 18).
+    /// were written against either. A rename takes at its old name what replacing takes. Who has just
+    /// uploaded a file gives it another name with UPLOAD, because Rucio uploads under a temporary name
+    /// and renames (HTTP-TPC reference §7.1, 2 and 18).
     pub(crate) fn sufficient(self) -> &'static [Activities] {
         match self {
             Self::Stat => &[],
             Self::Read => &[DOWNLOAD],
             Self::List => &[LIST],
-            Self::Create | Self::MakeDirectory | Self::MoveAway | Self::MoveHere => &[UPLOAD, MANAGE],
+            Self::Create | Self::MakeDirectory | Self::MoveOwn | Self::MoveHere => &[UPLOAD, MANAGE],
             Self::ChangeMode => &[UPDATE_METADATA],
             Self::Overwrite => &[UPLOAD_AND_DELETE, MANAGE],
             Self::Delete => &[DELETE],
             Self::RemoveDirectory => &[DELETE, MANAGE],
+            Self::MoveAway => &[MANAGE, UPLOAD_AND_DELETE],
         }
     }
 
@@ -204,7 +213,7 @@ impl Access {
         match self {
             Self::Create | Self::Overwrite => activities.contains(OPEN_NEW),
             Self::MakeDirectory | Self::MoveHere => activities.contains(INSERT),
-            Self::MoveAway => activities.contains(RENAME),
+            Self::MoveAway | Self::MoveOwn => activities.contains(RENAME),
             Self::ChangeMode => activities.contains(CHANGE),
             _ => false,
         }
@@ -216,8 +225,8 @@ impl Access {
             Self::Stat => "stat",
             Self::Read => "read",
             Self::List => "list",
-            Self::Create | Self::MakeDirectory | Self::MoveAway | Self::MoveHere => "create",
-            Self::Overwrite | Self::ChangeMode => "write",
+            Self::Create | Self::MakeDirectory | Self::MoveOwn | Self::MoveHere => "create",
+            Self::Overwrite | Self::ChangeMode | Self::MoveAway => "write",
             Self::Delete | Self::RemoveDirectory => "delete",
         }
     }

@@ -81,7 +81,7 @@ pub fn rights_of(policy: &Policy, credential: &Credential, address: IpAddr, path
 }
 
 /// The export of a path that need not be one that can exist.
-fn export_of_text<'a>(policy: &'a Policy, path: &str) -> Option<&'a ExportRules> {
+pub(crate) fn export_of_text<'a>(policy: &'a Policy, path: &str) -> Option<&'a ExportRules> {
     let plain = path.trim_end_matches('\0');
     export_of(policy.exports(), &LogicalPath::parse(plain).ok()?)
 }

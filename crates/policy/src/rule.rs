@@ -197,7 +197,8 @@ const WORDS: [Word; 9] = [
     Word {
         name: "delete",
         gives: Activities::of(&[ReadMetadata, Delete]),
-        takes: Activities::of(&[Delete, Manage]),
+        // Moving a file away takes it from its name just as well.
+        takes: Activities::of(&[Delete, Manage, Rename]),
     },
     Word {
         name: "manage",

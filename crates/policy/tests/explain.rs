@@ -50,6 +50,7 @@ fn operations() -> [Operation; 10] {
     let rename = |replaces| Operation::Rename {
         target: path("/data/new"),
         replaces,
+        own: false,
     };
     [
         Operation::Stat,

@@ -62,6 +62,7 @@ fn operations(target: &str) -> [Operation; 11] {
     let rename = |replaces| Operation::Rename {
         target: path(target),
         replaces,
+        own: false,
     };
     [
         Operation::Stat,
@@ -88,7 +89,7 @@ fn the_mapping_table() {
         (&["activity:STAGE"], "+----------"),
         (&["activity:LIST"], "+-+--------"),
         (&["activity:DOWNLOAD"], "++---------"),
-        (&["activity:UPLOAD"], "+--+---++--"),
+        (&["activity:UPLOAD"], "+--+---+---"),
         (&["activity:MANAGE"], "+--++-++++-"),
         (&["activity:DELETE"], "+----++----"),
         (&["activity:UPLOAD,DELETE"], "+--+++++++-"),
@@ -225,6 +226,7 @@ fn exports_and_their_ceilings() {
     let into = Operation::Rename {
         target: path("/data/frozen/f"),
         replaces: false,
+        own: false,
     };
     assert_eq!(code(&ask(&exports, &all, into, "/data/f")), Some(ErrorCode::Forbidden));
     assert_eq!(

@@ -8,7 +8,8 @@ use policy::{Decision, Explanation, InTheNameOf, Operation, Request, decide, in_
 use types::{LogicalPath, Result};
 
 use crate::chance::now_s;
-use crate::exports::Exports;
+use crate::exports::{Exports, Spot};
+use crate::found::Found;
 use crate::refusals::Refusals;
 
 /// Who asks: what was made of what the client showed, and where it is.
@@ -123,6 +124,15 @@ impl Exports {
         size_bytes: Option<u64>,
     ) -> bool {
         self.decide(asker, operation, path, size_bytes).1.is_allowed()
+    }
+
+    /// What stands under a name, to an asker who may look at it. To anybody else nothing does, and the store is not
+    /// asked: a refusal then says and takes the same whatever is there.
+    pub async fn look(&self, asker: Asker<'_>, spot: &Spot, path: &LogicalPath) -> Found {
+        match self.would_allow(asker, Operation::Stat, path, None) {
+            true => Found::at(spot).await,
+            false => Found::Nothing,
+        }
     }
 
     /// Why whoever asks may do something, or not, in words for him alone.

@@ -7,6 +7,7 @@ use policy::{ExportRules, Policy, Rule};
 use types::LogicalPath;
 
 use crate::authorize::Asker;
+use crate::own_uploads::OwnUploads;
 use crate::store::Store;
 use crate::users::Users;
 
@@ -27,6 +28,7 @@ pub struct Exports {
     users: Option<Users>,
     /// Whether it matters to the stores in whose name something is done.
     has_owners: bool,
+    pub(crate) own_uploads: OwnUploads,
 }
 
 /// What a path stands for.
@@ -68,6 +70,7 @@ impl Exports {
             policy: Policy::new(exports, rules),
             users: None,
             has_owners,
+            own_uploads: OwnUploads::default(),
         }
     }
 
@@ -157,7 +160,10 @@ impl SharedExports {
     }
 
     /// Replaces all exports, for the requests that come from now on.
+    /// Who uploaded what stays known.
     pub fn replace(&self, exports: Exports) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(exports);
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let own_uploads = current.own_uploads.clone();
+        *current = Arc::new(Exports { own_uploads, ..exports });
     }
 }

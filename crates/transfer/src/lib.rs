@@ -25,6 +25,7 @@ mod habit;
 mod job;
 mod mover;
 mod options;
+mod own_uploads;
 mod pace;
 mod pages;
 mod patience;

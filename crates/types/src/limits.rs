@@ -323,6 +323,9 @@ pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 /// are rare, and a peer that sends nothing else would keep a processor busy for nothing.
 pub const TLS_EMPTY_RECORDS_MAX: u32 = 64;
 
+/// Latest uploads whose makers are remembered, so that who may only create files can rename them.
+pub const OWN_UPLOADS_MAX: usize = 16_384;
+
 /// Free space that an export keeps for the system by default, in bytes.
 pub const SPACE_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 /// Replaced or removed files that wait to be closed in the background; more are closed at once.

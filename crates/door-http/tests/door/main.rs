@@ -8,6 +8,7 @@ mod harness;
 mod load;
 mod names;
 mod reading;
+mod rights;
 mod shares;
 mod status;
 mod third_party;

@@ -3,8 +3,10 @@
 use credentials::{Macaroon, MacaroonKey};
 use policy::AnonymousAccess;
 use transfer::{Exports, SharedExports};
-use xroot_wire::request::{PageRead, Read, ReadVector, Request, VectorItem, Write};
-use xroot_wire::{ErrorNumber, FileHandle, OpenOptions};
+use xroot_wire::request::{
+    PageRead, Read, ReadVector, Remove, RemoveDirectory, Rename, Request, Stat, VectorItem, Write,
+};
+use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenOptions};
 
 use crate::harness::{Raw, SECRET, Server, export, open};
 
@@ -101,4 +103,65 @@ async fn an_upload_can_be_read_back_by_its_writer() {
     });
     raw.ask_with(&write, b"mine").await.ok();
     assert_eq!(reads(&mut raw, handle).await, [0, 4007, 0]);
+}
+
+async fn moved(raw: &mut Raw, from: &str, to: &str, activities: &str) -> u16 {
+    let from = with_token(from, activities);
+    let request = Request::Rename(Rename::new(from.as_bytes(), to.as_bytes()));
+    raw.ask(&request).await.status
+}
+
+#[tokio::test]
+async fn create_alone_renames_what_its_holder_stored_and_nothing_else() {
+    let server = closed();
+    server.put("/g", b"theirs");
+    server.put("/d/f", b"theirs");
+    let mut raw = server.client().await;
+    for from in ["/data/g", "/data/d", "/data/missing"] {
+        assert_eq!(moved(&mut raw, from, "/data/taken", "UPLOAD").await, 4003, "{from}");
+    }
+    let handle = raw
+        .opened(&with_token("/data/x.part", "UPLOAD"), OpenOptions::NEW)
+        .await;
+    let close = xroot_wire::request::Close { handle };
+    raw.ask(&Request::Close(close)).await.ok();
+    assert_eq!(moved(&mut raw, "/data/x.part", "/data/x", "UPLOAD").await, 0);
+    assert_eq!(moved(&mut raw, "/data/g", "/data/h", "MANAGE").await, 0);
+}
+
+#[tokio::test]
+async fn who_may_not_look_is_told_the_same_whatever_is_there() {
+    let server = closed();
+    server.put("/f", b"theirs");
+    server.put("/d/f", b"theirs");
+    let mut raw = server.client().await;
+    let words = |answer: crate::harness::Answer, path: &str| {
+        assert_eq!(answer.error(), ErrorNumber::NOT_AUTHORIZED, "{path}");
+        let text = String::from_utf8_lossy(&answer.body[4..]).replace(path, "PATH");
+        // Behind the code stands the name of the request.
+        text.split(']').next().unwrap().to_owned()
+    };
+    let mut told: Vec<Vec<String>> = Vec::new();
+    for path in ["/data/f", "/data/d", "/data/missing"] {
+        let argument = || Argument::new(path.as_bytes());
+        let requests = [
+            Request::Remove(Remove { path: argument() }),
+            Request::RemoveDirectory(RemoveDirectory { path: argument() }),
+            Request::Stat(Stat::path(path.as_bytes())),
+            Request::Rename(Rename::new(path.as_bytes(), b"/data/new")),
+            Request::Rename(Rename::new(b"/data/zz", path.as_bytes())),
+            open(path, OpenOptions::READ),
+            open(path, OpenOptions::UPDATE),
+            open(path, OpenOptions::TRUNCATE),
+            open(path, OpenOptions::NEW),
+        ];
+        let mut all = Vec::new();
+        for request in requests {
+            let answer = raw.ask(&request).await;
+            all.push(words(answer, path));
+        }
+        told.push(all);
+    }
+    assert_eq!(told[0], told[1]);
+    assert_eq!(told[0], told[2]);
 }

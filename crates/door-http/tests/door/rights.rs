@@ -1,0 +1,107 @@
+//! What a macaroon that allows little can do with what belongs to others, and what refusals tell.
+
+use policy::AnonymousAccess;
+
+use crate::harness::{Answer, Server, export, macaroon, memory};
+
+/// A server where nobody may do anything without a macaroon, and what lies there.
+async fn closed() -> Server {
+    let disk = memory();
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, disk)], |_| {}).await;
+    for path in ["/data/d/f", "/data/d/sub/f", "/data/g"] {
+        server.put(path, b"theirs").await;
+    }
+    let mut list = server.exports.current().list().to_vec();
+    list[0].rules.anonymous = AnonymousAccess::None;
+    server.exports.replace(transfer::Exports::new(list));
+    server
+}
+
+async fn step(server: &Server, head: &str, activities: &str) -> Answer {
+    let token = macaroon(&format!("activity:{activities}"));
+    step_as(server, head, &token).await
+}
+
+async fn step_as(server: &Server, head: &str, token: &str) -> Answer {
+    let body: &[u8] = if head.starts_with("PUT") { b"mine" } else { b"" };
+    server
+        .ask(&format!("{head}\nAuthorization: Bearer {token}\n"), body)
+        .await
+}
+
+#[tokio::test]
+async fn create_alone_renames_what_its_holder_stored_and_nothing_else() {
+    let server = closed().await;
+    let rename = |from: &str, to: &str| format!("MOVE /data/{from}\nDestination: /data/{to}");
+    for from in ["g", "d/f", "d/sub", "missing"] {
+        let answer = step(&server, &rename(from, "taken"), "UPLOAD").await;
+        assert_eq!(answer.status, 403, "{from}");
+    }
+    assert_eq!(step(&server, "PUT /data/x.rucio.upload", "UPLOAD").await.status, 201);
+    assert_eq!(
+        step(&server, &rename("x.rucio.upload", "x"), "UPLOAD").await.status,
+        201
+    );
+    assert_eq!(step(&server, &rename("x", "y"), "UPLOAD").await.status, 201);
+    // Another file of that name is somebody else's.
+    assert_eq!(step(&server, "PUT /data/y", "UPLOAD,DELETE").await.status, 204);
+    assert_eq!(step(&server, &rename("y", "z"), "UPLOAD").await.status, 403);
+    // With an exports list that was loaded anew it is still known.
+    assert_eq!(step(&server, "PUT /data/own", "UPLOAD").await.status, 201);
+    server
+        .exports
+        .replace(transfer::Exports::new(server.exports.current().list().to_vec()));
+    assert_eq!(step(&server, &rename("own", "own2"), "UPLOAD").await.status, 201);
+    assert_eq!(step(&server, &rename("g", "h"), "UPLOAD,DELETE").await.status, 201);
+    assert_eq!(step(&server, &rename("h", "i"), "MANAGE").await.status, 201);
+}
+
+/// What there is under each of these names must not show in an answer to who may not look.
+#[tokio::test]
+async fn who_may_not_look_is_told_the_same_whatever_is_there() {
+    let server = closed().await;
+    let elsewhere = macaroon("path:/data/elsewhere");
+    let asked = |verb: &str, path: &str| match verb {
+        "PROPFIND 1" => format!("PROPFIND {path}\nDepth: 1"),
+        "MOVE" => format!("MOVE {path}\nDestination: /data/elsewhere/new"),
+        "MOVE to" => format!("MOVE /data/elsewhere/f\nDestination: {path}"),
+        "COPY" => format!("COPY {path}\nDestination: /data/elsewhere/new"),
+        "COPY to" => format!("COPY /data/elsewhere/f\nDestination: {path}"),
+        "COPY from" => format!("COPY {path}\nSource: https://peer.invalid/f"),
+        "PUT new" => format!("PUT {path}\nIf-None-Match: *"),
+        verb => format!("{verb} {path}"),
+    };
+    let verbs = [
+        "GET",
+        "HEAD",
+        "PUT",
+        "PUT new",
+        "DELETE",
+        "MKCOL",
+        "PROPFIND 1",
+        "MOVE",
+        "MOVE to",
+        "COPY",
+        "COPY to",
+        "COPY from",
+    ];
+    for verb in verbs {
+        for token in [elsewhere.as_str(), "none"] {
+            let mut first: Option<String> = None;
+            for path in ["/data/g", "/data/d", "/data/m", "/data/d/f", "/data/d/m"] {
+                let head = asked(verb, path);
+                let answer = match token {
+                    "none" => server.ask(&format!("{head}\n"), b"").await,
+                    token => step_as(&server, &head, token).await,
+                };
+                let expected = if token == "none" { 401 } else { 403 };
+                assert_eq!(answer.status, expected, "{verb} {path}");
+                // The last line is the name of the request.
+                let text = answer.text().replace(path, "PATH");
+                let words: Vec<&str> = text.lines().take(2).collect();
+                let words = words.join("\n");
+                assert_eq!(*first.get_or_insert_with(|| words.clone()), words, "{verb} {path}");
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Who uploaded which file a short while ago: who may only create files may give those their final names, as clients do
+//! that upload under a temporary name, and nobody else's.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use credentials::Credential;
+use policy::Operation;
+use storage::Stat;
+use types::limits::OWN_UPLOADS_MAX;
+use types::{LogicalPath, Result};
+
+use crate::authorize::Asker;
+use crate::exports::Exports;
+
+/// The latest uploads of those who may not delete them. Clones are the same. The oldest of more than
+/// [`OWN_UPLOADS_MAX`] are forgotten, and all with the process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnUploads(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_path: HashMap<LogicalPath, Upload>,
+    order: VecDeque<LogicalPath>,
+}
+
+#[derive(Debug)]
+struct Upload {
+    holder: String,
+    inode: u64,
+}
+
+impl OwnUploads {
+    fn note(&self, path: &LogicalPath, upload: Upload) {
+        let mut known = self.known();
+        if known.by_path.insert(path.clone(), upload).is_none() {
+            known.order.push_back(path.clone());
+        }
+        while known.order.len() > OWN_UPLOADS_MAX {
+            if let Some(oldest) = known.order.pop_front() {
+                known.by_path.remove(&oldest);
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Exports {
+    /// Remembers who stored a file, where that will matter: who may delete it may move it anyway.
+    pub fn note_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) {
+        let Some(holder) = holder_of(asker.credential) else {
+            return;
+        };
+        if !self.would_allow(asker, Operation::Delete, path, None) {
+            let inode = stat.inode;
+            self.own_uploads.note(path, Upload { holder, inode });
+        }
+    }
+
+    /// Whether the asker stored that very file a short while ago.
+    #[must_use]
+    pub fn is_own_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) -> bool {
+        let known = self.own_uploads.known();
+        let upload = known.by_path.get(path);
+        upload.is_some_and(|upload| {
+            upload.inode == stat.inode && holder_of(asker.credential).as_ref() == Some(&upload.holder)
+        })
+    }
+}
+
+/// Who it is: two tokens for the same subject are one holder. Without a name nobody owns anything.
+fn holder_of(credential: &Result<Arc<Credential>>) -> Option<String> {
+    let identity = credential.as_ref().ok()?.identity();
+    let name = match (identity.subject, identity.token_id) {
+        (Some(subject), _) => format!("subject {subject}"),
+        (None, Some(id)) => format!("token {id}"),
+        (None, None) => return None,
+    };
+    Some(format!("{} {name}", identity.issuer.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_uploads_are_forgotten() {
+        let uploads = OwnUploads::default();
+        let path = |number: usize| LogicalPath::parse(&format!("/f{number}")).unwrap();
+        for number in 0..=OWN_UPLOADS_MAX {
+            for inode in 0..2 {
+                let holder = "ann".to_owned();
+                uploads.note(&path(number), Upload { holder, inode });
+            }
+        }
+        let known = uploads.known();
+        assert_eq!(
+            (known.by_path.len(), known.order.len()),
+            (OWN_UPLOADS_MAX, OWN_UPLOADS_MAX)
+        );
+        assert!(!known.by_path.contains_key(&path(0)));
+        assert_eq!(known.by_path[&path(1)].inode, 1);
+    }
+}
