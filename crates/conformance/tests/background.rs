@@ -46,7 +46,9 @@ fn taken(server: &mut Crossload, name: &str, transfer: impl Fn()) -> [u64; 2] {
 fn uploads_are_received_in_the_background() {
     let site = require("curl").and_then(|_| {
         let lab = Lab::new("background")?;
-        let server = lab.crossload(lab.options("server"))?;
+        let mut options = lab.options("server");
+        options.server = format!("bulk_niceness = {NICER}\n");
+        let server = lab.crossload(options)?;
         Ok((lab, server))
     });
     let Some((lab, mut server)) = available("uploads_are_received_in_the_background", site) else {
@@ -69,6 +71,33 @@ fn uploads_are_received_in_the_background() {
             .iter()
             .all(|thread| thread.niceness - all[0].niceness == NICER);
         assert!(are_nicer, "{name}: {background:?}");
+    }
+}
+
+/// The configuration decides how nice the threads of long transfers are: those that receive, and those that send.
+#[test]
+fn bulk_threads_are_as_nice_as_the_configuration_says() {
+    let lab = require("curl").and_then(|_| Lab::new("niceness"));
+    let Some(lab) = available("bulk_threads_are_as_nice_as_the_configuration_says", lab) else {
+        return;
+    };
+    let content = bytes(LONG_BYTES, 5);
+    for steps in [0, 4] {
+        let mut options = lab.options("server");
+        options.server = format!("bulk_niceness = {steps}\n");
+        let Some(mut server) = available("a server", lab.crossload(options)) else {
+            return;
+        };
+        let url = server.url("/data/file");
+        lab.upload(&url, &content, &[]).expect(201);
+        assert!(lab.curl(&[&url]).body == content);
+        for name in ["background", "send"] {
+            // A thread that sent a file waits for another one for a second.
+            let [named, all] = parted(&mut server, name);
+            assert!(name == "send" || !named.is_empty());
+            let are_so = named.iter().all(|thread| thread.niceness - all[0].niceness == steps);
+            assert!(are_so, "{name} with {steps}: {named:?}");
+        }
     }
 }
 

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
-use types::limits::STEADY_NICENESS;
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +36,21 @@ thread_local! {
 
 static HANDLE: OnceLock<Handle> = OnceLock::new();
 
+/// How much nicer the threads of long transfers are than the process. Not set in a program that serves nobody.
+static NICENESS: OnceLock<i32> = OnceLock::new();
+
 /// The threads, as long as the process serves.
 #[derive(Debug)]
 pub struct Background(Runtime);
 
 impl Background {
-    /// Starts them, once for the process. Without them tasks stay where they are.
+    /// Starts them, once for the process. Without them tasks stay where they are. They, and the threads that send long files,
+    /// are by `niceness` steps of nice(1) nicer than the process; 0 leaves them as they are.
     ///
     /// # Errors
     /// The system gives no more threads.
-    pub fn start(worker_threads: usize, blocking_threads: usize) -> io::Result<Self> {
+    pub fn start(worker_threads: usize, blocking_threads: usize, niceness: i32) -> io::Result<Self> {
+        let _ = NICENESS.set(niceness);
         let runtime = Builder::new_multi_thread()
             .worker_threads(worker_threads)
             .max_blocking_threads(blocking_threads)
@@ -68,11 +72,15 @@ impl Background {
 /// Makes this thread nicer than the process, whoever started it. Where that is refused it goes on as it is: it costs others time
 /// only.
 pub(crate) fn give_way() {
+    let more = NICENESS.get().copied().unwrap_or_default();
+    if more == 0 {
+        return;
+    }
     // The priority of the first thread, which has the process's number, is what the process was started with.
     let first = Some(rustix::process::getpid());
     if let Ok(niceness) = rustix::process::getpriority_process(first) {
         let this = Some(rustix::thread::gettid());
-        let _ = rustix::process::setpriority_process(this, niceness + STEADY_NICENESS);
+        let _ = rustix::process::setpriority_process(this, niceness + more);
     }
 }
 
@@ -195,12 +203,14 @@ pub(crate) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use types::limits::STEADY_NICENESS;
+
     use super::*;
 
     /// The threads for all tests of this crate.
     pub(crate) fn started() {
         static THREADS: OnceLock<Background> = OnceLock::new();
-        THREADS.get_or_init(|| Background::start(2, 2).unwrap());
+        THREADS.get_or_init(|| Background::start(2, 2, STEADY_NICENESS).unwrap());
     }
 
     /// Of this thread.

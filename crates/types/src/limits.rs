@@ -360,7 +360,8 @@ pub const STEADY_SENDERS_MAX: usize = 256;
 pub const STEADY_BYTES_MIN: u64 = 8 * 1024 * 1024;
 /// What such a thread sends to a server before it is looked whether that has refused the upload meanwhile.
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
-/// How much nicer such a thread is than the rest of the process, and a thread of the background too, in steps of nice(1):
+/// Default: how much nicer such a thread is than the rest of the process, and a thread of the background too, in steps of
+/// nice(1), where nothing else shares the control group:
 /// whoever asks for little is answered between two of its batches, and its reader takes what it sent while that is in the
 /// processor's cache.
 pub const STEADY_NICENESS: i32 = 10;

@@ -18,7 +18,7 @@ use super::rules::{Given, People, Taken};
 use super::section::{Section, section};
 use super::tokens::{Issuer, Tokens};
 use super::users::{Quota, Users};
-use super::values::{Bytes, XrootTls};
+use super::values::{Bytes, Niceness, XrootTls};
 use super::x509::X509;
 
 section! {
@@ -47,6 +47,10 @@ section! {
         /// Threads at the most that wait for disks, which those that serve connections share evenly; as many again for
         /// third-party copies, and as many for long transfers. Cannot be changed without a restart.
         blocking_threads: u32 = Some(128);
+        /// Nice increment of the threads that work on long transfers, so that short requests go first: `"auto"`, or 0 to
+        /// 19 steps. `"auto"` takes 10 where no other program shares the server's control group, and 0 elsewhere, such as
+        /// in a container with other processes. Cannot be changed without a restart.
+        bulk_niceness: Niceness = Some(Niceness::Auto);
         /// Whether the process may leave a core dump and be looked into by others of the same user: it holds keys,
         /// tokens and delegated credentials. Cannot be changed without a restart.
         core_dumps: bool = Some(false);

@@ -29,7 +29,7 @@ pub(crate) use rules::Given;
 use section::{Fault, Reader, Section};
 pub(crate) use tokens::{Issuer, Tokens};
 pub(crate) use users::{Quota, Switch, UserGroups, Users};
-pub(crate) use values::{Bytes, XrootTls, parse_duration, parse_size};
+pub(crate) use values::{Bytes, Niceness, XrootTls, parse_duration, parse_size};
 pub(crate) use x509::X509;
 
 /// Everything that the file can say.

@@ -43,6 +43,15 @@ pub(crate) enum XrootTls {
     Data,
 }
 
+/// How much nicer the threads of long transfers are than the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Niceness {
+    /// As fits the control group.
+    Auto,
+    /// By so many steps.
+    Steps(u8),
+}
+
 /// A number of bytes, written as a number or with a unit (`"64MiB"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) u64);
@@ -106,6 +115,31 @@ fn read_text<'a>(what: &str, value: &'a DeValue<'_>) -> Result<&'a str, String> 
 
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
+}
+
+/// What nice(1) can add.
+const NICENESS_MAX: u64 = 19;
+
+impl Setting for Niceness {
+    const KIND: &'static str = "\"auto\" or a number from 0 to 19";
+
+    fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
+        if value.as_str() == Some("auto") {
+            return Ok(Self::Auto);
+        }
+        let number = read_integer(value).unwrap_or_else(|| expected(Self::KIND, value))?;
+        let steps = u8::try_from(number).ok().filter(|_| number <= NICENESS_MAX);
+        steps
+            .map(Self::Steps)
+            .ok_or_else(|| format!("expected {}, found {number}", Self::KIND))
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(match self {
+            Self::Auto => quoted("auto"),
+            Self::Steps(steps) => steps.to_string(),
+        })
+    }
 }
 
 impl Setting for bool {

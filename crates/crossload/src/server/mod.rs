@@ -8,6 +8,7 @@ mod events;
 pub(crate) mod exposed;
 mod log;
 mod names;
+mod niceness;
 pub(crate) mod offline;
 mod reload;
 pub(crate) mod rules;
@@ -81,7 +82,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         .build()
         .map_err(|cause| Failure::system("no threads", &cause))?;
     let no_threads = |cause| Failure::system("no threads", &cause);
-    let background = Background::start(workers, blocking).map_err(no_threads)?;
+    let background = Background::start(workers, blocking, niceness::of_bulk(configuration.server.bulk_niceness))
+        .map_err(no_threads)?;
     let workers = Workers::start(workers, blocking).map_err(no_threads)?;
     let outcome = runtime.block_on(Server::start(
         options.clone(),

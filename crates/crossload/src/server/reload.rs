@@ -82,6 +82,7 @@ fn keep_fixed(old: &Configuration, fresh: &mut Configuration) -> Vec<&'static st
         server.admin_listen,
         server.worker_threads,
         server.blocking_threads,
+        server.bulk_niceness,
         log.file
     );
     ignored

@@ -577,6 +577,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn many_threads_give_way_to_the_others() {
+        crate::background::tests::started();
         let _alone = ALONE.lock().await;
         let equals = equals();
         assert_eq!(niceness_beside(equals - 1).await, niceness());
@@ -585,6 +586,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_thread_that_encrypts_always_gives_way() {
+        crate::background::tests::started();
         let _alone = ALONE.lock().await;
         let ((mut stream, _far), (file, _)) = (encrypted_pair().await, file());
         assert_eq!(
