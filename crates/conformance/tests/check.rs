@@ -207,3 +207,44 @@ fn another_server_dials_back() {
     assert!(bad(&findings).contains(&"closed_from_elsewhere"), "{}", run.said());
     assert_eq!(run.code, Some(2));
 }
+
+/// Answers every request in the words of another program.
+fn stranger(listener: std::net::TcpListener, count: usize) -> std::thread::JoinHandle<()> {
+    use std::io::{Read as _, Write as _};
+    std::thread::spawn(move || {
+        for _ in 0..count {
+            let (mut socket, _) = listener.accept().expect("a connection");
+            let _ = socket.read(&mut [0; 4096]);
+            let _ = socket.write_all(b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.22.1\r\nContent-Length: 0\r\n\r\n");
+        }
+    })
+}
+
+#[test]
+fn a_port_that_another_program_holds_is_said_plainly() {
+    let test = "a_port_that_another_program_holds_is_said_plainly";
+    let Some((lab, server)) = available(test, start("held")) else {
+        return;
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let answering = stranger(listener.try_clone().expect("the same"), 1);
+    let held = format!("127.0.0.1:{port}\"]");
+    let file = configuration(&server, |text| {
+        text.replace(&format!("127.0.0.1:{}\"]", server.port()), &held)
+    });
+    let (run, findings) = check(&lab, &file, &[]);
+    assert_eq!(bad(&findings), ["port_held"], "{}", run.said());
+    assert!(run.said().contains("nginx/1.22.1"), "{}", run.said());
+    answering.join().expect("it answered");
+    // A server that is started says the same.
+    let mut command = lab.client(["serve", "--config", &file]).expect("the program");
+    let refused = conformance::run(command.env("RUST_BACKTRACE", "0"));
+    assert!(refused.code.is_some_and(|code| code != 0), "{}", refused.said());
+    assert!(
+        refused.said().contains("another program holds it"),
+        "{}",
+        refused.said()
+    );
+    drop(listener);
+}

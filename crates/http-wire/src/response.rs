@@ -126,6 +126,18 @@ impl ResponseHead {
         name.is_some_and(|name| name.eq_ignore_ascii_case("xrootd"))
     }
 
+    /// Whether what was asked for was done.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.status / 100 == 2
+    }
+
+    /// What the server calls itself.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.headers.get(SERVER)
+    }
+
     /// How the server wants to be authenticated to, as it says it.
     #[must_use]
     pub fn www_authenticate(&self) -> Option<&str> {

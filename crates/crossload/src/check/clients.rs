@@ -2,6 +2,7 @@
 //! mappings name, and the directory of what they delegate.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -22,6 +23,7 @@ const USERS_MAX: usize = 200;
 /// Examines them; local users only where this process could act as them.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines, now_s: i64) -> Vec<Finding> {
     let mut findings = authorities(configuration, lines, now_s);
+    findings.extend(voms(configuration, lines));
     findings.extend(delegations(configuration, lines));
     if configuration.users.switch != Switch::Never && Users::can_switch() {
         findings.extend(users(configuration, lines));
@@ -42,6 +44,28 @@ fn authorities(configuration: &Configuration, lines: &Lines, now_s: i64) -> Vec<
         Revocation::Required => Some(true),
     };
     found.check_of_clients(&lines.of("x509", "trust_directory"), demanded)
+}
+
+/// A directory that names no server of any virtual organisation makes nobody a member.
+fn voms(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
+    let directory = configuration.x509.voms_directory.as_deref()?;
+    // One that cannot be read is a finding of its own.
+    let organisations = std::fs::read_dir(directory).ok()?;
+    let names_server = |file: &Path| matches!(file.extension().and_then(OsStr::to_str), Some("lsc" | "pem"));
+    let mut files = organisations
+        .filter_map(Result::ok)
+        .filter_map(|organisation| std::fs::read_dir(organisation.path()).ok())
+        .flatten()
+        .filter_map(Result::ok);
+    if files.any(|file| names_server(&file.path())) {
+        return None;
+    }
+    let says = format!(
+        "{} has no .lsc file in the directory of any virtual organisation: no VOMS attribute is believed",
+        directory.display()
+    );
+    let finding = Finding::warning("voms_directory_empty", says).at(lines.of("x509", "voms_directory"));
+    Some(finding.change("install the .lsc files of the virtual organisations, as VO/HOST.lsc"))
 }
 
 /// The server does not start where others may look at what was delegated.

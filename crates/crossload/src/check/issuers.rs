@@ -2,12 +2,49 @@
 
 use std::time::Duration;
 
+use credentials::SciTokensConfig;
 use remote::{Access, Client, GetOptions, Resource};
 use serde_json::Value;
 use types::limits::CONTROL_BODY_BYTES_MAX;
-use types::{Error, ErrorCode, Location, Phase, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Spot};
+use super::lines::Lines;
+use super::rules::meets;
+use crate::configuration::Configuration;
+
+/// Base paths of issuers that lie in no export: the scopes of their tokens count nowhere.
+pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
+    let mut named: Vec<(String, Vec<LogicalPath>, Spot)> = Vec::new();
+    for (index, issuer) in configuration.issuers.iter().enumerate() {
+        let spot = lines.of_item("issuer", index, "base_paths");
+        named.push((issuer.url.clone(), issuer.base_paths.clone(), spot));
+    }
+    // A file that cannot be read is a finding of its own.
+    let text = configuration
+        .tokens
+        .scitokens_file
+        .as_deref()
+        .and_then(|file| std::fs::read_to_string(file).ok());
+    if let Some(file) = text.and_then(|text| SciTokensConfig::parse(&text).ok()) {
+        let of_file = file.issuers.into_iter();
+        named.extend(of_file.map(|(rules, _)| (rules.url, rules.base_paths, lines.of("tokens", "scitokens_file"))));
+    }
+    let mut findings = Vec::new();
+    for (url, bases, spot) in named {
+        let is_outside = |base: &&LogicalPath| {
+            let exports = &mut configuration.exports.iter();
+            !exports.any(|export| meets(base.as_str(), export.path.as_str()))
+        };
+        for base in bases.iter().filter(is_outside) {
+            let says =
+                format!("the base path {base} of {url} is in no export: scopes of its tokens count nowhere below it");
+            let finding = Finding::warning("issuer_path_outside", says).at(spot.clone());
+            findings.push(finding.change("correct it, so that it is the path of an export or below it"));
+        }
+    }
+    findings
+}
 
 /// How long an issuer may take.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -12,6 +12,7 @@ mod exposed;
 mod finding;
 mod issuers;
 mod lines;
+mod listeners;
 mod machine;
 mod names;
 mod ports;
@@ -152,6 +153,9 @@ fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
         wants_directory,
     );
     findings.extend(server_certificate(configuration, lines, &authorities, around));
+    findings.extend(listeners::check(&configuration.server, lines));
+    findings.extend(names::unusable(configuration, lines));
+    findings.extend(issuers::paths(configuration, lines));
     findings.extend(secrets::check(&secret_files(configuration, lines), around.uid));
     findings.extend(credentials::check(configuration, lines, around.uid));
     findings.extend(clients::check(configuration, lines, around.now_s));
@@ -291,7 +295,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         listen_spot: lines.of("server", "listen"),
         name_spot: name_spot.clone(),
     };
-    findings.extend(doors.check().await);
+    findings.extend(listeners::check_doors(server, lines, &doors).await);
     let (server_trust, _) = ClientTls::load(&Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),

@@ -4,8 +4,23 @@ use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
 use net::names::{addresses_of, name_of};
+use types::Location;
 
 use super::finding::{Finding, Spot};
+use super::lines::Lines;
+use crate::configuration::Configuration;
+
+/// A name that is no URL is no name at all: clients, macaroons and audiences know the server by its URL.
+pub(crate) fn unusable(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
+    let name = configuration.server.name.as_deref()?;
+    if Location::parse(name).is_ok_and(|place| place.is_http() || place.is_root()) {
+        return None;
+    }
+    let says = format!("server.name is {name:?}, which is no URL: nothing knows the server by it");
+    let finding = Finding::error("name_without_scheme", says).at(lines.of("server", "name"));
+    let host = name.split("://").last().unwrap_or(name);
+    Some(finding.change(format!("write name = \"https://{host}\"")))
+}
 
 /// How long the name service may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -88,7 +88,7 @@ fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
 }
 
 /// Whether an area, as it is written, and an export have any path in common.
-fn meets(area: &str, export: &str) -> bool {
+pub(super) fn meets(area: &str, export: &str) -> bool {
     let begin = area.split(['*', '{']).next().unwrap_or_default().trim_end_matches('/');
     let export = export.trim_end_matches('/');
     let within = |inner: &str, outer: &str| {

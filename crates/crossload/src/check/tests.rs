@@ -12,6 +12,7 @@ use super::finding::{Finding, Severity, Spot, Sum};
 use super::{Surroundings, clock, examine_file, issuers, names, ports};
 
 mod clients;
+mod places;
 mod sessions;
 
 /// A server whose configuration, files and certificate are as they should be.
@@ -75,6 +76,7 @@ impl Site {
         fs::create_dir(site.path("data")).unwrap();
         fs::create_dir(site.path("authorities")).unwrap();
         fs::write(site.path("ca.pem"), site.issuer.pem()).unwrap();
+        fs::write(site.path("authorities/0a1b2c3d.0"), site.issuer.pem()).unwrap();
         let secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldC1zZWNyZXQ=\n";
         site.write_private("macaroon.secret", secret);
         site.issue(|_| {});
@@ -457,7 +459,7 @@ const TRUST: [Case; 4] = [
     ),
     (
         "a directory that is not there",
-        |site| fs::remove_dir(site.path("authorities")).unwrap(),
+        |site| fs::remove_dir_all(site.path("authorities")).unwrap(),
         &[(Warning, "authority_directory_missing", Some(19))],
     ),
 ];
@@ -500,6 +502,7 @@ fn whatever_is_broken_is_found_alone_and_at_its_line() {
 #[test]
 fn no_authority_at_all_is_an_error() {
     let site = Site::new();
+    fs::remove_file(site.path("authorities/0a1b2c3d.0")).unwrap();
     site.configure(|text| text.replace("ca_files = [\"ca.pem\"]\n", ""));
     let found = bad(&site.findings());
     assert!(found.contains(&(Bad, "no_authorities", Some(17))), "{found:?}");

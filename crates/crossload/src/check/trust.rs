@@ -24,6 +24,8 @@ pub(crate) struct Authorities {
     old_lists: Vec<String>,
     broken: Vec<(PathBuf, String)>,
     missing: Vec<PathBuf>,
+    /// Directories without any authority.
+    empty: Vec<PathBuf>,
 }
 
 impl Authorities {
@@ -40,6 +42,9 @@ impl Authorities {
             };
             let mut files: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
             files.sort();
+            if !files.iter().any(|file| kind(file) == Some(true)) {
+                found.empty.push(directory.clone());
+            }
             for file in files.iter().take(TRUST_FILES_MAX) {
                 match kind(file) {
                     Some(true) => found.take_authorities(file, now_s),
@@ -134,6 +139,11 @@ impl Authorities {
                 findings.push(finding.change("install the authorities of the grid (IGTF) there, or name another one"));
             }
         }
+        for directory in self.empty.iter().filter(|_| wants_directory) {
+            let says = format!("no authority is in the directory {}", directory.display());
+            let finding = Finding::warning("authority_directory_empty", says).at(directories.clone());
+            findings.push(finding.change("install the authorities of the grid (IGTF) there, or name another one"));
+        }
         if self.subjects.is_empty() {
             let says = "no authority is trusted: no server can be connected to over TLS";
             let finding = Finding::error("no_authorities", says).at(files.clone());
@@ -169,6 +179,15 @@ impl Authorities {
     /// certificates; `None`: no list counts.
     pub(crate) fn check_of_clients(&self, directory: &Spot, demanded: Option<bool>) -> Vec<Finding> {
         let mut findings = Vec::new();
+        for empty in &self.empty {
+            let says = format!(
+                "no authority is in {}: nobody's certificate is believed by it",
+                empty.display()
+            );
+            let finding = Finding::error("client_authorities_none", says).at(directory.clone());
+            findings
+                .push(finding.change("install the authorities of the grid (IGTF) there, or name another directory"));
+        }
         for (file, why) in &self.broken {
             let says = format!(
                 "{} is left out, and users of its authority with it: {why}",

@@ -19,6 +19,7 @@ mod users;
 mod watch;
 mod workers;
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -413,7 +414,14 @@ async fn shut_down(doors: &[Reception], grace: Duration) {
 fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     net::listen::listen(address)
         .and_then(tokio::net::TcpListener::into_std)
-        .map_err(|cause| Failure::system(format!("cannot listen on {address}"), &cause))
+        .map_err(|cause| {
+            let why = match cause.kind() {
+                ErrorKind::AddrInUse => ": another program holds it (`ss -ltnp` shows which)",
+                ErrorKind::AddrNotAvailable => ": this machine does not have the address",
+                _ => "",
+            };
+            Failure::system(format!("cannot listen on {address}{why}"), &cause)
+        })
 }
 
 /// Runs the accept loop of a door until the door closes; should it panic, it is started again.
