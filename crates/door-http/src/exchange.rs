@@ -307,7 +307,7 @@ impl<'c> Exchange<'c> {
                 ErrorCode::MethodNotAllowed | ErrorCode::DirectoryExists | ErrorCode::NotImplemented => {
                     head.allow(METHODS)
                 }
-                ErrorCode::Overloaded | ErrorCode::ShareUsedUp | ErrorCode::Cancelled => {
+                ErrorCode::Overloaded | ErrorCode::ShareUsedUp | ErrorCode::ChecksumPending | ErrorCode::Cancelled => {
                     head.retry_after(RETRY_AFTER_S)
                 }
                 _ => head,

@@ -1,6 +1,7 @@
 //! GET and HEAD: files whole and in parts, checksums on the way, and pages for directories.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use credentials::capability::CapabilityUse;
 use http_wire::{
@@ -10,7 +11,8 @@ use net::{Outgoing, Stream};
 use policy::Operation;
 use storage::{FileReader, Stat};
 use transfer::{Drain, Pieces, serve, serve_pieces};
-use types::{ByteRange, Checksum, ErrorCode, Result};
+use types::limits::LAST_WORDS_WAIT;
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::etag;
 use crate::counted::Counted;
@@ -81,9 +83,9 @@ impl Facts {
     }
 
     /// Finds the checksums that are asked for, which may take as long as reading the file.
-    async fn find_checksums(&mut self, spot: &Spot, stat: &Stat) -> Result<()> {
+    async fn find_checksums(&mut self, exchange: &mut Exchange<'_>, spot: &Spot, stat: &Stat) -> Result<()> {
         if self.wishes.algorithms().next().is_some() {
-            self.checksums = Box::pin(checksums(spot, stat, self.wishes)).await?;
+            self.checksums = Box::pin(checksums(exchange, spot, stat, self.wishes)).await?;
         }
         Ok(())
     }
@@ -103,10 +105,15 @@ impl Facts {
 
 /// The checksums asked for: kept ones, or computed now. None when the file was replaced meanwhile,
 /// since they would be those of another file.
-async fn checksums(spot: &Spot, seen: &Stat, wishes: Wishes) -> Result<Vec<Checksum>> {
+async fn checksums(exchange: &mut Exchange<'_>, spot: &Spot, seen: &Stat, wishes: Wishes) -> Result<Vec<Checksum>> {
     let mut known = Vec::new();
     for algorithm in wishes.algorithms() {
-        known.push(spot.store.checksum(&spot.path, algorithm).await?);
+        let kept = spot.store.stored_checksum(&spot.path, algorithm).await?;
+        let checksum = match kept {
+            Some(checksum) => checksum,
+            None => computed(exchange, spot, algorithm).await?,
+        };
+        known.push(checksum);
     }
     if !known.is_empty()
         && !spot
@@ -120,12 +127,31 @@ async fn checksums(spot: &Spot, seen: &Stat, wishes: Wishes) -> Result<Vec<Check
     Ok(known)
 }
 
+/// A checksum that has to be computed; given up when the client leaves.
+async fn computed(exchange: &mut Exchange<'_>, spot: &Spot, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
+    let mut asker = spot.store.ask_checksum(&spot.path, algorithm, &exchange.client())?;
+    let limit = exchange.door.settings.limits.checksum_wait;
+    let stream = &mut exchange.connection.stream;
+    // A client that only has nothing more to say gets what is ready in a moment.
+    let gone = async {
+        stream.peer_closed().await;
+        tokio::time::sleep(LAST_WORDS_WAIT).await;
+    };
+    tokio::select! {
+        biased;
+        ready = asker.wait() => return ready,
+        () = gone => return Err(Error::new(ErrorCode::ClientGone, Side::Client, Phase::Checksum)),
+        () = tokio::time::sleep(limit) => {}
+    }
+    asker.wait_for(Duration::ZERO).await
+}
+
 async fn head_of_file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
     let mut facts = Facts::of(head, stat);
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
     }
-    facts.find_checksums(spot, stat).await?;
+    facts.find_checksums(exchange, spot, stat).await?;
     let size = stat.size_bytes;
     exchange
         .bare(200, |head| {
@@ -158,7 +184,11 @@ async fn file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot) -> R
     } else {
         Ranges::Whole
     };
-    facts.find_checksums(spot, reader.stat()).await?;
+    match facts.find_checksums(exchange, spot, reader.stat()).await {
+        // The file itself is what is wanted; it goes without.
+        Err(error) if matches!(error.code(), ErrorCode::ChecksumPending | ErrorCode::ShareUsedUp) => {}
+        found => found?,
+    }
     let sending = Sending {
         spot,
         reader: &reader,

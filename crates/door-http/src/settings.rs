@@ -11,7 +11,7 @@ use net::tls::ServerTls;
 use remote::Client;
 use transfer::{FairShare, Refusals, ShareKind, Slots, Verification};
 use types::limits::{
-    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD,
+    ATTEMPTS_MAX, CHECKSUM_WAIT, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD,
     SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
 };
 
@@ -106,6 +106,8 @@ pub struct Limits {
     pub attempts: u32,
     /// Time between two performance markers.
     pub marker_period: Duration,
+    /// How long a request waits for a checksum that is being computed.
+    pub checksum_wait: Duration,
     /// How long a third-party copy may fail with a status of its own before it is accepted.
     pub early_outcome: Duration,
 }
@@ -122,6 +124,7 @@ impl Default for Limits {
             chosen_streams: CHOSEN_STREAMS_MAX,
             attempts: ATTEMPTS_MAX,
             marker_period: MARKER_PERIOD,
+            checksum_wait: CHECKSUM_WAIT,
             early_outcome: EARLY_OUTCOME_WAIT,
         }
     }

@@ -1,6 +1,8 @@
 //! Checksums of files: one that is kept is told at once, another is computed while the connection serves
 //! other requests.
 
+use std::time::Duration;
+
 use policy::Operation;
 use transfer::{Found, refusal};
 use types::limits::XROOT_LATE_ANSWER_TIME;
@@ -11,6 +13,10 @@ use xroot_wire::{Cgi, ErrorNumber};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::late::Late;
+
+/// How long a client waits before it is told to ask again: shorter than what was promised to it, after which it would
+/// give up.
+const PROMISE_KEPT_TIME: Duration = XROOT_LATE_ANSWER_TIME.saturating_sub(Duration::from_secs(60));
 
 /// The algorithm that a client asks for, or the usual one.
 pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<ChecksumAlgorithm> {
@@ -46,10 +52,14 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
         return Ok(true);
     }
     let subject = path.clone();
+    let asker = spot.store.ask_checksum(&spot.path, algorithm, &exchange.client());
+    let asker = asker.map_err(|error| error.with_subject(path))?;
     let work = async move {
-        let computed = spot.store.checksum(&spot.path, algorithm).await;
-        let computed = computed.map_err(|error| error.with_subject(subject))?;
-        Ok(Late::Text(format!("{name} {}", computed.to_hex())))
+        match asker.wait_for(PROMISE_KEPT_TIME).await {
+            Ok(computed) => Ok(Late::Text(format!("{name} {}", computed.to_hex()))),
+            Err(error) if error.code() == ErrorCode::ChecksumPending => Ok(Late::Again),
+            Err(error) => Err(error.with_subject(subject).into()),
+        }
     };
     let seconds = u32::try_from(XROOT_LATE_ANSWER_TIME.as_secs()).unwrap_or(u32::MAX);
     exchange.later(path, seconds, work)?;

@@ -213,21 +213,32 @@ fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Opt
 /// `storage_failed` when it cannot be read; `source_changed` when its length changed meanwhile.
 pub fn compute(reader: &dyn FileReader, algorithms: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
     let mut hasher = Hasher::new(algorithms);
+    read_some(reader, &mut hasher, u64::MAX)?;
+    Ok(hasher.finish())
+}
+
+/// Reads on in a file, about so many bytes, from behind those that the hasher has. Whether that was the end of the file.
+///
+/// # Errors
+/// As [`compute`].
+pub fn read_some(reader: &dyn FileReader, hasher: &mut Hasher, bytes: u64) -> Result<bool> {
     let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
+    let end = hasher.length_bytes().saturating_add(bytes);
+    while hasher.length_bytes() < end {
         let mut slices = [IoSliceMut::new(&mut buffer)];
         let count = reader
             .read_vectored_at(&mut slices, hasher.length_bytes(), Patience::Wait)
             .map_err(|error| from_io(&error, Phase::Checksum))?;
-        if count == 0 {
-            break;
+        if count > 0 {
+            hasher.update(&buffer[..count]);
+            continue;
         }
-        hasher.update(&buffer[..count]);
+        if hasher.length_bytes() != reader.stat().size_bytes {
+            return Err(fault(ErrorCode::SourceChanged, Phase::Checksum));
+        }
+        return Ok(true);
     }
-    if hasher.length_bytes() != reader.stat().size_bytes {
-        return Err(fault(ErrorCode::SourceChanged, Phase::Checksum));
-    }
-    Ok(hasher.finish())
+    Ok(false)
 }
 
 #[cfg(test)]

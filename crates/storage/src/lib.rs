@@ -21,7 +21,7 @@ pub use api::{
     VoUsage,
 };
 pub use faulty::{Effect, Fault, Faulty, Operation};
-pub use hash::{Hasher, RangeSums, compute};
+pub use hash::{Hasher, RangeSums, compute, read_some};
 pub use lane::Lane;
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -115,6 +115,12 @@ impl ClientId {
             address,
             identity: None,
         }
+    }
+
+    /// This program itself, as the only one that asks.
+    #[must_use]
+    pub fn own() -> Self {
+        Self::at(Ipv4Addr::UNSPECIFIED.into())
     }
 
     /// The same, once it has shown this.

@@ -11,6 +11,7 @@ use storage::{FileReader, Hasher};
 use types::limits::{BUFFER_BYTES, CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES, STREAMS_MAX};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::checksums::{Wanted, Watched};
 use crate::job::{Fetched, Job};
 use crate::mover::{Payload, Received, receive};
 use crate::options::{Order, Streams, Verification};
@@ -183,7 +184,9 @@ impl Job<'_> {
             .map_err(here)?;
         if held > 0 {
             let upload = self.upload.clone();
-            let reread = move || read_back(upload.reader()?.as_ref(), held, &mut hasher).map(|()| hasher);
+            let wanted = Wanted::default();
+            let watched = wanted.0.clone();
+            let reread = move || read_back(&Watched(upload.reader()?, watched), held, &mut hasher).map(|()| hasher);
             hasher = lane.run_blocking(reread).await.map_err(here)?;
             self.progress.set_moved(held);
         }

@@ -15,6 +15,7 @@
 mod assembly;
 mod authorize;
 pub mod chance;
+mod checksums;
 mod exports;
 mod fair_share;
 mod fetch;
@@ -45,6 +46,7 @@ mod verify;
 
 pub use assembly::Assembly;
 pub use authorize::{Asker, Granted, Holder};
+pub use checksums::ChecksumAsker;
 pub use exports::{Export, Exports, Place, SharedExports, Spot};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};

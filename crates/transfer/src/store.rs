@@ -1,18 +1,17 @@
 //! A store as the doors and the engine use it: the back end, and the lane that decides on which
 //! thread its calls run.
 
-use std::io::{self, IoSliceMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Patience, Space, Stat, Storage, Upload,
-    UploadOptions, VoUsage, compute,
+    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, Upload, UploadOptions,
+    VoUsage, compute,
 };
-use tokio::sync::{OnceCell, Semaphore};
-use types::limits::CHECKSUM_READERS_MAX;
+use tokio::sync::OnceCell;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
+use crate::checksums::{ChecksumAsker, Checksums, Subject, Wanted, Watched};
+use crate::fair_share::{ClientId, FairShare};
 use crate::users::Users;
 
 /// For whom a store acts, by name, until it is used for the first time.
@@ -30,7 +29,7 @@ pub struct Store {
     /// For whom it acts; `None`: for the server itself.
     behalf: Option<Arc<Behalf>>,
     lane: Lane,
-    checksum_turns: Arc<Semaphore>,
+    checksums: Checksums,
 }
 
 impl Store {
@@ -41,7 +40,16 @@ impl Store {
             storage,
             behalf: None,
             lane: Lane::new(),
-            checksum_turns: Arc::new(Semaphore::new(CHECKSUM_READERS_MAX)),
+            checksums: Checksums::new(FairShare::default()),
+        }
+    }
+
+    /// The same, of whose checksums no client has more than its share under way.
+    #[must_use]
+    pub fn sharing(self, fair_share: FairShare) -> Self {
+        Self {
+            checksums: Checksums::new(fair_share),
+            ..self
         }
     }
 
@@ -114,7 +122,7 @@ impl Store {
     }
 
     /// Runs a call that certainly waits for the disk.
-    async fn run_blocking<T: Send + 'static>(
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -311,36 +319,48 @@ impl Store {
         self.run(move |storage| storage.stored_checksums(&path)).await
     }
 
-    async fn stored_checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
+    /// The checksum of this kind that is kept with a file, at once.
+    ///
+    /// # Errors
+    /// As [`Storage::stored_checksums`].
+    pub async fn stored_checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
         let known = self.stored_checksums(path).await?;
         Ok(known.into_iter().find(|known| known.algorithm() == algorithm))
+    }
+
+    /// Asks for the checksum of a file, which has to be computed because none is kept. Whoever asks for the same meanwhile
+    /// gets the same one.
+    ///
+    /// # Errors
+    /// `overloaded` and `share_used_up`: too many are being computed, or too many for this client.
+    pub fn ask_checksum(
+        &self,
+        path: &LogicalPath,
+        algorithm: ChecksumAlgorithm,
+        client: &ClientId,
+    ) -> Result<ChecksumAsker> {
+        let subject = Subject {
+            user: self.behalf.as_ref().and_then(|behalf| behalf.user.clone()),
+            path: path.clone(),
+            algorithm,
+        };
+        self.checksums.ask(self, subject, client)
     }
 
     /// The checksum of a file: the kept one, or else computed now and kept.
     ///
     /// # Errors
-    /// When the file cannot be read. That it cannot be kept is not an error.
-    pub async fn checksum(&self, path: &LogicalPath, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
-        if let Some(checksum) = self.stored_checksum(path, algorithm).await? {
-            return Ok(checksum);
+    /// When the file cannot be read, or changes meanwhile; as [`Store::ask_checksum`]. That it cannot be kept is not an error.
+    pub async fn checksum(
+        &self,
+        path: &LogicalPath,
+        algorithm: ChecksumAlgorithm,
+        client: &ClientId,
+    ) -> Result<Checksum> {
+        match self.stored_checksum(path, algorithm).await? {
+            Some(checksum) => Ok(checksum),
+            None => self.ask_checksum(path, algorithm, client)?.wait().await,
         }
-        // Few files are read for their checksums at a time, and whoever waited for one looks again:
-        // many clients ask for the same file at once.
-        let _turn = self.checksum_turns.acquire().await;
-        if let Some(checksum) = self.stored_checksum(path, algorithm).await? {
-            return Ok(checksum);
-        }
-        let path = path.clone();
-        let wanted = Wanted::default();
-        let watched = wanted.0.clone();
-        self.run_blocking(move |storage| {
-            let reader = Watched(storage.open(&path)?, watched);
-            let mut computed = compute(&reader, &[algorithm])?;
-            let checksum = computed.swap_remove(0);
-            let _ = storage.store_checksum(&path, reader.stat(), &checksum);
-            Ok(checksum)
-        })
-        .await
     }
 
     /// Keeps checksums that were computed while `seen` was read. Not being able to is no error.
@@ -361,34 +381,10 @@ impl Store {
         algorithms: &[ChecksumAlgorithm],
     ) -> Result<Vec<Checksum>> {
         let (upload, algorithms) = (upload.clone(), algorithms.to_vec());
-        self.run_blocking(move |_| compute(upload.reader()?.as_ref(), &algorithms))
+        let wanted = Wanted::default();
+        let watched = wanted.0.clone();
+        self.run_blocking(move |_| compute(&Watched(upload.reader()?, watched), &algorithms))
             .await
-    }
-}
-
-/// Set when nobody waits any more for what is being computed.
-#[derive(Default)]
-struct Wanted(Arc<AtomicBool>);
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A file that reads no more once nobody wants it.
-struct Watched(Arc<dyn FileReader>, Arc<AtomicBool>);
-
-impl FileReader for Watched {
-    fn stat(&self) -> &Stat {
-        self.0.stat()
-    }
-
-    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
-        match self.1.load(Ordering::Relaxed) {
-            true => Err(io::ErrorKind::Interrupted.into()),
-            false => self.0.read_vectored_at(slices, offset, patience),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use remote::{Access, Client, ClientOptions, Resource};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use storage::{Posix, PosixOptions};
 use testkit::{SelfSigned, tls_server};
-use transfer::{Order, Progress, Store, push};
+use transfer::{ClientId, Order, Progress, Store, push};
 use types::{ErrorCode, Location, LogicalPath, Side};
 
 /// Far more than sockets buffer, so that the sender is still busy when the answer comes.
@@ -124,7 +124,10 @@ async fn refusal_is_told_and_the_remains_are_removed(scheme: &str) {
     ));
     // A kept checksum is declared, so nothing has to be hashed on the way: a thread may send the file.
     let path = LogicalPath::parse("/f").unwrap();
-    store.checksum(&path, types::ChecksumAlgorithm::Adler32).await.unwrap();
+    store
+        .checksum(&path, types::ChecksumAlgorithm::Adler32, &ClientId::own())
+        .await
+        .unwrap();
     let error = push(&client, &store, &path, &there, &Order::default(), &Progress::new())
         .await
         .unwrap_err();

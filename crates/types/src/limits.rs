@@ -392,6 +392,12 @@ pub const MULTISTATUS_PIECE_BYTES: usize = 256 * 1024;
 pub const LISTING_SORTED_ENTRIES: usize = 4096;
 /// Log lines that wait to be written; more are dropped and counted.
 pub const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
+/// Bytes of a file that are read for its checksum before another file has its turn.
+pub const CHECKSUM_SLICE_BYTES: u64 = 16 * 1024 * 1024;
+/// How long a checksum is computed on for a client that was told to ask again.
+pub const CHECKSUM_LINGER_TIME: Duration = Duration::from_secs(60);
+/// Default: how long an HTTP request waits for a checksum that is being computed.
+pub const CHECKSUM_WAIT: Duration = Duration::from_secs(300);
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
 /// not kept with them.
 pub const CHECKSUM_READERS_MAX: usize = 2;

@@ -8,7 +8,7 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::Stat;
-use transfer::Store;
+use transfer::{ClientId, Store};
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -286,7 +286,7 @@ impl Session {
             }
             Place::Local(path) => self
                 .files
-                .checksum(path, algorithm)
+                .checksum(path, algorithm, &ClientId::own())
                 .await
                 .map_err(|error| error.at_side(side)),
             Place::Stdio => Err(Error::new(ErrorCode::NotImplemented, side, Phase::Checksum)),

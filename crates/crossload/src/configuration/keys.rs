@@ -242,6 +242,9 @@ section! {
         connect_timeout: Duration = Some(limits::CONNECT_TIMEOUT);
         /// Time to the first byte of a peer's answer.
         first_byte_timeout: Duration = Some(limits::FIRST_BYTE_TIMEOUT);
+        /// How long an HTTP request waits for a checksum that is not kept and has to be computed. Then HEAD answers 503 with
+        /// Retry-After, and GET sends the file without it; the computation goes on for a minute.
+        checksum_wait: Duration = Some(limits::CHECKSUM_WAIT);
         /// Time between two progress markers of a third-party copy.
         marker_period: Duration = Some(limits::MARKER_PERIOD);
         /// Attempts of a transfer that breaks without moving a byte, the first one included.

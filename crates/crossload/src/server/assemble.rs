@@ -149,7 +149,7 @@ impl Assembly {
             let known = stores.get(&key).or_else(|| self.stores.get(&key)).cloned();
             let store = match known {
                 Some(store) => store,
-                None => open_store(&key, log)?,
+                None => open_store(&key, log)?.sharing(self.fair_share.clone()),
             };
             stores.insert(key, store.clone());
             let rules = export.rules();
@@ -280,6 +280,7 @@ impl Assembly {
                 chosen_streams: tpc.chosen_streams,
                 attempts: limits.attempts,
                 marker_period: limits.marker_period,
+                checksum_wait: limits.checksum_wait,
                 ..door_http::Limits::default()
             },
             verification: tpc.verify,

@@ -2,6 +2,7 @@
 //! two doors.
 #![forbid(unsafe_code)]
 
+mod checksums;
 mod forwarding;
 mod framing;
 mod harness;

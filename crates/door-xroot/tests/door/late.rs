@@ -9,7 +9,7 @@ use types::{Checksum, LogicalPath, Result};
 use xroot_wire::request::{Expect, Query, QueryKind, Request};
 use xroot_wire::{ErrorNumber, ProtocolOptions, StreamId};
 
-use crate::harness::{Raw, Server, export, login};
+use crate::harness::{Raw, Server, export, login, soon};
 
 /// Holds back the reading of files until it is opened.
 #[derive(Clone, Default)]
@@ -168,4 +168,47 @@ async fn few_answers_are_worked_on_at_a_time() {
     for _ in 0..types::limits::XROOT_LATE_ANSWERS_MAX {
         assert_eq!(attention(&mut raw).await.1, 0);
     }
+}
+
+/// Whether this process has the file open.
+fn is_open(file: &std::path::Path) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    open.flatten()
+        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target.starts_with(file)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_computed_for_a_session_that_has_ended_or_a_file_that_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
+    let posix = storage::Posix::open(directory.path(), &storage::PosixOptions::default()).unwrap();
+    let server = Server::start(|settings| {
+        let sparse = export("/data", AnonymousAccess::Write, posix);
+        settings.exports = SharedExports::new(Exports::new(vec![sparse]));
+    });
+    // A sparse file that would be read for hours.
+    std::fs::File::create(&file).unwrap().set_len(1 << 42).unwrap();
+    let mut raw = server.client().await;
+    assert_eq!(raw.ask(&checksum()).await.status, 4006);
+    soon(async {
+        while !is_open(&file) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    drop(raw);
+    soon(async {
+        while is_open(&file) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut raw = server.client().await;
+    assert_eq!(raw.ask(&checksum()).await.status, 4006);
+    std::fs::remove_file(&file).unwrap();
+    let (_, status, body) = attention(&mut raw).await;
+    assert_eq!(
+        (status, &body[..4]),
+        (4003, &ErrorNumber::NOT_FOUND.0.to_be_bytes()[..])
+    );
 }

@@ -159,6 +159,7 @@ codes! {
 
     ChecksumMismatch      "checksum_mismatch"      422 3019 5   No  "CHECKSUM MISMATCH: the data is not what was declared" => "Find out which side is wrong before copying again; nothing was stored.";
     ChecksumPrecondition  "checksum_precondition"  412 3019 5   No  "SOURCE CHECKSUM MISMATCH: the source differs from what the client expects" => "Check the expected checksum against the source; nothing was written.";
+    ChecksumPending       "checksum_pending"       503 3024 11  Yes "The checksum is still being computed" => "Ask again soon: what has been computed is kept for a minute.";
     ChecksumUnavailable   "checksum_unavailable"   412 3013 5   No  "The source offers no checksum and verification is required" => "Send RequireChecksumVerification: false, or use a source that knows its checksums.";
     TooManyPageErrors     "too_many_page_errors"   422 3033 109 No  "Too many pages arrived damaged" => "Look for a broken network or memory on the way, and send the file again.";
 

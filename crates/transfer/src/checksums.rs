@@ -1,0 +1,276 @@
+//! Checksums that are not kept and have to be computed: each file is read once for all who ask, in slices.
+//!
+//! Slices take turns: at any time few files are read, one for each client, and after a slice the next client has its
+//! turn. So nobody waits for the whole of a large file of somebody else. A computation ends when the last one who
+//! asked for it leaves, or when the name no longer stands for the file.
+
+use std::collections::HashMap;
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use storage::{FileReader, Hasher, Patience, Stat, Storage, read_some};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::AbortHandle;
+use types::limits::{CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use crate::fair_share::{ClientId, FairShare, Share, ShareKind};
+use crate::store::Store;
+
+/// What is computed, and with whose rights the file is read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Subject {
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) path: LogicalPath,
+    pub(crate) algorithm: ChecksumAlgorithm,
+}
+
+type Outcome = Option<Result<Checksum>>;
+/// Held by a client while a slice is read for it.
+type ClientTurn = tokio::sync::Mutex<()>;
+
+/// The checksums of one store that are being computed. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Checksums(Arc<Inner>);
+
+struct Inner {
+    running: Mutex<HashMap<Subject, Running>>,
+    /// Places for slices that are read at the same time.
+    turns: Arc<Semaphore>,
+    clients: Mutex<HashMap<ClientId, Weak<ClientTurn>>>,
+    fair_share: FairShare,
+}
+
+struct Running {
+    askers: usize,
+    outcome: watch::Receiver<Outcome>,
+    task: AbortHandle,
+    /// Stops the slice that is being read.
+    _wanted: Wanted,
+}
+
+/// One who asked for a checksum and waits for it.
+pub struct ChecksumAsker {
+    checksums: Checksums,
+    subject: Subject,
+    outcome: watch::Receiver<Outcome>,
+    _share: Share,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Checksums {
+    pub(crate) fn new(fair_share: FairShare) -> Self {
+        Self(Arc::new(Inner {
+            running: Mutex::default(),
+            turns: Arc::new(Semaphore::new(CHECKSUM_READERS_MAX)),
+            clients: Mutex::default(),
+            fair_share,
+        }))
+    }
+
+    /// Begins to compute, or joins those who wait for the same.
+    ///
+    /// # Errors
+    /// `overloaded` and `share_used_up`.
+    pub(crate) fn ask(&self, store: &Store, subject: Subject, client: &ClientId) -> Result<ChecksumAsker> {
+        let share = self.0.fair_share.take(ShareKind::Checksums, client)?;
+        let mut running = lock(&self.0.running);
+        let outcome = match running
+            .get_mut(&subject)
+            .filter(|known| known.outcome.has_changed().is_ok())
+        {
+            Some(known) => {
+                known.askers += 1;
+                known.outcome.clone()
+            }
+            None => {
+                let known = self.begin(store, &subject, client);
+                let outcome = known.outcome.clone();
+                running.insert(subject.clone(), known);
+                outcome
+            }
+        };
+        drop(running);
+        Ok(ChecksumAsker {
+            checksums: self.clone(),
+            subject,
+            outcome,
+            _share: share,
+        })
+    }
+
+    fn begin(&self, store: &Store, subject: &Subject, client: &ClientId) -> Running {
+        let (sender, outcome) = watch::channel(None);
+        let wanted = Wanted::default();
+        let turns = (self.turn_of(client), self.0.turns.clone());
+        let work = compute(store.clone(), subject.clone(), turns, wanted.0.clone());
+        let task = tokio::spawn(async move {
+            let result = work.await;
+            sender.send_replace(Some(result));
+        });
+        Running {
+            askers: 1,
+            outcome,
+            task: task.abort_handle(),
+            _wanted: wanted,
+        }
+    }
+
+    fn turn_of(&self, client: &ClientId) -> Arc<ClientTurn> {
+        let mut clients = lock(&self.0.clients);
+        if let Some(turn) = clients.get(client).and_then(Weak::upgrade) {
+            return turn;
+        }
+        clients.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        clients.insert(client.clone(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+impl ChecksumAsker {
+    /// Waits for the checksum. May be dropped and called again.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn wait(&mut self) -> Result<Checksum> {
+        let lost = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
+        match self.outcome.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or_else(|| Err(lost())),
+            Err(_) => Err(lost()),
+        }
+    }
+
+    /// Goes on for a while without anybody who waits, since the client was told to ask again.
+    pub fn linger(self) {
+        tokio::spawn(async move {
+            let mut this = self;
+            let _ = tokio::time::timeout(CHECKSUM_LINGER_TIME, this.wait()).await;
+        });
+    }
+
+    /// Waits so long; then the client is to ask again, and what has been computed is kept for it for a while.
+    ///
+    /// # Errors
+    /// `checksum_pending`, or why there is none.
+    pub async fn wait_for(mut self, limit: Duration) -> Result<Checksum> {
+        if let Ok(result) = tokio::time::timeout(limit, self.wait()).await {
+            return result;
+        }
+        let error = Error::new(ErrorCode::ChecksumPending, Side::Active, Phase::Checksum);
+        let error = error.with_subject(&self.subject.path);
+        self.linger();
+        Err(error)
+    }
+}
+
+impl Drop for ChecksumAsker {
+    fn drop(&mut self) {
+        let mut running = lock(&self.checksums.0.running);
+        let Some(known) = running.get_mut(&self.subject) else {
+            return;
+        };
+        // Those who ask again after the end have another one.
+        if !known.outcome.same_channel(&self.outcome) {
+            return;
+        }
+        known.askers -= 1;
+        if known.askers == 0 {
+            known.task.abort();
+            running.remove(&self.subject);
+        }
+    }
+}
+
+/// A file of which a part has been read.
+struct Progress {
+    reader: Watched,
+    hasher: Hasher,
+}
+
+/// What is held while a slice is read, by the thread that reads it: also when nobody waits any more.
+type Turns = (OwnedMutexGuard<()>, OwnedSemaphorePermit);
+
+async fn compute(
+    store: Store,
+    subject: Subject,
+    (client, turns): (Arc<ClientTurn>, Arc<Semaphore>),
+    is_left: Arc<AtomicBool>,
+) -> Result<Checksum> {
+    let mut progress = None;
+    loop {
+        let client = client.clone().lock_owned().await;
+        let closed = |_| Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
+        let turn = turns.clone().acquire_owned().await.map_err(closed)?;
+        let held = (client, turn);
+        let (subject, is_left) = (subject.clone(), is_left.clone());
+        let (now, checksum) = store
+            .run_blocking(move |storage| slice(storage, &subject, progress, is_left, held))
+            .await?;
+        if let Some(checksum) = checksum {
+            return Ok(checksum);
+        }
+        progress = now;
+    }
+}
+
+fn slice(
+    storage: &dyn Storage,
+    subject: &Subject,
+    progress: Option<Progress>,
+    is_left: Arc<AtomicBool>,
+    _held: Turns,
+) -> Result<(Option<Progress>, Option<Checksum>)> {
+    let mut progress = match progress {
+        Some(progress) => {
+            let now = storage.stat(&subject.path)?;
+            if !now.same_content(progress.reader.stat()) {
+                return Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Checksum));
+            }
+            progress
+        }
+        None => Progress {
+            reader: Watched(storage.open(&subject.path)?, is_left),
+            hasher: Hasher::new(&[subject.algorithm]),
+        },
+    };
+    if !read_some(&progress.reader, &mut progress.hasher, CHECKSUM_SLICE_BYTES)? {
+        return Ok((Some(progress), None));
+    }
+    let Progress { reader, hasher } = progress;
+    let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
+    let checksum = hasher.finish().pop().ok_or_else(none)?;
+    let _ = storage.store_checksum(&subject.path, reader.stat(), &checksum);
+    Ok((None, Some(checksum)))
+}
+
+/// A file that reads no more once nobody wants it.
+pub(crate) struct Watched(pub(crate) Arc<dyn FileReader>, pub(crate) Arc<AtomicBool>);
+
+impl FileReader for Watched {
+    fn stat(&self) -> &Stat {
+        self.0.stat()
+    }
+
+    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
+        match self.1.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => self.0.read_vectored_at(slices, offset, patience),
+        }
+    }
+}
+
+/// Set when nobody waits any more for what is being computed.
+#[derive(Default)]
+pub(crate) struct Wanted(pub(crate) Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
