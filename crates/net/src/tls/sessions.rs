@@ -5,7 +5,7 @@
 //! random name only. The memory is bounded in bytes, because chains of certificates are long: the oldest
 //! sessions go first, and their clients make a full handshake.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 
 /// Length of the names that rustls gives to sessions.
 const NAME_BYTES: usize = 32;
-/// What an entry takes beside the session itself: its name twice, its time, and the tables.
-const ENTRY_BYTES: usize = 160;
+/// What an entry takes beside the session itself: its name twice, its time, and the tables, of which up to half is empty.
+const ENTRY_BYTES: usize = 272;
 /// Parts with a lock each, so that handshakes do not wait for each other.
 const PARTS: usize = 16;
 
@@ -48,15 +48,27 @@ impl Part {
         }
     }
 
+    /// Drops names whose entries are gone, and all but one of each other.
+    fn forget_names(&mut self) {
+        let mut seen = HashSet::with_capacity(self.kept.len());
+        self.order
+            .retain(|name| self.kept.contains_key(name) && seen.insert(*name));
+    }
+
     fn put(&mut self, name: Name, session: Vec<u8>, bytes_max: usize) {
+        // It comes with room to grow, which nobody counts.
+        let session = Zeroizing::new(session);
         let kept = Kept {
-            session: Zeroizing::new(session),
+            session: Zeroizing::new(session.to_vec()),
             since: Instant::now(),
         };
         self.remove(&name);
         self.bytes += kept.bytes();
         self.kept.insert(name, kept);
         self.order.push_back(name);
+        if self.order.len() > 2 * self.kept.len() + NAME_BYTES {
+            self.forget_names();
+        }
         while self.bytes > bytes_max {
             let Some(oldest) = self.order.pop_front() else { break };
             self.remove(&oldest);
@@ -163,6 +175,48 @@ mod tests {
         assert_eq!(sessions.get(&name(2)), Some(vec![2; 1000]));
         assert!(!sessions.put(name(9), vec![0; three]), "larger than all room");
         assert!(!sessions.put(vec![0; 5], vec![0; 5]), "a name of another length");
+    }
+
+    /// What a part really takes, tables and empty room included.
+    fn taken_bytes(part: &Part) -> usize {
+        let sessions: usize = part.kept.values().map(|kept| kept.session.capacity() + 16).sum();
+        let buckets = (part.kept.capacity() * 8 / 7).next_power_of_two();
+        let table = buckets * (size_of::<(Name, Kept)>() + 1);
+        sessions + table + part.order.capacity() * size_of::<Name>()
+    }
+
+    #[test]
+    fn the_memory_is_bounded_whatever_comes() {
+        const BYTES_MAX: usize = 4 << 20;
+        for session_bytes in [1, 300, 3000, 20_000] {
+            let sessions = Sessions::new(BYTES_MAX, Duration::from_secs(60));
+            for number in 0..3 * BYTES_MAX / (session_bytes + ENTRY_BYTES) {
+                let mut name = vec![0; NAME_BYTES];
+                name[0] = number as u8;
+                name[8..16].copy_from_slice(&number.to_le_bytes());
+                let mut session = Vec::with_capacity(2 * session_bytes);
+                session.resize(session_bytes, 1);
+                assert!(sessions.put(name, session));
+            }
+            let taken: usize = sessions
+                .parts
+                .iter()
+                .map(|part| taken_bytes(&part.lock().unwrap()))
+                .sum();
+            assert!(taken <= BYTES_MAX, "{taken} bytes in sessions of {session_bytes}");
+            assert!(taken > BYTES_MAX / 3, "{taken} bytes in sessions of {session_bytes}");
+        }
+    }
+
+    #[test]
+    fn names_of_entries_that_are_gone_take_no_room() {
+        let sessions = Sessions::new(1 << 20, Duration::ZERO);
+        for _ in 0..10_000 {
+            assert!(sessions.put(vec![7; NAME_BYTES], vec![1]));
+            assert_eq!(sessions.get(&[7; NAME_BYTES]), None);
+        }
+        let names: usize = sessions.parts.iter().map(|part| part.lock().unwrap().order.len()).sum();
+        assert!(names < 100, "{names}");
     }
 
     #[test]
