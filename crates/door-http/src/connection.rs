@@ -93,6 +93,9 @@ async fn one(
         Ok(None) => return Fate::Close,
         Err(error) => Err(error),
     };
+    let uploads = matches!(&head, Ok(head) if head.method == Method::Put);
+    // Beside many uploads all others go first.
+    connection.stream.give_way(uploads && door.uploads.are_many()).await;
     let clear_from = (!connection.stream.is_encrypted()).then(|| peer.ip());
     let credential = match &head {
         Ok(head) => {

@@ -9,7 +9,7 @@ use http_wire::{ContentType, ResponseBuilder};
 use net::listen::{self, Opening};
 use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
-use transfer::{Gate, chance};
+use transfer::{ActiveUploads, Gate, chance};
 use types::limits::REFUSED_BODY_BYTES_MAX;
 use types::{Error, Result};
 
@@ -25,6 +25,7 @@ pub(crate) const RETRY_AFTER_S: u64 = 10;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Gate,
+    pub(crate) uploads: ActiveUploads,
 }
 
 impl Shared {
@@ -54,6 +55,7 @@ impl Door {
         digest::at_least_one(&mut settings.keep);
         Self(Arc::new(Shared {
             gate: Gate::default(),
+            uploads: ActiveUploads::default(),
             settings,
         }))
     }

@@ -26,6 +26,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     if head.has_content_encoding() {
         return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.path));
     }
+    let _active = exchange.door.uploads.begin();
     let declared = head.declared_digests()?;
     let size_bytes = match head.framing()? {
         Framing::Empty => Some(0),

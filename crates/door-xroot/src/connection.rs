@@ -12,7 +12,7 @@ use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Refusal;
 use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};
-use xroot_wire::request::{Payload, Request, RequestHeader};
+use xroot_wire::request::{Access, Payload, Request, RequestHeader};
 use xroot_wire::{Gate, HELLO, HelloReply, StreamId};
 
 use crate::bound;
@@ -282,6 +282,11 @@ impl Connection {
         payload: Payload,
         began: Instant,
     ) -> Result<Next> {
+        if let Some(uploads) = is_upload(&request) {
+            // Beside many uploads all others go first.
+            let gives_way = uploads && self.door.uploads.are_many();
+            self.frames.stream.give_way(gives_way).await;
+        }
         match request {
             Request::Read(read) => self.read(header.stream, &read, began).await,
             Request::PageRead(read) => self.page_read(header.stream, &read, began).await,
@@ -407,6 +412,16 @@ impl Connection {
         for file in files {
             Exchange::closing(self, StreamId::ZERO, Instant::now()).abandon(file, why);
         }
+    }
+}
+
+/// Whether a request is part of an upload; `None` when it says nothing about that.
+fn is_upload(request: &Request<'_>) -> Option<bool> {
+    match request {
+        Request::Open(open) => Some(open.access() != Access::Read),
+        Request::Write(_) | Request::PageWrite(_) | Request::WriteVector(_) => Some(true),
+        Request::Close(_) | Request::Sync(_) | Request::Truncate(_) => None,
+        _ => Some(false),
     }
 }
 

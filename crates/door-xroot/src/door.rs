@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use net::Waits;
 use tokio::net::TcpStream;
-use transfer::Gate;
+use transfer::{ActiveUploads, Gate};
 use types::{ChecksumAlgorithm, Result};
 
 use crate::connection::converse;
@@ -22,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) sessions: Sessions,
     pub(crate) turns: Turns,
+    pub(crate) uploads: ActiveUploads,
     pub(crate) gsi: Gsi,
 }
 
@@ -57,6 +58,7 @@ impl Door {
             gate: Gate::default(),
             sessions: Sessions::default(),
             turns: Turns::default(),
+            uploads: ActiveUploads::default(),
             gsi: Gsi::default(),
         }))
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use storage::{FileReader, Stat};
-use transfer::{Share, Spot};
+use transfer::{ActiveUpload, Share, Spot};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
@@ -29,6 +29,8 @@ pub(crate) struct OpenFile {
     pub(crate) _key: Option<Registered>,
     /// The place that it takes in its client's share.
     pub(crate) _share: Option<Share>,
+    /// Counts it while it is being written.
+    pub(crate) _active: Option<ActiveUpload>,
     /// It was opened with such a key instead of the right to read it.
     pub(crate) is_lent: bool,
     /// Whether old content may be read through it. What its client uploads itself always may.

@@ -55,6 +55,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         _ => create(exchange, &spot, &named, request).await?,
     };
     let may_read = matches!(content, Content::Reading(_)) || exchange.may_read(&named.path);
+    let is_upload = matches!(content, Content::Writing(_));
     let file = OpenFile {
         path: named.path,
         spot,
@@ -65,6 +66,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         is_lent,
         _share: share,
         may_read,
+        _active: is_upload.then(|| exchange.connection.door.uploads.begin()),
         _key: key,
     };
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);

@@ -41,6 +41,7 @@ mod rest;
 mod running;
 mod store;
 mod streams;
+mod uploads;
 mod users;
 mod verify;
 
@@ -63,4 +64,5 @@ pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
 pub use refusals::Refusals;
 pub use running::{CopyJob, Running, Slot, Slots, TransferEvents};
 pub use store::Store;
+pub use uploads::{ActiveUpload, ActiveUploads};
 pub use users::{UserSettings, Users};

@@ -375,6 +375,8 @@ pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
 pub const TASK_TURN_BYTES: usize = 1024 * 1024;
 /// Such turns after which a task goes on in the background, until it waits for the next request.
 pub const FOREGROUND_TURNS: u32 = 4;
+/// Uploads under way from which on connections that upload go to the background, however small their files are.
+pub const FOREGROUND_UPLOADS_MAX: usize = 16;
 /// How long a thread that sends a file waits for its reader to make room. Who takes longer than this for a third of the socket's buffer
 /// is served without a thread from then on. Of a hundred readers on a fast network each takes 65 ms.
 pub const STEADY_WAIT: Duration = Duration::from_millis(500);

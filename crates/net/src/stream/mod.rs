@@ -71,6 +71,8 @@ pub struct Stream {
     turn_bytes: usize,
     /// Turns since the task came to the foreground.
     turns: u32,
+    /// Whether it stays in the background also while it waits for something small.
+    gives_way: bool,
     waits: Waits,
 }
 
@@ -100,6 +102,7 @@ impl Stream {
             sends_much: false,
             turn_bytes: 0,
             turns: 0,
+            gives_way: false,
             waits,
         }
     }
@@ -261,7 +264,24 @@ impl Stream {
     /// Comes back to the foreground, to wait for something small.
     async fn come_back(&mut self) {
         self.turns = 0;
-        if background::leave().await {
+        if !self.gives_way && background::leave().await {
+            self.socket.let_go();
+        }
+    }
+
+    /// Goes on in the background from now on, or no longer. For a connection that asks for more than others do at the same
+    /// time, such as one small upload after the other: it stays there while it waits for the next one, since to go to and
+    /// fro for each costs the foreground as much as to serve it.
+    pub async fn give_way(&mut self, gives_way: bool) {
+        if self.gives_way == gives_way {
+            return;
+        }
+        self.gives_way = gives_way;
+        let has_moved = match gives_way {
+            true => background::enter().await,
+            false => background::leave().await,
+        };
+        if has_moved {
             self.socket.let_go();
         }
     }
@@ -345,6 +365,33 @@ mod tests {
             began.elapsed()
         );
         dripping.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_gives_way_waits_in_the_background_until_it_does_no_longer() {
+        background::tests::started();
+        let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        let usual = niceness();
+        let (sender, mut places) = tokio::sync::mpsc::unbounded_channel();
+        let serving = tokio::spawn(background::movable(async move {
+            let mut frames = crate::Frames::new(Stream::clear(near, Role::Client, Waits::default()));
+            for gives_way in [false, true, true, false] {
+                assert_eq!(frames.head(STALL_TIMEOUT).await.unwrap(), Some(*b"next"));
+                sender.send(niceness()).unwrap();
+                frames.stream.give_way(gives_way).await;
+                sender.send(niceness()).unwrap();
+            }
+        }));
+        let nicer = (usual + STEADY_NICENESS).min(19);
+        for expected in [[usual, usual], [usual, nicer], [nicer, nicer], [nicer, usual]] {
+            far.write_all(b"next").await.unwrap();
+            for place in expected {
+                assert_eq!(places.recv().await, Some(place));
+            }
+        }
+        serving.await.unwrap();
     }
 
     #[tokio::test]
