@@ -1,7 +1,9 @@
 //! Our own client on trees with symbolic links, loops, pipes and sockets, local and on servers, in both protocols: nothing
 //! is followed, and whatever is left out is named.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -203,4 +205,25 @@ fn a_loop_on_a_server_is_not_copied_again_and_again() {
         }
         fs::remove_dir_all(&tree).expect("it goes");
     });
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_named_and_stops_nothing_else() {
+    let Some(site) = available("a_name_that_is_not_utf_8_is_named_and_stops_nothing_else", site()) else {
+        return;
+    };
+    let (tree, copy) = (site.lab.fresh("tree"), site.lab.fresh("copy"));
+    let odd = tree.join("dir").join(OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir_all(tree.join("dir")).expect("directories");
+    fs::write(&odd, b"x").expect("a file");
+    fs::write(tree.join("dir/plain"), b"x").expect("a file");
+    let copied = site
+        .lab
+        .run_client("copy", &["-r", "--json", text(&tree), text(&copy)])
+        .failed_with(1);
+    assert_eq!(left_out(&copied).len(), 1, "{}", copied.said());
+    assert_eq!(visible(&copy), ["dir/plain"]);
+    let removed = site.lab.run_client("rm", &["-r", text(&tree)]).failed_with(22);
+    assert!(removed.stderr.contains("not UTF-8"), "{}", removed.said());
+    assert!(odd.exists() && !tree.join("dir/plain").exists(), "{}", removed.said());
 }

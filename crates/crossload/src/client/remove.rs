@@ -95,9 +95,14 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
             Err(error) => error,
         };
         if error.code() == ErrorCode::NotEmpty && next.is_directory && !next.is_entered {
+            let (shown, is_first) = (next.shown.clone(), next.is_first);
             match enter(session, next, &mut pending).await {
-                Ok(()) => continue,
-                Err((shown, error)) => tell_failure(options, &shown, &error, &mut failure, false),
+                Ok(unsaid) => {
+                    for (shown, error) in unsaid {
+                        tell_failure(options, &shown, &error, &mut failure, false);
+                    }
+                }
+                Err(error) => tell_failure(options, &shown, &error, &mut failure, is_first),
             }
         } else if is_missing(&error) && !next.is_first {
             say(options, &next.shown, "MISSING");
@@ -108,15 +113,10 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
     failure.map_or(Ok(()), Err)
 }
 
-/// Puts what is in a directory on the list, before the directory itself.
-async fn enter(
-    session: &Session,
-    directory: Pending,
-    pending: &mut Vec<Pending>,
-) -> std::result::Result<(), (String, Error)> {
-    let listed = session.list(&directory.place, Side::Destination).await;
-    let entries = listed.map_err(|error| (directory.shown.clone(), error))?;
-    let at = pending.len();
+/// Puts what is in a directory on the list, before the directory itself. Returns the names that cannot be said.
+async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>) -> Result<Vec<(String, Error)>> {
+    let entries = session.list(&directory.place, Side::Destination).await?;
+    let (at, mut unsaid) = (pending.len(), Vec::new());
     for entry in entries.into_iter().rev() {
         let shown = format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name);
         let child = directory.place.child(&entry.name).and_then(|place| match entry.unfit {
@@ -134,10 +134,7 @@ async fn enter(
                 is_entered: false,
                 is_first: false,
             }),
-            Err(error) => {
-                pending.truncate(at);
-                return Err((shown, error));
-            }
+            Err(error) => unsaid.push((shown, error)),
         }
     }
     let entered = Pending {
@@ -145,7 +142,7 @@ async fn enter(
         ..directory
     };
     pending.insert(at, entered);
-    Ok(())
+    Ok(unsaid)
 }
 
 /// The first failure is told by the caller where it is that of the argument itself.
