@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::capability::CapabilityUse;
-use http_wire::{Framing, RequestHead};
+use http_wire::{Framing, RequestHead, declared_trailer_digests};
 use net::Batch;
 use net::http::{Connection, Incoming};
 use storage::{CommitFacts, Hasher, Overwrite, Stat, Upload, UploadOptions};
@@ -60,8 +60,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     }
     let upload = spot.store.create(&spot.path, &options).await?;
     exchange.invite_body().await?;
-    let (bytes, checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
-    verify(&declared, &checksums).map_err(|error| error.with_subject(&path))?;
+    let (bytes, mut checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
+    let behind = declared_trailer_digests(exchange.incoming.trailers())?;
+    complete(&spot, &upload, &mut checksums, &behind).await?;
+    for told in [&declared, &behind] {
+        verify(told, &checksums).map_err(|error| error.with_subject(&path))?;
+    }
     let facts = CommitFacts {
         size_bytes: bytes,
         checksums: checksums.clone(),
@@ -130,6 +134,23 @@ impl Payload for LimitedBody<'_> {
         }
         Ok(batch)
     }
+}
+
+/// Computes what only the trailer declared: nothing said in front of the data that it would be needed.
+async fn complete(
+    spot: &Spot,
+    upload: &Arc<dyn Upload>,
+    computed: &mut Vec<Checksum>,
+    behind: &[Checksum],
+) -> Result<()> {
+    let mut missing: Vec<_> = behind.iter().map(Checksum::algorithm).collect();
+    missing.retain(|algorithm| !computed.iter().any(|sum| sum.algorithm() == *algorithm));
+    missing.sort_unstable();
+    missing.dedup();
+    if !missing.is_empty() {
+        computed.extend(spot.store.reread(upload, &missing).await?);
+    }
+    Ok(())
 }
 
 /// Compares what the sender declared with what came.

@@ -43,7 +43,7 @@ pub use marker::{Marker, MarkerParser, Outcome, Progress};
 pub use multipart::{MultipartDecoder, MultipartPiece};
 pub use parse::{HeadLimits, parse_next_request, parse_request, parse_response};
 pub use range::{ContentRange, Multipart, Ranges};
-pub use request::{Authorization, BearerToken, Depth, DestinationPath};
+pub use request::{Authorization, BearerToken, Depth, DestinationPath, declared_trailer_digests};
 pub use respond::{BearerChallenge, CONTINUE, ContentType, ResponseBuilder, digest_trailer, status_trailer};
 pub use response::{trailer_digests, transfer_status};
 pub use status::reason_phrase;

@@ -7,6 +7,7 @@ use crate::digest::{
 };
 use crate::fault::bad_request;
 use crate::head::{Method, RequestHead, Target};
+use crate::headers::Headers;
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_DIGEST, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DEPTH, DESTINATION, DIGEST,
     HOST, OVERWRITE, RANGE, REPR_DIGEST, SCITAG, SECURE_REDIRECTION, TE, TRACEPARENT, TRANSFER_STATUS, USER_AGENT,
@@ -257,16 +258,7 @@ impl RequestHead {
     /// # Errors
     /// `bad_request` when the value of a known algorithm cannot be read.
     pub fn declared_digests(&self) -> Result<Vec<Checksum>, Error> {
-        let headers = &self.headers;
-        let rfc3230 = headers.all(DIGEST).flat_map(parse_digest);
-        let rfc9530 = headers
-            .all(REPR_DIGEST)
-            .chain(headers.all(CONTENT_DIGEST))
-            .flat_map(parse_repr_digest);
-        let md5 = headers.all(CONTENT_MD5).map(parse_content_md5);
-        rfc3230
-            .chain(rfc9530)
-            .chain(md5)
+        declared(&self.headers)
             .collect::<Result<_, _>>()
             .map_err(unreadable_digest)
     }
@@ -388,6 +380,25 @@ impl RequestHead {
             .elements(crate::names::CONNECTION)
             .map(str::to_ascii_lowercase)
     }
+}
+
+/// The checksums that a sender declares in the trailer of its body (RFC 9110 §6.5), in the forms of
+/// [`RequestHead::declared_digests`].
+///
+/// # Errors
+/// `bad_request` when the value of a known algorithm cannot be read.
+pub fn declared_trailer_digests(trailers: &Headers) -> Result<Vec<Checksum>, Error> {
+    declared(trailers).collect::<Result<_, _>>().map_err(unreadable_digest)
+}
+
+pub(crate) fn declared(headers: &Headers) -> impl Iterator<Item = Result<Checksum, BadDigest>> {
+    let rfc3230 = headers.all(DIGEST).flat_map(parse_digest);
+    let rfc9530 = headers
+        .all(REPR_DIGEST)
+        .chain(headers.all(CONTENT_DIGEST))
+        .flat_map(parse_repr_digest);
+    let md5 = headers.all(CONTENT_MD5).map(parse_content_md5);
+    rfc3230.chain(rfc9530).chain(md5)
 }
 
 pub(crate) fn unreadable_digest(bad: BadDigest) -> Error {

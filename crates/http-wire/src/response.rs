@@ -1,10 +1,11 @@
 //! What an answer says, header by header: the client's view of [`ResponseHead`]. Peers write many
 //! dialects, so these readers forgive; what cannot be read counts as absent.
 
-use types::{Checksum, ChecksumAlgorithm};
+use types::{Checksum, ChecksumAlgorithm, Error};
 
 use crate::date::parse_date;
 use crate::digest::{parse_content_md5, parse_digest, parse_repr_digest};
+use crate::fault::misbehaved;
 use crate::head::{ResponseHead, plain_number};
 use crate::headers::Headers;
 use crate::names::{
@@ -12,6 +13,7 @@ use crate::names::{
     LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS, WWW_AUTHENTICATE,
 };
 use crate::range::ContentRange;
+use crate::request::declared;
 
 impl ResponseHead {
     /// The announced length in bytes: of the body, or of what GET would send after HEAD.
@@ -145,10 +147,20 @@ impl ResponseHead {
     }
 }
 
-/// The checksums in trailer fields.
-#[must_use]
-pub fn trailer_digests(trailers: &Headers) -> Vec<Checksum> {
-    digests_of(trailers, false)
+/// The checksums of the whole file in the trailer behind an answer; `is_part` where the body was a
+/// part of it. Unlike those of the head they are the last word about data that has come, so one that
+/// cannot be read is a fault.
+///
+/// # Errors
+/// `peer_misbehaved` when the value of a known algorithm cannot be read; the caller sets the side.
+pub fn trailer_digests(trailers: &Headers, is_part: bool) -> Result<Vec<Checksum>, Error> {
+    if let Some(Err(bad)) = declared(trailers).find(Result::is_err) {
+        return Err(misbehaved(format!(
+            "the {} digest in the trailer cannot be read",
+            bad.0
+        )));
+    }
+    Ok(digests_of(trailers, is_part))
 }
 
 /// The outcome of a GET in its trailer, as XRootD sends it: status and message. `None` when there is

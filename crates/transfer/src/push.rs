@@ -298,7 +298,7 @@ pub async fn stream(
     let hasher = Hasher::new(&algorithms);
     let passing = pass_on(client, download, destination, &options, hasher, progress);
     // Which of the two is slow cannot be told; the one that is asked for data comes first.
-    let (bytes, Sent { computed: ours, told }) = match keep_pace(progress, Side::Source, passing).await {
+    let (bytes, Sent { computed: ours, told }, behind) = match keep_pace(progress, Side::Source, passing).await {
         Ok(moved) => moved,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
@@ -310,7 +310,9 @@ pub async fn stream(
         ours: &ours,
         told: &told,
     };
-    let compared = match compare(order, &ours, &facts.checksums, Side::Source) {
+    let mut theirs = facts.checksums.clone();
+    theirs.extend(behind);
+    let compared = match compare(order, &ours, &theirs, Side::Source) {
         Ok(_) => confirm(client, destination, order, progress, &checked).await,
         Err(error) => Err(error),
     };
@@ -333,6 +335,7 @@ pub async fn stream(
     })
 }
 
+/// Returns what was sent, and what the source told of it with its answer and behind the data.
 async fn pass_on(
     client: &Client,
     mut download: remote::Download,
@@ -340,7 +343,7 @@ async fn pass_on(
     options: &PutOptions,
     mut hasher: Hasher,
     progress: &Progress,
-) -> Result<(u64, Sent)> {
+) -> Result<(u64, Sent, Vec<Checksum>)> {
     let mut outlet = client.put(destination, options).await?;
     progress.enter(Phase::Transfer);
     let _connections = (
@@ -351,5 +354,5 @@ async fn pass_on(
     progress.enter(Phase::Commit);
     let told = outlet.finish().await?.checksums;
     let computed = hasher.finish();
-    Ok((bytes, Sent { computed, told }))
+    Ok((bytes, Sent { computed, told }, download.facts().checksums.clone()))
 }

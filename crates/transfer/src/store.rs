@@ -375,11 +375,10 @@ impl Store {
     }
 
     /// Checksums of what an upload holds so far, read back from it.
-    pub(crate) async fn reread(
-        &self,
-        upload: &Arc<dyn Upload>,
-        algorithms: &[ChecksumAlgorithm],
-    ) -> Result<Vec<Checksum>> {
+    ///
+    /// # Errors
+    /// When it cannot be read back.
+    pub async fn reread(&self, upload: &Arc<dyn Upload>, algorithms: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
         let (upload, algorithms) = (upload.clone(), algorithms.to_vec());
         let wanted = Wanted::default();
         let watched = wanted.0.clone();

@@ -44,6 +44,41 @@ async fn chunks_are_taken_however_they_are_cut() {
 }
 
 #[tokio::test]
+async fn a_digest_in_the_trailer_must_fit_and_be_readable() {
+    let server = Server::open().await;
+    server.put("/data/f", b"old").await;
+    let put = async |trailer: &str| {
+        let mut client = server.connect().await;
+        let head = "PUT /data/f\nTransfer-Encoding: chunked\nTrailer: Digest\n";
+        client.send(head_text(head, None)).await;
+        client.send(format!("9\r\nWikipedia\r\n0\r\n{trailer}\r\n\r\n")).await;
+        client.answer(false).await.status
+    };
+    for wrong in [
+        "Digest: adler32=00000001",
+        "Digest: md5=AAAAAAAAAAAAAAAAAAAAAA==",
+        "Repr-Digest: adler=:AAAAAQ==:",
+        "Content-Digest: md5=:AAAAAAAAAAAAAAAAAAAAAA==:",
+        "Content-MD5: 00000000000000000000000000000000",
+        "Digest: adler32=11e60398\r\nDigest: adler32=00000001",
+    ] {
+        assert_eq!(put(wrong).await, 422, "{wrong}");
+    }
+    for unreadable in ["Digest: adler32=xyz", "Repr-Digest: md5=nGdy", "Content-MD5: !"] {
+        assert_eq!(put(unreadable).await, 400, "{unreadable}");
+    }
+    assert_eq!(server.ask("GET /data/f\n", b"").await.body, b"old");
+    for right in [
+        "Digest: adler32=11e60398",
+        "Digest: md5=nGdyhoZqrTj46bZg9UEYFA==, unknown=5",
+        "Repr-Digest: adler=:EeYDmA==:",
+    ] {
+        assert_eq!(put(right).await, 204, "{right}");
+    }
+    assert_eq!(server.ask("GET /data/f\n", b"").await.body, b"Wikipedia");
+}
+
+#[tokio::test]
 async fn the_body_is_invited_only_when_it_will_be_taken() {
     let server = Server::open().await;
     let mut client = server.connect().await;

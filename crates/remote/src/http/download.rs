@@ -225,13 +225,14 @@ impl Download {
         {
             return Err(refusal(&self.file, code_of(status), status, words).in_phase(Phase::Transfer));
         }
-        for checksum in trailer_digests(trailers) {
-            let known = self
-                .facts
-                .checksums
-                .iter()
-                .any(|other| other.algorithm() == checksum.algorithm());
-            if !known {
+        let is_part = answer.head.status == 206;
+        let told = trailer_digests(trailers, is_part).map_err(|error| {
+            let side = self.file.error(error.code(), Phase::Transfer).side();
+            error.at_side(side).in_phase(Phase::Transfer)
+        })?;
+        // One that contradicts the head stays beside it: then no data fit both.
+        for checksum in told {
+            if !self.facts.checksums.contains(&checksum) {
                 self.facts.checksums.push(checksum);
             }
         }

@@ -153,6 +153,11 @@ async fn what_comes_behind_the_body_counts() {
     assert_eq!(read_all(&mut download).await.unwrap(), b"abc");
     assert_eq!(download.facts().checksums, [Checksum::adler32(0x024d_0127)]);
 
+    let server = Server::always(body("Repr-Digest: md5=broken")).await;
+    let mut download = client().get(&server.file("/f"), &GetOptions::default()).await.unwrap();
+    let error = read_all(&mut download).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerMisbehaved);
+
     let server = Server::always(body("X-Transfer-Status: 500: Unable to read; input/output error")).await;
     let mut download = client().get(&server.file("/f"), &GetOptions::default()).await.unwrap();
     let error = read_all(&mut download).await.unwrap_err();
