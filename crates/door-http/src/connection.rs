@@ -132,6 +132,9 @@ async fn dispatch(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()>
         Method::Copy => Box::pin(copy::answer(exchange, head)).await,
         Method::Options => options::answer(exchange).await,
         Method::Post => Box::pin(post::answer(exchange, head)).await,
-        Method::Other(_) => Err(Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open)),
+        Method::Other(_) => {
+            let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
+            Err(error.with_detail("OPTIONS lists the methods offered"))
+        }
     }
 }

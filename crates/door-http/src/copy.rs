@@ -28,10 +28,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
 /// authenticate against itself, and its address may well be refused.
 fn local(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<Option<LocalCopy>> {
     let here = exchange.path.clone();
-    let is_here = |place: &Location| {
-        let with_port = format!("{}:{}", place.host(), place.port());
-        copy.same_host || is_ours(exchange, head, &place.authority()) || is_ours(exchange, head, &with_port)
-    };
+    let is_here =
+        |place: &Location| copy.same_host || is_ours(exchange, head, &place.authority(), place.is_encrypted());
     let path_of = |place: &Location| match place.is_root() {
         // Nothing is encoded there.
         true => LogicalPath::parse(place.path()),

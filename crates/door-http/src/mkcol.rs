@@ -14,7 +14,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, _head: &RequestHead) -> 
     let path = exchange.path.clone();
     if !exchange.incoming.is_done() {
         // RFC 4918 §9.3.1: a body would say what to put into the directory, which nobody defined.
-        return Err(refusal(ErrorCode::UnsupportedMediaType, &path));
+        return Err(refusal(ErrorCode::UnsupportedMediaType, &path).with_detail("MKCOL without a body"));
     }
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::DirectoryExists, &path));
@@ -28,7 +28,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, _head: &RequestHead) -> 
 /// davix reads "exists" and "no such directory" out of these.
 fn as_webdav_has_it(error: Error) -> Error {
     let code = match error.code() {
-        ErrorCode::Exists => ErrorCode::DirectoryExists,
+        ErrorCode::Exists => {
+            let error = Error::new(ErrorCode::MethodNotAllowed, error.side(), error.phase());
+            return error.with_detail("a file of this name exists");
+        }
         ErrorCode::NotFound => ErrorCode::ParentMissing,
         _ => return error,
     };

@@ -21,10 +21,12 @@ use transfer::refusal;
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
     if head.has_content_range() {
-        return Err(refusal(ErrorCode::BadRequest, &exchange.path));
+        let why = "Content-Range: a PUT stores the whole file";
+        return Err(refusal(ErrorCode::BadRequest, &exchange.path).with_detail(why));
     }
     if head.has_content_encoding() {
-        return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.path));
+        let why = "the file as it is, without Content-Encoding";
+        return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.path).with_detail(why));
     }
     let _active = exchange.door.uploads.begin();
     let declared = head.declared_digests()?;
@@ -111,7 +113,8 @@ async fn take(
     let mut body = LimitedBody {
         connection: exchange.connection,
         incoming: &mut exchange.incoming,
-        left_bytes: max_bytes,
+        max_bytes,
+        came_bytes: 0,
     };
     receive(&mut body, &mut received, &counted.progress).await?;
     Ok((received.bytes(), received.finish()))
@@ -121,16 +124,17 @@ async fn take(
 struct LimitedBody<'a> {
     connection: &'a mut Connection,
     incoming: &'a mut Incoming,
-    left_bytes: Option<u64>,
+    max_bytes: Option<u64>,
+    came_bytes: u64,
 }
 
 impl Payload for LimitedBody<'_> {
     async fn next(&mut self) -> Result<Option<Batch>> {
         let batch = self.incoming.next(self.connection).await?;
-        if let (Some(batch), Some(left)) = (&batch, &mut self.left_bytes) {
-            *left = left
-                .checked_sub(batch.len() as u64)
-                .ok_or_else(|| Error::new(ErrorCode::BodyTooLarge, Side::Client, Phase::Authorize))?;
+        self.came_bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
+        if let Some(max) = self.max_bytes.filter(|max| self.came_bytes > *max) {
+            let error = Error::new(ErrorCode::BodyTooLarge, Side::Client, Phase::Authorize);
+            return Err(error.with_detail(format!("the credential allows uploads of {max} bytes")));
         }
         Ok(batch)
     }

@@ -14,10 +14,11 @@ use transfer::{Place, Spot};
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
     let DestinationPath {
         authority,
+        is_encrypted,
         path: target,
     } = head.destination_path()?;
     let may_replace = head.overwrite()?;
-    if authority.is_some_and(|authority| !is_ours(exchange, head, &authority)) {
+    if authority.is_some_and(|authority| !is_ours(exchange, head, &authority, is_encrypted)) {
         return Err(refusal(ErrorCode::CrossExport, &target));
     }
     let spot = exchange.spot(ErrorCode::Forbidden)?;
@@ -77,8 +78,11 @@ pub(crate) fn about_target(error: Error, target: &LogicalPath) -> Error {
 }
 
 /// Whether that `host:port` is this very server: the one the client asked, one of our names, or the
-/// address that the connection came in on.
-pub(crate) fn is_ours(exchange: &Exchange<'_>, head: &RequestHead, authority: &str) -> bool {
+/// address that the connection came in on. The default port of a URL, which is one over TLS or not, may
+/// be spelled out on either side.
+pub(crate) fn is_ours(exchange: &Exchange<'_>, head: &RequestHead, authority: &str, is_encrypted: bool) -> bool {
+    let port = if is_encrypted { ":443" } else { ":80" };
+    let authority = authority.strip_suffix(port).unwrap_or(authority);
     let local = exchange
         .connection
         .stream
@@ -89,5 +93,5 @@ pub(crate) fn is_ours(exchange: &Exchange<'_>, head: &RequestHead, authority: &s
         .into_iter()
         .chain(known)
         .chain(local.as_deref())
-        .any(|ours| ours.eq_ignore_ascii_case(authority))
+        .any(|ours| ours.strip_suffix(port).unwrap_or(ours).eq_ignore_ascii_case(authority))
 }

@@ -80,7 +80,10 @@ fn status(name: &[u8], error: Option<ErrorNumber>) -> AttributeStatus {
 }
 
 fn text(name: &[u8]) -> types::Result<&str> {
-    let refused = || Error::new(ErrorCode::BadRequest, types::Side::Client, types::Phase::Open);
+    let refused = || {
+        Error::new(ErrorCode::BadRequest, types::Side::Client, types::Phase::Open)
+            .with_detail("the name of the attribute is not UTF-8")
+    };
     std::str::from_utf8(name).map_err(|_| refused())
 }
 

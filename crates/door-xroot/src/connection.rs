@@ -431,5 +431,7 @@ fn is_stall(error: &Error) -> bool {
 
 /// What this server does not do at all.
 pub(crate) fn not_offered() -> Failure {
-    Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open).into()
+    Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open)
+        .with_detail("the server does not offer this request")
+        .into()
 }

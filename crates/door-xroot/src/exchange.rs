@@ -122,7 +122,7 @@ impl<'c> Exchange<'c> {
             Request::Rename(request) => names::rename(self, &request).await?,
             Request::ChangeMode(request) => names::change_mode(self, &request).await?,
             Request::FileAttributes(request) => attributes::answer(self, &request).await?,
-            Request::Prepare(request) => prepare::answer(self, &request)?,
+            Request::Prepare(request) => prepare::answer(self, &request).await?,
             Request::Query(request) => {
                 let answered = query::answer(self, &request).await?;
                 return Ok(if answered { Next::Request } else { Next::Later });

@@ -72,13 +72,17 @@ impl Writing {
 
     /// Whether so many bytes may be written there.
     pub(crate) fn check(&self, offset: u64, length: u64) -> Result<()> {
-        let fault = |phase| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase);
+        let fault =
+            |phase, detail: String| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase).with_detail(detail);
         let end = offset
             .checked_add(length)
             .filter(|end| i64::try_from(*end).is_ok())
-            .ok_or_else(|| fault(Phase::Transfer))?;
+            .ok_or_else(|| fault(Phase::Transfer, format!("a file has at most {} bytes", i64::MAX)))?;
         match self.max_bytes {
-            Some(max) if end > max => Err(fault(Phase::Authorize)),
+            Some(max) if end > max => Err(fault(
+                Phase::Authorize,
+                format!("the credential allows uploads of {max} bytes"),
+            )),
             _ => Ok(()),
         }
     }

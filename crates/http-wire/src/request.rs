@@ -33,8 +33,10 @@ pub enum Authorization<'h> {
     Absent,
     /// A bearer token (RFC 6750), from the header or from the query's `authz`.
     Bearer(BearerToken<'h>),
-    /// Another scheme, an empty token, or more than one header.
+    /// Another scheme, or an empty token.
     Unsupported,
+    /// Two headers that say different things: which of them counts would be a guess.
+    Contradictory,
 }
 
 /// A bearer token as it came. One in a header stays where it is: a copy that is wiped afterwards would cost each request
@@ -78,6 +80,8 @@ impl std::fmt::Debug for BearerToken<'_> {
 pub struct DestinationPath {
     /// The host of the URL, as written; `None` when only a path was given.
     pub authority: Option<String>,
+    /// Whether the URL's scheme is one over TLS, which decides about its default port.
+    pub is_encrypted: bool,
     /// The path.
     pub path: LogicalPath,
 }
@@ -264,18 +268,21 @@ impl RequestHead {
     }
 
     /// The credential. The header counts before the query's `authz`; the scheme's name may be in any
-    /// case (RFC 9110 §11.1).
+    /// case (RFC 9110 §11.1). The same header twice counts once: clients behind wrappers repeat it.
     #[must_use]
     pub fn authorization(&self) -> Authorization<'_> {
         let bearer = |came| Authorization::Bearer(BearerToken(came));
         let mut values = self.headers.all(AUTHORIZATION);
-        match (values.next(), values.next()) {
-            (Some(value), None) => {
+        let first = values.next();
+        match first {
+            Some(first) if values.any(|other| !types::is_same(other.as_bytes(), first.as_bytes())) => {
+                Authorization::Contradictory
+            }
+            Some(value) => {
                 let token = bearer_token(value);
                 token.map_or(Authorization::Unsupported, |token| bearer(Came::InHeader(token)))
             }
-            (Some(_), Some(_)) => Authorization::Unsupported,
-            (None, _) => match self.target.query_value("authz") {
+            None => match self.target.query_value("authz") {
                 None => Authorization::Absent,
                 Some(value) => {
                     let token = bearer_token(&value).or_else(|| plain_token(&value));
@@ -287,12 +294,15 @@ impl RequestHead {
         }
     }
 
-    /// The value of the header field that holds a credential, of whatever scheme, when there is exactly one: what is the
-    /// same from one request to the next.
+    /// The value of the header field that holds a credential, of whatever scheme, when all that there are say the same:
+    /// what is the same from one request to the next.
     #[must_use]
     pub fn authorization_field(&self) -> Option<&str> {
         let mut values = self.headers.all(AUTHORIZATION);
-        values.next().filter(|_| values.next().is_none())
+        let first = values.next()?;
+        values
+            .all(|other| types::is_same(other.as_bytes(), first.as_bytes()))
+            .then_some(first)
     }
 
     /// The bearer token, when there is a usable one.
@@ -406,6 +416,7 @@ pub(crate) fn unreadable_digest(bad: BadDigest) -> Error {
 }
 
 pub(crate) fn parse_destination_path(value: &str) -> Result<DestinationPath, Error> {
+    let mut is_encrypted = false;
     let (authority, rest) = match value.split_once("://") {
         None => (None, value),
         Some((scheme, rest)) => {
@@ -415,6 +426,7 @@ pub(crate) fn parse_destination_path(value: &str) -> Result<DestinationPath, Err
             {
                 return Err(bad_request("the Destination is not an http or dav URL"));
             }
+            is_encrypted = scheme.to_ascii_lowercase().ends_with('s');
             let cut = rest.find(['/', '?', '#']).unwrap_or(rest.len());
             let authority = &rest[..cut];
             if authority.is_empty() || authority.contains('@') {
@@ -429,6 +441,7 @@ pub(crate) fn parse_destination_path(value: &str) -> Result<DestinationPath, Err
     }
     Ok(DestinationPath {
         authority,
+        is_encrypted,
         path: LogicalPath::parse_url_path(raw)?,
     })
 }

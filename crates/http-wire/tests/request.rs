@@ -47,7 +47,6 @@ fn tokens_are_found_in_header_and_query_in_any_case() {
         ("GET /f", "Authorization: Basic abc\r\n"),
         ("GET /f", "Authorization: Bearer\r\n"),
         ("GET /f", "Authorization: Bearer a b\r\n"),
-        ("GET /f", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
         ("GET /f?authz=", ""),
     ] {
         assert!(
@@ -65,6 +64,19 @@ fn a_token_is_never_printed() {
         "Authorization: Bearer hunter2\r\nTransferHeaderAuthorization: hunter2\r\n",
     );
     assert!(!format!("{head:?} {:?}", head.authorization()).contains("hunter2"));
+}
+
+#[test]
+fn the_same_credential_twice_counts_once_and_two_different_ones_contradict() {
+    let twice = request("GET /f", "Authorization: Bearer a\r\nauthorization: Bearer a\r\n");
+    assert_eq!(
+        twice.bearer().map(|token| token.expose().to_owned()).as_deref(),
+        Some("a")
+    );
+    assert_eq!(twice.authorization_field(), Some("Bearer a"));
+    let different = request("GET /f", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n");
+    assert!(matches!(different.authorization(), Authorization::Contradictory));
+    assert!(different.authorization_field().is_none() && different.bearer().is_none());
 }
 
 #[test]

@@ -374,7 +374,9 @@ pub trait Storage: Send + Sync + 'static {
 }
 
 fn not_offered(path: &LogicalPath) -> Error {
-    crate::fault::fault(ErrorCode::NotImplemented, Phase::Open).with_subject(path)
+    crate::fault::fault(ErrorCode::NotImplemented, Phase::Open)
+        .with_detail("this store does not offer it")
+        .with_subject(path)
 }
 
 /// An open file. Reads at any offset from any thread.

@@ -29,6 +29,8 @@ async fn directories_are_made_one_at_a_time() {
         assert_eq!(answer.status, 405, "{taken}");
         assert!(answer.header("Allow").is_some());
     }
+    let over_file = client.ask("MKCOL /data/f\n", b"").await.text();
+    assert!(over_file.contains("a file of this name exists"), "{over_file}");
     assert_eq!(client.ask("MKCOL /data/g\n", b"<x/>").await.status, 415);
     assert_eq!(client.ask("MKCOL /data/f/x\n", b"").await.status, 409);
 }
@@ -65,6 +67,33 @@ async fn a_move_keeps_within_its_export_and_asks_before_replacing() {
     assert_eq!(step("/data/c", "Overwrite: T").await, 400);
     assert_eq!(server.ask("GET /data/b\n", b"").await.body, b"a");
     assert_eq!(server.ask("GET /data/c\n", b"").await.body, b"c");
+}
+
+#[tokio::test]
+async fn the_default_port_may_be_spelled_out_on_either_side() {
+    let server = Server::open().await;
+    server.put("/data/a", b"a").await;
+    let step = async |method: &str, to: &str, host: &str| {
+        let head = format!("{method} /data/a\nHost: {host}\nDestination: {to}/data/b\nOverwrite: T\n");
+        let status = server.ask(&head, b"").await.status;
+        server.put("/data/a", b"a").await;
+        status
+    };
+    for method in ["MOVE", "COPY"] {
+        for (to, host) in [
+            ("https://forwarded.example.org:443", "forwarded.example.org"),
+            ("https://forwarded.example.org", "forwarded.example.org:443"),
+            ("http://forwarded.example.org:80", "forwarded.example.org"),
+            ("davs://forwarded.example.org:443", "forwarded.example.org"),
+        ] {
+            let status = step(method, to, host).await;
+            assert!(matches!(status, 201 | 204), "{method} {to} {host}: {status}");
+        }
+    }
+    assert_eq!(
+        step("MOVE", "http://forwarded.example.org:443", "forwarded.example.org").await,
+        422
+    );
 }
 
 #[tokio::test]

@@ -95,6 +95,11 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
     ),
     ("PUT /data/f", "Authorization: Basic eDp5", ErrorCode::InvalidToken),
     (
+        "GET /data/f",
+        "Authorization: Bearer a\nAuthorization: Bearer b",
+        ErrorCode::BadRequest,
+    ),
+    (
         "PROPFIND /data",
         "Depth: 0\nAuthorization: Bearer a.b.c",
         ErrorCode::TokenMalformed,
@@ -118,6 +123,7 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
     ("PUT /data/f/x", "", ErrorCode::NotDirectory),
     ("GET /data/f/x", "", ErrorCode::NotDirectory),
     ("MKCOL /data/d", "", ErrorCode::DirectoryExists),
+    ("MKCOL /data/f", "", ErrorCode::MethodNotAllowed),
     ("MKCOL /data/a/b", "", ErrorCode::ParentMissing),
     ("DELETE /data/d", "", ErrorCode::NotEmpty),
     ("PUT /data/f", "If-None-Match: *", ErrorCode::Exists),
@@ -223,6 +229,11 @@ async fn every_refusal_has_the_status_and_words_of_its_code() {
         assert_eq!(answer.header("Content-Type"), Some("text/plain; charset=utf-8"));
         for part in [code.meaning(), code.next_step(), code.name(), id] {
             assert!(text.contains(part), "{line} {headers}: {part} is not in {text}");
+        }
+        if code.next_step().contains("the detail") {
+            let sentence = text.lines().next().unwrap();
+            let opened = format!("{} (", code.meaning());
+            assert!(sentence.contains(&opened), "{line} {headers} has no detail: {sentence}");
         }
         let challenge = answer.header("WWW-Authenticate").unwrap_or_default();
         assert_eq!(

@@ -52,6 +52,8 @@ async fn a_macaroon_opens_what_it_names_and_nothing_else() {
     assert_eq!(server.ask("GET /data/f\n", b"").await.status, 401);
     assert_eq!(step(&server, "GET /data/f", &token).await.body, b"abc");
     assert_eq!(step(&server, "HEAD /data/f", &token).await.status, 200);
+    let twice = format!("GET /data/f\nAuthorization: Bearer {token}\nAuthorization: Bearer {token}\n");
+    assert_eq!(server.ask(&twice, b"").await.body, b"abc");
     let refused = step(&server, "PUT /data/f", &token).await;
     assert_eq!(refused.status, 403);
     assert!(

@@ -208,20 +208,31 @@ async fn questions_are_answered_or_refused() {
     assert_eq!(raw.ask(&locate("*/")).await.text(), here, "above all exports");
     assert_eq!(raw.ask(&locate("/data/f")).await.text(), here);
     assert_eq!(raw.ask(&locate("/data/none")).await.error(), ErrorNumber::NOT_FOUND);
-    let prepare = |options| {
+    let prepare = |options, paths| {
         Request::Prepare(Prepare {
             options,
             priority: 0,
             port: 0,
             extra_options: PrepareExtraOptions::empty(),
-            paths: PathArguments::new(b"/data/f"),
+            paths: PathArguments::new(paths),
         })
     };
+    let order = raw
+        .ask(&prepare(PrepareOptions::STAGE, b"/data/f\n/data/f"))
+        .await
+        .text();
+    assert!(!order.is_empty(), "the order has a name");
     assert_eq!(
-        raw.ask(&prepare(PrepareOptions::STAGE)).await.error(),
+        raw.ask(&prepare(PrepareOptions::STAGE, b"/data/f\n/data/none"))
+            .await
+            .error(),
+        ErrorNumber::NOT_FOUND
+    );
+    assert_eq!(
+        raw.ask(&prepare(PrepareOptions::CANCEL, b"1")).await.error(),
         ErrorNumber::UNSUPPORTED
     );
-    raw.ask(&prepare(PrepareOptions::WRITE_MODE)).await.ok();
+    raw.ask(&prepare(PrepareOptions::WRITE_MODE, b"/data/f")).await.ok();
 }
 
 #[tokio::test]

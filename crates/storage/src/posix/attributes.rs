@@ -21,7 +21,7 @@ fn failed(errno: Errno, path: &LogicalPath) -> Error {
     match errno {
         Errno::OPNOTSUPP => refused(ErrorCode::NotImplemented).with_detail("the file system keeps no attributes"),
         Errno::RANGE => refused(ErrorCode::NameTooLong),
-        Errno::TOOBIG => refused(ErrorCode::BodyTooLarge),
+        Errno::TOOBIG => refused(ErrorCode::BodyTooLarge).with_detail(format!("{VALUE_BYTES_MAX} bytes")),
         errno => about(errno, Phase::Open, path),
     }
 }
