@@ -428,7 +428,10 @@ pub(crate) async fn credential_of(
         Authorization::Absent => Ok(visitor.clone()),
         // Without a field it came in the query.
         Authorization::Bearer(token) => Box::pin(authenticator.bearer_in(field, token.expose(), last)).await,
-        Authorization::Unsupported => Err(Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate)),
+        Authorization::Unsupported => {
+            let error = Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate);
+            Err(error.with_detail("the only scheme is Bearer, with a token behind it"))
+        }
         Authorization::Contradictory => {
             let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Authenticate);
             Err(error.with_detail("two different Authorization headers"))
