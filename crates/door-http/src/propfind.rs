@@ -3,15 +3,18 @@
 
 use std::sync::Arc;
 
-use http_wire::webdav::{Entry, Href, MultistatusWriter, Place as Where, Property, PropfindRequest};
+use http_wire::webdav::{
+    Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest,
+};
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::Stat;
 use types::limits::{MULTISTATUS_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
 use transfer::chance::unix_s;
+use transfer::{Found, refusal};
 use transfer::{Place, Spot};
 
 /// The status of every answer with properties (RFC 4918 §11.1).
@@ -24,17 +27,11 @@ const ENTRY_BYTES: usize = 4096;
 
 /// Answers PROPFIND.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
-    let deep = match head.depth()? {
-        Some(Depth::Zero) => false,
-        Some(Depth::One) => true,
-        // No depth means infinity (§9.1), which a server may refuse: nobody can say how long it takes.
-        None | Some(Depth::Infinity) => {
-            let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
-            return Err(error.with_detail("depth 0 and 1"));
-        }
-    };
+    // No depth means infinity (§9.1), which a server may refuse; clients that send none want depth 1.
+    let depth = head.depth()?.unwrap_or(Depth::One);
+    let deep = depth != Depth::Zero;
     let spot = match exchange.place(&exchange.path) {
-        Place::Above(names) => return above(exchange, deep, &names).await,
+        Place::Above(names) => return above(exchange, depth, &names).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
     let path = exchange.path.clone();
@@ -42,8 +39,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let lists = deep && found.is_directory();
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
     let stat = found.into_stat(&path)?;
+    if lists && depth == Depth::Infinity {
+        return refuse_infinity(exchange).await;
+    }
     let request = asked(exchange).await?;
-    let quota_bytes = quota(&spot, &stat, &request).await?;
+    let quota_bytes = quota(&spot, &stat, &request, deep).await?;
     let mut answer = Answer::new(&request);
     let checksums = answer.checksums(&spot, &spot.path, &stat).await;
     answer.add(Where::At(&path), &stat, quota_bytes, &checksums);
@@ -51,6 +51,15 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
     }
     answer.end(exchange).await
+}
+
+/// Nobody can say how long a listing of everything below takes (§9.1: `propfind-finite-depth`).
+async fn refuse_infinity(exchange: &mut Exchange<'_>) -> Result<()> {
+    let error = refusal(ErrorCode::DepthInfinite, &exchange.path);
+    exchange.record.error = Some((&error).into());
+    let body = FINITE_DEPTH_ERROR.as_bytes();
+    let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);
+    exchange.whole(error.code().http_status(), body, xml).await
 }
 
 /// What the body asks for.
@@ -86,13 +95,15 @@ async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, a
     }
 }
 
-/// Space used and left, of the directory asked about and only when it is asked for by name: davix
-/// takes the number for the directory's size.
-async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest) -> Result<Option<(u64, u64)>> {
-    let PropfindRequest::Properties(list) = request else {
-        return Ok(None);
+/// Space used and left, of the directory asked about: when it is asked for by name, and in all properties of
+/// depth 0, from which Rucio takes it. Not in a listing: davix takes the number for the directory's size.
+async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<(u64, u64)>> {
+    let asked = match request {
+        PropfindRequest::Properties { known, .. } => {
+            known.contains(&Property::QuotaUsed) || known.contains(&Property::QuotaAvailable)
+        }
+        PropfindRequest::AllProperties | PropfindRequest::Names => !deep,
     };
-    let asked = list.contains(&Property::QuotaUsed) || list.contains(&Property::QuotaAvailable);
     if !asked || !stat.is_directory() {
         return Ok(None);
     }
@@ -101,13 +112,16 @@ async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest) -> Result<Op
 }
 
 /// A directory above all exports.
-async fn above(exchange: &mut Exchange<'_>, deep: bool, names: &[String]) -> Result<()> {
+async fn above(exchange: &mut Exchange<'_>, depth: Depth, names: &[String]) -> Result<()> {
     exchange.credential.clone()?;
+    if depth == Depth::Infinity {
+        return refuse_infinity(exchange).await;
+    }
     let request = asked(exchange).await?;
     let path = exchange.path.clone();
     let mut answer = Answer::new(&request);
     answer.add_above(&path);
-    if deep {
+    if depth == Depth::One {
         for name in names {
             answer.add_above(&path.join(name)?);
         }
@@ -128,7 +142,8 @@ struct Answer {
 
 impl Answer {
     fn new(request: &PropfindRequest) -> Self {
-        let named = matches!(request, PropfindRequest::Properties(list) if list.contains(&Property::Checksums));
+        let named =
+            matches!(request, PropfindRequest::Properties { known, .. } if known.contains(&Property::Checksums));
         let mut answer = Self {
             writer: MultistatusWriter::new(request),
             wants_checksums: named,

@@ -84,13 +84,14 @@ fn what_is_written_is_read_again_however_it_is_cut() {
 
 #[test]
 fn the_shape_is_the_one_that_clients_compare_as_text() {
-    let text = String::from_utf8(listing(PropfindRequest::Properties(vec![
-        Property::ContentLength,
-        Property::ResourceType,
-    ])))
+    let text = String::from_utf8(listing(PropfindRequest::Properties {
+        known: vec![Property::ContentLength, Property::ResourceType],
+        unknown: String::new(),
+    }))
     .unwrap();
     let directory = "<D:response><D:href>/data/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop>\
-                     <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n";
+                     <D:status>HTTP/1.1 200 OK</D:status></D:propstat><D:propstat><D:prop><D:getcontentlength/></D:prop>\
+                     <D:status>HTTP/1.1 404 Not Found</D:status></D:propstat></D:response>\n";
     assert!(text.contains(directory), "{text}");
     assert!(
         text.contains("<D:resourcetype/><D:getcontentlength>12813</D:getcontentlength></D:prop>"),
@@ -100,7 +101,7 @@ fn the_shape_is_the_one_that_clients_compare_as_text() {
         text.contains("<D:href>/data/a%20b%3C%26%3E%22%C3%BC%25.root</D:href>"),
         "{text}"
     );
-    assert_eq!(text.matches("<D:propstat>").count(), 2);
+    assert_eq!(text.matches("<D:propstat>").count(), 3);
 }
 
 #[test]

@@ -184,6 +184,8 @@ pub const MARKER_STRIPES_MAX: usize = 128;
 pub const MULTISTATUS_ENTRY_BYTES_MAX: usize = 256 * 1024;
 /// Most properties that one PROPFIND may name.
 pub const PROPFIND_PROPERTIES_MAX: usize = 256;
+/// Longest list of the properties of a PROPFIND that are not known here, as each entry repeats it.
+pub const PROPFIND_UNKNOWN_BYTES_MAX: usize = 16 * 1024;
 /// Deepest nesting of elements in XML from outside.
 pub const XML_DEPTH_MAX: usize = 32;
 

@@ -232,9 +232,32 @@ async fn propfind_lists_the_directory_itself_first() {
         top.contains("<D:href>/</D:href>") && top.contains("<D:href>/data/</D:href>"),
         "{top}"
     );
-    for depth in ["", "Depth: infinity\n"] {
-        assert_eq!(server.ask(&format!("PROPFIND /data/d\n{depth}"), b"").await.status, 501);
+    // In a listing the used bytes would be taken for sizes.
+    assert!(
+        zero.contains("quota-available-bytes") && zero.contains("quota-used-bytes"),
+        "{zero}"
+    );
+
+    assert_eq!(
+        server.ask("PROPFIND /data/d\n", b"").await.text(),
+        text,
+        "no depth is 1"
+    );
+    for directory in ["/data/d", "/"] {
+        let all = server
+            .ask(&format!("PROPFIND {directory}\nDepth: infinity\n"), b"")
+            .await;
+        assert_eq!(all.status, 403);
+        assert!(all.text().contains("<D:propfind-finite-depth/>"), "{all:?}");
     }
+    let unknown = "<propfind xmlns='DAV:'><prop><getetag/><owner/><mode xmlns='LCGDM:'/></prop></propfind>";
+    let answer = server
+        .ask("PROPFIND /data/d\nDepth: 0\n", unknown.as_bytes())
+        .await
+        .text();
+    let missing =
+        "<D:getetag/><D:owner/><X:mode xmlns:X=\"LCGDM:\"/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status>";
+    assert!(answer.contains(missing), "{answer}");
     assert_eq!(server.ask("PROPFIND /data/d\nDepth: 2\n", b"").await.status, 400);
     assert_eq!(server.ask("PROPFIND /data/d\nDepth: 1\n", b"<x").await.status, 400);
 }

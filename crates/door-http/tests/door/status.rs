@@ -174,7 +174,8 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
         "Content-Type: application/macaroon-request",
         ErrorCode::BadRequest,
     ),
-    ("PROPFIND /data", "Depth: infinity", ErrorCode::NotImplemented),
+    ("PROPFIND /closed", "Depth: infinity", ErrorCode::Unauthenticated),
+    ("PROPFIND /closed", "", ErrorCode::Unauthenticated),
     ("PROPFIND /data", "Depth: x", ErrorCode::BadRequest),
     ("MOVE /data/f", "", ErrorCode::BadRequest),
     (

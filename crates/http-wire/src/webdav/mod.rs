@@ -13,6 +13,10 @@ pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
 pub use writer::{Entry, Href, MultistatusWriter, Place};
 
+/// The body of a refusal to list everything below a directory (RFC 4918 §9.1, §16).
+pub const FINITE_DEPTH_ERROR: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+    <D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
+
 /// The namespace of WebDAV's own names.
 const DAV_NAMESPACE: &str = "DAV:";
 /// The namespace in which dCache publishes checksums.

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use quick_xml::NsReader;
+use quick_xml::escape::escape;
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
 use types::Error;
-use types::limits::{LAST_PROPFIND_BYTES_MAX, PROPFIND_BODY_BYTES_MAX, PROPFIND_PROPERTIES_MAX, XML_DEPTH_MAX};
+use types::limits::{
+    LAST_PROPFIND_BYTES_MAX, PROPFIND_BODY_BYTES_MAX, PROPFIND_PROPERTIES_MAX, PROPFIND_UNKNOWN_BYTES_MAX,
+    XML_DEPTH_MAX,
+};
 
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::fault::bad_request;
@@ -115,8 +119,13 @@ pub enum PropfindRequest {
     AllProperties,
     /// The names of the properties, without values.
     Names,
-    /// These properties; those that are not known here are left out.
-    Properties(Vec<Property>),
+    /// These properties.
+    Properties {
+        /// Those that are known here, each once.
+        known: Vec<Property>,
+        /// The others, as the empty elements with which an answer names them.
+        unknown: String,
+    },
 }
 
 impl PropfindRequest {
@@ -125,7 +134,7 @@ impl PropfindRequest {
     pub fn includes(&self, property: Property) -> bool {
         match self {
             Self::AllProperties | Self::Names => true,
-            Self::Properties(list) => list.contains(&property),
+            Self::Properties { known, .. } => known.contains(&property),
         }
     }
 }
@@ -156,8 +165,8 @@ impl LastPropfind {
 ///
 /// # Errors
 /// `bad_request` for what is not well-formed XML, not a `propfind`, has a document type or foreign
-/// entities, or goes beyond [`PROPFIND_BODY_BYTES_MAX`], [`XML_DEPTH_MAX`] or
-/// [`PROPFIND_PROPERTIES_MAX`].
+/// entities, or goes beyond [`PROPFIND_BODY_BYTES_MAX`], [`XML_DEPTH_MAX`],
+/// [`PROPFIND_PROPERTIES_MAX`] or [`PROPFIND_UNKNOWN_BYTES_MAX`].
 pub fn parse_propfind(body: &[u8]) -> Result<PropfindRequest, Error> {
     if body.len() > PROPFIND_BODY_BYTES_MAX {
         return Err(bad_request("the PROPFIND body is too long"));
@@ -215,7 +224,12 @@ impl Reading {
                 match local {
                     "allprop" => self.found = Some(PropfindRequest::AllProperties),
                     "propname" => self.found = Some(PropfindRequest::Names),
-                    "prop" if self.found.is_none() => self.found = Some(PropfindRequest::Properties(Vec::new())),
+                    "prop" if self.found.is_none() => {
+                        self.found = Some(PropfindRequest::Properties {
+                            known: Vec::new(),
+                            unknown: String::new(),
+                        });
+                    }
                     _ => {}
                 }
                 Ok(())
@@ -236,11 +250,13 @@ impl Reading {
                 "the limit is {PROPFIND_PROPERTIES_MAX} properties"
             )));
         }
-        if let (Some(PropfindRequest::Properties(list)), Some(property)) =
-            (&mut self.found, Property::from_name(namespace, local))
-            && !list.contains(&property)
-        {
-            list.push(property);
+        let Some(PropfindRequest::Properties { known, unknown }) = &mut self.found else {
+            return Ok(());
+        };
+        match Property::from_name(namespace, local) {
+            Some(property) if known.contains(&property) => {}
+            Some(property) => known.push(property),
+            None => push_unknown(unknown, namespace, local)?,
         }
         Ok(())
     }
@@ -252,6 +268,29 @@ impl Reading {
         self.found
             .ok_or_else(|| bad_request("the propfind names neither prop, allprop nor propname"))
     }
+}
+
+/// Writes a property that is not known here as an empty element. Each entry of an answer repeats it, so what a
+/// namespace declared once could do with many names has a limit.
+fn push_unknown(out: &mut String, namespace: &str, local: &str) -> Result<(), Error> {
+    let is_name = |character: char| character.is_alphanumeric() || "-._".contains(character);
+    let begins_well = local.starts_with(|character: char| character.is_alphabetic() || character == '_');
+    if !begins_well || !local.chars().all(is_name) {
+        return Err(bad_request(
+            "the name of a property in the PROPFIND body is not one of XML",
+        ));
+    }
+    match namespace {
+        DAV_NAMESPACE => out.push_str(&format!("<D:{local}/>")),
+        "" => out.push_str(&format!("<{local}/>")),
+        other => out.push_str(&format!("<X:{local} xmlns:X=\"{}\"/>", escape(other))),
+    }
+    if out.len() > PROPFIND_UNKNOWN_BYTES_MAX {
+        return Err(bad_request(
+            "the names of the properties in the PROPFIND body are too long",
+        ));
+    }
+    Ok(())
 }
 
 /// The body with which a client asks for these properties.
@@ -272,14 +311,22 @@ mod tests {
     use super::*;
     use types::ErrorCode;
 
+    fn properties(known: &[Property], unknown: &str) -> PropfindRequest {
+        PropfindRequest::Properties {
+            known: known.to_vec(),
+            unknown: unknown.to_owned(),
+        }
+    }
+
     #[test]
     fn the_bodies_of_real_clients_are_read() {
         let davix = "<D:propfind xmlns:D=\"DAV:\" xmlns:L=\"LCGDM:\"><D:prop><D:displayname/><D:getlastmodified/><D:creationdate/>\
                      <D:getcontentlength/><D:quota-used-bytes/><D:resourcetype><D:collection/></D:resourcetype><L:mode/>\
                      <D:owner></D:owner><D:group></D:group></D:prop></D:propfind>";
-        let PropfindRequest::Properties(list) = parse_propfind(davix.as_bytes()).unwrap() else {
+        let PropfindRequest::Properties { known: list, unknown } = parse_propfind(davix.as_bytes()).unwrap() else {
             panic!("a list")
         };
+        assert_eq!(unknown, "<X:mode xmlns:X=\"LCGDM:\"/><D:owner/><D:group/>");
         assert_eq!(list.len(), 6);
         assert!(list.contains(&Property::QuotaUsed) && list.contains(&Property::ResourceType));
         for empty in ["", "  \r\n", "\u{feff}"] {
@@ -291,10 +338,7 @@ mod tests {
         let other_prefix = "<?xml version=\"1.0\"?><propfind xmlns=\"DAV:\"><propname/></propfind>";
         assert_eq!(parse_propfind(other_prefix.as_bytes()).unwrap(), PropfindRequest::Names);
         let all = propfind_body(&Property::ALL);
-        assert_eq!(
-            parse_propfind(all.as_bytes()).unwrap(),
-            PropfindRequest::Properties(Property::ALL.to_vec())
-        );
+        assert_eq!(parse_propfind(all.as_bytes()).unwrap(), properties(&Property::ALL, ""));
     }
 
     #[test]
@@ -307,13 +351,13 @@ mod tests {
         let altered = one.replace("getetag", "getetaG");
         assert_eq!(
             *last.parse(altered.as_bytes()).unwrap(),
-            PropfindRequest::Properties(Vec::new())
+            properties(&[], "<D:getetaG/>")
         );
         assert_eq!(*last.parse(one.as_bytes()).unwrap(), *first);
         assert!(last.parse(&one.as_bytes()[..one.len() - 1]).is_err());
         assert_eq!(
             *last.parse(other.as_bytes()).unwrap(),
-            PropfindRequest::Properties(vec![Property::Checksums])
+            properties(&[Property::Checksums], "")
         );
         // One that is too long to be kept forgets nothing.
         let long = format!("{one}{}", " ".repeat(LAST_PROPFIND_BYTES_MAX));
@@ -328,7 +372,7 @@ mod tests {
         let body = "<a:propfind xmlns:a='DAV:' xmlns:b='urn:x'><a:prop><b:getetag/><a:getetag/></a:prop></a:propfind>";
         assert_eq!(
             parse_propfind(body.as_bytes()).unwrap(),
-            PropfindRequest::Properties(vec![Property::Etag])
+            properties(&[Property::Etag], "<X:getetag xmlns:X=\"urn:x\"/>")
         );
     }
 
@@ -341,6 +385,11 @@ mod tests {
         )
         .replace("p>", "propfind>")
         .replacen("<p ", "<propfind ", 1);
+        let long = format!(
+            "<propfind xmlns=\"DAV:\" xmlns:x=\"{}\"><prop>{}</prop></propfind>",
+            "n".repeat(PROPFIND_UNKNOWN_BYTES_MAX / 4),
+            "<x:y/>".repeat(4)
+        );
         let bad = [
             "<!DOCTYPE x [<!ENTITY a \"b\">]><propfind xmlns=\"DAV:\"><allprop/></propfind>",
             "<propfind xmlns=\"DAV:\"><prop>&a;</prop></propfind>",
@@ -349,8 +398,10 @@ mod tests {
             "<propfind><allprop/></propfind>",
             "<propfind xmlns=\"DAV:\"/>",
             "hello",
+            "<propfind xmlns=\"DAV:\"><prop><1x/></prop></propfind>",
             &deep,
             &many,
+            &long,
         ];
         for body in bad {
             assert_eq!(

@@ -1,9 +1,8 @@
 //! Writes multistatus answers entry by entry, so that a listing of any length streams.
 //!
 //! The shape is the one that all grid clients read: the prefix `D:` everywhere (XRootD's client
-//! compares names as text), one `propstat` with status 200 per response (davix takes each for an
-//! entry), and the collection itself first. Properties that were asked for but are not known are
-//! left out rather than listed with status 404.
+//! compares names as text), a `propstat` with status 200 first in each response, and the collection
+//! itself first. Properties that were asked for by name and are not there follow with status 404.
 //!
 //! Everything is appended to one buffer as it is: a directory of ten thousand files is ten thousand
 //! times this, and strings in between were most of what a listing cost.
@@ -66,6 +65,8 @@ pub struct MultistatusWriter {
     /// What is asked for, in the order in which it is written.
     wanted: Vec<Property>,
     names_only: bool,
+    /// What is asked for by name and not known here, as empty elements; `None` where nothing is asked for by name.
+    unknown: Option<String>,
     dates: DateWriter,
 }
 
@@ -76,6 +77,10 @@ impl MultistatusWriter {
         let wanted = Property::ALL.into_iter().filter(|property| request.includes(*property));
         Self {
             wanted: wanted.collect(),
+            unknown: match request {
+                PropfindRequest::Properties { unknown, .. } => Some(unknown.clone()),
+                _ => None,
+            },
             names_only: *request == PropfindRequest::Names,
             dates: DateWriter::new(),
         }
@@ -116,7 +121,25 @@ impl MultistatusWriter {
                 push_property(out, *property, entry, name, &mut self.dates);
             }
         }
-        out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n");
+        out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>");
+        if let Some(unknown) = &self.unknown {
+            self.push_missing(out, entry, unknown);
+        }
+        out.extend_from_slice(b"</D:response>\n");
+    }
+
+    /// What is asked for by name and is not there (RFC 4918 §9.1.1).
+    fn push_missing(&self, out: &mut Vec<u8>, entry: &Entry<'_>, unknown: &str) {
+        let mut missing = self.wanted.iter().filter(|property| !has(**property, entry)).peekable();
+        if unknown.is_empty() && missing.peek().is_none() {
+            return;
+        }
+        out.extend_from_slice(b"<D:propstat><D:prop>");
+        for property in missing {
+            out.extend_from_slice(property.tags().empty.as_bytes());
+        }
+        out.extend_from_slice(unknown.as_bytes());
+        out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>");
     }
 
     /// Writes what comes behind the last entry.

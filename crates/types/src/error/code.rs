@@ -83,6 +83,7 @@ codes! {
     UnsupportedMediaType  "unsupported_media"      415 3013 95  No  "The body's type is not understood here" => "Use the content type that the detail names.";
     MethodNotAllowed      "method_not_allowed"     405 3013 1   No  "Operation not permitted on this resource" => "Use another operation; OPTIONS lists those offered.";
     NotImplemented        "not_implemented"        501 3013 38  No  "Function not implemented" => "Use what the detail suggests.";
+    DepthInfinite         "depth_infinite"         403 3013 95  No  "A listing of everything below a directory is not offered" => "Send Depth: 1, and ask for each directory.";
     NoMacaroons           "no_macaroons"           501 3013 38  No  "The server issues no macaroons" => "Use a token or a proxy that the server accepts, or ask its administrator for macaroons (with Crossload: secret_file in [macaroons] of the configuration).";
     CredentialUnsupported "credential_unsupported" 400 3013 95  No  "This way of delegating a credential is not offered" => "Send Credential: none and the token in TransferHeaderAuthorization.";
     HeadTimeout           "head_timeout"           408 3034 110 Yes "The request did not arrive in time" => "Send the whole request head at once, or raise limits.head_timeout.";
