@@ -20,10 +20,7 @@ use transfer::refusal;
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
-    if head.has_content_range() {
-        let why = "Content-Range: a PUT stores the whole file";
-        return Err(refusal(ErrorCode::BadRequest, &exchange.path).with_detail(why));
-    }
+    head.check_whole().map_err(|error| error.with_subject(&exchange.path))?;
     if head.has_content_encoding() {
         let why = "the file as it is, without Content-Encoding";
         return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.path).with_detail(why));

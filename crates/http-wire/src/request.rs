@@ -190,10 +190,15 @@ impl RequestHead {
         }
     }
 
-    /// Whether there is a Content-Range, which no request here may have (RFC 9110 §14.5).
-    #[must_use]
-    pub fn has_content_range(&self) -> bool {
-        self.headers.contains(CONTENT_RANGE)
+    /// Refuses a request for a part of a file, which no request that stores one may have (RFC 9110 §14.5).
+    ///
+    /// # Errors
+    /// `bad_request` when there is such a header.
+    pub fn check_whole(&self) -> Result<(), Error> {
+        match self.headers.contains(CONTENT_RANGE) {
+            true => Err(bad_request(format!("{CONTENT_RANGE}: a PUT stores the whole file"))),
+            false => Ok(()),
+        }
     }
 
     /// Whether the body is encoded (compressed, say), which is not undone here (RFC 9110 §8.4).
