@@ -186,8 +186,15 @@ pub fn parse_propfind(body: &[u8]) -> Result<PropfindRequest, Error> {
         match event {
             Event::Start(element) => {
                 let namespace = match resolved {
+                    // A prefix stands for a namespace, and never for none (Namespaces in XML 1.0 §2.2).
+                    ResolveResult::Bound(Namespace("")) if element.name().prefix().is_some() => {
+                        return Err(bad_request("a prefix in the PROPFIND body is declared as nothing"));
+                    }
+                    ResolveResult::Unknown(_) => {
+                        return Err(bad_request("a prefix in the PROPFIND body is not declared"));
+                    }
                     ResolveResult::Bound(Namespace(name)) => name,
-                    _ => "",
+                    ResolveResult::Unbound => "",
                 };
                 state.start(namespace, element.local_name().into_inner())?;
             }
@@ -399,6 +406,8 @@ mod tests {
             "<propfind xmlns=\"DAV:\"/>",
             "hello",
             "<propfind xmlns=\"DAV:\"><prop><1x/></prop></propfind>",
+            "<propfind xmlns=\"DAV:\"><prop><a:x/></prop></propfind>",
+            "<propfind xmlns=\"DAV:\"><prop><a:x xmlns:a=\"\"/></prop></propfind>",
             &deep,
             &many,
             &long,
