@@ -14,7 +14,7 @@ use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
 use transfer::chance::unix_s;
-use transfer::{Found, refusal};
+use transfer::refusal;
 use transfer::{Place, Spot};
 
 /// The status of every answer with properties (RFC 4918 §11.1).
