@@ -47,8 +47,9 @@ pub(crate) struct Ground {
     destination: Party,
     small: PathBuf,
     is_small_disk: bool,
-    lab: Lab,
+    /// Unmounted before the lab removes its directory.
     _disk: Option<Tmpfs>,
+    lab: Lab,
 }
 
 /// A client on its way.
