@@ -47,7 +47,12 @@ pub async fn addresses_of(host: &str, patience: Duration) -> Vec<IpAddr> {
 
 /// The name of an address; `None` when it has none, or it is not told in time.
 pub async fn name_of(address: IpAddr, patience: Duration) -> Option<String> {
-    let address = address.to_canonical();
+    name_as_seen(address.to_canonical(), patience).await
+}
+
+/// The same for an address in the form in which a socket tells it: of IPv4 addresses in the form of IPv6, some name
+/// services know nothing (`/etc/hosts` does not).
+pub async fn name_as_seen(address: IpAddr, patience: Duration) -> Option<String> {
     let name = look_up(patience, move || Ok(dns_lookup::lookup_addr(&address)?)).await?;
     // An address without a name is given back as its own name.
     (!name.is_empty() && name.parse::<IpAddr>().is_err()).then_some(name)
