@@ -307,6 +307,9 @@ impl Connection {
     /// Answers a request that was refused before anything was done for it.
     pub(crate) fn refuse(&mut self, header: &RequestHeader, began: Instant, failure: Failure) -> Next {
         let closes = failure.closes;
+        if let (Some(handle), Some(session)) = (header.changed_file(), &mut self.session) {
+            session.files.refuse_change(handle);
+        }
         Exchange::begin(self, header, began).finish(Err(failure));
         if closes { Next::Close } else { Next::Request }
     }

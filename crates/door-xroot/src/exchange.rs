@@ -127,7 +127,9 @@ impl<'c> Exchange<'c> {
                 let answered = query::answer(self, &request).await?;
                 return Ok(if answered { Next::Request } else { Next::Later });
             }
-            Request::Checkpoint(_) | Request::Clone(_) | Request::GetFile => return Err(not_offered()),
+            Request::Checkpoint(request) => return self.refuse_change(request.handle),
+            Request::Clone(request) => return self.refuse_change(request.destination),
+            Request::GetFile => return Err(not_offered()),
             // These move data and were served before.
             Request::Read(_)
             | Request::ReadVector(_)
@@ -137,6 +139,12 @@ impl<'c> Exchange<'c> {
             | Request::WriteVector(_) => return Err(not_offered()),
         }
         Ok(Next::Request)
+    }
+
+    /// Refuses a kind of change that is not offered. The file is not what its client means it to be.
+    fn refuse_change(&mut self, handle: FileHandle) -> Result<Next> {
+        self.session()?.files.refuse_change(handle);
+        Err(not_offered())
     }
 
     /// Microseconds since the request's header was read.

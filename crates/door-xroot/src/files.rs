@@ -194,6 +194,17 @@ impl Files {
             .ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
     }
 
+    /// A change of this file was refused, so that an upload can take its name no more.
+    pub(crate) fn refuse_change(&mut self, handle: FileHandle) {
+        if let Ok(OpenFile {
+            content: Content::Writing(writing),
+            ..
+        }) = self.file(handle)
+        {
+            writing.refuse();
+        }
+    }
+
     /// Takes a file out, to be closed.
     pub(crate) fn take(&mut self, handle: FileHandle) -> Result<OpenFile> {
         let taken = self.slot(handle)?.file.take();

@@ -76,6 +76,12 @@ impl Connection {
                 break;
             }
         }
+        if let (Err(_), Some(session)) = (&outcome, &mut self.session) {
+            // Nothing of the ranges behind it was stored, in whichever files those are.
+            request
+                .items()
+                .for_each(|item| session.files.refuse_change(item.handle));
+        }
         if outcome.is_ok() && request.syncs() {
             outcome = self.sync_all(request).await;
         }

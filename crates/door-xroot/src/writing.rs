@@ -23,7 +23,7 @@ pub(crate) struct Writing {
     pub(crate) mode: Option<u32>,
     /// Where pages lie that arrived damaged and were not sent again: start and end.
     damaged: BTreeMap<u64, u64>,
-    /// A part of it could not be stored.
+    /// A part of it was refused or could not be stored.
     is_torn: bool,
     _turn: Option<Turn>,
 }
@@ -70,8 +70,19 @@ impl Writing {
         Ok(self.reader()?.stat().clone())
     }
 
-    /// Whether so many bytes may be written there.
-    pub(crate) fn check(&self, offset: u64, length: u64) -> Result<()> {
+    /// Remembers that a change was refused: the file can take its name no more, since the client may close it
+    /// without having read the refusal.
+    pub(crate) fn refuse(&mut self) {
+        self.is_torn = true;
+    }
+
+    /// Whether so many bytes may be written there. If not, the file is not whole any more.
+    pub(crate) fn check(&mut self, offset: u64, length: u64) -> Result<()> {
+        let checked = self.check_range(offset, length);
+        self.note(checked)
+    }
+
+    fn check_range(&self, offset: u64, length: u64) -> Result<()> {
         let fault =
             |phase, detail: String| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase).with_detail(detail);
         let end = offset
@@ -153,7 +164,7 @@ impl Writing {
         }
         if self.is_torn {
             let error = Error::new(ErrorCode::BodyIncomplete, Side::Client, Phase::Commit);
-            return Err(error.with_detail("a part of it could not be stored"));
+            return Err(error.with_detail("a part of it was refused or could not be stored"));
         }
         let facts = CommitFacts {
             size_bytes: self.assembly.end_bytes(),

@@ -6,7 +6,7 @@ use policy::AnonymousAccess;
 use serde_json::Value;
 use storage::Memory;
 
-use crate::harness::{Answer, Server, export, memory};
+use crate::harness::{Answer, Server, export, head_text, memory};
 
 /// The same files twice: open, to ask for macaroons, and closed but for macaroons.
 async fn server() -> Server {
@@ -283,4 +283,26 @@ async fn what_is_handed_over_for_the_other_side_stays_out_of_clear_text_too() {
         );
     }
     assert_eq!(server.ask(&copy(""), b"").await.last_line(), "success: Created");
+}
+
+#[tokio::test]
+async fn a_body_without_length_that_grows_above_the_limit_leaves_the_old_file() {
+    let server = server().await;
+    let body = r#"{"caveats":["activity:UPLOAD,MANAGE","max-upload:4"],"validity":"PT1H"}"#;
+    let token = member(&ask_json(&server, "/data/f", body).await, "macaroon");
+    close(&server);
+    let mut client = server.connect().await;
+    let head = format!("PUT /data/f\nTransfer-Encoding: chunked\nAuthorization: Bearer {token}\n");
+    client.send(head_text(&head, None)).await;
+    client.send("3\r\nnew\r\n7\r\n longer\r\n0\r\n\r\n").await;
+    assert_eq!(client.answer(false).await.status, 413);
+    server.exports.replace(transfer::Exports::new(vec![open(&server)]));
+    assert_eq!(server.ask("GET /data/f\n", b"").await.body, b"abc");
+}
+
+/// The export as it was before [`close`].
+fn open(server: &Server) -> transfer::Export {
+    let mut open = server.exports.current().list()[0].clone();
+    open.rules.anonymous = AnonymousAccess::Write;
+    open
 }

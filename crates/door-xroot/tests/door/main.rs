@@ -7,6 +7,7 @@ mod late;
 mod names;
 mod reading;
 mod records;
+mod refused_writes;
 mod rights;
 mod setup;
 mod shares;

@@ -79,6 +79,18 @@ impl RequestHeader {
         Opcode::from_number(self.opcode)
     }
 
+    /// The open file that a request is about which changes one; `None` for other requests, and for a vector
+    /// write, whose list names the files.
+    #[must_use]
+    pub fn changed_file(&self) -> Option<FileHandle> {
+        match self.known_opcode()? {
+            Opcode::Write | Opcode::PageWrite | Opcode::Truncate | Opcode::Checkpoint | Opcode::Clone => {
+                Some(self.handle(0))
+            }
+            _ => None,
+        }
+    }
+
     /// What follows the header.
     ///
     /// # Errors

@@ -1,0 +1,127 @@
+//! Writes that are refused: what was open can take its name no more, and an old file stays.
+
+use credentials::{Macaroon, MacaroonKey};
+use policy::AnonymousAccess;
+use transfer::{Exports, SharedExports};
+use xroot_wire::pages::encode_units;
+use xroot_wire::request::{
+    Checkpoint, CheckpointAction, Close, PageWrite, Request, Truncate, TruncateTarget, VectorItem, Write, WriteVector,
+};
+use xroot_wire::{FileHandle, OpenOptions, PageFlags};
+
+use crate::harness::{Answer, Raw, SECRET, Server};
+
+/// A file that is there is opened to be replaced, with a token for at most eight bytes; something is refused, and
+/// the client closes the file all the same. The old file must stay.
+async fn old_file_stays<F: AsyncFnOnce(&mut Raw, FileHandle) -> Answer>(refused: F) {
+    let server = Server::start(|settings| {
+        let mut closed = settings.exports.current().list().to_vec();
+        closed[0].rules.anonymous = AnonymousAccess::None;
+        settings.exports = SharedExports::new(Exports::new(closed));
+    });
+    server.put("/f", b"old");
+    let mut raw = server.client().await;
+    let caveats = ["activity:UPLOAD,MANAGE", "path:/data", "max-upload:8"];
+    let macaroon = Macaroon::mint(&MacaroonKey::new(SECRET), "here", "id-1", caveats).unwrap();
+    let name = format!("/data/f?authz=Bearer%20{}", macaroon.to_text().expose());
+    let handle = raw.opened(&name, OpenOptions::TRUNCATE).await;
+    write(&mut raw, handle, 0, b"new").await.ok();
+    let answer = refused(&mut raw, handle).await;
+    assert_eq!(answer.status, 4003, "{answer:?}");
+    // What comes behind it makes it no better.
+    write(&mut raw, handle, 3, b"er").await;
+    let closed = raw.ask(&Request::Close(Close { handle })).await;
+    assert_eq!(closed.status, 4003, "{closed:?}");
+    assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
+}
+
+async fn write(raw: &mut Raw, handle: FileHandle, offset: u64, data: &[u8]) -> Answer {
+    let request = Request::Write(Write {
+        handle,
+        offset,
+        path: 0,
+        data_bytes: data.len(),
+    });
+    raw.ask_with(&request, data).await
+}
+
+fn vector(items: &[(FileHandle, u64, u32)]) -> Vec<u8> {
+    let items = items.iter().map(|(handle, offset, length)| VectorItem {
+        handle: *handle,
+        length: *length,
+        offset: *offset,
+    });
+    items.flat_map(|item| item.encode()).collect()
+}
+
+#[tokio::test]
+async fn a_write_above_what_the_token_allows() {
+    old_file_stays(async |raw, handle| write(raw, handle, 3, b"and more").await).await;
+}
+
+#[tokio::test]
+async fn a_write_at_an_offset_that_no_file_has() {
+    old_file_stays(async |raw, handle| write(raw, handle, i64::MAX as u64, b"x").await).await;
+    old_file_stays(async |raw, handle| write(raw, handle, u64::MAX, b"x").await).await;
+}
+
+#[tokio::test]
+async fn pages_above_what_the_token_allows() {
+    old_file_stays(async |raw, handle| {
+        let mut wire = Vec::new();
+        encode_units(3, b"and more", &mut wire);
+        let request = Request::PageWrite(PageWrite {
+            handle,
+            offset: 3,
+            path: 0,
+            flags: PageFlags::empty(),
+            encoded_bytes: wire.len(),
+        });
+        raw.ask_with(&request, &wire).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_vector_with_a_range_above_what_the_token_allows() {
+    old_file_stays(async |raw, handle| {
+        let list = vector(&[(handle, 3, 2), (handle, 7, 2)]);
+        let request = Request::WriteVector(WriteVector::new(0, &list).unwrap());
+        raw.ask_with(&request, b"abcd").await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_vector_in_which_another_handle_is_wrong() {
+    for place in 0..2 {
+        old_file_stays(async |raw, handle| {
+            let mut items = vec![(handle, 3, 2)];
+            items.insert(place, (FileHandle::new(9), 0, 2));
+            let list = vector(&items);
+            let request = Request::WriteVector(WriteVector::new(0, &list).unwrap());
+            raw.ask_with(&request, b"abcd").await
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_length_above_what_the_token_allows_or_that_no_file_has() {
+    for size_bytes in [9, u64::MAX] {
+        old_file_stays(async |raw, handle| {
+            let target = TruncateTarget::Handle(handle);
+            raw.ask(&Request::Truncate(Truncate { target, size_bytes })).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_which_is_not_offered() {
+    old_file_stays(async |raw, handle| {
+        let action = CheckpointAction::Begin;
+        raw.ask(&Request::Checkpoint(Checkpoint { handle, action })).await
+    })
+    .await;
+}
