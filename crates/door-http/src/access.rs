@@ -8,7 +8,7 @@ use types::{ErrorCode, LogicalPath, Result};
 use crate::exchange::Exchange;
 use crate::hand_over;
 use transfer::chance::unix_s;
-use transfer::{Asker, Found, Granted, Holder, Place, Spot, refusal};
+use transfer::{Asker, Found, Granted, Holder, Permit, Place, Spot, refusal};
 
 impl Exchange<'_> {
     /// Asks policy. Why something is refused is kept under the name of the request.
@@ -89,6 +89,13 @@ impl Exchange<'_> {
             }
             None => exists || would_allow(Operation::Overwrite),
         }
+    }
+
+    /// The right to store a file under the path of the request, to be asked again before it has that name.
+    pub(crate) fn permit(&self) -> Permit {
+        let credential = self.capability.is_none().then_some(&self.credential);
+        let exports = &self.door.settings.exports;
+        Permit::new(exports, &self.exports, credential, self.peer.ip(), &self.path)
     }
 
     fn note_credential(&mut self) {

@@ -57,6 +57,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
             return Ok(());
         }
     }
+    let permit = exchange.permit();
     let upload = spot.store.create(&spot.path, &options).await?;
     exchange.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
@@ -70,6 +71,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         checksums: checksums.clone(),
         modified: None,
     };
+    permit.check(&spot.store, &spot.path).await?;
     let stat = spot.store.commit(&upload, facts).await?;
     exchange.note_upload(&path, &stat);
     exchange.record.committed_us = Some(exchange.elapsed_us());

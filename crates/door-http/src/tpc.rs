@@ -47,6 +47,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         spot,
         order: Order {
             max_bytes: granted.max_bytes,
+            permit: Some(exchange.permit()),
             ..order(exchange, &copy, granted.may_replace)
         },
         direction,
@@ -167,6 +168,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
         expected: copy.expected_digests.first().cloned(),
         keep: settings.keep.clone(),
         max_bytes: None,
+        permit: None,
         attempts: settings.limits.attempts,
         ask_first: !copy.skip_head,
         announced_bytes: None,

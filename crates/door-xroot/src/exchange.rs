@@ -7,7 +7,7 @@ use std::time::Instant;
 use credentials::Credential;
 use policy::Operation;
 use transfer::chance::fresh_id;
-use transfer::{Asker, ClientId, ErrorFacts, Exports, Found, Granted, Holder, Place, Spot, refusal};
+use transfer::{Asker, ClientId, ErrorFacts, Exports, Found, Granted, Holder, Permit, Place, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
@@ -230,6 +230,18 @@ impl<'c> Exchange<'c> {
     /// What stands under a name, to whoever may look at it.
     pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
         self.exports.look(self.asker(), spot, path).await
+    }
+
+    /// The right to store a file, to be asked again before it has its name.
+    pub(crate) fn permit(&self, path: &LogicalPath) -> Permit {
+        let exports = &self.connection.door.settings.exports;
+        Permit::new(
+            exports,
+            &self.exports,
+            Some(&self.credential),
+            self.connection.peer.ip(),
+            path,
+        )
     }
 
     /// What a path stands for, to whoever asks.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use storage::{FileReader, Stat};
-use transfer::{ActiveUpload, Share, Spot};
+use transfer::{ActiveUpload, Permit, Share, Spot};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
@@ -31,6 +31,8 @@ pub(crate) struct OpenFile {
     pub(crate) _share: Option<Share>,
     /// Counts it while it is being written.
     pub(crate) _active: Option<ActiveUpload>,
+    /// The right to write it.
+    pub(crate) permit: Option<Permit>,
     /// It was opened with such a key instead of the right to read it.
     pub(crate) is_lent: bool,
     /// Whether old content may be read through it. What its client uploads itself always may.

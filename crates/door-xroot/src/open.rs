@@ -57,6 +57,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     let may_read = matches!(content, Content::Reading(_)) || exchange.may_read(&named.path);
     let is_upload = matches!(content, Content::Writing(_));
     let file = OpenFile {
+        permit: matches!(content, Content::Writing(_)).then(|| exchange.permit(&named.path)),
         path: named.path,
         spot,
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),

@@ -237,6 +237,9 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
         destination::close(exchange, copying);
     }
     if let Content::Writing(writing) = file.content {
+        if let Some(permit) = &file.permit {
+            permit.check(&file.spot.store, &file.spot.path).await?;
+        }
         let mode = writing.mode;
         let stored = writing.commit().await;
         let stat = stored.map_err(|error| error.with_subject(&file.path))?;

@@ -325,10 +325,11 @@ impl Storage for Memory {
     }
 
     fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
-        self.tree().file(path)?;
+        let inode = self.tree().file(path)?.stat.inode;
         Ok(Arc::new(MemoryUpdate {
             store: self.clone(),
             path: path.clone(),
+            inode,
         }))
     }
 
@@ -515,6 +516,18 @@ impl Drop for MemoryUpload {
 struct MemoryUpdate {
     store: Memory,
     path: LogicalPath,
+    inode: u64,
+}
+
+impl MemoryUpdate {
+    /// The files, in which this one must still have its name.
+    fn tree(&self) -> Result<MutexGuard<'_, Tree>> {
+        let tree = self.store.tree();
+        match tree.file(&self.path)?.stat.inode == self.inode {
+            true => Ok(tree),
+            false => refuse(ErrorCode::NotFound, &self.path),
+        }
+    }
 }
 
 impl Upload for MemoryUpdate {
@@ -523,7 +536,7 @@ impl Upload for MemoryUpdate {
         let Some(end) = offset.checked_add(length as u64) else {
             return refuse(ErrorCode::BodyTooLarge, &self.path).map_err(|error| error.in_phase(Phase::Transfer));
         };
-        let mut tree = self.store.tree();
+        let mut tree = self.tree()?;
         let size_bytes = tree.file(&self.path)?.stat.size_bytes.max(end);
         tree.change(&self.path, size_bytes, |content| {
             let mut at = offset as usize;
@@ -535,7 +548,7 @@ impl Upload for MemoryUpdate {
     }
 
     fn set_length(&self, size_bytes: u64) -> Result<()> {
-        self.store.tree().change(&self.path, size_bytes, |_| {})
+        self.tree()?.change(&self.path, size_bytes, |_| {})
     }
 
     fn reader(&self) -> Result<Arc<dyn FileReader>> {
@@ -543,7 +556,7 @@ impl Upload for MemoryUpdate {
     }
 
     fn commit(&self, _facts: &CommitFacts) -> Result<Stat> {
-        self.store.stat(&self.path)
+        self.tree()?.node(&self.path).map(|node| node.stat.clone())
     }
 
     fn abort(&self) {}

@@ -5,6 +5,8 @@ use storage::Overwrite;
 use types::limits::ATTEMPTS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::permit::Permit;
+
 /// Whether the checksums of the two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
@@ -64,6 +66,8 @@ pub struct Order {
     pub create_parents: bool,
     /// Most bytes that whoever ordered the transfer may store here, when that is limited.
     pub max_bytes: Option<u64>,
+    /// The right to store the file, asked again before it takes its name.
+    pub permit: Option<Permit>,
 }
 
 impl Order {
@@ -96,6 +100,7 @@ impl Default for Order {
             digests_from: None,
             create_parents: true,
             max_bytes: None,
+            permit: None,
         }
     }
 }

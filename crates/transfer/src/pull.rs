@@ -111,6 +111,9 @@ async fn pull_once(
         checksums: ours.clone(),
         modified: None,
     };
+    if let Some(permit) = &order.permit {
+        permit.check(store, path).await.map_err(here)?;
+    }
     store.commit(&upload, facts).await.map_err(here)?;
     let (bytes, streams) = (fetched.bytes, fetched.streams);
     Ok(Outcome {

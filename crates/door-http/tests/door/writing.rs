@@ -214,3 +214,55 @@ async fn parts_and_encodings_are_not_stored_and_the_connection_lives_on() {
     assert_eq!(refused(&mut client, "PUT /f\n").await, 404);
     assert_eq!(client.ask("GET /data/f\n", b"").await.body, b"old");
 }
+
+/// Begins an upload to `/data/in/job/f`, which stands there already; the body is to follow.
+async fn begin_held(server: &Server) -> Raw {
+    server.put("/data/in/job/f", b"old").await;
+    let mut client = server.connect().await;
+    client
+        .send(head_text("PUT /data/in/job/f\nExpect: 100-continue\n", Some(3)))
+        .await;
+    assert_eq!(client.answer(false).await.status, 100);
+    client
+}
+
+#[tokio::test]
+async fn an_upload_does_not_follow_its_directory_to_another_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    for server in [
+        Server::start(vec![export("/data", AnonymousAccess::Write, disk)], |_| {}).await,
+        Server::open().await,
+    ] {
+        let mut held = begin_held(&server).await;
+        server.put("/data/arch/x", b"").await;
+        let moved = server
+            .ask("MOVE /data/in/job\nDestination: http://test/data/arch/job\n", b"")
+            .await;
+        assert_eq!(moved.status, 201);
+        held.send("new").await;
+        let told = held.answer(false).await;
+        assert_eq!(told.status, 409, "{told:?}");
+        assert_eq!(server.ask("GET /data/arch/job/f\n", b"").await.body, b"old");
+        assert_eq!(server.ask("GET /data/in/job/f\n", b"").await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn rules_that_came_during_an_upload_hold_when_it_ends() {
+    let server = Server::open().await;
+    let mut held = begin_held(&server).await;
+    let open = server.exports.current().list().to_vec();
+    let mut closed = open.clone();
+    closed[0].rules.anonymous = AnonymousAccess::Read;
+    server.exports.replace(transfer::Exports::new(closed));
+    held.send("new").await;
+    assert_eq!(held.answer(false).await.status, 401);
+    assert_eq!(server.ask("GET /data/in/job/f\n", b"").await.body, b"old");
+    server.exports.replace(transfer::Exports::new(open));
+    let mut held = begin_held(&server).await;
+    let same = server.exports.current().list().to_vec();
+    server.exports.replace(transfer::Exports::new(same));
+    held.send("new").await;
+    assert_eq!(held.answer(false).await.status, 204, "a reload that changes nothing");
+}

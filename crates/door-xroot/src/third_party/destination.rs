@@ -209,6 +209,7 @@ fn order(
         expected: wanted.and_then(|(_, value)| value),
         keep,
         max_bytes: admitted.max_bytes,
+        permit: Some(exchange.permit(&named.path)),
         create_parents: true,
     })
 }

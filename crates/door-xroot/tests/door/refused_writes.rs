@@ -7,7 +7,7 @@ use xroot_wire::pages::encode_units;
 use xroot_wire::request::{
     Checkpoint, CheckpointAction, Close, PageWrite, Request, Truncate, TruncateTarget, VectorItem, Write, WriteVector,
 };
-use xroot_wire::{FileHandle, OpenOptions, PageFlags};
+use xroot_wire::{ErrorNumber, FileHandle, OpenOptions, PageFlags};
 
 use crate::harness::{Answer, Raw, SECRET, Server};
 
@@ -124,4 +124,42 @@ async fn a_checkpoint_which_is_not_offered() {
         raw.ask(&Request::Checkpoint(Checkpoint { handle, action })).await
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_file_changed_where_it_lies_that_lost_its_name_meanwhile() {
+    let server = Server::open();
+    server.put("/f", b"0123");
+    let (mut raw, mut other) = (server.client().await, server.client().await);
+    for force in [OpenOptions::empty(), OpenOptions::FORCE] {
+        let handle = raw.opened("/data/f", OpenOptions::UPDATE | force).await;
+        write(&mut raw, handle, 0, b"ab").await.ok();
+        if force.is_empty() {
+            server.put("/f", b"another");
+        } else {
+            let upload = other.opened("/data/f", OpenOptions::TRUNCATE | force).await;
+            write(&mut other, upload, 0, b"another").await.ok();
+            other.ask(&Request::Close(Close { handle: upload })).await.ok();
+        }
+        let closed = raw.ask(&Request::Close(Close { handle })).await;
+        assert_eq!(closed.error(), ErrorNumber::NOT_FOUND);
+        assert_eq!(server.content("/f").as_deref(), Some(&b"another"[..]));
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_new_rules_forbid_before_it_is_closed() {
+    let mut shared = None;
+    let server = Server::start(|settings| shared = Some(settings.exports.clone()));
+    let exports = shared.unwrap();
+    server.put("/f", b"old");
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+    write(&mut raw, handle, 0, b"new").await.ok();
+    let mut closed = exports.current().list().to_vec();
+    closed[0].rules.anonymous = AnonymousAccess::Read;
+    exports.replace(Exports::new(closed));
+    let closed = raw.ask(&Request::Close(Close { handle })).await;
+    assert_eq!(closed.error(), ErrorNumber::NOT_AUTHORIZED);
+    assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
 }

@@ -22,7 +22,7 @@ mod writeback;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -76,6 +76,10 @@ impl Default for PosixOptions {
 
 /// What the store and its uploads have in common.
 struct Shared {
+    root: Arc<Root>,
+    /// Held for writing while a directory gets another name, and for reading by an upload from the look at its
+    /// parent until it has its name there.
+    directories: RwLock<()>,
     space: Arc<SpaceBook>,
     late_close: LateClose,
     in_memory: bool,
@@ -128,7 +132,10 @@ impl Posix {
         ));
         space.start_scan();
         let in_memory = matches!(magic, TMPFS | RAMFS);
+        let root = Arc::new(root);
         let shared = Arc::new(Shared {
+            root: Arc::clone(&root),
+            directories: RwLock::new(()),
             space,
             late_close: LateClose::start(),
             in_memory,
@@ -136,7 +143,7 @@ impl Posix {
             remembered: Remembered::default(),
         });
         Ok(Self {
-            root: Arc::new(root),
+            root,
             shared,
             instance,
             cleaned,
@@ -307,6 +314,8 @@ impl Storage for Posix {
         let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| about(errno, Phase::Open, from))?;
         self.check_target(to, overwrite, &acting)?;
+        let directories = &self.shared.directories;
+        let _moving = is_directory(&raw).then(|| directories.write().unwrap_or_else(PoisonError::into_inner));
         let alone = self.shared.space.change_names();
         // Looked at again: the name may have been taken, or freed, since it was checked.
         let replaced = open_name(new_parent.as_fd(), new_name).ok();
@@ -391,7 +400,7 @@ impl Storage for Posix {
         let stat = stat_of(&raw, path)?;
         drop(acting);
         Ok(Arc::new(PosixUpdate::new(
-            &self.shared.space,
+            &self.shared,
             file,
             &stat,
             path,
@@ -454,6 +463,11 @@ fn into_itself(to: &LogicalPath) -> Error {
 fn open_name(directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(directory, name, flags, Mode::empty())
+}
+
+/// Whether both are the same file or directory.
+fn is_same(one: &fs::Stat, other: &fs::Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
 fn is_directory(raw: &fs::Stat) -> bool {

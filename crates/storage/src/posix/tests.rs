@@ -26,6 +26,8 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
     let mut store = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
     let (late_close, files) = LateClose::held_back();
     store.shared = Arc::new(Shared {
+        root: Arc::clone(&store.root),
+        directories: RwLock::new(()),
         space: Arc::clone(&store.shared.space),
         late_close,
         in_memory: false,

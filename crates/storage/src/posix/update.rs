@@ -7,22 +7,22 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs;
+use rustix::fs::{self, OFlags};
 use rustix::io::Errno;
 use types::limits::SPACE_STEP_BYTES;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use super::identity::Acting;
-use super::marks;
 use super::resolve::plain_stat;
-use super::space::{Reservation, SpaceBook};
+use super::space::Reservation;
 use super::upload::{reader_of, write_fully};
+use super::{Shared, is_same, marks};
 use crate::api::{CommitFacts, FileReader, Kind, Stat, Upload};
 use crate::fault::{about, fault};
 use crate::owner::LocalUser;
 
 pub(super) struct PosixUpdate {
-    space: Arc<SpaceBook>,
+    shared: Arc<Shared>,
     file: File,
     path: LogicalPath,
     /// Who changes it.
@@ -39,15 +39,16 @@ pub(super) struct PosixUpdate {
 
 impl PosixUpdate {
     pub(super) fn new(
-        space: &Arc<SpaceBook>,
+        shared: &Arc<Shared>,
         file: File,
         stat: &Stat,
         path: &LogicalPath,
         user: Option<Arc<LocalUser>>,
     ) -> Result<Self> {
+        let space = &shared.space;
         let charges = space.charges(file.as_fd(), path);
         Ok(Self {
-            space: Arc::clone(space),
+            shared: Arc::clone(shared),
             file,
             path: path.clone(),
             user,
@@ -77,6 +78,26 @@ impl PosixUpdate {
         Ok(())
     }
 
+    /// Whether the file still has its name. What was written to one that was replaced, removed or moved away is
+    /// not what its client believes to have stored.
+    fn check_name(&self) -> Result<()> {
+        let failed = |errno| self.failed(errno, Phase::Commit);
+        let held = fs::fstat(&self.file).map_err(failed)?;
+        let acting = Acting::begin(self.user.as_ref())?;
+        let named = match self.shared.root.open_beneath(&self.path, OFlags::PATH) {
+            Ok(named) => Some(fs::fstat(&named).map_err(failed)?),
+            Err(error) if error.code() == ErrorCode::NotFound => None,
+            Err(error) => return Err(error.in_phase(Phase::Commit)),
+        };
+        drop(acting);
+        if named.is_some_and(|named| is_same(&held, &named)) {
+            return Ok(());
+        }
+        Err(fault(ErrorCode::NotFound, Phase::Commit)
+            .with_detail("it was replaced, removed or moved while it was changed")
+            .with_subject(&self.path))
+    }
+
     /// Counts what the file has become. Once.
     fn end(&self) -> bool {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +105,8 @@ impl PosixUpdate {
             return false;
         }
         if let Ok(now) = fs::fstat(&self.file) {
-            self.space
+            self.shared
+                .space
                 .resized(self.first_bytes, now.st_size as u64, self.reservation.charges());
         }
         self.reservation.release();
@@ -111,7 +133,8 @@ impl Upload for PosixUpdate {
     }
 
     fn sync(&self) -> Result<()> {
-        fs::fsync(&self.file).map_err(|errno| self.failed(errno, Phase::Commit))
+        fs::fsync(&self.file).map_err(|errno| self.failed(errno, Phase::Commit))?;
+        self.check_name()
     }
 
     fn reader(&self) -> Result<Arc<dyn FileReader>> {

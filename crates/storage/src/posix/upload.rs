@@ -18,7 +18,7 @@ use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
 use super::turns::Turns;
-use super::{Shared, accounts, marks, open_name, sync_names, writeback};
+use super::{Shared, accounts, is_same, marks, open_name, sync_names, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
@@ -149,6 +149,21 @@ impl PosixUpload {
         Ok((stat, is_kept))
     }
 
+    /// Whether the directory still has the name under which the file was to come. Where it was moved, its rules
+    /// and the files in it are others'.
+    fn check_parent(&self) -> Result<()> {
+        let failed = |errno| self.failed(errno, Phase::Commit);
+        let held = fs::fstat(&self.parent).map_err(failed)?;
+        let (named, _) = self.shared.root.open_parent(&self.path)?;
+        let named = fs::fstat(&named).map_err(failed)?;
+        if is_same(&held, &named) {
+            return Ok(());
+        }
+        Err(fault(ErrorCode::ParentMissing, Phase::Commit)
+            .with_detail("the directory was moved or replaced during the upload")
+            .with_subject(&self.path))
+    }
+
     /// Puts the part under its name; gives the file that had it.
     fn place(&self, acting: &Acting<'_>) -> Result<Option<OwnedFd>, Errno> {
         let old = open_name(self.parent.as_fd(), self.name()).ok();
@@ -167,6 +182,8 @@ impl PosixUpload {
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
         let acting = Acting::begin(self.owner.user.as_ref())?;
         let (stat, is_kept) = self.seal(facts)?;
+        let directories = self.shared.directories.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_parent().map_err(|error| error.in_phase(Phase::Commit))?;
         let alone = self.shared.space.change_names();
         let old = self.place(&acting).map_err(|errno| match errno {
             Errno::ISDIR | Errno::NOTEMPTY => fault(ErrorCode::IsDirectory, Phase::Commit).with_subject(&self.path),
@@ -174,7 +191,7 @@ impl PosixUpload {
             errno => self.failed(errno, Phase::Commit),
         })?;
         // The rest is the server's own affair.
-        drop(acting);
+        drop((acting, directories));
         self.reservation.count(facts.size_bytes);
         if let Some(old) = old {
             self.shared.space.forget(old.as_fd(), &self.path);

@@ -39,6 +39,52 @@ fn a_file_is_changed_where_it_lies_and_loses_its_checksums_by_the_first_change()
 }
 
 #[test]
+fn a_change_of_a_file_that_lost_its_name_is_no_success() {
+    let losses: [fn(&dyn Storage); 3] = [
+        |store| put(store, "/d/f", b"another", Overwrite::Allow).unwrap(),
+        |store| store.remove(&path("/d/f")).unwrap(),
+        |store| {
+            store.rename(&path("/d"), &path("/e"), Overwrite::Refuse).unwrap();
+        },
+    ];
+    for lose in losses {
+        both(|store| {
+            put(store, "/d/f", b"0123", Overwrite::Allow).unwrap();
+            let update = store.open_update(&path("/d/f")).unwrap();
+            update.write_vectored_at(&[IoSlice::new(b"ab")], 0).unwrap();
+            lose(store);
+            assert_eq!(code(update.commit(&CommitFacts::default())), Some(ErrorCode::NotFound));
+        });
+    }
+}
+
+#[test]
+fn an_upload_takes_no_name_in_a_directory_that_was_moved() {
+    for replaced in [false, true] {
+        both(|store| {
+            put(store, "/arch/keep", b"x", Overwrite::Allow).unwrap();
+            put(store, "/in/job/f", b"first", Overwrite::Allow).unwrap();
+            let upload = store
+                .create(&path("/in/job/f"), &crate::support::options(None, Overwrite::Allow))
+                .unwrap();
+            upload.write_vectored_at(&[IoSlice::new(b"second")], 0).unwrap();
+            let to = path("/arch/job");
+            store.rename(&path("/in/job"), &to, Overwrite::Refuse).unwrap();
+            if replaced {
+                store.make_directory(&path("/in/job"), false).unwrap();
+            }
+            let committed = upload.commit(&crate::support::size(6)).map(drop);
+            assert_eq!(read(store, "/arch/job/f"), b"first", "it is another file");
+            match committed {
+                // The name that was asked for, or an error.
+                Ok(()) => assert_eq!(read(store, "/in/job/f"), b"second"),
+                Err(error) => assert_eq!(error.code(), ErrorCode::ParentMissing),
+            }
+        });
+    }
+}
+
+#[test]
 fn the_length_of_an_upload_can_be_set() {
     both(|store| {
         let options = crate::support::options(None, Overwrite::Allow);

@@ -1,0 +1,78 @@
+//! What was decided when an upload began, asked again when it is to take its name: the configuration may have been
+//! reloaded meanwhile, and rules that forbid the file from now on count for it too.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use credentials::Credential;
+use policy::{Operation, Request, allows_at_most, decide};
+use types::{LogicalPath, Result};
+
+use crate::chance::now_s;
+use crate::exports::{Exports, SharedExports};
+use crate::found::is_missing;
+use crate::store::Store;
+
+/// The right to store a file, as it was granted when the upload began.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    exports: SharedExports,
+    began_with: Arc<Exports>,
+    /// `None`: a capability grants it, which only the export can limit further.
+    credential: Option<Result<Arc<Credential>>>,
+    address: IpAddr,
+    path: LogicalPath,
+    began_s: i64,
+}
+
+impl Permit {
+    /// Granted now, by `began_with`, for a credential at an address.
+    #[must_use]
+    pub fn new(
+        exports: &SharedExports,
+        began_with: &Arc<Exports>,
+        credential: Option<&Result<Arc<Credential>>>,
+        address: IpAddr,
+        path: &LogicalPath,
+    ) -> Self {
+        Self {
+            exports: exports.clone(),
+            began_with: began_with.clone(),
+            credential: credential.cloned(),
+            address,
+            path: path.clone(),
+            began_s: now_s(),
+        }
+    }
+
+    /// Whether the file may still be stored, which `store` knows as `inner`. Only new rules can have changed that: a
+    /// token that expired during the upload was valid when it began, which suffices.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn check(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
+        let current = self.exports.current();
+        if Arc::ptr_eq(&current, &self.began_with) {
+            return Ok(());
+        }
+        let operation = match store.stat(inner).await {
+            Err(error) if is_missing(&error) => Operation::Create,
+            _ => Operation::Overwrite,
+        };
+        let decided = match &self.credential {
+            None => allows_at_most(current.policy(), &operation, &self.path),
+            Some(credential) => {
+                let request = Request {
+                    operation,
+                    path: self.path.clone(),
+                    client_address: self.address.to_canonical(),
+                    now_s: self.began_s,
+                    size_bytes: None,
+                };
+                let credential = credential.as_ref().map(Arc::as_ref);
+                decide(current.policy(), credential, &request).into_result().map(drop)
+            }
+        };
+        decided.map_err(|error| error.with_subject(&self.path))
+    }
+}
