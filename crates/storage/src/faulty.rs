@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use types::{ByteRange, Checksum, ErrorCode, LogicalPath, Phase, Result};
@@ -21,17 +21,52 @@ pub enum Operation {
     Commit,
 }
 
+/// Holds the calls that come to it until it is opened. Clones are the same gate.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<(Mutex<GateState>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_open: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    /// Lets everybody through, from now on.
+    pub fn open(&self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).is_open = true;
+        self.0.1.notify_all();
+    }
+
+    /// How many calls wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).waiting
+    }
+
+    fn pass(&self) {
+        let mut state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting += 1;
+        while !state.is_open {
+            state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+    }
+}
+
 /// What happens instead of, or before, the call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// It fails with this code and has no effect.
     Fail(ErrorCode),
     /// It takes this much longer.
     Delay(Duration),
+    /// It waits until the gate is open.
+    Hold(Gate),
 }
 
 /// One fault: the `nth` call (from 1) of an operation, counted over the whole store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Fault {
     /// On which calls.
     pub operation: Operation,
@@ -53,10 +88,11 @@ impl Plan {
         let count = counts[operation as usize];
         drop(counts);
         for planned in self.faults.iter().filter(|planned| planned.operation == operation) {
-            match planned.effect {
+            match &planned.effect {
                 _ if planned.nth != 0 && planned.nth != count => {}
-                Effect::Fail(code) => return Err(fault(code, phase)),
-                Effect::Delay(delay) => std::thread::sleep(delay),
+                Effect::Fail(code) => return Err(fault(*code, phase)),
+                Effect::Delay(delay) => std::thread::sleep(*delay),
+                Effect::Hold(gate) => gate.pass(),
             }
         }
         Ok(())

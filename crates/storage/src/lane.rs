@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use types::{ErrorCode, Phase, Result};
 
+use crate::commit_pool::CommitPool;
 use crate::fault::fault;
 
 /// A call that takes longer does not belong on a worker.
@@ -28,7 +29,7 @@ const DETOUR_CALLS_MAX: u32 = 1024;
 
 /// Decides for one store (or one file) where its calls run. Clones share what was measured.
 #[derive(Clone, Default)]
-pub struct Lane(Arc<Gauge>);
+pub struct Lane(Arc<Gauge>, CommitPool);
 
 #[derive(Default)]
 struct Gauge {
@@ -151,7 +152,24 @@ impl Lane {
         self.0.measured(call)
     }
 
-    /// Runs a call that waits for the disk by its nature (a commit), always in the pool.
+    /// Runs a call that makes something durable, on the threads for that: however many such calls wait for a slow
+    /// disk, no other call waits for them.
+    ///
+    /// # Errors
+    /// As [`Lane::run`].
+    pub async fn run_commit<T: Send + 'static>(&self, call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        let (answer, result) = tokio::sync::oneshot::channel();
+        self.1.run(Box::new(move || {
+            // Nobody may wait for it any more.
+            let _ = answer.send(call());
+        }));
+        match result.await {
+            Ok(result) => result,
+            Err(failure) => Err(fault(ErrorCode::Internal, Phase::Transfer).with_private(failure)),
+        }
+    }
+
+    /// Runs a call that takes long by its nature, always in the pool.
     ///
     /// # Errors
     /// As [`Lane::run`].

@@ -7,6 +7,7 @@
 
 mod adler32;
 mod api;
+mod commit_pool;
 mod fault;
 mod faulty;
 mod hash;
@@ -20,7 +21,7 @@ pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
     VoUsage,
 };
-pub use faulty::{Effect, Fault, Faulty, Operation};
+pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
 pub use hash::{Hasher, RangeSums, compute, read_some};
 pub use lane::Lane;
 pub use memory::Memory;

@@ -130,6 +130,15 @@ impl Store {
         self.lane.run_blocking(move || call(storage.as_ref())).await
     }
 
+    /// Runs a call that makes something durable.
+    async fn run_commit<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let storage = self.storage().await?;
+        self.lane.run_commit(move || call(storage.as_ref())).await
+    }
+
     pub(crate) fn lane(&self) -> &Lane {
         &self.lane
     }
@@ -167,7 +176,7 @@ impl Store {
     /// As [`Upload::commit`]; the old file, if any, is then still there.
     pub async fn commit(&self, upload: &Arc<dyn Upload>, facts: CommitFacts) -> Result<Stat> {
         let upload = upload.clone();
-        self.run_blocking(move |_| upload.commit(&facts)).await
+        self.run_commit(move |_| upload.commit(&facts)).await
     }
 
     /// Lists a directory batch by batch.
@@ -208,8 +217,8 @@ impl Store {
     /// As [`Storage::rename`].
     pub async fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         let (from, to) = (from.clone(), to.clone());
-        // The same for a file that is replaced.
-        self.run_blocking(move |storage| storage.rename(&from, &to, overwrite))
+        // The new name is made durable.
+        self.run_commit(move |storage| storage.rename(&from, &to, overwrite))
             .await
     }
 
@@ -219,7 +228,7 @@ impl Store {
     /// As [`Storage::copy`].
     pub async fn copy(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<Stat> {
         let (from, to) = (from.clone(), to.clone());
-        self.run_blocking(move |storage| storage.copy(&from, &to, overwrite))
+        self.run_commit(move |storage| storage.copy(&from, &to, overwrite))
             .await
     }
 
@@ -290,7 +299,7 @@ impl Store {
     /// As [`Upload::sync`].
     pub async fn sync(&self, upload: &Arc<dyn Upload>) -> Result<()> {
         let upload = upload.clone();
-        self.run_blocking(move |_| upload.sync()).await
+        self.run_commit(move |_| upload.sync()).await
     }
 
     /// Space of the export.

@@ -402,6 +402,8 @@ pub const CHECKSUM_SLICE_BYTES: u64 = 16 * 1024 * 1024;
 pub const CHECKSUM_LINGER_TIME: Duration = Duration::from_secs(60);
 /// Default: how long an HTTP request waits for a checksum that is being computed.
 pub const CHECKSUM_WAIT: Duration = Duration::from_secs(300);
+/// Threads of an export that make uploads durable, each of which waits for the disk. More uploads wait for a thread.
+pub const COMMIT_THREADS_MAX: usize = 256;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
 /// not kept with them.
 pub const CHECKSUM_READERS_MAX: usize = 2;

@@ -3,6 +3,7 @@
 mod accounts;
 mod attributes;
 mod begin;
+mod group_sync;
 mod identity;
 mod late_close;
 mod listing;
@@ -34,6 +35,7 @@ use crate::fault::{about, fault, from_errno};
 use crate::owner::Owner;
 use accounts::Accounts;
 pub use accounts::VoQuota;
+use group_sync::GroupSync;
 use identity::Acting;
 pub use identity::can_act_as;
 use late_close::LateClose;
@@ -80,6 +82,7 @@ struct Shared {
     /// Held for writing while a directory gets another name, and for reading by an upload from the look at its
     /// parent until it has its name there.
     directories: RwLock<()>,
+    group_sync: GroupSync,
     space: Arc<SpaceBook>,
     late_close: LateClose,
     in_memory: bool,
@@ -136,6 +139,7 @@ impl Posix {
         let shared = Arc::new(Shared {
             root: Arc::clone(&root),
             directories: RwLock::new(()),
+            group_sync: GroupSync::default(),
             space,
             late_close: LateClose::start(),
             in_memory,
@@ -205,8 +209,8 @@ fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
 }
 
 /// Makes a change of names durable. The change itself is done; the answer to a failure says so.
-fn sync_names(directory: impl AsFd, path: &LogicalPath) -> Result<()> {
-    fs::fsync(directory).map_err(|errno| {
+fn sync_names(group: &GroupSync, directory: impl AsFd, path: &LogicalPath) -> Result<()> {
+    group.sync(directory).map_err(|errno| {
         let why = "it is in its place and whole, but its name may not survive a power cut";
         fault(ErrorCode::StorageFailed, Phase::Commit)
             .with_detail(why)
@@ -337,7 +341,7 @@ impl Storage for Posix {
             self.shared.late_close.close(old);
         }
         drop(alone);
-        sync_names(&new_parent, to)?;
+        sync_names(&self.shared.group_sync, &new_parent, to)?;
         Ok(was_there)
     }
 

@@ -28,6 +28,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
     store.shared = Arc::new(Shared {
         root: Arc::clone(&store.root),
         directories: RwLock::new(()),
+        group_sync: GroupSync::default(),
         space: Arc::clone(&store.shared.space),
         late_close,
         in_memory: false,
@@ -66,7 +67,7 @@ fn a_name_that_could_not_be_synced_is_reported_as_being_in_place() {
     // A descriptor for the path alone cannot be synced.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let unsyncable = fs::open(directory.path(), flags, Mode::empty()).unwrap();
-    let error = sync_names(&unsyncable, &path("/f")).unwrap_err();
+    let error = sync_names(&GroupSync::default(), &unsyncable, &path("/f")).unwrap_err();
     assert_eq!((error.code(), error.phase()), (ErrorCode::StorageFailed, Phase::Commit));
     assert!(error.public().contains("it is in its place"), "{}", error.public());
 }

@@ -263,7 +263,7 @@ impl Upload for PosixUpload {
         }
         *state = State::Ended;
         let stat = self.finish(facts).inspect_err(|_| self.remove_part())?;
-        sync_names(&self.parent, &self.path)?;
+        sync_names(&self.shared.group_sync, &self.parent, &self.path)?;
         Ok(stat)
     }
 
