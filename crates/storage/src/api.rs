@@ -331,10 +331,10 @@ pub trait Storage: Send + Sync + 'static {
         Err(not_offered(path))
     }
 
-    /// Changes the permission bits (`0o777` and below).
+    /// Changes the permission bits (`0o777` and below), also of what may not be read.
     ///
     /// # Errors
-    /// As [`Storage::stat`]; `read_only`; `not_implemented` for a store that has none.
+    /// As [`Storage::stat`]; `forbidden` for the root; `read_only`; `not_implemented` for a store that has none.
     fn set_mode(&self, path: &LogicalPath, _mode: u32) -> Result<()> {
         Err(not_offered(path))
     }

@@ -15,6 +15,13 @@ pub(crate) fn from_errno(errno: Errno, phase: Phase) -> Error {
     fault(code_of(errno), phase).with_private(errno)
 }
 
+/// The refusal to change the mode of an export's root: whoever may write in it does not decide who gets in.
+pub(crate) fn root_keeps_mode(path: &LogicalPath) -> Error {
+    fault(ErrorCode::Forbidden, Phase::Open)
+        .with_detail("the root of an export keeps its mode")
+        .with_subject(path)
+}
+
 /// As [`from_errno`], naming the path it is about.
 pub(crate) fn about(errno: Errno, phase: Phase, path: &LogicalPath) -> Error {
     from_errno(errno, phase).with_subject(path)

@@ -12,7 +12,7 @@ use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use crate::api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
-use crate::fault::fault;
+use crate::fault::{fault, root_keeps_mode};
 
 #[derive(Clone)]
 struct Node {
@@ -334,6 +334,9 @@ impl Storage for Memory {
     }
 
     fn set_mode(&self, path: &LogicalPath, mode: u32) -> Result<()> {
+        if path.is_root() {
+            return Err(root_keeps_mode(path));
+        }
         self.tree().node_mut(path)?.stat.mode = mode & 0o777;
         Ok(())
     }

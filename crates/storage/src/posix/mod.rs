@@ -21,7 +21,7 @@ mod upload;
 mod writeback;
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -31,7 +31,7 @@ use types::limits::SPACE_RESERVE_BYTES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, VoUsage};
-use crate::fault::{about, fault, from_errno};
+use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::owner::Owner;
 use accounts::Accounts;
 pub use accounts::VoQuota;
@@ -413,10 +413,26 @@ impl Storage for Posix {
     }
 
     fn set_mode(&self, path: &LogicalPath, mode: u32) -> Result<()> {
+        if path.is_root() {
+            return Err(root_keeps_mode(path));
+        }
+        check_readable(path)?;
+        self.instance(path)?;
+        let failed = |errno| about(errno, Phase::Open, path);
         let _acting = self.acting()?;
-        let file = self.open_any_to_change(path)?;
+        // Not opened for reading: a mode that takes the right to read away could not be changed back.
+        let file = self.root.open_beneath(path, OFlags::PATH)?;
+        stat_of(&fs::fstat(&file).map_err(failed)?, path)?;
         let mode = Mode::from_raw_mode((mode & 0o777) as fs::RawMode);
-        fs::fchmod(&file, mode).map_err(|errno| about(errno, Phase::Open, path))
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match fs::chmod(opened, mode) {
+            // Nothing is mounted at /proc.
+            Err(Errno::NOENT) => {
+                let file = self.root.open_beneath(path, OFlags::RDONLY | OFlags::NOCTTY)?;
+                fs::fchmod(file, mode).map_err(failed)
+            }
+            done => done.map_err(failed),
+        }
     }
 
     fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {

@@ -107,6 +107,7 @@ fn modes_can_be_changed() {
             assert_eq!(store.stat(&path(name)).unwrap().mode, mode);
         }
         assert_eq!(code(store.set_mode(&path("/none"), 0o600)), Some(ErrorCode::NotFound));
+        assert_eq!(code(store.set_mode(&path("/"), 0)), Some(ErrorCode::Forbidden));
     });
 }
 

@@ -415,3 +415,21 @@ fn a_store_that_is_only_read_stays_so_for_users() {
     );
     assert!(!directory.path().join(".crossload").exists());
 }
+
+#[test]
+fn a_mode_that_forbids_reading_can_be_changed_back() {
+    if !may_switch("a_mode_that_forbids_reading_can_be_changed_back") {
+        return;
+    }
+    let directory = quick_directory();
+    let (_, atlas, cms) = three(directory.path());
+    put(&*atlas, "/f", b"abc", Overwrite::Allow).unwrap();
+    atlas.make_directory(&path("/d"), false).unwrap();
+    for (name, usual) in [("/f", 0o644), ("/d", 0o755)] {
+        atlas.set_mode(&path(name), 0).unwrap();
+        assert_eq!(code(cms.set_mode(&path(name), usual)), Some(ErrorCode::Forbidden));
+        atlas.set_mode(&path(name), usual).unwrap();
+        assert_eq!(atlas.stat(&path(name)).unwrap().mode, usual);
+    }
+    assert_eq!(read(&*atlas, "/f"), b"abc");
+}
