@@ -21,7 +21,7 @@ use crate::fault::{about, fault};
 impl Posix {
     pub(super) fn begin_upload(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
         check_writable(path)?;
-        let instance = self.instance(path)?;
+        let instance = self.instance_for_part(path)?;
         if self.owner.user.is_some() {
             instance
                 .make_users_directory()
@@ -170,7 +170,7 @@ impl Posix {
         let instance = self.instance(path)?;
         let (directory, place) = self.nearest_directory(path)?;
         let part = if place_of(directory.as_fd()).map_err(failed)? == self.home {
-            Part::make_at_home(instance, acting.user().is_some()).map_err(failed)?
+            Part::make_at_home(&instance, acting.user().is_some()).map_err(failed)?
         } else {
             space::check_room(
                 directory.as_fd(),
@@ -178,7 +178,7 @@ impl Posix {
                 self.shared.space.reserve_bytes(),
             )
             .map_err(|error| error.with_subject(path))?;
-            Part::make_elsewhere(instance, directory, &place, acting)?.map_err(failed)?
+            Part::make_elsewhere(&instance, directory, &place, acting)?.map_err(failed)?
         };
         if let Some(size_bytes) = announced
             && size_bytes >= PREALLOCATE_BYTES_MIN

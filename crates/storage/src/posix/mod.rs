@@ -23,7 +23,7 @@ mod writeback;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -96,7 +96,7 @@ struct Shared {
 pub struct Posix {
     root: Arc<Root>,
     shared: Arc<Shared>,
-    instance: Option<Arc<Instance>>,
+    instance: Option<Arc<RwLock<Arc<Instance>>>>,
     cleaned: Cleaned,
     /// File system and mount of the hidden directory.
     home: (u64, u64),
@@ -120,11 +120,12 @@ impl Posix {
         let top = fs::openat(root.fd(), ".", flags, Mode::empty()).map_err(failed)?;
         let magic = fs::fstatfs(&top).map_err(failed)?.f_type as u64;
         let (instance, cleaned) = match options.writable {
-            true => Instance::start(&root).map(|(instance, cleaned)| (Some(Arc::new(instance)), cleaned))?,
+            true => Instance::start(&root)
+                .map(|(instance, cleaned)| (Some(Arc::new(RwLock::new(Arc::new(instance)))), cleaned))?,
             false => (None, Cleaned::default()),
         };
         let home = match &instance {
-            Some(instance) => place_of(instance.directory()).map_err(failed)?,
+            Some(instance) => place_of(read(instance).directory()).map_err(failed)?,
             None => (0, 0),
         };
         let space = Arc::new(SpaceBook::new(
@@ -173,10 +174,24 @@ impl Posix {
         Acting::begin(self.owner.user.as_ref())
     }
 
-    fn instance(&self, path: &LogicalPath) -> Result<&Arc<Instance>> {
-        self.instance
-            .as_ref()
-            .ok_or_else(|| fault(ErrorCode::ReadOnly, Phase::Open).with_subject(path))
+    /// The place for parts, whose existence means that the export may be written to.
+    fn instance(&self, path: &LogicalPath) -> Result<Arc<Instance>> {
+        let instance = self.instance.as_ref();
+        let instance = instance.ok_or_else(|| fault(ErrorCode::ReadOnly, Phase::Open).with_subject(path))?;
+        Ok(read(instance).clone())
+    }
+
+    /// The same, made anew when somebody has emptied the export's directory by hand. To be called as the server.
+    fn instance_for_part(&self, path: &LogicalPath) -> Result<Arc<Instance>> {
+        let found = self.instance(path)?;
+        let Some(shared) = self.instance.as_ref().filter(|_| found.is_gone()) else {
+            return Ok(found);
+        };
+        let mut instance = shared.write().unwrap_or_else(PoisonError::into_inner);
+        if instance.is_gone() {
+            *instance = Arc::new(Instance::start(&self.root)?.0);
+        }
+        Ok(instance.clone())
     }
 
     fn open_file(&self, path: &LogicalPath) -> Result<PosixReader> {
@@ -201,6 +216,10 @@ impl Posix {
         let opened = self.open_any(path)?;
         self.instance(path).map(|_| opened)
     }
+}
+
+fn read(instance: &RwLock<Arc<Instance>>) -> RwLockReadGuard<'_, Arc<Instance>> {
+    instance.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {

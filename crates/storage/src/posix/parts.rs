@@ -207,6 +207,11 @@ impl Instance {
         ))
     }
 
+    /// Whether its directory was removed by somebody, so that no part can be made there.
+    pub(crate) fn is_gone(&self) -> bool {
+        fs::fstat(&self.directory).is_ok_and(|raw| raw.st_nlink == 0)
+    }
+
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }

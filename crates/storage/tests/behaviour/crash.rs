@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use storage::{Overwrite, Posix, Storage};
 use testkit::{Scratch, Tmpfs, available};
 
-use crate::support::{again, options, parts_in, path, posix, put, quick_directory, read, size};
+use crate::support::{again, names, options, parts_in, path, posix, put, quick_directory, read, size};
 
 /// Where the process that will be killed finds the export.
 const VARIABLE: &str = "CROSSLOAD_TEST_CRASH";
@@ -210,4 +210,20 @@ fn a_directory_bound_into_the_export_takes_its_parts_beside_the_name() {
     upload.commit(&size(2)).unwrap();
     assert_eq!(std::fs::read(source.join("new/f")).unwrap(), b"12");
     assert_eq!(parts_in(&export), 0);
+}
+
+#[test]
+fn a_directory_that_was_emptied_by_hand_takes_uploads_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = posix(directory.path());
+    put(&store, "/d/f", b"0123", Overwrite::Allow).unwrap();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        std::fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+    put(&store, "/d/f", b"4567", Overwrite::Allow).unwrap();
+    assert_eq!(read(&store, "/d/f"), b"4567");
+    assert_eq!(names(&store, "/"), ["d"]);
+    drop(store);
+    // Nothing is left for the next start to remove.
+    assert_eq!(posix(directory.path()).cleaned(), storage::Cleaned::default());
 }
