@@ -1,8 +1,10 @@
 //! Clients that show certificates: rustls' own client and `openssl s_client`, both protocol versions, every
 //! kind of key, sessions gone on with, and those who cannot prove what they show.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -350,7 +352,9 @@ async fn openssl_that_offers_one_group_is_served_or_told_which_ones_are() {
         .unwrap();
     let [certificate_path, key_path] = ["host.pem", "host.key"].map(|name| directory.path().join(name));
     std::fs::write(&certificate_path, made.pem()).unwrap();
+    // A key that others may read is refused.
     std::fs::write(&key_path, key.serialize_pem()).unwrap();
+    std::fs::set_permissions(&key_path, Permissions::from_mode(0o600)).unwrap();
     let mut server = Server::with(&certificate_path, &key_path, ClientCertificates::Off, Waits::default());
     let address = server.address;
     for version in ["-tls1_2", "-tls1_3"] {
