@@ -58,7 +58,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         }
     }
     let permit = exchange.permit();
-    let upload = spot.store.create(&spot.path, &options).await?;
+    let upload = spot.store.create(&spot.path, &options).await;
+    // The store knows the path within its export only.
+    let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
     let behind = declared_trailer_digests(exchange.incoming.trailers())?;
@@ -72,7 +74,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         modified: None,
     };
     permit.check(&spot.store, &spot.path).await?;
-    let stat = spot.store.commit(&upload, facts).await?;
+    let stat = spot.store.commit(&upload, facts).await;
+    let stat = stat.map_err(|error| error.with_subject(&path))?;
     exchange.note_upload(&path, &stat);
     exchange.record.committed_us = Some(exchange.elapsed_us());
     tell(exchange, head, present.is_some(), &stat, &checksums).await

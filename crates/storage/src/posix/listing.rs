@@ -10,7 +10,7 @@ use types::limits::LISTING_BATCH_ENTRIES;
 use types::{LogicalPath, Phase, Result};
 
 use super::identity::Acting;
-use super::resolve::{HIDDEN_DIRECTORY, Root, is_part_beside, stat_of};
+use super::resolve::{Root, is_kept, stat_of};
 use crate::api::{Entry, Listing};
 use crate::fault::about;
 use crate::owner::LocalUser;
@@ -52,7 +52,7 @@ impl PosixListing {
     fn entry(&self, raw_name: &CStr) -> Option<Entry> {
         // A name that is no text, or that no path can hold, cannot be addressed: not shown.
         let name = raw_name.to_str().ok()?;
-        if matches!(name, "." | "..") || is_part_beside(name) || (self.path.is_root() && name == HIDDEN_DIRECTORY) {
+        if matches!(name, "." | "..") || is_kept(name) {
             return None;
         }
         self.path.check_join(name).ok()?;

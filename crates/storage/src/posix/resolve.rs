@@ -18,7 +18,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 use crate::api::{Kind, Stat};
 use crate::fault::{about, fault, from_errno};
 
-/// Directory at the root that holds what is not yet, or no longer, a file.
+/// Directory at the root of an export that holds what is not yet, or no longer, a file.
 pub const HIDDEN_DIRECTORY: &str = ".crossload";
 const PART_PREFIX: &str = ".crossload-";
 const PART_SUFFIX: &str = ".part";
@@ -36,8 +36,14 @@ pub(crate) fn is_part_beside(name: &str) -> bool {
     name.starts_with(PART_PREFIX) && name.ends_with(PART_SUFFIX)
 }
 
+/// Whether a name is kept for the server. That of the hidden directory is, wherever it stands: another export may
+/// begin at any directory.
+pub(crate) fn is_kept(name: &str) -> bool {
+    name == HIDDEN_DIRECTORY || is_part_beside(name)
+}
+
 fn is_hidden(path: &LogicalPath) -> bool {
-    path.components().next() == Some(HIDDEN_DIRECTORY) || path.components().any(is_part_beside)
+    path.components().any(is_kept)
 }
 
 /// Refuses hidden names: to a reader they do not exist.
@@ -145,8 +151,7 @@ impl Root {
             return true;
         };
         let mut names = below.components().map(|name| name.as_os_str());
-        names.clone().next().is_some_and(|first| first == HIDDEN_DIRECTORY)
-            || names.any(|name| name.to_str().is_some_and(is_part_beside))
+        names.any(|name| name.to_str().is_some_and(is_kept))
     }
 
     fn walk_by_hand(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
