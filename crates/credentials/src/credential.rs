@@ -324,7 +324,7 @@ mod tests {
         let unknown = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJpIn0.YQ";
         for (token, code, words) in [
             ("", ErrorCode::TokenMalformed, "empty"),
-            ("aaa.bbb.ccc", ErrorCode::TokenMalformed, "not JSON"),
+            ("YWFh.YmJi.Y2Nj", ErrorCode::TokenMalformed, "not JSON"),
             (unknown, ErrorCode::TokenIssuerUnknown, "no issuer"),
             ("aaa.bbb", ErrorCode::TokenMalformed, "neither"),
             ("a.b.c.d.e", ErrorCode::TokenMalformed, "encrypted"),

@@ -1,5 +1,7 @@
 //! A JSON Web Token taken apart (RFC 7519, RFC 7515 §3.1), before anything in it is believed.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use types::limits::{TOKEN_BYTES_MAX, TOKEN_KEY_NAME_BYTES_MAX, TOKEN_VALUES_MAX};
 use types::{Error, ErrorCode};
@@ -7,7 +9,6 @@ use types::{Error, ErrorCode};
 use super::keys::{Algorithm, KeySet};
 use super::{json, refused};
 use crate::inspect::shown;
-use crate::macaroon::decode_base64;
 
 /// A token whose form is sound. Nothing of what it says is verified.
 #[derive(Clone)]
@@ -55,7 +56,7 @@ impl UnverifiedToken {
         check_type(&header)?;
         let key_name = key_name(&header)?;
         let claims = part(claims, "body")?;
-        let signature = decode_base64(signature).ok_or_else(|| malformed("its signature is not base64 text"))?;
+        let signature = decoded(signature, "signature")?;
         let issuer = match claims.get("iss") {
             Some(Value::String(issuer)) if !issuer.is_empty() => issuer.clone(),
             _ => return Err(refused(ErrorCode::TokenClaims, "it names no issuer (iss)")),
@@ -108,8 +109,14 @@ fn malformed(why: &str) -> Error {
     refused(ErrorCode::TokenMalformed, why)
 }
 
+/// Base64url without padding (RFC 7515 §2), and no other form: one token has one text.
+fn decoded(text: &str, name: &str) -> Result<Vec<u8>, Error> {
+    let bytes = URL_SAFE_NO_PAD.decode(text);
+    bytes.map_err(|_| malformed(&format!("its {name} is not base64url text without padding")))
+}
+
 fn part(text: &str, name: &str) -> Result<Map<String, Value>, Error> {
-    let bytes = decode_base64(text).ok_or_else(|| malformed(&format!("its {name} is not base64 text")))?;
+    let bytes = decoded(text, name)?;
     json::object(&bytes, TOKEN_VALUES_MAX).map_err(|why| malformed(&format!("its {name} {why}")))
 }
 
@@ -166,8 +173,6 @@ fn key_name(header: &Map<String, Value>) -> Result<Option<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine as _;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     fn token(header: &str, claims: &str) -> String {
         let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
@@ -229,6 +234,24 @@ mod tests {
             assert_eq!(error.code(), code, "{words}: {error}");
             assert!(error.public().contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn a_token_has_one_text_only() {
+        let text = token(r#"{"alg":"ES256"}"#, r#"{"iss":"https://i"}"#);
+        assert!(UnverifiedToken::parse(&text).is_ok());
+        let mut parts: Vec<&str> = text.split('.').collect();
+        // Padded, of the other alphabet, and with bits set that say nothing.
+        for signature in ["c2ln=", "c2lnYQ==", "c2l+", "c2l/", "c2l"] {
+            parts[2] = signature;
+            let error = UnverifiedToken::parse(&parts.join(".")).unwrap_err();
+            assert!(
+                error.public().contains("signature is not base64url"),
+                "{signature}: {error}"
+            );
+        }
+        let padded = format!("{}=.{}", parts[0], parts[1..].join("."));
+        assert!(UnverifiedToken::parse(&padded).is_err());
     }
 
     #[test]
