@@ -2,12 +2,13 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, RawDir};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
 use types::limits::LISTING_BATCH_ENTRIES;
-use types::{LogicalPath, Phase, Result};
+use types::{Error, LogicalPath, Phase};
 
 use super::identity::Acting;
 use super::resolve::{Root, is_kept, stat_of};
@@ -29,8 +30,28 @@ pub(crate) struct PosixListing {
     pub(crate) user: Option<Arc<LocalUser>>,
 }
 
+/// The refusal to remove a directory, which says so where it holds names that no listing can show.
+pub(super) fn not_empty(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Error {
+    let error = about(Errno::NOTEMPTY, Phase::Open, path);
+    match foreign_names(parent, name) {
+        Ok(count) if count > 0 => error.with_detail(format!("{count} of its names are not UTF-8 and cannot be shown")),
+        _ => error,
+    }
+}
+
+/// How many names in a directory are not UTF-8.
+fn foreign_names(parent: BorrowedFd<'_>, name: &str) -> Result<usize, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = fs::openat(parent, name, flags, Mode::empty())?;
+    let mut count = 0;
+    for entry in fs::Dir::read_from(&directory)? {
+        count += usize::from(entry?.file_name().to_str().is_err());
+    }
+    Ok(count)
+}
+
 impl Listing for PosixListing {
-    fn next_batch(&mut self) -> Result<Vec<Entry>> {
+    fn next_batch(&mut self) -> types::Result<Vec<Entry>> {
         let user = self.user.clone();
         let _acting = Acting::begin(user.as_ref())?;
         let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];

@@ -314,7 +314,7 @@ impl Storage for Posix {
             AtFlags::empty()
         };
         fs::unlinkat(&parent, name, flags).map_err(|errno| match errno {
-            Errno::EXIST => failed(Errno::NOTEMPTY),
+            Errno::EXIST | Errno::NOTEMPTY => listing::not_empty(parent.as_fd(), name, path),
             errno => failed(errno),
         })?;
         // Marks that the user may not read count as well.

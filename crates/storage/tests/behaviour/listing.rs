@@ -6,7 +6,7 @@ use std::time::Instant;
 use storage::{Memory, Overwrite, Storage};
 use types::limits::LISTING_BATCH_ENTRIES;
 
-use crate::support::{again, path, posix, put};
+use crate::support::{again, names, path, posix, put};
 
 const ENTRIES: usize = 100_000;
 /// Where the process that is measured finds the directory.
@@ -89,4 +89,22 @@ fn a_listing_in_memory_does_not_walk_what_lies_below() {
     let (small, large) = (seconds_with(10), seconds_with(20_000));
     // Walking 20 000 entries instead of 17 would take hundreds of times as long.
     assert!(large < small * 50.0, "{small} s and {large} s");
+}
+
+#[test]
+fn a_directory_that_holds_only_names_that_are_not_utf8_says_so_when_it_is_removed() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let store = posix(directory.path());
+    let inner = directory.path().join("d");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "x").unwrap();
+    assert!(names(&store, "/d").is_empty());
+    let error = store.remove(&path("/d")).unwrap_err();
+    assert_eq!(error.code(), types::ErrorCode::NotEmpty);
+    assert!(
+        error.public().contains("1 of its names are not UTF-8"),
+        "{}",
+        error.public()
+    );
 }
