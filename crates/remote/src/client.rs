@@ -18,7 +18,7 @@ use crate::opened::Opened;
 use crate::options::{CopyOrder, GetOptions, PutOptions};
 use crate::outlet::{self, Outlet};
 use crate::ranges::{self, Ranges};
-use crate::resource::{Facts, Resource};
+use crate::resource::{Access, Facts, Resource};
 use crate::{Entry, Space, http, root};
 
 /// How peers are reached.
@@ -99,6 +99,7 @@ impl Client {
         if file.location.is_http() {
             Ok(Speaker::Http(&self.http))
         } else if file.location.is_root() {
+            root::check_path(file.location.path()).map_err(|error| file.blame(error))?;
             Ok(Speaker::Root(&self.root))
         } else {
             let error = file.error(ErrorCode::BadUrl, Phase::Open);
@@ -303,6 +304,13 @@ impl Client {
     /// What the server answers before it begins: its own refusal, or what it met at the other side;
     /// `peer_unsupported` when its protocol knows no such order.
     pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
+        let passive = Resource {
+            location: order.peer.clone(),
+            access: Access::default(),
+            side: order.direction.peer_side(),
+        };
+        // A name that the other side's protocol cannot express would be that of another file there.
+        self.speaker(&passive)?;
         match self.speaker(active)? {
             Speaker::Http(http) => Ok(Copying(copying::Way::Http(Box::new(http.copy(active, order).await?)))),
             Speaker::Root(root) => Ok(Copying(copying::Way::Root(Box::new(root.copy(active, order).await?)))),

@@ -4,6 +4,9 @@ use http_wire::{ForwardedHeaders, RequestBuilder, ResponseHead};
 use net::tls::ClientIdentity;
 use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, Side};
 
+/// What our servers say of a peer that they may not connect to, in lower case.
+pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
+
 /// What is sent to a peer beside the request itself.
 #[derive(Clone, Debug, Default)]
 pub struct Access {

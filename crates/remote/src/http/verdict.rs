@@ -3,7 +3,7 @@
 
 use types::{Error, ErrorCode, Phase, Side};
 
-use crate::resource::Resource;
+use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
 
 /// The code of a status that is no success.
 pub(crate) fn code_of(status: u16) -> ErrorCode {
@@ -29,7 +29,7 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
 
 /// Phrases by which the many servers say the same things, in lower case. The first that fits counts.
 const PHRASES: [(&str, ErrorCode); 24] = [
-    ("address is not allowed for transfers", ErrorCode::PeerAddressRefused),
+    (ADDRESS_REFUSED_WORDS, ErrorCode::PeerAddressRefused),
     ("checksum mismatch", ErrorCode::ChecksumMismatch),
     ("checksums do not match", ErrorCode::ChecksumMismatch),
     ("checksum do not match", ErrorCode::ChecksumMismatch),

@@ -58,11 +58,13 @@ impl Client {
     }
 
     async fn rendezvous(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
+        check_nameable(active, source.location.path())?;
         let placed = self.open_for_copy(source, None, &[("tpc.stage", "placement")]).await?;
         let (place, size) = (placed.held.route.at.clone(), placed.size_bytes);
         let route = placed.held.route.clone();
         self.leave(placed.held).await;
 
+        check_nameable(active, place.location.path())?;
         let key = random_key(active)?;
         let location = &place.location;
         let from = format!("{}:{}", location.host(), location.port());
@@ -244,6 +246,15 @@ impl Client {
             self.keep(&held.route, held.session);
         }
     }
+}
+
+/// A name goes to the destination as the value of a key, where `&` would end it.
+fn check_nameable(active: &Resource, path: &str) -> Result<()> {
+    if path.contains('&') {
+        let error = active.error(ErrorCode::PeerUnsupported, Phase::Open);
+        return Err(error.with_detail("an order of the XRootD protocol cannot name a source with & in its name"));
+    }
+    Ok(())
 }
 
 fn sync_request(handle: FileHandle) -> Request<'static> {

@@ -23,4 +23,5 @@ pub(crate) use download::Download;
 pub(crate) use listing::Listing;
 pub(crate) use opened::Opened;
 pub(crate) use outlet::Outlet;
+pub(crate) use route::check_path;
 pub(crate) use vector::Ranges;

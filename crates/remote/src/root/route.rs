@@ -193,7 +193,7 @@ pub(super) fn put_off(file: &Resource) -> Error {
 }
 
 /// Nothing in a path is encoded by this protocol, so some names cannot be expressed.
-pub(super) fn check_path(path: &str) -> Result<()> {
+pub(crate) fn check_path(path: &str) -> Result<()> {
     if path.contains('?') || path.chars().any(char::is_control) {
         let error = Error::new(ErrorCode::PathRefused, types::Side::Client, Phase::Open);
         return Err(error.with_detail("the XRootD protocol cannot express this name"));

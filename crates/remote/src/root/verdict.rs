@@ -4,7 +4,7 @@ use types::{Error, ErrorCode, Phase};
 use xroot_wire::ErrorNumber;
 
 use super::session::Refused;
-use crate::resource::Resource;
+use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
 
 /// What a redirector is told of a server that could not be reached or broke off.
 pub(super) const BROKEN: &str = "srverr";
@@ -37,6 +37,9 @@ pub(super) fn may_be_elsewhere(error: &Error) -> bool {
 pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) -> Error {
     let error = refusal.number.to_peer_error(&refusal.words);
     let error = Error::at_side(error, file.side).with_subject(&file.location);
+    if says_address_refused(&refusal.words) {
+        return recoded(&error, ErrorCode::PeerAddressRefused, file);
+    }
     if refusal.number != ErrorNumber::NOT_AUTHORIZED {
         return error;
     }
@@ -48,6 +51,11 @@ pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) ->
         return recoded(&error, ErrorCode::PeerDenied, file);
     }
     error
+}
+
+/// Whether a server has refused the network of the other side of a copy, not the file: ours have one number for both.
+fn says_address_refused(words: &str) -> bool {
+    words.to_ascii_lowercase().contains(ADDRESS_REFUSED_WORDS)
 }
 
 /// The same refusal under another code.
