@@ -3,14 +3,14 @@
 
 use std::cmp::Ordering;
 
-use http_wire::{ContentType, Method, RequestHead, format_date};
+use http_wire::{ContentType, Method, RequestHead, ResponseBuilder, format_date};
 use storage::{Entry, Stat};
 use types::limits::{LISTING_PIECE_BYTES, LISTING_SORTED_ENTRIES};
-use types::{Result, encode_path};
+use types::{ErrorCode, Result, encode_path};
 
 use crate::exchange::Exchange;
-use transfer::Spot;
 use transfer::chance::unix_s;
+use transfer::{Spot, refusal};
 
 /// How the page looks: light or dark as its reader likes it, with figures below each other.
 const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem}\
@@ -21,14 +21,18 @@ const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,
 
 /// The page of a directory of an export: in order, unless it is a large one, which is read and sent a piece at a time.
 pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
+    let own_path = own_path(exchange);
     if head.method == Method::Head {
         let modified_s = unix_s(stat.modified);
         return exchange
             .bare(200, |head| {
-                head.content_type(ContentType::Html).last_modified(modified_s)
+                head.content_type(ContentType::Html)
+                    .content_location(&own_path)
+                    .last_modified(modified_s)
             })
             .await;
     }
+    check_wanted(exchange, head)?;
     let mut pages = spot.store.list(&spot.path).await?;
     let mut entries = Vec::new();
     let mut is_all = false;
@@ -54,6 +58,21 @@ pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, s
     exchange.end_pieces(None).await
 }
 
+/// A page goes to those who show pages, and to those who name a directory as such, with a slash at its end. Others take
+/// what comes for a file, and store it.
+fn check_wanted(exchange: &Exchange<'_>, head: &RequestHead) -> Result<()> {
+    if head.prefers_html() || head.target.path_raw.ends_with('/') {
+        return Ok(());
+    }
+    Err(refusal(ErrorCode::IsDirectory, &exchange.path))
+}
+
+/// The path of the directory, with a slash at its end: by that a client knows a listing from a file.
+fn own_path(exchange: &Exchange<'_>) -> String {
+    let path = encode_path(exchange.path.as_str());
+    format!("{}/", path.trim_end_matches('/'))
+}
+
 /// Directories first, by name.
 fn in_order(one: &Entry, other: &Entry) -> Ordering {
     let is_file = |entry: &Entry| !entry.stat.is_directory();
@@ -67,8 +86,11 @@ pub(crate) async fn above(exchange: &mut Exchange<'_>, head: &RequestHead, names
     // Names of exports are no secret, but a token that is of no use is to be told so.
     exchange.credential.clone()?;
     if head.method == Method::Head {
-        return exchange.bare(200, |head| head.content_type(ContentType::Html)).await;
+        let own_path = own_path(exchange);
+        let tell = |head: ResponseBuilder| head.content_type(ContentType::Html).content_location(&own_path);
+        return exchange.bare(200, tell).await;
     }
+    check_wanted(exchange, head)?;
     let mut page = Page::begin(exchange, head);
     for name in names {
         page.row(name, true, "", "");
@@ -87,7 +109,10 @@ struct Page {
 
 impl Page {
     fn begin(exchange: &mut Exchange<'_>, head: &RequestHead) -> Self {
-        exchange.begin_pieces(200, |head| head.content_type(ContentType::Html));
+        let own_path = own_path(exchange);
+        exchange.begin_pieces(200, |head| {
+            head.content_type(ContentType::Html).content_location(&own_path)
+        });
         let title = escape(exchange.path.as_str());
         let prefix = match exchange.path.name() {
             Some(name) if !head.target.path_raw.ends_with('/') => format!("./{}/", encode_path(name)),

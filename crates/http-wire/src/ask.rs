@@ -64,6 +64,12 @@ impl RequestBuilder {
         self.field("Accept", "*/*")
     }
 
+    /// Every media type is welcome, but the bytes must be those of the file: no content coding (RFC 9110 §12.5.3).
+    #[must_use]
+    pub fn accept_file(self) -> Self {
+        self.accept_anything().field("Accept-Encoding", "identity")
+    }
+
     /// The media type wanted.
     #[must_use]
     pub fn accept(self, media_type: &str) -> Self {

@@ -7,8 +7,9 @@ use crate::digest::{digest_value, repr_digest_value};
 use crate::head::Method;
 use crate::headers::{Headers, push_value_bytes};
 use crate::names::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION,
-    REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS, WWW_AUTHENTICATE,
+    CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG,
+    LAST_MODIFIED, LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS,
+    WWW_AUTHENTICATE,
 };
 use crate::number::push_number;
 use crate::range::{Multipart, content_range_value};
@@ -139,6 +140,13 @@ impl ResponseBuilder {
     #[must_use]
     pub fn last_modified(self, unix_s: i64) -> Self {
         self.field_with(LAST_MODIFIED, |text| push_date(text, unix_s))
+    }
+
+    /// The name of what the body shows, when that is not the name that was asked for (RFC 9110 §8.7). A slash at its end
+    /// says that it is the listing of a directory.
+    #[must_use]
+    pub fn content_location(self, path: &str) -> Self {
+        self.field(CONTENT_LOCATION, path)
     }
 
     /// Ranges are served (RFC 9110 §14.3).

@@ -9,8 +9,9 @@ use crate::fault::misbehaved;
 use crate::head::{ResponseHead, plain_number};
 use crate::headers::Headers;
 use crate::names::{
-    CONTENT_DIGEST, CONTENT_LENGTH, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED,
-    LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS, WWW_AUTHENTICATE,
+    CONTENT_DIGEST, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_MD5, CONTENT_RANGE, CONTENT_TYPE,
+    DELEGATE_TO, DIGEST, ETAG, LAST_MODIFIED, LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRANSFER_STATUS,
+    WWW_AUTHENTICATE,
 };
 use crate::range::ContentRange;
 use crate::request::declared;
@@ -99,6 +100,31 @@ impl ResponseHead {
     #[must_use]
     pub fn content_type(&self) -> Option<&str> {
         self.headers.get(CONTENT_TYPE)
+    }
+
+    /// Whether the body is a page of HTML.
+    #[must_use]
+    pub fn is_html(&self) -> bool {
+        let kind = self.content_type().and_then(|kind| kind.split(';').next());
+        kind.is_some_and(|kind| {
+            let kind = kind.trim();
+            kind.eq_ignore_ascii_case("text/html") || kind.eq_ignore_ascii_case("application/xhtml+xml")
+        })
+    }
+
+    /// Whether the body says of itself that it is the listing of a directory: as ours do, by a name with a slash at its
+    /// end.
+    #[must_use]
+    pub fn is_listing(&self) -> bool {
+        let name = self.headers.get(CONTENT_LOCATION);
+        name.is_some_and(|name| name.split(['?', '#']).next().is_some_and(|path| path.ends_with('/')))
+    }
+
+    /// The coding of the body, when it is not the file as it is (RFC 9110 §8.4).
+    #[must_use]
+    pub fn content_coding(&self) -> Option<&str> {
+        let mut codings = self.headers.elements(CONTENT_ENCODING);
+        codings.find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
     }
 
     /// The boundary, when the body is several parts of a file (RFC 9110 §14.6).

@@ -14,6 +14,10 @@ pub struct GetOptions {
     pub range: Option<ByteRange>,
     /// The state in which the file must still be.
     pub validator: Option<Validator>,
+    /// The server has told before that it is a file, not a directory: it need not be asked again.
+    pub is_asked: bool,
+    /// The size that it told then.
+    pub size_bytes: Option<u64>,
     /// Checksums to ask for, best first. Over the XRootD protocol they are asked for at the end, in the session in which the
     /// file is open.
     pub wanted: Vec<ChecksumAlgorithm>,
@@ -42,6 +46,8 @@ pub struct PutOptions {
 pub struct Stored {
     /// There was no such file before.
     pub created: bool,
+    /// The peer has taken the file and not stored it yet (202): only another question tells whether it does.
+    pub is_pending: bool,
     /// Checksums of the stored file, as the peer computed them.
     pub checksums: Vec<Checksum>,
 }

@@ -97,9 +97,11 @@ impl Job<'_> {
         }
     }
 
-    /// Checksums to ask for where the data come from: a key allows that only there, and only while the file is open.
+    /// Checksums to ask for where the data come from: a key allows that only there, and only while the file is open. A source
+    /// that was not asked before may tell them with the data.
     fn asked_at_end(&self) -> Vec<ChecksumAlgorithm> {
-        let needs = self.order.digests_from.is_some() && self.order.verification != Verification::Never;
+        let is_untold = self.order.digests_from.is_some() || !self.is_asked;
+        let needs = is_untold && self.order.verification != Verification::Never;
         let is_told = self.is_compared || self.is_told.load(Ordering::Relaxed);
         match needs && !is_told {
             true => wanted(self.order),
@@ -141,10 +143,13 @@ impl Job<'_> {
                 return Err(error);
             }
             reason = Some(error.clone());
-            // Without these nothing tells whether the rest would belong to the same file.
-            let continues = has_ranges && validator.is_some() && size.is_some();
+            let continues = has_ranges && size.is_some() && self.tells_versions_apart(validator.as_ref());
             patience.wait(error, continues && received.bytes() > before).await?;
-            self.progress.count_attempt();
+            // The source may have told its checksum meanwhile.
+            let continues = has_ranges && size.is_some() && self.tells_versions_apart(validator.as_ref());
+            if continues && received.bytes() > 0 {
+                self.progress.count_resumption();
+            }
             if !continues {
                 received.start_over(Hasher::new(&computed(self.order)));
                 self.progress.set_moved(0);
@@ -161,6 +166,14 @@ impl Job<'_> {
             told,
             streams: 1,
         })
+    }
+
+    /// Whether it would come out that the rest belongs to another state of the file: by a validator, or by the checksum of the
+    /// whole, which is compared at the end.
+    fn tells_versions_apart(&self, validator: Option<&Validator>) -> bool {
+        let is_told = self.is_compared || self.is_told.load(Ordering::Relaxed);
+        let compares = is_told && self.order.verification != Verification::Never;
+        validator.is_some() || compares || self.order.expected.is_some()
     }
 
     /// What an earlier transfer left of this very file is read back for its checksums, not fetched again. Gives how
@@ -189,6 +202,7 @@ impl Job<'_> {
             let reread = move || read_back(&Watched(upload.reader()?, watched), held, &mut hasher).map(|()| hasher);
             hasher = lane.run_blocking(reread).await.map_err(here)?;
             self.progress.set_moved(held);
+            self.progress.count_resumption();
         }
         Ok((held, hasher))
     }
@@ -208,6 +222,8 @@ impl Job<'_> {
         let options = GetOptions {
             range,
             validator: validator.clone().filter(|_| from > 0),
+            is_asked: self.is_asked,
+            size_bytes: size,
             wanted: self.asked_at_end(),
             is_compared: self.is_compared,
         };
@@ -233,6 +249,9 @@ impl Job<'_> {
         {
             self.progress.set_total(announced);
         }
+        let checksums = download.facts().checksums.clone();
+        self.is_told.fetch_or(!checksums.is_empty(), Ordering::Relaxed);
+        told.extend(checksums);
         let _connected = self.progress.connected(download.peer_address());
         let mut limited = Limited {
             download: &mut download,

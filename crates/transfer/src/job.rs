@@ -29,10 +29,12 @@ pub(crate) struct Job<'a> {
     pub(crate) order: &'a Order,
     pub(crate) progress: &'a Progress,
     pub(crate) upload: &'a Arc<dyn Upload>,
+    /// The source has told what the file is.
+    pub(crate) is_asked: bool,
     /// How long the source took to say what the file is.
     pub(crate) asked_for: Duration,
     /// The source has told its checksum already, and it will be compared.
     pub(crate) is_compared: bool,
     /// Set once the source has told its checksum while the data move.
-    pub(crate) is_told: &'a AtomicBool,
+    pub(crate) is_told: Arc<AtomicBool>,
 }

@@ -125,7 +125,7 @@ pub struct Outcome {
     pub checksums: Vec<Checksum>,
     /// What was compared.
     pub verified: Verified,
-    /// Attempts after the first one that it took.
+    /// How often it went on from what it had already.
     pub resumed: u32,
     /// Connections that carried payload at the same time.
     pub streams: u32,

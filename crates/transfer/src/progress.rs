@@ -100,7 +100,7 @@ impl Progress {
         PHASES[usize::from(self.0.phase.load(Ordering::Relaxed)) % PHASES.len()]
     }
 
-    /// Attempts that failed so far and were taken up again.
+    /// How often the copy went on from what it had already: after a break, or with what an earlier copy left.
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.0.attempts.load(Ordering::Relaxed)
@@ -150,7 +150,8 @@ impl Progress {
         }
     }
 
-    pub(crate) fn count_attempt(&self) {
+    /// The copy goes on from what it has.
+    pub(crate) fn count_resumption(&self) {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -39,7 +39,6 @@ pub async fn pull(
     match first {
         // What was begun belongs to a file that is no more; the new one deserves one fresh start.
         Err(error) if error.code() == ErrorCode::SourceChanged => {
-            progress.count_attempt();
             progress.set_moved(0);
             pull_once(client, source, store, path, order, progress).await
         }
@@ -76,7 +75,7 @@ async fn pull_once(
     // it is asked for while the data moves.
     let mut digests = pin!(late_digests(client, source, order, facts.as_ref()));
     let early = early_digests(digests.as_mut(), source, order).await;
-    let is_told = AtomicBool::new(false);
+    let is_told = Arc::new(AtomicBool::new(false));
     let known = [early.as_ref(), facts.as_ref().map(|facts| &facts.checksums)];
     let job = Job {
         client,
@@ -85,17 +84,18 @@ async fn pull_once(
         order,
         progress,
         upload: &upload,
+        is_asked: facts.is_some(),
         asked_for,
         is_compared: order.verification != Verification::Never
             && known.into_iter().flatten().any(|told| !told.is_empty()),
-        is_told: &is_told,
+        is_told: Arc::clone(&is_told),
     };
     let told = async {
         let told = match early {
             Some(told) => told,
             None => digests.await,
         };
-        is_told.store(!told.is_empty(), Ordering::Relaxed);
+        is_told.fetch_or(!told.is_empty(), Ordering::Relaxed);
         told
     };
     let (moved, told) = tokio::join!(keep_pace(progress, Side::Source, job.fetch(facts.as_ref())), told);
@@ -162,11 +162,24 @@ async fn ask(client: &Client, source: &Resource, order: &Order) -> Result<Option
     } else {
         Vec::new()
     };
-    let facts = client.head(source, &algorithms).await?;
+    let facts = match client.head(source, &algorithms).await {
+        Err(error) if is_refused_look(&error, source) && may_go_on_unasked(order) => return Ok(None),
+        facts => facts?,
+    };
     if decides_early(order) {
         check_announced(order, &facts.checksums)?;
     }
     Ok(Some(facts))
+}
+
+/// Whether only HEAD is refused, as it seems: some sources, and URLs that are signed for one method, know only GET.
+pub(crate) fn is_refused_look(error: &Error, source: &Resource) -> bool {
+    source.location.is_http() && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
+}
+
+/// Whether the data may be asked for without a word about the file: unless its checksum is needed from the source.
+fn may_go_on_unasked(order: &Order) -> bool {
+    order.verification != Verification::Required || order.expected.is_some()
 }
 
 fn decides_early(order: &Order) -> bool {

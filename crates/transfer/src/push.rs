@@ -11,6 +11,7 @@ use crate::options::{Order, Outcome, Verification};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::progress::Progress;
+use crate::pull::is_refused_look;
 use crate::store::Store;
 use crate::verify::{are_comparable, blame_store, check_announced, compare, computed, wanted};
 
@@ -54,7 +55,11 @@ pub async fn push(
         existed,
         declared: declared(order, &kept),
     };
-    let Sent { computed, told } = match keep_pace(progress, Side::Destination, job.send_all()).await {
+    let Sent {
+        computed,
+        told,
+        is_pending,
+    } = match keep_pace(progress, Side::Destination, job.send_all()).await {
         Ok(sent) => sent,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
@@ -69,6 +74,7 @@ pub async fn push(
         size,
         ours: &ours,
         told: &told,
+        is_pending,
     };
     let verified = match confirm(client, destination, order, progress, &checked).await {
         Ok(verified) => verified,
@@ -133,6 +139,8 @@ struct Sent {
     computed: Vec<Checksum>,
     /// Those that the destination told when it had stored the file.
     told: Vec<Checksum>,
+    /// It has not said that it stored the file.
+    is_pending: bool,
 }
 
 /// What the destination must have.
@@ -140,6 +148,18 @@ struct Checked<'a> {
     size: u64,
     ours: &'a [Checksum],
     told: &'a [Checksum],
+    /// The destination has not said that it stored the file.
+    is_pending: bool,
+}
+
+/// Whether the destination keeps to itself what it has stored, or says nothing: all else that is no success means that the
+/// file is not there as it should be.
+fn is_no_word(error: &Error) -> bool {
+    let refuses_to_tell = matches!(
+        error.code(),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
+    );
+    refuses_to_tell || error.peer_status().is_none()
 }
 
 /// The destination must show the same size and, where it tells one, the same checksum. One that told its checksum of all
@@ -149,17 +169,22 @@ async fn confirm(
     destination: &Resource,
     order: &Order,
     progress: &Progress,
-    &Checked { size, ours, told }: &Checked<'_>,
+    &Checked {
+        size,
+        ours,
+        told,
+        is_pending,
+    }: &Checked<'_>,
 ) -> Result<crate::Verified> {
     progress.enter(Phase::Checksum);
     let order = Order {
         expected: None,
         ..order.clone()
     };
-    if order.verification == Verification::Never {
+    if order.verification == Verification::Never && !is_pending {
         return compare(&order, ours, &[], Side::Destination);
     }
-    if are_comparable(ours, told) {
+    if are_comparable(ours, told) && !is_pending {
         return compare(&order, ours, told, Side::Destination);
     }
     let facts = match client
@@ -173,7 +198,7 @@ async fn confirm(
         .await
     {
         Ok(facts) => facts,
-        Err(_) if order.verification == Verification::WhenAvailable => {
+        Err(error) if order.verification == Verification::WhenAvailable && !is_pending && is_no_word(&error) => {
             return compare(&order, ours, &[], Side::Destination);
         }
         Err(error) => return Err(error.in_phase(Phase::Checksum)),
@@ -216,7 +241,6 @@ impl Job<'_> {
                 return Err(error);
             }
             patience.wait(error, false).await?;
-            self.progress.count_attempt();
         }
     }
 
@@ -246,8 +270,10 @@ impl Job<'_> {
         .await
         .map_err(here)?;
         self.progress.enter(Phase::Commit);
+        let stored = outlet.finish().await?;
         Ok(Sent {
-            told: outlet.finish().await?.checksums,
+            told: stored.checksums,
+            is_pending: stored.is_pending,
             computed: hasher.map(Hasher::finish).unwrap_or_default(),
         })
     }
@@ -280,13 +306,25 @@ pub async fn stream(
     progress: &Progress,
 ) -> Result<Outcome> {
     progress.enter(Phase::Open);
-    let facts = client.head(source, &wanted(order)).await?;
+    let known = match client.head(source, &wanted(order)).await {
+        Ok(facts) => Some(facts),
+        // It may know only GET.
+        Err(error) if is_refused_look(&error, source) => None,
+        Err(error) => return Err(error),
+    };
+    let options = GetOptions {
+        is_asked: known.is_some(),
+        size_bytes: known.as_ref().and_then(|facts| facts.size_bytes),
+        wanted: known.as_ref().map_or_else(|| wanted(order), |_| Vec::new()),
+        ..GetOptions::default()
+    };
+    let download = client.get(source, &options).await?;
+    let facts = known.unwrap_or_else(|| download.facts().clone());
     check_announced(order, &facts.checksums)?;
     if let Some(bytes) = facts.size_bytes {
         progress.set_total(bytes);
     }
     let existed = ask_destination(client, destination, order).await?;
-    let download = client.get(source, &GetOptions::default()).await?;
     let options = PutOptions {
         size_bytes: download.facts().size_bytes,
         overwrite: order.overwrite == Overwrite::Allow,
@@ -298,17 +336,19 @@ pub async fn stream(
     let hasher = Hasher::new(&algorithms);
     let passing = pass_on(client, download, destination, &options, hasher, progress);
     // Which of the two is slow cannot be told; the one that is asked for data comes first.
-    let (bytes, Sent { computed: ours, told }, behind) = match keep_pace(progress, Side::Source, passing).await {
+    let (bytes, sent, behind) = match keep_pace(progress, Side::Source, passing).await {
         Ok(moved) => moved,
         Err(error) => {
             clean_up(client, destination, existed, &error, progress).await;
             return Err(error);
         }
     };
+    let ours = sent.computed;
     let checked = Checked {
         size: bytes,
         ours: &ours,
-        told: &told,
+        told: &sent.told,
+        is_pending: sent.is_pending,
     };
     let mut theirs = facts.checksums.clone();
     theirs.extend(behind);
@@ -352,7 +392,11 @@ async fn pass_on(
     );
     let bytes = relay(&mut download, &mut outlet, &mut hasher, progress).await?;
     progress.enter(Phase::Commit);
-    let told = outlet.finish().await?.checksums;
-    let computed = hasher.finish();
-    Ok((bytes, Sent { computed, told }, download.facts().checksums.clone()))
+    let stored = outlet.finish().await?;
+    let sent = Sent {
+        computed: hasher.finish(),
+        told: stored.checksums,
+        is_pending: stored.is_pending,
+    };
+    Ok((bytes, sent, download.facts().checksums.clone()))
 }

@@ -115,7 +115,7 @@ pub struct TransferRecord {
     pub total_bytes: Option<u64>,
     /// Connections that carried payload at the same time; 0 when it failed.
     pub streams: u32,
-    /// Attempts after the first one.
+    /// How often it went on from what it had already.
     pub resumed: u32,
     /// The checksum that both sides agree on, as `algorithm:value`.
     #[serde(skip_serializing_if = "Option::is_none")]

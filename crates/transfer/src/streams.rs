@@ -59,6 +59,8 @@ struct Shared {
     attempts: u32,
     /// The whole will be compared with the source's checksum.
     is_compared: bool,
+    /// It is known already what the whole will be compared with.
+    is_told: Arc<AtomicBool>,
     /// Streams may be added although the line is short.
     shares_processors: bool,
     rest: Mutex<Rest>,
@@ -95,6 +97,10 @@ impl Shared {
             size_bytes: rest.end,
             attempts: job.order.attempts,
             is_compared: job.is_compared,
+            is_told: match job.order.expected {
+                Some(_) => Arc::new(AtomicBool::new(true)),
+                None => Arc::clone(&job.is_told),
+            },
             shares_processors: job.shares_processors(facts),
             rest: Mutex::new(Rest::new(rest)),
             is_spent: watch::Sender::new(false),
@@ -114,6 +120,11 @@ impl Shared {
 
     fn rest(&self) -> MutexGuard<'_, Rest> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it would come out that a part belongs to another state of the file.
+    fn tells_versions_apart(&self) -> bool {
+        self.validator.is_some() || self.is_compared || self.is_told.load(Ordering::Relaxed)
     }
 
     fn take_block(&self, least_bytes: u64) -> ByteRange {
@@ -284,11 +295,13 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
         let Err(error) = fetched.await else { break };
         // One that has never sent a part does not do so when it is asked again.
         let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
-        if has_no_ranges || !error.retry() || error.side() != Side::Source || shared.validator.is_none() {
+        if has_no_ranges || !error.retry() || error.side() != Side::Source || !shared.tells_versions_apart() {
             return Err(error);
         }
         patience.wait(error, block.start > before).await?;
-        shared.progress.count_attempt();
+        if block.start > before {
+            shared.progress.count_resumption();
+        }
     }
     Ok(())
 }
@@ -316,6 +329,8 @@ async fn open(shared: &Shared, block: ByteRange) -> Result<Download> {
     let options = GetOptions {
         range: Some(block),
         validator: shared.validator.clone(),
+        is_asked: true,
+        size_bytes: Some(shared.size_bytes),
         wanted: Vec::new(),
         is_compared: shared.is_compared,
     };

@@ -262,6 +262,11 @@ pub const ACCEPTED_POLL_PERIOD: Duration = Duration::from_secs(5);
 /// and then loses the answer when it has computed the checksum (its issue 2602); one that still computes takes both askers
 /// together.
 pub const CHECKSUM_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// How long a peer may put off an answer (Retry-After) in all. Shorter than [`PACE_WINDOW`], within which a copy has to move
+/// data.
+pub const RETRY_AFTER_TIME: Duration = Duration::from_secs(100);
+/// The shortest pause before a peer that put off its answer is asked again.
+pub const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
 /// How often to ask for a checksum that a peer is still computing; dCache gives up after as long.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;
 /// How long a source of the XRootD protocol may take to tell the checksum of a file that has come, in the session in which

@@ -103,6 +103,7 @@ pub(super) async fn send_some(outlet: &mut Outlet, left: ByteRange, content: &Co
 pub async fn download(client: &Client, file: &Resource, range: Option<ByteRange>) -> Result<u64> {
     let options = GetOptions {
         range,
+        is_asked: true,
         ..GetOptions::default()
     };
     let mut download = client.get(file, &options).await?;

@@ -167,8 +167,20 @@ async fn a_directory_is_a_page_with_relative_links() {
         text.contains("href=\"./sub/\">sub/</a>") && text.contains("href=\"../\""),
         "{text}"
     );
-    let bare = server.ask("GET /data/d\n", b"").await.text();
+    let bare = server
+        .ask("GET /data/d\nAccept: text/html,*/*;q=0.8\n", b"")
+        .await
+        .text();
     assert!(bare.contains("href=\"./d/sub/\""), "{bare}");
+    // Whoever asks for a file would store the page as one.
+    for program in ["", "Accept: */*\n"] {
+        let refused = server.ask(&format!("GET /data/d\n{program}"), b"").await;
+        assert!(
+            refused.status == 409 && refused.text().contains("is_directory"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(page.header("Content-Location"), Some("/data/d/"));
     let top = server.ask("GET /\n", b"").await.text();
     assert!(top.contains("href=\"./data/\"") && !top.contains("../"), "{top}");
     assert_eq!(server.ask("HEAD /data/d\n", b"").await.status, 200);
@@ -309,5 +321,5 @@ async fn exports_can_be_replaced_while_the_door_is_open() {
     let other = export("/other", AnonymousAccess::Read, memory());
     server.exports.replace(transfer::Exports::new(vec![other]));
     assert_eq!(client.ask("GET /data/f\n", b"").await.status, 404);
-    assert_eq!(client.ask("GET /other\n", b"").await.status, 200);
+    assert_eq!(client.ask("GET /other/\n", b"").await.status, 200);
 }

@@ -9,10 +9,17 @@ use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::answer::Answer;
 use super::client::Client;
+use super::content::Known;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, refusal};
 use crate::options::GetOptions;
 use crate::resource::{Facts, Resource, Validator};
+
+/// Of the answer to HEAD itself nothing more is to be found out.
+pub(super) const HEAD_ASKED: Known = Known {
+    is_asked: true,
+    size_bytes: None,
+};
 
 impl Client {
     /// Asks what a file is (HEAD), checksums included where `wanted` names some. A peer that is
@@ -55,14 +62,15 @@ impl Client {
 
     /// Whether the answer is XRootD's comes with it.
     async fn ask_facts_once(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<(Facts, bool)> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything().want_digests(wanted);
+        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_file().want_digests(wanted);
         let ask = Ask {
             method: Method::Head,
             headers: &headers,
             body: Body::Nothing,
             repeatable: true,
         };
-        let answer = self.ask_patiently(file, &ask).await?.success().await?;
+        let answer = self.ask_patiently(file, &ask).await?;
+        let answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
         let facts = Facts::of(&answer.head, &answer.file.location);
         let is_from_xrootd = answer.head.is_from_xrootd();
         answer.release();
@@ -88,12 +96,17 @@ impl Client {
             repeatable: true,
         };
         let answer = self.ask_patiently(file, &ask).await?;
+        let known = Known {
+            is_asked: options.is_asked,
+            size_bytes: options.size_bytes,
+        };
+        let answer = self.check_content(answer, file, known).await?;
         Download::accept(answer, options).await
     }
 }
 
 fn get_headers(request: RequestBuilder, options: &GetOptions) -> RequestBuilder {
-    let request = request.accept_anything().want_digests(&options.wanted);
+    let request = request.accept_file().want_digests(&options.wanted);
     match (options.range, &options.validator) {
         (Some(range), Some(validator)) => request.range(range).if_range(validator.text()),
         (Some(range), None) => request.range(range),

@@ -9,7 +9,10 @@ use net::Stream;
 use net::Waits;
 use net::dial::dial;
 use net::http::Connection;
-use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, REDIRECTS_MAX};
+use types::limits::{
+    ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, REDIRECTS_MAX, RETRY_AFTER_MIN,
+    RETRY_AFTER_TIME,
+};
 use types::{Error, ErrorCode, Phase, Result, Scheme};
 
 use super::answer::Answer;
@@ -105,17 +108,29 @@ impl Client {
         }
     }
 
-    /// As [`Client::ask`]; asks again while the peer says that it is still computing (202), as DPM
-    /// does for checksums.
+    /// As [`Client::ask`]; asks again while the peer says that it is still computing (202), as DPM does for checksums, and
+    /// when it asks for another attempt later (429 and 503 with Retry-After), within [`RETRY_AFTER_TIME`].
     pub(crate) async fn ask_patiently(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
-        for _ in 0..ACCEPTED_POLLS_MAX {
+        let (mut polls, mut waited) = (0, Duration::ZERO);
+        loop {
             let answer = self.ask(file, ask).await?;
-            if answer.head.status != 202 {
-                return Ok(answer);
-            }
             let wait = answer.head.retry_after().map(Duration::from_secs);
+            let pause = match (answer.head.status, wait) {
+                (202, _) if polls == ACCEPTED_POLLS_MAX => break,
+                (202, wait) => {
+                    polls += 1;
+                    wait.unwrap_or(ACCEPTED_POLL_PERIOD).min(ACCEPTED_POLL_PERIOD)
+                }
+                (429 | 503, Some(wait)) if waited + wait <= RETRY_AFTER_TIME => {
+                    // Who says 0 is not to be asked without a pause.
+                    let pause = wait.max(RETRY_AFTER_MIN);
+                    waited += pause;
+                    pause
+                }
+                _ => return Ok(answer),
+            };
             answer.finish().await;
-            tokio::time::sleep(wait.unwrap_or(ACCEPTED_POLL_PERIOD).min(ACCEPTED_POLL_PERIOD)).await;
+            tokio::time::sleep(pause).await;
         }
         let error = file.error(ErrorCode::PeerStalled, Phase::Checksum);
         Err(error.with_detail("the peer is still computing the checksum"))

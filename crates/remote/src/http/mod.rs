@@ -2,6 +2,7 @@
 
 mod answer;
 mod client;
+mod content;
 mod copy;
 mod delegate;
 mod download;

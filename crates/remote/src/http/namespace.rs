@@ -16,6 +16,16 @@ use crate::resource::Resource;
 /// The media type of a PROPFIND's body.
 const XML: &str = "application/xml; charset=\"utf-8\"";
 
+/// The first entry of a multistatus.
+async fn first_entry(mut answer: Answer, file: &Resource) -> Result<Entry> {
+    let body = answer.collect(CONTROL_BODY_BYTES_MAX).await?;
+    let entries = parse_multistatus(&body).map_err(|error| file.blame(error))?;
+    let first = entries.into_iter().next();
+    let entry = first.ok_or_else(|| answer.misbehaved("the listing has no entry"));
+    answer.release();
+    entry
+}
+
 impl Client {
     /// Removes a file, or a directory with what is in it as far as the peer does so.
     ///
@@ -91,16 +101,9 @@ impl Client {
     /// # Errors
     /// `peer_not_found`, or another refusal.
     pub(crate) async fn stat(&self, file: &Resource) -> Result<Entry> {
-        let mut answer = self.propfind(file, Depth::Zero).await?;
+        let answer = self.propfind(file, Depth::Zero).await?;
         match answer.head.status {
-            207 => {
-                let body = answer.collect(CONTROL_BODY_BYTES_MAX).await?;
-                let entries = parse_multistatus(&body).map_err(|error| file.blame(error))?;
-                let first = entries.into_iter().next();
-                let entry = first.ok_or_else(|| answer.misbehaved("the listing has no entry"));
-                answer.release();
-                entry
-            }
+            207 => first_entry(answer, file).await,
             200..300 | 400 | 405 | 415 | 501 => {
                 answer.finish().await;
                 self.stat_by_head(file).await
@@ -109,8 +112,30 @@ impl Client {
         }
     }
 
+    /// What PROPFIND tells, and nothing else.
+    ///
+    /// # Errors
+    /// The peer's refusal, or an answer that is none to PROPFIND.
+    pub(super) async fn properties(&self, file: &Resource) -> Result<Entry> {
+        let answer = self.propfind(file, Depth::Zero).await?;
+        match answer.head.status {
+            207 => first_entry(answer, file).await,
+            200..300 => Err(answer.misbehaved("this is no answer to PROPFIND")),
+            _ => Err(answer.refused().await),
+        }
+    }
+
     async fn stat_by_head(&self, file: &Resource) -> Result<Entry> {
-        let facts = self.head(file, &[]).await?;
+        let facts = match self.head(file, &[]).await {
+            Err(error) if error.code() == ErrorCode::IsDirectory => {
+                return Ok(Entry {
+                    path: file.location.path().to_owned(),
+                    is_directory: true,
+                    ..Entry::default()
+                });
+            }
+            facts => facts?,
+        };
         let path = decode_percent(file.location.path()).unwrap_or_else(|| file.location.path().to_owned());
         let trimmed = path.trim_end_matches('/');
         Ok(Entry {

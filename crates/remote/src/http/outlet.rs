@@ -311,6 +311,7 @@ impl Outlet {
         }
         let stored = Stored {
             created: answer.head.status == 201,
+            is_pending: answer.head.status == 202,
             checksums: answer.head.digests(),
         };
         answer.finish().await;

@@ -9,6 +9,7 @@ use types::{ByteRange, ErrorCode, Phase, Result};
 
 use super::answer::Answer;
 use super::client::Client;
+use super::download::HEAD_ASKED;
 use super::exchange::{Ask, Body, Hop};
 use crate::resource::{Facts, Resource, Validator};
 
@@ -26,14 +27,15 @@ impl Client {
     /// # Errors
     /// The peer's refusal, or no understandable answer.
     pub(crate) async fn open_ranges(&self, file: &Resource) -> Result<Ranges> {
-        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything();
+        let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_file();
         let ask = Ask {
             method: Method::Head,
             headers: &headers,
             body: Body::Nothing,
             repeatable: true,
         };
-        let answer = self.ask(file, &ask).await?.success().await?;
+        let answer = self.ask(file, &ask).await?;
+        let answer = self.check_content(answer, file, HEAD_ASKED).await?.success().await?;
         let ranges = Ranges {
             client: self.clone(),
             file: answer.file.clone(),
@@ -83,8 +85,8 @@ impl Ranges {
         let validator = self.facts.validator();
         let wanted = || ranges.iter().copied().filter(|range| !range.is_empty());
         let headers = |request: RequestBuilder, _: &Hop<'_>| match &validator {
-            Some(Validator::Tag(tag)) => request.accept_anything().ranges(wanted()).if_match(tag),
-            _ => request.accept_anything().ranges(wanted()),
+            Some(Validator::Tag(tag)) => request.accept_file().ranges(wanted()).if_match(tag),
+            _ => request.accept_file().ranges(wanted()),
         };
         let ask = Ask {
             method: Method::Get,
@@ -93,6 +95,9 @@ impl Ranges {
             repeatable: true,
         };
         let mut answer = self.client.ask(&self.file, &ask).await?;
+        if let Some(coding) = answer.head.content_coding() {
+            return Err(answer.misbehaved(format!("the content is encoded ({coding})")));
+        }
         match answer.head.status {
             206 => {}
             200 if answer

@@ -275,6 +275,7 @@ impl Outlet {
             self.client.keep(&self.route, session);
         }
         Ok(Stored {
+            is_pending: false,
             created: self.is_new,
             checksums: Vec::new(),
         })

@@ -14,6 +14,14 @@ const COMMON: [ChecksumAlgorithm; 3] = [
     ChecksumAlgorithm::Md5,
 ];
 
+/// Whether a server only keeps to itself what it has. Any other refusal means that the file is not there as it should be.
+fn refuses_to_tell(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
+    )
+}
+
 impl Job<'_> {
     /// Compares what is stored at the destination with the source. Gives its size and the checksum that both have; no
     /// checksum where one of them tells none, and where the caller compares with what it expects.
@@ -78,7 +86,7 @@ impl Job<'_> {
         match found {
             Ok(facts) => Ok(Some(facts)),
             // Writing may be allowed where looking is not.
-            Err(error) if error.peer_status().is_some() => Ok(None),
+            Err(error) if refuses_to_tell(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -81,6 +81,13 @@ fn arguments(options: &CopyOptions) -> Result<(Vec<String>, String), Failure> {
     Ok((places, destination))
 }
 
+/// Whether a source refuses to be looked at and may be read all the same: some servers, and URLs that are signed for one
+/// method, know only GET.
+fn may_know_only_get(source: &Place, error: &Error) -> bool {
+    let is_http = matches!(source, Place::Remote(location) if location.is_http());
+    is_http && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
+}
+
 /// One run of the command.
 struct Copier<'a> {
     session: &'a Session,
@@ -142,7 +149,11 @@ impl<'a> Copier<'a> {
     async fn copy_argument(&mut self, text: &str, destination: &Place, into: bool) -> Result<()> {
         let begun = async {
             let source = Place::parse(text)?;
-            let info = self.session.stat(&source, Side::Source).await?;
+            let info = match self.session.stat(&source, Side::Source).await {
+                // It may know only GET: the copy itself will tell.
+                Err(error) if may_know_only_get(&source, &error) => Info::default(),
+                info => info?,
+            };
             let target = target_of(&source, destination, into)?;
             if info.is_directory && !self.options.recursive {
                 let error = Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source);

@@ -1,0 +1,69 @@
+//! Whether what a server sends is the file as it is: neither the listing of a directory nor encoded for the way.
+
+use types::{ErrorCode, Phase, Result};
+
+use super::answer::Answer;
+use super::client::Client;
+use crate::resource::Resource;
+
+/// What is known of a file before its content is asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Known {
+    /// A HEAD has told that it is a file.
+    pub(super) is_asked: bool,
+    /// The size that it told.
+    pub(super) size_bytes: Option<u64>,
+}
+
+impl Client {
+    /// Gives the answer back when it is not about a directory. `asked` is what was asked for.
+    ///
+    /// # Errors
+    /// `is_directory` for a listing, and where a WebDAV server refuses to read a directory; `peer_misbehaved` for a
+    /// content coding, which nobody asked for.
+    pub(super) async fn check_content(&self, answer: Answer, asked: &Resource, known: Known) -> Result<Answer> {
+        if !answer.is_success() {
+            let may_be_directory = matches!(answer.head.status, 405 | 409);
+            if may_be_directory && Box::pin(self.is_collection(&answer.file)).await {
+                return Err(is_directory(&answer));
+            }
+            return Ok(answer);
+        }
+        if let Some(coding) = answer.head.content_coding() {
+            let words = format!("the content is encoded ({coding}) although the file was asked for as it is");
+            return Err(answer.misbehaved(words));
+        }
+        if answer.head.is_listing() || gained_slash(&answer, asked) {
+            return Err(is_directory(&answer));
+        }
+        let is_page = answer.head.is_html();
+        if is_page && answer.file.location.path().ends_with('/') {
+            return Err(is_directory(&answer));
+        }
+        if (is_page || may_be_xrootds_listing(&answer, known)) && Box::pin(self.is_collection(&answer.file)).await {
+            return Err(is_directory(&answer));
+        }
+        Ok(answer)
+    }
+
+    /// Whether a WebDAV server says that it is a directory. Any other answer says nothing.
+    async fn is_collection(&self, file: &Resource) -> bool {
+        self.properties(file).await.is_ok_and(|entry| entry.is_directory)
+    }
+}
+
+/// XRootD does not say what its listings are. Of a directory HEAD tells another size than that of the listing, or nothing.
+fn may_be_xrootds_listing(answer: &Answer, known: Known) -> bool {
+    let is_other_size = known.size_bytes.is_some() && answer.head.content_length() != known.size_bytes;
+    answer.head.status == 200 && answer.head.is_from_xrootd() && (!known.is_asked || is_other_size)
+}
+
+/// Plain servers (nginx, Apache) send those who ask for a directory to the same name with a slash at its end.
+fn gained_slash(answer: &Answer, asked: &Resource) -> bool {
+    let path = answer.file.location.path();
+    path.strip_suffix('/').is_some_and(|path| path == asked.location.path())
+}
+
+fn is_directory(answer: &Answer) -> types::Error {
+    answer.file.error(ErrorCode::IsDirectory, Phase::Open)
+}
