@@ -69,9 +69,9 @@ impl Background {
     }
 }
 
-/// Makes this thread nicer than the process, whoever started it. Where that is refused it goes on as it is: it costs others time
-/// only.
-pub(crate) fn give_way() {
+/// Makes this thread nicer than the process, regardless of which thread started it. Where the system refuses, the thread goes
+/// on as it is, which costs others time only.
+pub fn give_way() {
     let more = NICENESS.get().copied().unwrap_or_default();
     if more == 0 {
         return;

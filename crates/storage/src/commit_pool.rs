@@ -22,6 +22,8 @@ pub(crate) struct CommitPool(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     news: Condvar,
+    /// Each thread calls it first.
+    on_thread_start: Option<fn()>,
 }
 
 #[derive(Default)]
@@ -32,6 +34,15 @@ struct State {
 }
 
 impl CommitPool {
+    /// A pool whose threads call `on_thread_start` first, for instance to set their priority. Without it a thread has
+    /// that of the thread whose job was the first to need it.
+    pub(crate) fn starting(on_thread_start: fn()) -> Self {
+        Self(Arc::new(Shared {
+            on_thread_start: Some(on_thread_start),
+            ..Shared::default()
+        }))
+    }
+
     /// Runs a job on one of the threads, as soon as one is free. When no thread can be had at all, the job is dropped.
     pub(crate) fn run(&self, job: Job) {
         let mut state = self.0.lock();
@@ -57,6 +68,9 @@ impl Shared {
     }
 
     fn work(&self) {
+        if let Some(begin) = self.on_thread_start {
+            begin();
+        }
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -76,5 +90,30 @@ impl Shared {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    thread_local! {
+        static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    fn each_thread_begins_as_it_was_told() {
+        let pool = CommitPool::starting(|| HAS_BEGUN.set(true));
+        let (sender, results) = mpsc::channel();
+        for _ in 0..4 {
+            let sender = sender.clone();
+            pool.run(Box::new(move || sender.send(HAS_BEGUN.get()).unwrap()));
+        }
+        drop(sender);
+        assert_eq!(results.iter().collect::<Vec<_>>(), [true; 4]);
+        assert!(!HAS_BEGUN.get());
     }
 }

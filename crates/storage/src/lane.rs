@@ -128,6 +128,12 @@ impl Lane {
         Self::default()
     }
 
+    /// The same; the threads that commits run on call `on_thread_start` first.
+    #[must_use]
+    pub fn starting_commit_threads(on_thread_start: fn()) -> Self {
+        Self(Arc::default(), CommitPool::starting(on_thread_start))
+    }
+
     /// Whether calls currently go to the blocking pool.
     #[must_use]
     pub fn is_detoured(&self) -> bool {

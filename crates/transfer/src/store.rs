@@ -39,7 +39,8 @@ impl Store {
         Self {
             storage,
             behalf: None,
-            lane: Lane::new(),
+            // Who asks for little goes before those who wait for a disk.
+            lane: Lane::starting_commit_threads(net::background::give_way),
             checksums: Checksums::new(FairShare::default()),
         }
     }

@@ -45,7 +45,8 @@ section! {
         /// without a restart.
         worker_threads: u32 = Some(0);
         /// Threads at the most that wait for disks, which those that serve connections share evenly; as many again for
-        /// third-party copies, and as many for long transfers. Cannot be changed without a restart.
+        /// third-party copies, and as many for long transfers. Uploads are made durable on threads of their own, up to 256
+        /// for each export. Cannot be changed without a restart.
         blocking_threads: u32 = Some(128);
         /// Nice increment of the threads that work on long transfers, so that short requests go first: `"auto"`, or 0 to
         /// 19 steps. `"auto"` takes 10 where no other program shares the server's control group, and 0 elsewhere, such as
