@@ -3,7 +3,7 @@
 /// The names of whoever holds a credential. Which of them are there depends on its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Principal {
-    /// The subject of the end-entity certificate in the form `/C=…/O=…/CN=…`, without the parts that
+    /// The subject of the end-entity certificate in the form `/C=…/O=…/CN=…` and its canonical spelling, without the parts that
     /// proxies append (RFC 3820 §3.4).
     pub dn: Option<String>,
     /// The issuer of a token, byte for byte as the token has it.

@@ -197,7 +197,7 @@ fn who(kind: char, name: &str) -> Result<Who, String> {
         ('u', "*") => Who::Anyone,
         ('u', "=") => Who::Authenticated,
         // A server without a grid-mapfile calls people by their distinguished names.
-        ('u', _) if name.starts_with('/') => Who::Dn(owned),
+        ('u', _) if name.starts_with('/') => Who::dn(name),
         ('u', _) => Who::User(owned),
         ('g', _) if name.starts_with('/') => Who::Group(owned),
         ('g', _) => {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use credentials::{AddressRange, Credential, Principal};
+use gsi_wire::dn;
 
 /// One thing that must hold of whoever a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub enum Who {
     Anyone,
     /// A valid credential was shown.
     Authenticated,
-    /// The distinguished name of a certificate, `/C=…/CN=…`, whole.
+    /// The distinguished name of a certificate, `/C=…/CN=…`, whole and in its canonical spelling.
     Dn(String),
     /// A virtual organisation.
     Vo(String),
@@ -33,6 +34,12 @@ pub enum Who {
 }
 
 impl Who {
+    /// The holder of the certificate with this name, in any of its spellings: letters of UTF-8, for instance, stand for
+    /// the escapes (`\xC3\xA4`) that names of certificates have in one line.
+    pub(crate) fn dn(name: &str) -> Self {
+        Self::Dn(dn::canonical(name))
+    }
+
     /// Reads `anyone`, `authenticated` or `kind:value`.
     ///
     /// # Errors
@@ -56,7 +63,7 @@ impl Who {
             false => Err(format!("\"{text}\": it begins with a slash, as in \"{kind}:/...\"")),
         };
         match kind {
-            "dn" => begins_with_slash().map(Self::Dn),
+            "dn" => begins_with_slash().map(|name| Self::dn(&name)),
             "fqan" => match plain_fqan(&begins_with_slash()?) {
                 name if name.is_empty() || name.trim() != name || plain_fqan(name) != name => {
                     Err(format!("\"{text}\" is no name that VOMS gives"))
@@ -277,6 +284,18 @@ mod tests {
             "user:a\nb",
         ] {
             assert!(Who::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_certificates_are_the_same_in_every_spelling() {
+        for spelling in [
+            "/O=Grid/CN=J\u{e4}ne",
+            "/O=Grid/CN=J\\xC3\\xA4ne",
+            "/O=Grid/CN=J\\xc3\\xa4ne",
+        ] {
+            let read = Who::parse(&format!("dn:{spelling}")).unwrap();
+            assert_eq!(read, Who::Dn("/O=Grid/CN=J\\xC3\\xA4ne".to_owned()), "{spelling}");
         }
     }
 

@@ -44,7 +44,8 @@ pub fn verify_chain(chain: &[&[u8]], rules: &CertificateRules, now_s: i64) -> Re
     let path = verify_end_entity(holder, above, rules, Purpose::Client, now_s)?;
     let verified = proxies::verify(&certificates[..=count], now_s)?;
     let attributes = attributes::verify(&certificates[..count], holder, rules, now_s);
-    let dn = holder.subject().one_line.to_owned();
+    // Rules and maps name people in this spelling too.
+    let dn = dn::canonical(holder.subject().one_line);
     let mapped = rules.grid_map.user(&dn);
     let user = mapped.or_else(|| rules.voms_map.user(&dn, &attributes.fqans));
     let ends = [Some(path.expires_s), verified.expires_s, attributes.expires_s];
