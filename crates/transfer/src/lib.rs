@@ -60,7 +60,7 @@ pub use permit::Permit;
 pub use pieces::{Pieces, serve_pieces};
 pub use pipe::{send_from, write_to};
 pub use progress::Progress;
-pub use pull::pull;
+pub use pull::{pull, refusal_or};
 pub use push::{push, stream};
 pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
 pub use refusals::Refusals;

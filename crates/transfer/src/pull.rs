@@ -56,7 +56,7 @@ async fn pull_once(
 ) -> Result<Outcome> {
     progress.enter(Phase::Open);
     let asked = Instant::now();
-    let facts = ask(client, source, order).await?;
+    let (facts, refused) = ask(client, source, order).await?;
     let asked_for = asked.elapsed();
     if let Some(bytes) = facts.as_ref().and_then(|facts| facts.size_bytes) {
         progress.set_total(bytes);
@@ -99,7 +99,7 @@ async fn pull_once(
         told
     };
     let (moved, told) = tokio::join!(keep_pace(progress, Side::Source, job.fetch(facts.as_ref())), told);
-    let fetched = moved?;
+    let fetched = moved.map_err(|error| refusal_or(refused, error))?;
     progress.enter(Phase::Checksum);
     let mut theirs = facts.as_ref().map_or_else(Vec::new, |facts| facts.checksums.clone());
     theirs.extend(told);
@@ -152,10 +152,11 @@ fn here(error: Error) -> Error {
     blame_store(error, Side::Destination)
 }
 
-/// Asks the source for the file, and for its checksum where that decides whether to begin at all.
-async fn ask(client: &Client, source: &Resource, order: &Order) -> Result<Option<Facts>> {
+/// Asks the source for the file, and for its checksum where that decides whether to begin at all. Beside it the refusal
+/// of a source that may be read all the same.
+async fn ask(client: &Client, source: &Resource, order: &Order) -> Result<(Option<Facts>, Option<Error>)> {
     if !order.ask_first {
-        return Ok(None);
+        return Ok((None, None));
     }
     let algorithms = if decides_early(order) {
         wanted(order)
@@ -163,13 +164,23 @@ async fn ask(client: &Client, source: &Resource, order: &Order) -> Result<Option
         Vec::new()
     };
     let facts = match client.head(source, &algorithms).await {
-        Err(error) if is_refused_look(&error, source) && may_go_on_unasked(order) => return Ok(None),
+        Err(error) if is_refused_look(&error, source) && may_go_on_unasked(order) => return Ok((None, Some(error))),
         facts => facts?,
     };
     if decides_early(order) {
         check_announced(order, &facts.checksums)?;
     }
-    Ok(Some(facts))
+    Ok((Some(facts), None))
+}
+
+/// Why a source cannot be read: its refusal to be looked at, if there was one and it has no better reason now. XRootD fails
+/// with 500 where it may not compute the checksum that it is asked for.
+#[must_use]
+pub fn refusal_or(refused: Option<Error>, failure: Error) -> Error {
+    match refused {
+        Some(refused) if failure.code() == ErrorCode::PeerFailed => refused,
+        _ => failure,
+    }
 }
 
 /// Whether only HEAD is refused, as it seems: some sources, and URLs that are signed for one method, know only GET.

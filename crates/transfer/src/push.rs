@@ -11,7 +11,7 @@ use crate::options::{Order, Outcome, Verification};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::progress::Progress;
-use crate::pull::is_refused_look;
+use crate::pull::{is_refused_look, refusal_or};
 use crate::store::Store;
 use crate::verify::{are_comparable, blame_store, check_announced, compare, computed, wanted};
 
@@ -306,10 +306,10 @@ pub async fn stream(
     progress: &Progress,
 ) -> Result<Outcome> {
     progress.enter(Phase::Open);
-    let known = match client.head(source, &wanted(order)).await {
-        Ok(facts) => Some(facts),
+    let (known, refused) = match client.head(source, &wanted(order)).await {
+        Ok(facts) => (Some(facts), None),
         // It may know only GET.
-        Err(error) if is_refused_look(&error, source) => None,
+        Err(error) if is_refused_look(&error, source) => (None, Some(error)),
         Err(error) => return Err(error),
     };
     let options = GetOptions {
@@ -318,7 +318,8 @@ pub async fn stream(
         wanted: known.as_ref().map_or_else(|| wanted(order), |_| Vec::new()),
         ..GetOptions::default()
     };
-    let download = client.get(source, &options).await?;
+    let download = client.get(source, &options).await;
+    let download = download.map_err(|error| refusal_or(refused, error))?;
     let facts = known.unwrap_or_else(|| download.facts().clone());
     check_announced(order, &facts.checksums)?;
     if let Some(bytes) = facts.size_bytes {

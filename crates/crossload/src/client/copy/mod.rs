@@ -9,7 +9,7 @@ use std::io::BufRead as _;
 use std::time::{Duration, Instant};
 
 use storage::Overwrite;
-use transfer::{Order, Progress, Streams, Verification};
+use transfer::{Order, Progress, Streams, Verification, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
@@ -149,10 +149,10 @@ impl<'a> Copier<'a> {
     async fn copy_argument(&mut self, text: &str, destination: &Place, into: bool) -> Result<()> {
         let begun = async {
             let source = Place::parse(text)?;
-            let info = match self.session.stat(&source, Side::Source).await {
+            let (info, refused) = match self.session.stat(&source, Side::Source).await {
                 // It may know only GET: the copy itself will tell.
-                Err(error) if may_know_only_get(&source, &error) => Info::default(),
-                info => info?,
+                Err(error) if may_know_only_get(&source, &error) => (Info::default(), Some(error)),
+                info => (info?, None),
             };
             let target = target_of(&source, destination, into)?;
             if info.is_directory && !self.options.recursive {
@@ -168,9 +168,9 @@ impl<'a> Copier<'a> {
                 let error = Error::new(code, Side::Source, Phase::Open).with_subject(&source);
                 return Err(error.with_detail(why.words()));
             }
-            Ok((source, target, info))
+            Ok((source, target, info, refused))
         };
-        let (source, target, info) = match begun.await {
+        let (source, target, info, mut refused) = match begun.await {
             Ok(begun) => begun,
             Err(error) => return Err(self.fail(text, error)),
         };
@@ -184,6 +184,7 @@ impl<'a> Copier<'a> {
                 self.copy_file(&item.source, &item.target, &item.info).await
             };
             if let Err(error) = outcome {
+                let error = refusal_or(refused.take(), error);
                 result = Err(self.fail(&item.source.to_string(), error));
             }
             if self.options.abort_on_failure && self.count.failed > failed {
