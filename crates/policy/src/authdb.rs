@@ -125,6 +125,7 @@ impl Reading {
         let who = who.ok_or_else(|| format!("\"{name}\" is not defined before; write \"= {name} ...\""))?;
         let pairs = self.pairs(rest)?;
         let place = format!("authdb line {line}");
+        let any_issuer = who.iter().any(|who| matches!(who, Who::Group(_)));
         let mut rules = Vec::new();
         for (index, pair) in pairs.iter().enumerate() {
             let earlier = || pairs[..index].iter().map(|earlier| earlier.path.as_str());
@@ -141,6 +142,7 @@ impl Reading {
                 except: within.map(area).collect::<Result<_, _>>()?,
                 may: pair.may,
                 may_not: pair.may_not,
+                any_issuer,
                 ..Rule::default()
             });
         }
@@ -152,6 +154,7 @@ impl Reading {
         self.exclusive.push(Rule {
             place,
             who,
+            any_issuer,
             last: true,
             ..Rule::default()
         });

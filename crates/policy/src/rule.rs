@@ -27,6 +27,9 @@ pub struct Rule {
     pub user: Option<Arc<str>>,
     /// The virtual organisation whose quota such files count against.
     pub vo: Option<Arc<str>>,
+    /// Whether a token's group counts whichever configured issuer says so, and not only where the site gave that issuer
+    /// the group's VO. XRootD takes groups so.
+    pub any_issuer: bool,
     /// Whether the rules behind it do not hold for whom it is about, where it holds.
     pub last: bool,
 }
@@ -43,6 +46,7 @@ impl Default for Rule {
             may_not: Activities::NONE,
             user: None,
             vo: None,
+            any_issuer: false,
             last: false,
         }
     }
@@ -88,6 +92,7 @@ impl Rule {
         add("may_not", (!self.may_not.is_empty()).then(|| list(words(self.may_not))));
         add("user", self.user.as_deref().map(quoted));
         add("vo", self.vo.as_deref().map(quoted));
+        add("any_issuer", self.any_issuer.then(|| "true".to_owned()));
         add("last", self.last.then(|| "true".to_owned()));
         text
     }
@@ -99,7 +104,7 @@ impl Rule {
 
     /// The first thing that does not hold of that person.
     pub(crate) fn missing(&self, person: &Person<'_>) -> Option<&Who> {
-        let with_issuer = self.names_issuer();
+        let with_issuer = self.any_issuer || self.names_issuer();
         self.who.iter().find(|who| !person.is(who, with_issuer))
     }
 

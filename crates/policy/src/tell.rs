@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::rule::Rule;
 use crate::rules::ExportRules;
 use crate::trail::{RuleOutcome, Step};
-use crate::who::Person;
+use crate::who::{Person, Who};
 
 /// Exports that a trail names although they do not hold the path.
 const PASSED_OVER_MAX: usize = 16;
@@ -169,6 +169,9 @@ pub(crate) fn rules(
 
 fn outcome(rule: &Rule, holder: &Person<'_>, beneficiary: &Person<'_>, ended: bool) -> RuleOutcome {
     if let Some(missing) = rule.missing(holder) {
+        if matches!(missing, Who::Group(name) if holder.groups().contains(name)) {
+            return RuleOutcome::GroupOfAnother(missing.to_string());
+        }
         return RuleOutcome::Others(missing.to_string());
     }
     if ended {

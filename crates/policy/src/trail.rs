@@ -123,6 +123,8 @@ pub enum RuleOutcome {
     TakesOnly,
     /// It is about others: of this nothing is known to be true.
     Others(String),
+    /// The holder's token has this group, from an issuer that does not speak for the group's VO.
+    GroupOfAnother(String),
     /// A rule before it ended the search.
     Behind,
 }
@@ -233,6 +235,11 @@ impl fmt::Display for RuleOutcome {
                 "gives nothing here: a token that says what it may be used for gets no more of rules than anyone",
             ),
             Self::Others(who) => write!(out, "is about others: {who} does not hold"),
+            Self::GroupOfAnother(group) => write!(
+                out,
+                "does not count: the token has {group}, but its issuer is not the one of that VO; set vo of the [[issuer]], \
+                 or any_issuer of the rule"
+            ),
             Self::Behind => out.write_str("does not count: a rule before it was the last one"),
         }
     }

@@ -8,7 +8,7 @@ use credentials::{
 };
 use policy::{
     AnonymousAccess, Area, Decision, ExportRules, Hint, Operation, Policy, Request, Rule, Who, decide, explain,
-    parse_given, parse_taken, rights_of,
+    parse_given, parse_taken, read_authdb, rights_of,
 };
 use proptest::prelude::*;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
@@ -159,6 +159,15 @@ fn a_group_counts_only_from_an_issuer_that_speaks_for_its_organisation() {
     let issuer = "issuer:https://iam.example.org/";
     let named = closed(vec![rule(&[issuer, "group:/wlcg/test"], "/", &["read"], &[])]);
     assert!(ask(&named, &other, Operation::Read, "/f").is_allowed());
+    let imported = closed(read_authdb("g /wlcg/test / lr\n").unwrap());
+    assert!(ask(&imported, &other, Operation::Read, "/f").is_allowed());
+    // A name that merely begins so is another group.
+    let shorter = closed(read_authdb("g /wlcg / lr\n").unwrap());
+    assert!(!ask(&shorter, &other, Operation::Read, "/f").is_allowed());
+    let trail = explain(&alone, Ok(&other), &request(Operation::Read, "/f")).trail;
+    let told: Vec<String> = trail.iter().map(ToString::to_string).collect();
+    let why = "the token has group:/wlcg/test, but its issuer";
+    assert!(told.iter().any(|step| step.contains(why)), "{told:#?}");
 }
 
 #[test]

@@ -111,6 +111,9 @@ section! {
         user: Option<String> = Some(None);
         /// The virtual organisation whose quota new files count against; the first that is named counts.
         vo: Option<String> = Some(None);
+        /// Whether a token's `group:` counts whichever configured issuer says so, as in an XRootD `authdb`. Otherwise it
+        /// counts only from an issuer whose `vo` is the group's first name, or which the rule names by `issuer:`.
+        any_issuer: bool = Some(false);
         /// Whether the rules below do not hold for whom this one is about, where it holds.
         last: bool = Some(false);
     }

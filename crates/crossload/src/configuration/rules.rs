@@ -113,6 +113,7 @@ impl Rule {
             may_not: self.may_not.1,
             user: self.user.as_deref().map(Arc::from),
             vo: self.vo.as_deref().map(Arc::from),
+            any_issuer: self.any_issuer,
             last: self.last,
         }
     }
