@@ -9,7 +9,7 @@ use remote::{Client, Facts, Resource};
 use storage::{CommitFacts, Overwrite, Upload, UploadOptions};
 use tokio::time::timeout;
 use types::limits::EARLY_CHECKSUM_WAIT;
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{Checksum, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::job::Job;
 use crate::options::{Order, Outcome, Verification, Verified};
@@ -164,7 +164,9 @@ async fn ask(client: &Client, source: &Resource, order: &Order) -> Result<(Optio
         Vec::new()
     };
     let facts = match client.head(source, &algorithms).await {
-        Err(error) if is_refused_look(&error, source) && may_go_on_unasked(order) => return Ok((None, Some(error))),
+        Err(error) if is_refused_look(&error, &source.location) && may_go_on_unasked(order) => {
+            return Ok((None, Some(error)));
+        }
         facts => facts?,
     };
     if decides_early(order) {
@@ -184,8 +186,9 @@ pub fn refusal_or(refused: Option<Error>, failure: Error) -> Error {
 }
 
 /// Whether only HEAD is refused, as it seems: some sources, and URLs that are signed for one method, know only GET.
-pub(crate) fn is_refused_look(error: &Error, source: &Resource) -> bool {
-    source.location.is_http() && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
+#[must_use]
+pub fn is_refused_look(error: &Error, source: &Location) -> bool {
+    source.is_http() && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
 }
 
 /// Whether the data may be asked for without a word about the file: unless its checksum is needed from the source.

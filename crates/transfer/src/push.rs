@@ -152,14 +152,19 @@ struct Checked<'a> {
     is_pending: bool,
 }
 
+/// Whether a server refuses to say what it has. Any other refusal means that the file is not there as it should be.
+#[must_use]
+pub fn refuses_to_tell(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
+    )
+}
+
 /// Whether the destination keeps to itself what it has stored, or says nothing: all else that is no success means that the
 /// file is not there as it should be.
 fn is_no_word(error: &Error) -> bool {
-    let refuses_to_tell = matches!(
-        error.code(),
-        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
-    );
-    refuses_to_tell || error.peer_status().is_none()
+    refuses_to_tell(error) || error.peer_status().is_none()
 }
 
 /// The destination must show the same size and, where it tells one, the same checksum. One that told its checksum of all
@@ -309,7 +314,7 @@ pub async fn stream(
     let (known, refused) = match client.head(source, &wanted(order)).await {
         Ok(facts) => (Some(facts), None),
         // It may know only GET.
-        Err(error) if is_refused_look(&error, source) => (None, Some(error)),
+        Err(error) if is_refused_look(&error, &source.location) => (None, Some(error)),
         Err(error) => return Err(error),
     };
     let options = GetOptions {

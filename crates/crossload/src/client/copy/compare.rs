@@ -3,6 +3,7 @@
 
 use remote::{Facts, Resource};
 use storage::Overwrite;
+use transfer::refuses_to_tell;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::ways::Job;
@@ -13,14 +14,6 @@ const COMMON: [ChecksumAlgorithm; 3] = [
     ChecksumAlgorithm::Crc32c,
     ChecksumAlgorithm::Md5,
 ];
-
-/// Whether a server only keeps to itself what it has. Any other refusal means that the file is not there as it should be.
-fn refuses_to_tell(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        ErrorCode::PeerDenied | ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported
-    )
-}
 
 impl Job<'_> {
     /// Compares what is stored at the destination with the source. Gives its size and the checksum that both have; no

@@ -9,7 +9,7 @@ use std::io::BufRead as _;
 use std::time::{Duration, Instant};
 
 use storage::Overwrite;
-use transfer::{Order, Progress, Streams, Verification, refusal_or};
+use transfer::{Order, Progress, Streams, Verification, is_refused_look, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
@@ -81,13 +81,6 @@ fn arguments(options: &CopyOptions) -> Result<(Vec<String>, String), Failure> {
     Ok((places, destination))
 }
 
-/// Whether a source refuses to be looked at and may be read all the same: some servers, and URLs that are signed for one
-/// method, know only GET.
-fn may_know_only_get(source: &Place, error: &Error) -> bool {
-    let is_http = matches!(source, Place::Remote(location) if location.is_http());
-    is_http && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
-}
-
 /// One run of the command.
 struct Copier<'a> {
     session: &'a Session,
@@ -151,7 +144,9 @@ impl<'a> Copier<'a> {
             let source = Place::parse(text)?;
             let (info, refused) = match self.session.stat(&source, Side::Source).await {
                 // It may know only GET: the copy itself will tell.
-                Err(error) if may_know_only_get(&source, &error) => (Info::default(), Some(error)),
+                Err(error) if matches!(&source, Place::Remote(location) if is_refused_look(&error, location)) => {
+                    (Info::default(), Some(error))
+                }
                 info => (info?, None),
             };
             let target = target_of(&source, destination, into)?;
