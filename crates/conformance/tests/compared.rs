@@ -1,5 +1,5 @@
-//! Copies are compared, whoever makes them: also where the source tells its checksum only to those who show a credential,
-//! and where what it stored once is not what lies there now.
+//! Every copy is compared, also where the source wants a credential for its checksum, and where its file was damaged after
+//! it was stored.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;

@@ -1,5 +1,5 @@
-//! Sources and destinations of other houses, some of which no program at hand is: what is no file is not stored as one, and
-//! what is not known to be stored is no success.
+//! Copies from and to foreign servers, real and scripted: only files are stored as files, and a copy succeeds only when the
+//! destination has the file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
