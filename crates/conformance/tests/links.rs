@@ -24,6 +24,13 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("plain")
 }
 
+fn server_log(server: &Endpoint) -> &testkit::Process {
+    match server {
+        Endpoint::Crossload(server) => server.log(),
+        Endpoint::Xrootd(_) => panic!("ours"),
+    }
+}
+
 fn pipe(path: &Path) {
     run(Command::new("mkfifo").arg(path)).succeeded();
 }
@@ -226,4 +233,50 @@ fn a_name_that_is_not_utf_8_is_named_and_stops_nothing_else() {
     let removed = site.lab.run_client("rm", &["-r", text(&tree)]).failed_with(22);
     assert!(removed.stderr.contains("not UTF-8"), "{}", removed.said());
     assert!(odd.exists() && !tree.join("dir/plain").exists(), "{}", removed.said());
+}
+
+#[test]
+fn a_directory_on_a_server_never_looks_emptier_than_it_is() {
+    let Some(site) = available("a_directory_on_a_server_never_looks_emptier_than_it_is", site()) else {
+        return;
+    };
+    let server = &site.first;
+    let directory = server.data().join("strange");
+    fs::create_dir(&directory).expect("a directory");
+    fs::write(directory.join(OsStr::from_bytes(b"odd\xff")), b"x").expect("a file");
+    let url = server.davs("strange");
+    for _ in 0..2 {
+        let listed = site.lab.run_client("ls", &[&url]).succeeded();
+        assert!(
+            listed.stderr.contains("1 name that no path can hold"),
+            "{}",
+            listed.said()
+        );
+    }
+    site.lab.run_client("ls", &[&server.root("strange")]).succeeded();
+    let copied = site
+        .lab
+        .run_client("copy", &["-r", "--json", &url, text(&site.lab.fresh("copy"))]);
+    let copied = copied.failed_with(1);
+    assert_eq!(left_out(&copied), [("strange".to_owned(), "unlisted".to_owned())]);
+    let removed = site.lab.run_client("rm", &["-r", &url]);
+    assert!(
+        removed.stderr.contains("not empty") && directory.exists(),
+        "{}",
+        removed.said()
+    );
+    let davix = site.lab.davix("ls", &[&url]).succeeded();
+    assert_eq!(davix.text(), "");
+    let told = |line: &Value| {
+        line["event"] == "names_unlisted" && line["path"].as_str().is_some_and(|path| path.ends_with("strange"))
+    };
+    let lines: Vec<_> = conformance::log_lines(server_log(server))
+        .into_iter()
+        .filter(told)
+        .collect();
+    assert_eq!(lines.len(), 1, "once, however often it is listed: {lines:?}");
+    assert_eq!(
+        (&lines[0]["names"], &lines[0]["example"]),
+        (&1.into(), &r"odd\xff".into())
+    );
 }

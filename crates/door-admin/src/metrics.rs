@@ -159,6 +159,7 @@ pub struct Metrics {
     resident: Gauge,
     cpu: Counter<f64, AtomicU64>,
     log_dropped: Counter,
+    listings_incomplete: Counter,
     share_refusals: Family<KindLabels, Counter>,
     share_in_use: Family<KindLabels, Gauge>,
     share_limit: Family<KindLabels, Gauge>,
@@ -212,6 +213,7 @@ impl Metrics {
             resident: Gauge::default(),
             cpu: Counter::default(),
             log_dropped: Counter::default(),
+            listings_incomplete: Counter::default(),
             share_refusals: Family::default(),
             share_in_use: Family::default(),
             share_limit: Family::default(),
@@ -265,6 +267,8 @@ impl Metrics {
             Unit::Other("bytes_per_second".into()),
             self.rate.clone(),
         );
+        let help = "Listings that left out names which no path can hold";
+        registry.register("listings_incomplete", help, self.listings_incomplete.clone());
         registry.register(
             "log_lines_dropped",
             "Log lines dropped because the log was too slow",
@@ -312,6 +316,11 @@ impl Metrics {
         registry.register("share_in_use", help, self.share_in_use.clone());
         let help = "What there is of these things for all clients together";
         registry.register("share_limit", help, self.share_limit.clone());
+    }
+
+    /// Counts a listing that left names out.
+    pub fn listing_incomplete(&self) {
+        self.listings_incomplete.inc();
     }
 
     /// Counts a refusal because a client's share was used up.

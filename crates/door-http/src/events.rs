@@ -6,12 +6,17 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use storage::Unlisted;
 use transfer::{ErrorFacts, TransferEvents, TransferRecord};
+use types::LogicalPath;
 
 /// Who is told. All calls must return at once.
 pub trait Events: TransferEvents {
     /// A request has been answered, or given up.
     fn request(&self, record: &RequestRecord);
+
+    /// A directory was listed, and the listing leaves names out that are in it.
+    fn names_unlisted(&self, _directory: &LogicalPath, _unlisted: &Unlisted) {}
 }
 
 /// For whoever does not want to know.

@@ -25,6 +25,7 @@ use crate::options::METHODS;
 use transfer::ClientId;
 use transfer::ErrorFacts;
 use transfer::Exports;
+use transfer::Pages;
 use transfer::chance::{child_trace, fresh_id, now_s};
 
 /// As much of what a client says about itself, or of a path that is refused, goes to the log.
@@ -351,6 +352,13 @@ impl<'c> Exchange<'c> {
             (false, true) if self.incoming.is_done() => Fate::KeepOpen,
             (false, true) => Box::pin(self.read_away()).await,
         }
+    }
+
+    /// Tells the log what a listing left out, and returns the words for the client.
+    pub(crate) fn note_unlisted(&self, pages: &Pages) -> Option<String> {
+        let unlisted = pages.unlisted()?;
+        self.door.settings.events.names_unlisted(&self.path, unlisted);
+        Some(unlisted.to_string())
     }
 
     fn tell(&mut self) {

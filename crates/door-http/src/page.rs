@@ -54,7 +54,8 @@ pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, s
         }
         entries = if is_all { Vec::new() } else { pages.next().await? };
     }
-    exchange.piece(page.finish().as_bytes()).await?;
+    let note = exchange.note_unlisted(&pages);
+    exchange.piece(page.finish(note.as_deref()).as_bytes()).await?;
     exchange.end_pieces(None).await
 }
 
@@ -95,7 +96,7 @@ pub(crate) async fn above(exchange: &mut Exchange<'_>, head: &RequestHead, names
     for name in names {
         page.row(name, true, "", "");
     }
-    exchange.piece(page.finish().as_bytes()).await?;
+    exchange.piece(page.finish(None).as_bytes()).await?;
     exchange.end_pieces(None).await
 }
 
@@ -155,8 +156,12 @@ impl Page {
         std::mem::take(&mut self.text)
     }
 
-    fn finish(mut self) -> String {
-        self.text.push_str("</table></body></html>\n");
+    fn finish(mut self, note: Option<&str>) -> String {
+        self.text.push_str("</table>");
+        if let Some(note) = note {
+            self.text.push_str(&format!("<p>{}</p>", escape(note)));
+        }
+        self.text.push_str("</body></html>\n");
         self.text
     }
 }

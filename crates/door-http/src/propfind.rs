@@ -75,6 +75,7 @@ async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, a
     loop {
         let entries = pages.next().await?;
         if entries.is_empty() {
+            answer.note = exchange.note_unlisted(&pages);
             return Ok(());
         }
         for entry in &entries {
@@ -137,6 +138,8 @@ struct Answer {
     piece: Vec<u8>,
     /// Where tags are put together.
     etag: String,
+    /// What is to be said about the whole.
+    note: Option<String>,
     begun: bool,
 }
 
@@ -149,6 +152,7 @@ impl Answer {
             wants_checksums: named,
             piece: Vec::with_capacity(SHORT_ANSWER_BYTES),
             etag: String::new(),
+            note: None,
             begun: false,
         };
         answer.writer.begin(&mut answer.piece);
@@ -210,6 +214,9 @@ impl Answer {
     }
 
     async fn end(mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        if let Some(note) = &self.note {
+            self.writer.description(&mut self.piece, note);
+        }
         self.writer.end(&mut self.piece);
         if !self.begun {
             let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Serialize;
+use storage::Unlisted;
 use transfer::{ErrorFacts, TransferEvents, TransferRecord};
+use types::LogicalPath;
 
 /// Who is told. All calls must return at once.
 pub trait Events: TransferEvents {
@@ -16,6 +18,9 @@ pub trait Events: TransferEvents {
 
     /// Data of an open file has been moved for a request.
     fn moved(&self, _moved: &Moved) {}
+
+    /// A directory was listed, and the listing leaves names out that are in it.
+    fn names_unlisted(&self, _directory: &LogicalPath, _unlisted: &Unlisted) {}
 }
 
 /// For whoever does not want to know.

@@ -4,7 +4,7 @@ use policy::Operation;
 use storage::Entry;
 use transfer::{Place, Spot};
 use types::limits::LISTING_PIECE_BYTES;
-use types::{ChecksumAlgorithm, ErrorCode};
+use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 use xroot_wire::request::ListDirectory;
 use xroot_wire::response::{ListingWriter, respond};
 
@@ -29,7 +29,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
             if !stat.is_directory() {
                 return Err(transfer::refusal(ErrorCode::NotDirectory, &named.path).into());
             }
-            stored(exchange, &spot, writer, request.wants_stat(), algorithm).await
+            stored(exchange, &spot, &named.path, (writer, request.wants_stat()), algorithm).await
         }
         Place::Above(names) => {
             // No rules hold there, and nothing is seen but the way to where they do.
@@ -52,8 +52,8 @@ fn above(exchange: &mut Exchange<'_>, names: &[String], mut writer: ListingWrite
 async fn stored(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
-    mut writer: ListingWriter,
-    with_stat: bool,
+    path: &LogicalPath,
+    (mut writer, with_stat): (ListingWriter, bool),
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<()> {
     let mut pages = spot.store.list(&spot.path).await?;
@@ -75,6 +75,10 @@ async fn stored(
                 exchange.connection.flush().await?;
             }
         }
+    }
+    if let Some(unlisted) = pages.unlisted() {
+        // The protocol has no place to tell the client.
+        exchange.connection.door.settings.events.names_unlisted(path, unlisted);
     }
     exchange.ok(&writer.finish());
     Ok(())

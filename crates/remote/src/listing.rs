@@ -31,4 +31,14 @@ impl Listing {
             Way::Root(listing) => listing.next().await,
         }
     }
+
+    /// What the server says about the listing as a whole, once all have come: that it leaves something out.
+    /// The XRootD protocol has no place for it.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        match &self.0 {
+            Way::Http(listing) => listing.description(),
+            Way::Root(_) => None,
+        }
+    }
 }

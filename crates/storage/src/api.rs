@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::owner::Owner;
+use crate::unlisted::Unlisted;
 
 /// Whether a name is a file or a directory. Nothing else is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,6 +129,11 @@ pub trait Listing: Send {
     /// # Errors
     /// `storage_failed` when the directory cannot be read on.
     fn next_batch(&mut self) -> Result<Vec<Entry>>;
+
+    /// What was left out so far. Hidden names are not among it.
+    fn unlisted(&self) -> Unlisted {
+        Unlisted::default()
+    }
 }
 
 /// What happens when the name of a new file is taken.

@@ -15,6 +15,7 @@ mod lane;
 mod memory;
 mod owner;
 mod posix;
+mod unlisted;
 
 pub use adler32::Adler32;
 pub use api::{
@@ -27,3 +28,4 @@ pub use lane::Lane;
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
 pub use posix::{Cleaned, HIDDEN_DIRECTORY, Posix, PosixOptions, VoQuota, can_act_as};
+pub use unlisted::Unlisted;

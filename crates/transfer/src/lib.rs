@@ -65,6 +65,6 @@ pub use push::{push, refuses_to_tell, stream};
 pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
 pub use refusals::Refusals;
 pub use running::{CopyJob, Running, Slot, Slots, TransferEvents};
-pub use store::Store;
+pub use store::{Pages, Store};
 pub use uploads::{ActiveUpload, ActiveUploads};
 pub use users::{UserSettings, Users};

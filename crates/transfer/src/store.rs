@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, Upload, UploadOptions,
-    VoUsage, compute,
+    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, Unlisted, Upload,
+    UploadOptions, VoUsage, compute,
 };
 use tokio::sync::OnceCell;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
@@ -190,6 +190,7 @@ impl Store {
         Ok(Pages {
             store: self.clone(),
             listing: Some(listing),
+            unlisted: Unlisted::default(),
         })
     }
 
@@ -407,6 +408,7 @@ impl std::fmt::Debug for Store {
 pub struct Pages {
     store: Store,
     listing: Option<Box<dyn Listing>>,
+    unlisted: Unlisted,
 }
 
 impl Pages {
@@ -425,9 +427,17 @@ impl Pages {
                 Ok((page, listing))
             })
             .await?;
-        if !page.is_empty() {
+        if page.is_empty() {
+            self.unlisted = listing.unlisted();
+        } else {
             self.listing = Some(listing);
         }
         Ok(page)
+    }
+
+    /// What was left out, once the end has been reached; `None` where nothing was.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<&Unlisted> {
+        Some(&self.unlisted).filter(|unlisted| unlisted.count > 0)
     }
 }

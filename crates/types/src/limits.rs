@@ -182,6 +182,16 @@ pub const MARKER_LINE_BYTES_MAX: usize = 1000;
 pub const MARKER_STRIPES_MAX: usize = 128;
 /// Largest entry in a multistatus answer that a client reads, in bytes.
 pub const MULTISTATUS_ENTRY_BYTES_MAX: usize = 256 * 1024;
+/// Longest text that is taken from a server about a listing as a whole, in characters; the rest is cut off.
+pub const MULTISTATUS_DESCRIPTION_CHARS_MAX: usize = 256;
+/// Directories with names that no path can hold that the log names; further ones are only counted.
+pub const UNLISTED_DIRECTORIES_MAX: usize = 256;
+/// After this time such a directory is named again.
+pub const UNLISTED_AGAIN_TIME: Duration = Duration::from_secs(3600);
+/// Entries of all exports together that `crossload check` looks at for such names.
+pub const CHECK_ENTRIES_MAX: usize = 200_000;
+/// How long it does, at the most.
+pub const CHECK_WALK_TIME: Duration = Duration::from_secs(5);
 /// Most properties that one PROPFIND may name.
 pub const PROPFIND_PROPERTIES_MAX: usize = 256;
 /// Longest list of the properties of a PROPFIND that are not known here, as each entry repeats it.

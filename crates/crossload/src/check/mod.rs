@@ -23,6 +23,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod unlisted;
 
 use std::path::Path;
 
@@ -248,6 +249,7 @@ fn exports(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
     let has_credentials = rules::takes_credentials(configuration);
     let mut findings = Vec::new();
     let mut directories = Vec::new();
+    let mut budget = unlisted::Budget::default();
     for (index, export) in configuration.exports.iter().enumerate() {
         let spot = |key: &str| lines.of_item("export", index, key);
         directories.push((export.directory.clone(), spot("directory")));
@@ -263,6 +265,7 @@ fn exports(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
             reserve_spot: spot("reserve_bytes"),
         };
         findings.extend(subject.check());
+        findings.extend(unlisted::check(&export.directory, &spot("directory"), &mut budget));
     }
     findings.extend(storage::overlaps(&directories));
     findings

@@ -117,7 +117,9 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
 async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>) -> Result<Vec<(String, Error)>> {
     let entries = session.list(&directory.place, Side::Destination).await?;
     let (at, mut unsaid) = (pending.len(), Vec::new());
-    for entry in entries.into_iter().rev() {
+    // What its server cannot list keeps the directory from being removed, and the refusal says so.
+    let listed = entries.into_iter().filter(|entry| entry.unfit != Some(Unfit::Unlisted));
+    for entry in listed.rev() {
         let shown = format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name);
         let child = directory.place.child(&entry.name).and_then(|place| match entry.unfit {
             Some(Unfit::Name) => {

@@ -210,7 +210,8 @@ impl Session {
         }
     }
 
-    /// The entries of a directory, in the order of their names.
+    /// The entries of a directory, in the order of their names. Where its server says that it leaves some out, an entry
+    /// that is [`Unfit::Unlisted`] has its words for a name.
     ///
     /// # Errors
     /// When it cannot be listed.
@@ -222,6 +223,11 @@ impl Session {
                 while let Some(batch) = listing.next().await? {
                     entries.extend(batch.into_iter().map(Info::from));
                 }
+                entries.extend(listing.description().map(|words| Info {
+                    name: words.to_owned(),
+                    unfit: Some(Unfit::Unlisted),
+                    ..Info::default()
+                }));
             }
             Place::Local(path) => {
                 let path = path.clone();

@@ -46,6 +46,10 @@ async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types
         .iter()
         .filter(|entry| alone || options.all || !entry.name.starts_with('.'))
     {
+        if entry.unfit == Some(Unfit::Unlisted) {
+            output::complain(&format!("{text}: {}", entry.name));
+            continue;
+        }
         if options.common.json {
             output::json(&as_json(entry));
         } else if options.long {

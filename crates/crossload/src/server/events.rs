@@ -1,20 +1,22 @@
 //! What the door tells, turned into log lines and counters.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use door_admin::{ErrorNames, Metrics};
 use door_http::{Events, RequestRecord};
 use serde_json::json;
+use storage::Unlisted;
 use transfer::{
     ErrorFacts, FairShare, Progress, ShareEvents, ShareKind, ShareUsedUp, TransferEvents, TransferRecord, TransferStart,
 };
-use types::{Error, ErrorCode};
+use types::{Error, ErrorCode, LogicalPath};
 
 use super::log::Log;
 use super::names::Names;
+use super::unlisted::NamedDirectories;
 use crate::configuration;
 
 /// Requests of the XRootD protocol that are counted only, unless they fail.
@@ -26,6 +28,8 @@ pub(crate) struct Observer {
     metrics: Arc<Metrics>,
     log_requests: AtomicBool,
     names: Names,
+    started: Instant,
+    named: Mutex<NamedDirectories>,
 }
 
 impl Observer {
@@ -35,6 +39,8 @@ impl Observer {
             metrics,
             log_requests: AtomicBool::new(wanted.requests),
             names: Names::new(wanted.personal_names),
+            started: Instant::now(),
+            named: Mutex::default(),
         }
     }
 
@@ -65,6 +71,15 @@ impl Observer {
         // That a client's share is used up has a line of its own: one client must not fill the log.
         if error.code() != ErrorCode::ShareUsedUp {
             self.log.write("connection_refused", &json!({"peer": peer}));
+        }
+    }
+
+    fn count_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
+        self.metrics.listing_incomplete();
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.names(directory, self.started.elapsed()) {
+            let fields = json!({"path": directory.as_str(), "names": unlisted.count, "example": unlisted.example});
+            self.log.write("names_unlisted", &fields);
         }
     }
 
@@ -102,6 +117,10 @@ impl Events for Observer {
         self.names.hide(&mut record.subject);
         self.names.hide_in(&mut record.error);
         self.log.write("request", &record);
+    }
+
+    fn names_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
+        self.count_unlisted(directory, unlisted);
     }
 }
 
@@ -179,5 +198,9 @@ impl door_xroot::Events for Observer {
             door_xroot::Ending::Told => {}
         }
         self.metrics.payload(moved.bytes_in, moved.bytes_out);
+    }
+
+    fn names_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
+        self.count_unlisted(directory, unlisted);
     }
 }

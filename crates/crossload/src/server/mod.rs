@@ -15,6 +15,7 @@ pub(crate) mod rules;
 pub(crate) mod secret;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
+mod unlisted;
 mod users;
 mod watch;
 mod workers;

@@ -323,3 +323,33 @@ async fn exports_can_be_replaced_while_the_door_is_open() {
     assert_eq!(client.ask("GET /data/f\n", b"").await.status, 404);
     assert_eq!(client.ask("GET /other/\n", b"").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_listing_says_how_many_names_it_leaves_out() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("d")).unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"odd\xff");
+    std::fs::write(directory.path().join("d").join(odd), "x").unwrap();
+    let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let server = Server::start(vec![export("/", AnonymousAccess::Read, posix)], |_| {}).await;
+    let words = "1 name that no path can hold (not UTF-8, with control characters, or too long) is not shown";
+    let page = server.ask("GET /d/\n", b"").await.text();
+    assert!(page.contains(&format!("<p>{words}</p>")), "{page}");
+    let listed = server.ask("PROPFIND /d\nDepth: 1\n", b"").await.text();
+    assert!(
+        listed.contains(&format!("<D:responsedescription>{words}</D:responsedescription>")),
+        "{listed}"
+    );
+    let mut parser = http_wire::webdav::MultistatusParser::new();
+    assert_eq!(parser.feed(listed.as_bytes()).unwrap().len(), 1);
+    assert_eq!(parser.description(), Some(words));
+    for head in [
+        "GET /\nAccept: text/html\n",
+        "PROPFIND /\nDepth: 1\n",
+        "PROPFIND /d\nDepth: 0\n",
+    ] {
+        let text = server.ask(head, b"").await.text();
+        assert!(!text.contains("no path can hold"), "{head}: {text}");
+    }
+}

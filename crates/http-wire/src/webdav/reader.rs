@@ -4,8 +4,9 @@
 //! URLs or paths, directories with or without a trailing slash, `collection` or `iscollection`.
 
 use quick_xml::Reader;
+use quick_xml::escape::unescape;
 use quick_xml::events::Event;
-use types::limits::{MULTISTATUS_ENTRY_BYTES_MAX, XML_DEPTH_MAX};
+use types::limits::{MULTISTATUS_DESCRIPTION_CHARS_MAX, MULTISTATUS_ENTRY_BYTES_MAX, XML_DEPTH_MAX};
 use types::{Checksum, Error, decode_percent};
 
 use crate::date::parse_date;
@@ -48,6 +49,7 @@ pub struct MultistatusParser {
     buffer: Vec<u8>,
     /// How far the buffer was searched for an entry's end.
     searched: usize,
+    description: Option<String>,
     ended: bool,
 }
 
@@ -73,6 +75,7 @@ impl MultistatusParser {
                 entries.extend(parse_entry(&self.buffer[start..close.end])?);
                 start = close.end;
             } else if close.name == "multistatus" {
+                self.description = description(&self.buffer[start..close.end]);
                 self.ended = true;
             }
         }
@@ -82,6 +85,13 @@ impl MultistatusParser {
             return Err(misbehaved("an entry of the listing is too long"));
         }
         Ok(entries)
+    }
+
+    /// What the server says about the whole (RFC 4918 §14.25), once the body has ended; at most
+    /// [`MULTISTATUS_DESCRIPTION_CHARS_MAX`] characters.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 
     /// To be asked when the body has ended.
@@ -125,6 +135,17 @@ struct Close {
 
 fn local(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or_default()
+}
+
+/// The text of the `responsedescription` behind the last entry. One that cannot be read is none.
+fn description(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let text = &text[..text.rfind("responsedescription>")?];
+    let text = &text[..text.rfind("</")?];
+    let text = unescape(&text[text.rfind('>')? + 1..]).ok()?;
+    let plain = text.trim().chars().filter(|character| !character.is_control());
+    let shown: String = plain.take(MULTISTATUS_DESCRIPTION_CHARS_MAX).collect();
+    (!shown.is_empty()).then_some(shown)
 }
 
 /// Reads a whole answer.

@@ -142,7 +142,15 @@ impl MultistatusWriter {
         out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>");
     }
 
-    /// Writes what comes behind the last entry.
+    /// Writes what is to be said about the whole (RFC 4918 §14.25), behind the last entry.
+    pub fn description(&self, out: &mut Vec<u8>, text: &str) {
+        let text = escape(text);
+        for part in ["<D:responsedescription>", &text, "</D:responsedescription>\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+
+    /// Writes what comes behind the last entry, or behind the description.
     pub fn end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"</D:multistatus>\n");
     }

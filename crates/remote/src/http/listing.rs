@@ -60,6 +60,11 @@ impl Listing {
         Ok(None)
     }
 
+    /// What the server says about the listing as a whole, once all have come.
+    pub(crate) fn description(&self) -> Option<&str> {
+        self.parser.description()
+    }
+
     /// Takes the directory's own entry out. It comes first everywhere, but not under the same path
     /// behind every proxy; then its last name tells.
     fn drop_own(&mut self, entries: &mut Vec<Entry>) -> Result<()> {

@@ -15,6 +15,7 @@ use super::resolve::{Root, is_kept, stat_of};
 use crate::api::{Entry, Listing};
 use crate::fault::about;
 use crate::owner::LocalUser;
+use crate::unlisted::Unlisted;
 
 /// The least that the kernel takes for an entry: `linux_dirent64` with a name of one letter.
 const ENTRY_BYTES_MIN: usize = 24;
@@ -28,26 +29,38 @@ pub(crate) struct PosixListing {
     pub(crate) directory: OwnedFd,
     /// Who looks.
     pub(crate) user: Option<Arc<LocalUser>>,
+    pub(crate) unlisted: Unlisted,
 }
 
 /// The refusal to remove a directory, which says so where it holds names that no listing can show.
 pub(super) fn not_empty(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Error {
     let error = about(Errno::NOTEMPTY, Phase::Open, path);
-    match foreign_names(parent, name) {
-        Ok(count) if count > 0 => error.with_detail(format!("{count} of its names are not UTF-8 and cannot be shown")),
+    match unlisted_names(parent, name, path) {
+        Ok(unlisted) if unlisted.count > 0 => error.with_detail(unlisted.to_string()),
         _ => error,
     }
 }
 
-/// How many names in a directory are not UTF-8.
-fn foreign_names(parent: BorrowedFd<'_>, name: &str) -> Result<usize, Errno> {
+/// The names in a directory that no path can hold.
+fn unlisted_names(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Result<Unlisted, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = fs::openat(parent, name, flags, Mode::empty())?;
-    let mut count = 0;
+    let mut unlisted = Unlisted::default();
     for entry in fs::Dir::read_from(&directory)? {
-        count += usize::from(entry?.file_name().to_str().is_err());
+        let entry = entry?;
+        let raw_name = entry.file_name();
+        if !matches!(raw_name.to_bytes(), b"." | b"..") && name_in(path, raw_name).is_none() {
+            unlisted.add(raw_name.to_bytes());
+        }
     }
-    Ok(count)
+    Ok(unlisted)
+}
+
+/// The name as text, where a path can hold it.
+fn name_in<'a>(directory: &LogicalPath, raw_name: &'a CStr) -> Option<&'a str> {
+    let name = raw_name.to_str().ok()?;
+    directory.check_join(name).ok()?;
+    Some(name)
 }
 
 impl Listing for PosixListing {
@@ -57,26 +70,33 @@ impl Listing for PosixListing {
         let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];
         let mut names = RawDir::new(&self.directory, &mut room);
         let mut batch = Vec::with_capacity(LISTING_BATCH_ENTRIES);
+        let mut unlisted = self.unlisted.clone();
         // What is hidden does not make a batch empty, which would look like the end.
         while batch.is_empty() || !names.is_buffer_empty() {
             let Some(read) = names.next() else { break };
             let read = read.map_err(|errno| about(errno, Phase::Open, &self.path))?;
-            batch.extend(self.entry(read.file_name()));
+            batch.extend(self.entry(read.file_name(), &mut unlisted));
         }
+        self.unlisted = unlisted;
         Ok(batch)
+    }
+
+    fn unlisted(&self) -> Unlisted {
+        self.unlisted.clone()
     }
 }
 
 impl PosixListing {
-    /// `None` for what is not shown: hidden names, pipes, links that lead nowhere or out, and
+    /// `None` for what is not shown: hidden names, names that no path can hold (which are counted), pipes, links that lead nowhere or out, and
     /// files that went away meanwhile.
-    fn entry(&self, raw_name: &CStr) -> Option<Entry> {
-        // A name that is no text, or that no path can hold, cannot be addressed: not shown.
-        let name = raw_name.to_str().ok()?;
-        if matches!(name, "." | "..") || is_kept(name) {
+    fn entry(&self, raw_name: &CStr, unlisted: &mut Unlisted) -> Option<Entry> {
+        if matches!(raw_name.to_bytes(), b"." | b"..") || raw_name.to_str().is_ok_and(is_kept) {
             return None;
         }
-        self.path.check_join(name).ok()?;
+        let Some(name) = name_in(&self.path, raw_name) else {
+            unlisted.add(raw_name.to_bytes());
+            return None;
+        };
         let raw = fs::statat(&self.directory, raw_name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let stat = match FileType::from_raw_mode(raw.st_mode) {
             FileType::Symlink => self.root.stat(&self.path.join(name).ok()?).ok()?,

@@ -33,6 +33,7 @@ use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, VoUsage};
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::owner::Owner;
+use crate::unlisted::Unlisted;
 use accounts::Accounts;
 pub use accounts::VoQuota;
 use group_sync::GroupSync;
@@ -269,6 +270,7 @@ impl Storage for Posix {
             path: path.clone(),
             directory,
             user: self.owner.user.clone(),
+            unlisted: Unlisted::default(),
         }))
     }
 

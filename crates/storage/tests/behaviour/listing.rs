@@ -6,7 +6,7 @@ use std::time::Instant;
 use storage::{Memory, Overwrite, Storage};
 use types::limits::LISTING_BATCH_ENTRIES;
 
-use crate::support::{again, names, path, posix, put};
+use crate::support::{again, path, posix, put};
 
 const ENTRIES: usize = 100_000;
 /// Where the process that is measured finds the directory.
@@ -92,18 +92,25 @@ fn a_listing_in_memory_does_not_walk_what_lies_below() {
 }
 
 #[test]
-fn a_directory_that_holds_only_names_that_are_not_utf8_says_so_when_it_is_removed() {
+fn a_directory_that_holds_only_names_that_no_path_can_hold_says_so() {
     use std::os::unix::ffi::OsStrExt as _;
     let directory = tempfile::tempdir().unwrap();
     let store = posix(directory.path());
     let inner = directory.path().join("d");
     std::fs::create_dir(&inner).unwrap();
-    std::fs::write(inner.join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "x").unwrap();
-    assert!(names(&store, "/d").is_empty());
+    for name in [&b"caf\xe9"[..], b"line\nfeed"] {
+        std::fs::write(inner.join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
+    }
+    let mut listing = store.list(&path("/d")).unwrap();
+    assert!(listing.next_batch().unwrap().is_empty());
+    let unlisted = listing.unlisted();
+    assert_eq!(unlisted.count, 2);
+    let example = unlisted.example.unwrap();
+    assert!([r"caf\xe9", r"line\nfeed"].contains(&example.as_str()), "{example}");
     let error = store.remove(&path("/d")).unwrap_err();
     assert_eq!(error.code(), types::ErrorCode::NotEmpty);
     assert!(
-        error.public().contains("1 of its names are not UTF-8"),
+        error.public().contains("2 names that no path can hold"),
         "{}",
         error.public()
     );

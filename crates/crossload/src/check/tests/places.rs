@@ -5,7 +5,7 @@ use std::fs;
 use super::{Case, Site, bad};
 use crate::check::finding::Severity::{Error as Bad, Note, Warning};
 
-const PLACES: [Case; 12] = [
+const PLACES: [Case; 13] = [
     (
         "a trust directory without authorities",
         |site| {
@@ -18,6 +18,16 @@ const PLACES: [Case; 12] = [
         "a directory of authorities without any",
         |site| fs::remove_file(site.path("authorities/0a1b2c3d.0")).unwrap(),
         &[(Warning, "authority_directory_empty", Some(19))],
+    ),
+    (
+        "names that no path can hold",
+        |site| {
+            use std::os::unix::ffi::OsStrExt as _;
+            fs::create_dir(site.path("data/inner")).unwrap();
+            let odd = std::ffi::OsStr::from_bytes(b"data/inner/odd\xff");
+            fs::write(site.directory.path().join(odd), "").unwrap();
+        },
+        &[(Warning, "names_unlisted", Some(10))],
     ),
     (
         "a name without a scheme",
@@ -101,4 +111,27 @@ fn what_means_nothing_is_found() {
         let findings = site.findings();
         assert_eq!(bad(&findings), expected, "{what}: {findings:#?}");
     }
+}
+
+#[test]
+fn the_walk_through_names_ends_early_and_says_so() {
+    use crate::check::finding::Spot;
+    use crate::check::unlisted::{Budget, check};
+    let site = Site::new();
+    for name in 0..20 {
+        fs::write(site.path("data").join(name.to_string()), "").unwrap();
+    }
+    let spot = Spot {
+        file: String::new(),
+        line: 0,
+        key: String::new(),
+    };
+    let look = |entries, seconds| {
+        let mut budget = Budget::new(entries, std::time::Duration::from_secs(seconds));
+        let found = check(&site.path("data"), &spot, &mut budget);
+        found.into_iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    assert_eq!(look(20, 600), [""; 0]);
+    assert_eq!(look(19, 600), ["names_not_all_seen"]);
+    assert_eq!(look(20, 0), ["names_not_all_seen"]);
 }

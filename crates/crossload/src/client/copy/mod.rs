@@ -209,7 +209,10 @@ impl<'a> Copier<'a> {
         }
         let mut items = Vec::with_capacity(entries.len());
         for entry in entries {
-            let shown = format!("{}/{}", source.to_string().trim_end_matches('/'), entry.name);
+            let shown = match entry.unfit {
+                Some(Unfit::Unlisted) => source.to_string(),
+                _ => format!("{}/{}", source.to_string().trim_end_matches('/'), entry.name),
+            };
             if let Some(why) = entry.unfit {
                 self.leave_out(&shown, why);
                 continue;

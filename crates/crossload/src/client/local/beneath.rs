@@ -31,6 +31,8 @@ pub(crate) enum Unfit {
     Name,
     /// A directory that the server shows inside of itself.
     Loop,
+    /// What the server says about names that it cannot list.
+    Unlisted,
 }
 
 impl Unfit {
@@ -44,6 +46,7 @@ impl Unfit {
             Self::Special => "special",
             Self::Name => "name",
             Self::Loop => "loop",
+            Self::Unlisted => "unlisted",
         }
     }
 
@@ -57,6 +60,7 @@ impl Unfit {
             Self::Special => "neither a file nor a directory",
             Self::Name => "its name is not UTF-8",
             Self::Loop => "the directory shows a directory above it again: a symbolic link in a loop",
+            Self::Unlisted => "its server cannot list all names in it",
         }
     }
 

@@ -1,0 +1,95 @@
+//! Names in the exports that no path can hold, which clients therefore never see.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use storage::Unlisted;
+use types::LogicalPath;
+use types::limits::{CHECK_ENTRIES_MAX, CHECK_WALK_TIME};
+
+use super::finding::{Finding, Spot};
+
+/// What may still be looked at, in all exports together.
+pub(crate) struct Budget {
+    entries: usize,
+    until: Instant,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(CHECK_ENTRIES_MAX, CHECK_WALK_TIME)
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(entries: usize, time: Duration) -> Self {
+        let until = Instant::now() + time;
+        Self { entries, until }
+    }
+
+    /// Whether one more entry may be looked at.
+    fn take(&mut self) -> bool {
+        let is_left = self.entries > 0 && Instant::now() < self.until;
+        self.entries = self.entries.saturating_sub(1);
+        is_left
+    }
+}
+
+/// Looks through one export. No symbolic link is followed, and what cannot be read is passed over.
+pub(crate) fn check(export: &Path, spot: &Spot, budget: &mut Budget) -> Vec<Finding> {
+    let mut walk = Walk::default();
+    let is_complete = walk.through(export, budget);
+    let shown = export.display();
+    let mut findings = Vec::new();
+    if let Some(example) = walk.unlisted.example.take() {
+        let says = format!("in {shown}: {}, such as {example}", walk.unlisted);
+        let finding = Finding::warning("names_unlisted", says).at(spot.clone());
+        findings.push(finding.change("rename them; clients neither see nor reach them"));
+    }
+    if !is_complete {
+        let says = format!(
+            "{shown} is large: names were looked at in its first {} entries only",
+            walk.seen
+        );
+        findings.push(Finding::note("names_not_all_seen", says).at(spot.clone()));
+    }
+    findings
+}
+
+#[derive(Default)]
+struct Walk {
+    seen: usize,
+    unlisted: Unlisted,
+}
+
+impl Walk {
+    /// Whether all was seen.
+    fn through(&mut self, export: &Path, budget: &mut Budget) -> bool {
+        let mut pending: Vec<(PathBuf, LogicalPath)> = vec![(export.to_owned(), LogicalPath::root())];
+        while let Some((directory, path)) = pending.pop() {
+            let Ok(entries) = fs::read_dir(&directory) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                if path.is_root() && name == storage::HIDDEN_DIRECTORY {
+                    continue;
+                }
+                if !budget.take() {
+                    return false;
+                }
+                self.seen += 1;
+                let Some(inner) = name.to_str().and_then(|name| path.join(name).ok()) else {
+                    self.unlisted.add(name.as_bytes());
+                    continue;
+                };
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    pending.push((entry.path(), inner));
+                }
+            }
+        }
+        true
+    }
+}
