@@ -89,10 +89,15 @@ impl Location {
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(bad_url("a user name or password in a URL is not accepted"));
         }
-        let host = parsed
-            .host_str()
-            .filter(|host| !host.is_empty())
-            .ok_or_else(|| bad_url("the URL has no host"))?;
+        let host = match parsed.host() {
+            // One host has one name: an IPv4 address in the form of IPv6 is that IPv4 address.
+            Some(url::Host::Ipv6(address)) => match address.to_ipv4_mapped() {
+                Some(address) => address.to_string(),
+                None => format!("[{address}]"),
+            },
+            Some(host) if !host.to_string().is_empty() => host.to_string(),
+            _ => return Err(bad_url("the URL has no host")),
+        };
         // `url` hides its own default port 80, so a written :80 must be seen in the text.
         let port = parsed
             .port()
@@ -121,7 +126,7 @@ impl Location {
         Ok(Self {
             scheme,
             scheme_text: scheme_text.to_owned(),
-            host: host.to_owned(),
+            host,
             port,
             path,
             query,
@@ -157,7 +162,8 @@ impl Location {
         matches!(self.scheme, Scheme::Root | Scheme::Roots)
     }
 
-    /// Host name or address; an IPv6 address stands in brackets. Empty for local places.
+    /// Host name or address; an IPv6 address stands in brackets, and an IPv4 address has its own form even where the
+    /// URL wrote it as IPv6. Empty for local places.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -350,6 +356,26 @@ mod tests {
         assert_eq!(Location::parse("https://h:80/").unwrap().port(), 80);
         assert_eq!(Location::parse("http://[::1]:8080").unwrap().authority(), "[::1]:8080");
         assert_eq!(place.with_port(1).to_wire(), "https://se.example.org:1/a/b?x=1");
+    }
+
+    #[test]
+    fn an_address_has_one_spelling() {
+        for (written, host) in [
+            ("[::ffff:127.0.0.1]", "127.0.0.1"),
+            ("[::FFFF:7f00:1]", "127.0.0.1"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("[2001:DB8:0::7]", "[2001:db8::7]"),
+            ("[::1]", "[::1]"),
+        ] {
+            for scheme in ["root", "https"] {
+                let place = Location::parse(&format!("{scheme}://{written}:99//f")).unwrap();
+                assert_eq!(place.host(), host, "{written}");
+                assert!(
+                    place.to_string().starts_with(&format!("{scheme}://{host}:99/")),
+                    "{place}"
+                );
+            }
+        }
     }
 
     #[test]
