@@ -58,7 +58,8 @@ impl Acceptor {
         Ok(Self(watched?))
     }
 
-    /// The next connection, which does not block, and who it is from. May be dropped.
+    /// The next connection, which does not block, and who it is from: a client of IPv4 has the same address on a socket
+    /// for both families (`[::]`) as on any other. May be dropped.
     ///
     /// # Errors
     /// The connection was gone before it was accepted, or the system lacks descriptors or memory.
@@ -76,7 +77,8 @@ fn accept_one(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStre
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-    Ok((socket.into(), peer.ok_or(io::ErrorKind::NotConnected)?))
+    let peer = peer.ok_or(io::ErrorKind::NotConnected)?;
+    Ok((socket.into(), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
 }
 
 /// How a connection begins.
@@ -136,5 +138,15 @@ mod tests {
         let _far = TcpStream::connect(address).await.unwrap();
         let (near, _) = acceptor.accept().await.unwrap();
         assert!(near.nodelay().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_client_of_ipv4_has_one_address_on_every_socket() {
+        let listener = listen("[::]:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
+        let far = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let (_, peer) = acceptor.accept().await.unwrap();
+        assert_eq!(peer, far.local_addr().unwrap());
     }
 }
