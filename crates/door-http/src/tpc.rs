@@ -143,6 +143,7 @@ fn resource(
             client_info: copy.client_info,
             traceparent: Some(start.traceparent.clone()),
             scitag: copy.scitag,
+            respelled: None,
         },
         side: direction.peer_side(),
     }

@@ -27,6 +27,9 @@ pub struct Access {
     pub traceparent: Option<String>,
     /// The flow's tag (SciTags).
     pub scitag: Option<u16>,
+    /// The same place with the client of a third-party copy in another spelling (`tpc.org`). Some servers compare it as
+    /// text, and each spells an address as its own socket does: both are tried where the first is not taken at once.
+    pub respelled: Option<Location>,
 }
 
 impl Access {
@@ -42,6 +45,7 @@ impl Access {
             bearer: None,
             // Any of them may hold a key, under any name.
             forwarded: ForwardedHeaders::default(),
+            respelled: None,
             ..self
         }
     }

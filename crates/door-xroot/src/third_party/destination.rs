@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};
 use storage::{Kind, Overwrite, Stat};
 use transfer::chance::{child_trace, fresh_id};
@@ -18,6 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::files::Content;
 use crate::late::Late;
 use crate::open::{Admitted, admit};
+use crate::third_party::Origins;
 use crate::turns::Turn;
 
 /// How a copy ended.
@@ -86,8 +88,8 @@ pub(crate) async fn open(
     copy: &ThirdParty<'_>,
 ) -> Result<(Content, Stat)> {
     let admitted = admit(exchange, spot, named, request).await?;
-    let origin = super::origin(exchange).await?.to_string();
-    let source = source_of(&named.path, copy, &origin)?;
+    let origins = super::origins(exchange).await?;
+    let source = source_of(&named.path, copy, &origins)?;
     if source.has_token() {
         exchange.admit_secrets()?;
     }
@@ -119,7 +121,7 @@ impl Source {
     }
 }
 
-fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origin: &str) -> Result<Source> {
+fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origins: &Origins) -> Result<Source> {
     let host = copy.source.filter(|host| !host.is_empty());
     let host = host.ok_or_else(|| bad_request("tpc source not specified"))?;
     if host.contains(['/', '?', '#', '@', '\\']) {
@@ -143,28 +145,33 @@ fn source_of(path: &LogicalPath, copy: &ThirdParty<'_>, origin: &str) -> Result<
     } else {
         encode_path(there)
     };
-    let keyed = CgiBuilder::for_path(&there).raw(&cgi);
-    let keyed = match has_key {
-        true => keyed.third_party(&ThirdParty {
+    let plain = CgiBuilder::for_path(&there).raw(&cgi).build();
+    let keyed = |origin: &Origin| {
+        let ours = ThirdParty {
             key: copy.key,
-            origin: Some(origin),
+            origin: Some(&origin.to_string()),
             ..ThirdParty::default()
-        }),
-        false => keyed,
+        };
+        CgiBuilder::for_path(&there).raw(&cgi).third_party(&ours).build()
     };
-    let resource = |target: String| -> Result<Resource> {
+    let location = |target: &str| Location::parse(&format!("{scheme}://{host}{target}"));
+    let resource = |target: &str, respelled: Option<&Origin>| -> Result<Resource> {
         Ok(Resource {
-            location: Location::parse(&format!("{scheme}://{host}{target}"))?,
+            location: location(target)?,
             access: Access {
                 bearer: bearer.clone(),
+                respelled: respelled.map(|origin| location(&keyed(origin))).transpose()?,
                 ..Access::default()
             },
             side: Side::Source,
         })
     };
     Ok(Source {
-        keyed: resource(keyed.build())?,
-        plain: resource(CgiBuilder::for_path(&there).raw(&cgi).build())?,
+        keyed: match has_key {
+            true => resource(&keyed(&origins.first), origins.second.as_ref())?,
+            false => resource(&plain, None)?,
+        },
+        plain: resource(&plain, None)?,
         has_key,
     })
 }

@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::pin::pin;
 
 use net::Batch;
 use net::frames::Expected;
 use net::pages::SoundPages;
-use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX};
+use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX, TPC_RESPELL_WAIT};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 use xroot_wire::pages::bytes_to_border;
 use xroot_wire::request::{Close, Open, PageRead, Read};
@@ -41,6 +42,17 @@ impl Client {
     /// # Errors
     /// `is_directory`, or another refusal.
     pub(super) async fn open_file(&self, file: &Resource) -> Result<OpenFile> {
+        let Some(respelled) = &file.access.respelled else {
+            return self.open_once(file).await;
+        };
+        let other = Resource {
+            location: respelled.clone(),
+            ..file.clone()
+        };
+        either(self.open_once(file), self.open_once(&other)).await
+    }
+
+    async fn open_once(&self, file: &Resource) -> Result<OpenFile> {
         let ask = Ask::looking(&|spot, id, out| {
             let mut options = OpenOptions::READ | OpenOptions::RETURN_STAT | OpenOptions::ASYNCHRONOUS;
             options.set(OpenOptions::REFRESH, spot.refresh);
@@ -92,6 +104,29 @@ impl Client {
         }
         let download = Download::new(self, opened, range, options.is_compared);
         Ok(download.asking_at_end(options.wanted.clone()))
+    }
+}
+
+/// Opens under one spelling and, where that is refused or not answered at once, beside it under the other. XRootD does not
+/// refuse a key that comes with another client's name: it waits for that client until the key has expired
+/// (`XrdOfsTPC::Authorize`), so the second spelling must not wait for the first.
+async fn either<T>(first: impl Future<Output = Result<T>>, second: impl Future<Output = Result<T>>) -> Result<T> {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let is_refused = |error: &Error| matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerDenied);
+    match tokio::time::timeout(TPC_RESPELL_WAIT, &mut first).await {
+        Ok(Err(error)) if is_refused(&error) => return second.await.map_err(|_| error),
+        Ok(done) => return done,
+        Err(_) => {}
+    }
+    tokio::select! {
+        done = &mut first => match done {
+            Err(error) if is_refused(&error) => second.await.map_err(|_| error),
+            done => done,
+        },
+        done = &mut second => match done {
+            Ok(opened) => Ok(opened),
+            Err(_) => first.await,
+        },
     }
 }
 
@@ -485,5 +520,45 @@ impl Download {
 impl std::fmt::Debug for Download {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Download({} {:?})", self.route.at.location, self.range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use types::Side;
+
+    use super::*;
+
+    fn refusal(code: ErrorCode) -> Result<u8> {
+        Err(Error::new(code, Side::Source, Phase::Open))
+    }
+
+    /// What comes after this many seconds.
+    async fn after<T>(seconds: u64, value: T) -> T {
+        tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+        value
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_other_spelling_is_tried_only_where_the_first_is_not_taken() {
+        let never = async { panic!("is not needed") };
+        assert_eq!(either(ready(Ok(1)), never).await.unwrap(), 1);
+        let missing = either(ready(refusal(ErrorCode::NotFound)), async { panic!("is not needed") });
+        assert_eq!(missing.await.unwrap_err().code(), ErrorCode::NotFound);
+        for code in [ErrorCode::PeerForbidden, ErrorCode::PeerDenied] {
+            assert_eq!(either(ready(refusal(code)), ready(Ok(2))).await.unwrap(), 2);
+        }
+        assert_eq!(either(pending(), ready(Ok(2))).await.unwrap(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_spelling_may_still_win_and_its_refusal_is_what_is_told() {
+        let forbidden = |seconds| after(seconds, refusal(ErrorCode::PeerForbidden));
+        assert_eq!(either(after(3, Ok(1)), forbidden(1)).await.unwrap(), 1);
+        assert_eq!(either(forbidden(7), after(8, Ok(2))).await.unwrap(), 2);
+        let told = either(forbidden(7), after(9, refusal(ErrorCode::PeerClosed))).await;
+        assert_eq!(told.unwrap_err().code(), ErrorCode::PeerForbidden);
     }
 }
