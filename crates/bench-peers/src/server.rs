@@ -199,6 +199,7 @@ impl Lab {
                 certificate: self.host.clone(),
                 trust_directory: self.authority.trust_directory(),
                 access: XrootdAccess::Open,
+                dual_stack: false,
                 more: String::new(),
             })?),
             Kind::Nginx => {

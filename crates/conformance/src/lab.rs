@@ -116,16 +116,26 @@ impl Lab {
     /// # Errors
     /// [`testkit::Error::Missing`] when it is not installed.
     pub fn xrootd_with(&self, name: &str, access: XrootdAccess, more: &str) -> Result<Xrootd> {
-        let own = self.fresh(name);
         Xrootd::start(&XrootdOptions {
+            more: more.to_owned(),
+            ..self.xrootd_options(name, access)
+        })
+    }
+
+    /// Options of Debian's XRootD on the addresses of IPv4.
+    #[must_use]
+    pub fn xrootd_options(&self, name: &str, access: XrootdAccess) -> XrootdOptions {
+        let own = self.fresh(name);
+        XrootdOptions {
             name: name.to_owned(),
             data: own.join("files/data"),
             directory: own,
             certificate: self.host.clone(),
             trust_directory: self.authority.trust_directory(),
             access,
-            more: more.to_owned(),
-        })
+            dual_stack: false,
+            more: String::new(),
+        }
     }
 
     /// Starts an endpoint that everybody may read and write: ours, or the server that the environment names.

@@ -246,6 +246,7 @@ fn theirs(site: &Site) -> Result<Endpoint> {
         certificate: site.lab.host().clone(),
         trust_directory: site.lab.authority().trust_directory(),
         access: XrootdAccess::Open,
+        dual_stack: false,
         more,
     })?;
     Ok(Endpoint::Xrootd(Box::new(server)))

@@ -1,50 +1,114 @@
 //! Third-party copies of the XRootD protocol, as its own programs and gfal2 order them: between two of Debian's XRootD,
-//! which shows that the order is right, between ours and XRootD in both roles, and between two of ours.
+//! which shows that the order is right, between ours and XRootD in both roles, and between two of ours. All that between
+//! servers that are called by a name and listen for IPv4, between servers that listen for both families as XRootD does
+//! unless told otherwise, and between one kind and the other.
 
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::thread;
 
 use conformance::{Endpoint, Lab, Run, Slot, adler32, bytes, run, shared};
-use testkit::{Result, XrootdAccess, available, require, require_python};
+use testkit::{Result, Xrootd, XrootdAccess, XrootdOptions, available, require, require_python};
 
-/// Two of each.
+/// A server, and what clients call its host.
+struct Server {
+    endpoint: Endpoint,
+    host: &'static str,
+}
+
+impl Server {
+    fn root(&self, name: &str) -> String {
+        self.endpoint.root(name).replacen("localhost", self.host, 1)
+    }
+}
+
+impl Deref for Server {
+    type Target = Endpoint;
+
+    fn deref(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+/// Two of each, of every kind.
 struct Site {
     lab: Lab,
-    ours: [Endpoint; 2],
-    theirs: [Endpoint; 2],
+    /// On addresses of IPv4, under a name.
+    named: World,
+    /// For both families, and known by their addresses: of IPv4 addresses in the form of IPv6, `/etc/hosts` knows no name.
+    dual_stack: World,
+}
+
+struct World {
+    ours: [Server; 2],
+    theirs: [Server; 2],
 }
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
+
+fn world(lab: &Lab, dual_stack: bool, host: &'static str) -> Result<World> {
+    let server = |endpoint| Server { endpoint, host };
+    let ours = |name: &str| {
+        let mut options = lab.options(name);
+        if dual_stack {
+            "[::]".clone_into(&mut options.address);
+        }
+        Ok::<_, testkit::Error>(server(Endpoint::Crossload(Box::new(lab.crossload(options)?))))
+    };
+    let theirs = |name: &str| {
+        let options = XrootdOptions {
+            dual_stack,
+            ..lab.xrootd_options(name, XrootdAccess::Open)
+        };
+        Ok::<_, testkit::Error>(server(Endpoint::Xrootd(Box::new(Xrootd::start(&options)?))))
+    };
+    Ok(World {
+        ours: [ours("a")?, ours("b")?],
+        theirs: [theirs("c")?, theirs("d")?],
+    })
+}
 
 fn site() -> Result<Arc<Site>> {
     shared(&SITE, || {
         require("xrdcp")?;
         let lab = Lab::new("xroot-tpc")?;
-        let ours =
-            |name: &str| Ok::<_, testkit::Error>(Endpoint::Crossload(Box::new(lab.crossload(lab.options(name))?)));
-        let theirs =
-            |name: &str| Ok::<_, testkit::Error>(Endpoint::Xrootd(Box::new(lab.xrootd(name, XrootdAccess::Open)?)));
-        let (ours, theirs) = ([ours("a")?, ours("b")?], [theirs("c")?, theirs("d")?]);
-        Ok(Site { lab, ours, theirs })
+        let (named, dual_stack) = (world(&lab, false, "localhost")?, world(&lab, true, "127.0.0.1")?);
+        Ok(Site { lab, named, dual_stack })
     })
 }
+
+impl World {
+    fn pairs(&self, kind: &str) -> [Pair<'_>; 4] {
+        [
+            ("theirs-to-theirs", &self.theirs[0], &self.theirs[1]),
+            ("ours-to-theirs", &self.ours[0], &self.theirs[0]),
+            ("theirs-to-ours", &self.theirs[0], &self.ours[0]),
+            ("ours-to-ours", &self.ours[0], &self.ours[1]),
+        ]
+        .map(|(name, from, to)| (format!("{kind}-{name}"), from, to))
+    }
+}
+
+/// What a pair is called, its source and its destination.
+type Pair<'a> = (String, &'a Server, &'a Server);
 
 /// Runs a check with every pair of source and destination, all at once, because the programs look only every two or
 /// three seconds whether a copy has ended. The name is the pair's.
 #[track_caller]
-fn each_pair(test: &str, check: impl Fn(&Lab, &Endpoint, &Endpoint, &str) + Sync) {
+fn each_pair(test: &str, check: impl Fn(&Lab, &Server, &Server, &str) + Sync) {
     let Some(site) = available(test, site()) else { return };
-    let pairs = [
-        ("theirs-to-theirs", &site.theirs[0], &site.theirs[1]),
-        ("ours-to-theirs", &site.ours[0], &site.theirs[0]),
-        ("theirs-to-ours", &site.theirs[0], &site.ours[0]),
-        ("ours-to-ours", &site.ours[0], &site.ours[1]),
-    ];
+    let pairs = [site.named.pairs("named"), site.dual_stack.pairs("dual-stack")].concat();
+    each_of(&site.lab, &pairs, &check);
+}
+
+#[track_caller]
+fn each_of(lab: &Lab, pairs: &[Pair<'_>], check: &(impl Fn(&Lab, &Server, &Server, &str) + Sync)) {
     thread::scope(|scope| {
-        let all = pairs.map(|(name, from, to)| {
-            let (lab, check) = (&site.lab, &check);
-            (name, scope.spawn(move || check(lab, from, to, name)))
-        });
+        let start = |(name, from, to)| (name, scope.spawn(move || check(lab, from, to, name)));
+        let all: Vec<_> = pairs
+            .iter()
+            .map(|(name, from, to)| start((name.as_str(), *from, *to)))
+            .collect();
         let failed: Vec<&str> = all
             .into_iter()
             .filter_map(|(name, running)| running.join().is_err().then_some(name))
@@ -55,7 +119,7 @@ fn each_pair(test: &str, check: impl Fn(&Lab, &Endpoint, &Endpoint, &str) + Sync
 
 /// Copies a file of this size and demands that it arrives.
 #[track_caller]
-fn copied(from: &Endpoint, to: &Endpoint, name: &str, size: usize, order: impl Fn(&str, &str) -> Run) {
+fn copied(from: &Server, to: &Server, name: &str, size: usize, order: impl Fn(&str, &str) -> Run) {
     let content = bytes(size, 261);
     from.put(name, &content);
     to.make_directory(name.rsplit_once('/').expect("a directory").0);
@@ -75,6 +139,40 @@ fn xrdcp_orders_copies_of_all_sizes() {
                     });
                 });
             }
+        });
+    });
+}
+
+/// A server that listens for IPv4 only names a client otherwise than one that listens for both families.
+#[test]
+fn servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still() {
+    let test = "servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still";
+    let Some(site) = available(test, site()) else { return };
+    let (named, dual) = (&site.named, &site.dual_stack);
+    let pairs: [(&str, &Server, &Server); 4] = [
+        ("theirs-for-both-to-ours-for-one", &dual.theirs[0], &named.ours[0]),
+        ("theirs-for-one-to-ours-for-both", &named.theirs[0], &dual.ours[0]),
+        ("ours-for-both-to-theirs-for-one", &dual.ours[0], &named.theirs[0]),
+        ("ours-for-one-to-theirs-for-both", &named.ours[0], &dual.theirs[0]),
+    ];
+    let pairs = pairs.map(|(name, from, to)| (name.to_owned(), from, to));
+    each_of(&site.lab, &pairs, &|lab: &Lab,
+                                 from: &Server,
+                                 to: &Server,
+                                 pair: &str| {
+        copied(from, to, &format!("mixed-{pair}/xrdcp"), 3_000_001, |source, target| {
+            // The other name of the named ones: each host is called by its address in both orders.
+            let [source, target] = [source, target].map(|url| url.replacen("localhost", "127.0.0.1", 1));
+            lab.xrdcp(&["--tpc", "only", &source, &target])
+        });
+    });
+}
+
+#[test]
+fn our_client_orders_copies() {
+    each_pair("our_client_orders_copies", |lab, from, to, pair| {
+        copied(from, to, &format!("client-{pair}/file"), 3_000_001, |source, target| {
+            lab.run_client("copy", &["--mode", "pull", "-K", "adler32", source, target])
         });
     });
 }

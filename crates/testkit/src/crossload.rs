@@ -76,6 +76,8 @@ pub struct CrossloadOptions {
     pub directory: PathBuf,
     /// What it shows.
     pub exports: Vec<Export>,
+    /// The address of its door, such as `127.0.0.1` or `[::]`.
+    pub address: String,
     /// The port of its door; 0 takes a free one.
     pub port: u16,
     /// Certificate and key; without, it speaks clear text only.
@@ -108,6 +110,7 @@ impl CrossloadOptions {
             name: name.to_owned(),
             directory: directory.to_owned(),
             exports: vec![Export::open(data)],
+            address: "127.0.0.1".to_owned(),
             port: 0,
             certificate: Some(certificate.clone()),
             ca_files: vec![ca_file.to_owned()],
@@ -293,7 +296,8 @@ fn started(stdout: &str) -> Option<Started> {
 }
 
 fn configuration(options: &CrossloadOptions, port: u16) -> String {
-    let mut text = format!("[server]\nlisten = [\"127.0.0.1:{port}\"]\nadmin_listen = \"127.0.0.1:0\"\n");
+    let address = &options.address;
+    let mut text = format!("[server]\nlisten = [\"{address}:{port}\"]\nadmin_listen = \"127.0.0.1:0\"\n");
     text.push_str(&options.server);
     // Otherwise only root may measure it.
     if !crate::is_root() {

@@ -46,12 +46,16 @@ pub struct XrootdOptions {
     pub trust_directory: PathBuf,
     /// Who may do what.
     pub access: XrootdAccess,
+    /// Whether it listens for both families of addresses, as it does unless told otherwise (`-I v4`). Then it names a
+    /// client of IPv4 `[::ffff:192.0.2.7]` where the name service does not know that form, as `/etc/hosts` does not: its
+    /// third-party copies fail for hosts that are called `localhost`.
+    pub dual_stack: bool,
     /// Further lines of its configuration, put at the end.
     pub more: String,
 }
 
-/// A running XRootD. It answers HTTP and HTTPS on one port and its own protocol on another, on all IPv4 addresses of the
-/// machine (it cannot be told otherwise).
+/// A running XRootD. It answers HTTP and HTTPS on one port and its own protocol on another, on all addresses of the machine
+/// or all of IPv4 (it cannot be told otherwise).
 #[derive(Debug)]
 pub struct Xrootd {
     process: Process,
@@ -90,8 +94,7 @@ impl Xrootd {
             .arg("-c")
             .arg(&file)
             .args(["-n", &options.name])
-            // With addresses of IPv4 in the form of IPv6, a source does not find the name of the destination.
-            .args(["-I", "v4"])
+            .args(if options.dual_stack { &[][..] } else { &["-I", "v4"] })
             .current_dir(&options.directory)
             .env("RES_OPTIONS", RESOLVER_OPTIONS)
             // Where its plug-in for tokens keeps the keys of issuers; otherwise they were shared between servers.

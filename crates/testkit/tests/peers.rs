@@ -32,6 +32,7 @@ impl Lab {
             certificate: self.authority.issue_localhost()?,
             trust_directory: self.authority.trust_directory(),
             access,
+            dual_stack: false,
             more: String::new(),
         })
     }

@@ -29,6 +29,7 @@ fn lab() -> testkit::Result<(Scratch, Xrootd)> {
         certificate: authority.issue_localhost()?,
         trust_directory: authority.trust_directory(),
         access: XrootdAccess::Open,
+        dual_stack: false,
         more: String::new(),
     })?;
     Ok((scratch, server))
