@@ -216,6 +216,15 @@ pub struct VoUsage {
     pub limit_bytes: u64,
 }
 
+/// Something within a tree that stayed when the tree was removed.
+#[derive(Clone, Debug)]
+pub struct TreeFailure {
+    /// What.
+    pub path: LogicalPath,
+    /// Why.
+    pub error: Error,
+}
+
 /// Files behind one export.
 pub trait Storage: Send + Sync + 'static {
     /// The same files as that owner may use them: opened, listed, changed and removed with the rights of
@@ -261,6 +270,18 @@ pub trait Storage: Send + Sync + 'static {
     /// # Errors
     /// `not_found`, `not_empty`, `forbidden` for the root, `read_only`.
     fn remove(&self, path: &LogicalPath) -> Result<()>;
+
+    /// Removes a directory with everything in it, symbolic links themselves included and never what they point to. The
+    /// name is gone in one step before anything below it is; what cannot be removed comes back under it, and one
+    /// example of that is returned.
+    ///
+    /// # Errors
+    /// As [`Storage::remove`], before anything was removed. `path_refused` when the way there leads through a symbolic link;
+    /// `busy` when another file system is mounted below; `forbidden` when something below may not be removed, or another
+    /// export begins there; `not_implemented` for a store that cannot.
+    fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
+        Err(not_offered(path))
+    }
 
     /// Gives a file or directory another name; returns whether an old file was replaced.
     ///

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use types::{ByteRange, Checksum, ErrorCode, LogicalPath, Phase, Result};
 
-use crate::api::{CommitFacts, FileReader, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions};
+use crate::api::{
+    CommitFacts, FileReader, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload, UploadOptions,
+};
 use crate::fault::fault;
 
 /// The kinds of calls that a fault can be put on.
@@ -144,6 +146,9 @@ impl<S: Storage> Storage for Faulty<S> {
     }
     fn remove(&self, path: &LogicalPath) -> Result<()> {
         self.inner.remove(path)
+    }
+    fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
+        self.inner.remove_tree(path)
     }
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         self.inner.rename(from, to, overwrite)

@@ -10,7 +10,8 @@ use types::limits::LISTING_BATCH_ENTRIES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::api::{
-    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
+    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload,
+    UploadOptions,
 };
 use crate::fault::{fault, root_keeps_mode};
 
@@ -175,6 +176,15 @@ impl Tree {
         }
     }
 
+    /// A path and all those below it that something has.
+    fn paths_within(&self, top: &LogicalPath) -> Vec<LogicalPath> {
+        let all = self.nodes.keys().map(|(directory, name)| match name.as_str() {
+            "" => directory.clone(),
+            name => directory.join(name).unwrap_or_else(|_| directory.clone()),
+        });
+        all.filter(|path| path.is_within(top)).collect()
+    }
+
     fn free_bytes(&self) -> u64 {
         self.capacity_bytes
             .saturating_sub(self.used_bytes)
@@ -273,6 +283,18 @@ impl Storage for Memory {
         Ok(())
     }
 
+    fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
+        let mut tree = self.tree();
+        tree.node(path)?;
+        if path.is_root() {
+            return refuse(ErrorCode::Forbidden, path);
+        }
+        for path in tree.paths_within(path) {
+            tree.remove(&path);
+        }
+        Ok(None)
+    }
+
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         let mut tree = self.tree();
         let moves_directory = tree.node(from)?.stat.is_directory();
@@ -284,13 +306,8 @@ impl Storage for Memory {
         if replaced && moves_directory {
             return refuse(ErrorCode::Exists, to);
         }
-        let all = tree.nodes.keys().map(|(directory, name)| match name.as_str() {
-            "" => directory.clone(),
-            name => directory.join(name).unwrap_or_else(|_| directory.clone()),
-        });
-        let moved: Vec<_> = all.filter_map(|path| Some((path.below(from)?, path))).collect();
-        for (below, path) in moved {
-            if let Some(node) = tree.remove(&path) {
+        for path in tree.paths_within(from) {
+            if let (Some(below), Some(node)) = (path.below(from), tree.remove(&path)) {
                 tree.insert(&below.under(to), node);
             }
         }

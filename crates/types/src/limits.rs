@@ -353,6 +353,10 @@ pub const SPACE_STEP_BYTES: u64 = 16 * 1024 * 1024;
 pub const WRITEBACK_STEP_BYTES: u64 = 32 * 1024 * 1024;
 /// Announced size from which an upload's blocks are set aside at once, in bytes.
 pub const PREALLOCATE_BYTES_MIN: u64 = 1024 * 1024;
+/// Deepest nesting of directories in a tree that is removed or copied as a whole; a path can name half as many.
+pub const STORED_TREE_DEPTH_MAX: usize = 4096;
+/// Most trees that are removed or copied at the same time. Each takes a thread meanwhile.
+pub const TREES_MAX: usize = 16;
 /// Deepest nesting of directories that the scan of an export's usage follows.
 pub const SCAN_DEPTH_MAX: usize = 128;
 /// Largest rest of a refused request's body that is read so that its connection can be used again,

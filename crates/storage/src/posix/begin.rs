@@ -1,5 +1,6 @@
 //! Beginning an upload: what is asked before the first byte, and where the hidden part is made.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -224,6 +225,34 @@ pub(super) fn check_writable_by_user(directory: BorrowedFd<'_>, name: &str, acti
         Some(_) => may(directory, name, Access::WRITE_OK),
         None => Ok(()),
     }
+}
+
+/// Whether a name may be taken out of this directory. `is_asked`: the directory itself was asked about before.
+pub(super) fn may_change_names(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    is_asked: bool,
+    acting: &Acting<'_>,
+) -> Result<(), Errno> {
+    if !is_asked {
+        may(directory, ".", Access::WRITE_OK | Access::EXEC_OK)?;
+    }
+    let uid = acting
+        .user()
+        .map_or_else(rustix::process::geteuid, |user| fs::Uid::from_raw(user.uid()));
+    if uid.is_root() {
+        return Ok(());
+    }
+    let raw = fs::fstat(directory)?;
+    // As in /tmp: only the owner of a file or of the directory takes a name away.
+    let sticky = fs::Mode::from_raw_mode(raw.st_mode).contains(fs::Mode::SVTX);
+    if sticky && raw.st_uid != uid.as_raw() {
+        let entry = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if entry.st_uid != uid.as_raw() {
+            return Err(Errno::PERM);
+        }
+    }
+    Ok(())
 }
 
 /// Asks the kernel for the rights of whom this thread acts for. A kernel that cannot be asked is left to

@@ -15,6 +15,7 @@ mod resolve;
 mod space;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod turns;
 mod update;
 mod upload;
@@ -30,7 +31,7 @@ use rustix::io::Errno;
 use types::limits::SPACE_RESERVE_BYTES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
-use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, Upload, UploadOptions, VoUsage};
+use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage};
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::owner::Owner;
 use crate::unlisted::Unlisted;
@@ -324,6 +325,10 @@ impl Storage for Posix {
         self.shared.space.forget(old.as_fd(), path);
         self.shared.late_close.close(old);
         Ok(())
+    }
+
+    fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
+        tree::remove(self, path)
     }
 
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {

@@ -2,7 +2,7 @@
 //!
 //! Each running server has a directory `.crossload/uploads/<instance>` whose file `lock` it holds
 //! locked while it lives. A directory whose lock can be taken belongs to nobody, and everything in
-//! it is removed. Parts of local users belong to them, in a directory of their own within that one.
+//! it is removed, trees that were to be removed or were not complete included. Parts of local users belong to them, in a directory of their own within that one.
 //! A part that has to lie elsewhere (another file system below the same export) is
 //! named in a journal entry here before it is made, so that it is found too.
 
@@ -19,7 +19,9 @@ use types::limits::PATH_BYTES_MAX;
 use types::{LogicalPath, Phase, Result};
 
 use super::identity::Acting;
+use super::is_directory;
 use super::resolve::{HIDDEN_DIRECTORY, Root, beside_name, is_part_beside};
+use super::tree::unlink_tree;
 use crate::fault::from_errno;
 
 const LOCK: &str = "lock";
@@ -137,6 +139,13 @@ impl Part {
     }
 }
 
+/// A name for something that is not a part, in the same places.
+pub(crate) struct HiddenName {
+    id: String,
+    name: String,
+    home: Home,
+}
+
 fn open_new(directory: BorrowedFd<'_>, name: &str) -> Result<File, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(directory, name, flags, Mode::from_raw_mode(0o666)).map(File::from)
@@ -221,6 +230,40 @@ impl Instance {
             Home::Instance => self.directory(),
             Home::Users => self.users.get().map_or(self.directory(), |users| users.as_fd()),
             Home::Elsewhere(directory) => directory.as_fd(),
+        }
+    }
+
+    /// A name on the file system of the instance that nothing has. `by_user`: for what a local user puts there.
+    pub(crate) fn name_at_home(&self, by_user: bool) -> Result<HiddenName, Errno> {
+        if by_user {
+            self.make_users_directory()?;
+        }
+        let id = fresh_id();
+        Ok(HiddenName {
+            name: format!("{id}.tree"),
+            home: if by_user { Home::Users } else { Home::Instance },
+            id,
+        })
+    }
+
+    /// A hidden name in `directory`, whose path is `place`, on another file system or mount. It is noted in the journal.
+    pub(crate) fn name_elsewhere(&self, directory: OwnedFd, place: &LogicalPath) -> Result<HiddenName, Errno> {
+        let id = fresh_id();
+        let name = beside_name(&id);
+        self.note_elsewhere(&id, place, &name)?;
+        let home = Home::Elsewhere(directory);
+        Ok(HiddenName { id, name, home })
+    }
+
+    /// Directory and name of a hidden name.
+    pub(crate) fn place_of<'a>(&'a self, hidden: &'a HiddenName) -> (BorrowedFd<'a>, &'a str) {
+        (self.directory_of(&hidden.home), &hidden.name)
+    }
+
+    /// Nothing has that name any more. To be called as the server.
+    pub(crate) fn forget_name(&self, hidden: &HiddenName) {
+        if matches!(hidden.home, Home::Elsewhere(_)) {
+            self.forget_elsewhere(&hidden.id);
         }
     }
 
@@ -315,7 +358,7 @@ fn clean_instance(root: &Root, uploads: BorrowedFd<'_>, name: &str, cleaned: &mu
         } else if entry != LOCK {
             cleaned.parts += 1;
         }
-        gone_is_fine(fs::unlinkat(&directory, entry.as_str(), AtFlags::empty()))?;
+        unlink_any(directory.as_fd(), &entry)?;
     }
     gone_is_fine(fs::unlinkat(uploads, name, AtFlags::REMOVEDIR))?;
     cleaned.instances += 1;
@@ -327,11 +370,23 @@ fn clean_users(instance: BorrowedFd<'_>) -> Result<u64, Errno> {
     let users = open_directory(instance, USERS)?;
     let mut parts = 0;
     for entry in names_in(users.as_fd())? {
-        gone_is_fine(fs::unlinkat(&users, entry.as_str(), AtFlags::empty()))?;
+        unlink_any(users.as_fd(), &entry)?;
         parts += 1;
     }
     gone_is_fine(fs::unlinkat(instance, USERS, AtFlags::REMOVEDIR))?;
     Ok(parts)
+}
+
+/// Removes a part, or the tree that a server was about to remove or to make when it died.
+fn unlink_any(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    match fs::unlinkat(directory, name, AtFlags::empty()) {
+        Err(Errno::ISDIR | Errno::PERM) if is_directory_in(directory, name) => unlink_tree(directory, name),
+        removed => gone_is_fine(removed),
+    }
+}
+
+fn is_directory_in(directory: BorrowedFd<'_>, name: &str) -> bool {
+    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|raw| is_directory(&raw))
 }
 
 fn gone_is_fine(removed: Result<(), Errno>) -> Result<(), Errno> {
@@ -361,9 +416,8 @@ fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> Resu
     let Ok(place) = root.open_beneath(&place, OFlags::RDONLY | OFlags::DIRECTORY) else {
         return Ok(false);
     };
-    match fs::unlinkat(place, part_name, AtFlags::empty()) {
-        Ok(()) => Ok(true),
+    match fs::statat(&place, part_name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(false),
-        Err(errno) => Err(errno),
+        _ => unlink_any(place.as_fd(), part_name).map(|()| true),
     }
 }

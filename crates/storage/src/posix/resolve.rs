@@ -189,6 +189,24 @@ impl Root {
         }
     }
 
+    /// As [`Root::open_parent`], for what concerns everything below a name: through no link at all, because rules about
+    /// places below are compared with the path as it is written.
+    pub(crate) fn open_plain_parent<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str)> {
+        let (opened, name) = self.open_parent(path)?;
+        let parent = path.parent().unwrap_or_else(LogicalPath::root);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        if !self.kernel_walk {
+            return Ok((opened, name));
+        }
+        match self.walk(&parent, flags, ResolveFlags::NO_SYMLINKS) {
+            Ok(plain) => Ok((plain, name)),
+            Err(Errno::LOOP) => Err(fault(ErrorCode::PathRefused, Phase::Open)
+                .with_detail("a directory with everything in it is not used through a symbolic link")
+                .with_subject(path)),
+            Err(errno) => Err(about(errno, Phase::Open, path)),
+        }
+    }
+
     /// What is under a name; links followed.
     pub(crate) fn stat(&self, path: &LogicalPath) -> Result<Stat> {
         // A name in the root itself leads nowhere else unless it is a link: one system call in place of three.

@@ -70,7 +70,7 @@ impl SpaceBook {
     }
 
     /// Whether anybody has a quota, so that files are counted.
-    fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         self.quota_bytes.is_some() || !self.accounts.is_empty()
     }
 

@@ -69,8 +69,8 @@ fn servers_may_start_and_end_at_the_same_time() {
 fn what_cannot_be_removed_does_not_keep_a_server_from_starting() {
     let directory = quick_directory();
     drop(posix(directory.path()));
-    // A directory where a part should be: no server made it, and unlinking does not remove it.
-    let odd = directory.path().join(".crossload/uploads/dead/odd");
+    // A directory where the lock should be: no server made it, and it cannot be locked.
+    let odd = directory.path().join(".crossload/uploads/dead/lock");
     std::fs::create_dir_all(&odd).unwrap();
     let store = posix(directory.path());
     assert_eq!((store.cleaned().instances, store.cleaned().failed), (0, 1));

@@ -11,6 +11,7 @@ mod names;
 mod quotas;
 mod space;
 mod support;
+mod trees;
 mod users;
 mod xrootd;
 
@@ -128,6 +129,23 @@ fn moving_copying_and_checksums(store: &dyn Storage) {
     assert_eq!(code(stale), Some(ErrorCode::SourceChanged));
 }
 
+fn trees_are_removed_with_everything_in_them(store: &dyn Storage) {
+    for name in ["/t/d/e/f", "/t/d/g", "/t/h", "/u/f"] {
+        put(store, name, b"abc", Overwrite::Allow).unwrap();
+    }
+    store.make_directory(&path("/t/empty"), false).unwrap();
+    assert_eq!(code(store.remove(&path("/t"))), Some(ErrorCode::NotEmpty));
+    assert!(store.remove_tree(&path("/t")).unwrap().is_none());
+    assert_eq!(code(store.stat(&path("/t"))), Some(ErrorCode::NotFound));
+    assert_eq!(code(store.remove_tree(&path("/t"))), Some(ErrorCode::NotFound));
+    assert_eq!(code(store.remove_tree(&path("/"))), Some(ErrorCode::Forbidden));
+    // A file is removed as well, and a name that is free again can be taken.
+    assert!(store.remove_tree(&path("/u/f")).unwrap().is_none());
+    store.make_directory(&path("/t"), false).unwrap();
+    assert!(names(store, "/t").is_empty() && names(store, "/u").is_empty());
+    store.remove_tree(&path("/t")).unwrap();
+}
+
 fn too_much_is_refused_before_the_first_byte(store: &dyn Storage) {
     let size = store.space().unwrap().total_bytes + 1;
     let refused = store.create(&path("/big"), &options(Some(size), Overwrite::Allow));
@@ -143,6 +161,7 @@ fn suite(store: &dyn Storage) {
     of_two_that_refuse_to_overwrite_one_wins(store);
     moving_copying_and_checksums(store);
     too_much_is_refused_before_the_first_byte(store);
+    trees_are_removed_with_everything_in_them(store);
 }
 
 #[test]

@@ -186,6 +186,12 @@ impl Error {
         self.0.detail.as_deref()
     }
 
+    /// What the error is about.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.0.subject.as_deref()
+    }
+
     /// What only the server's own log may show.
     #[must_use]
     pub fn private(&self) -> Option<&str> {

@@ -1,0 +1,57 @@
+//! Where a tree lies that is not yet, or no longer, shown: in the server's hidden directory, or under a hidden name beside
+//! its own where that is on another file system. Either is removed at the next start should the server die.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use types::{LogicalPath, Result};
+
+use crate::fault::about;
+use crate::posix::identity::Acting;
+use crate::posix::parts::{HiddenName, Instance};
+use crate::posix::{Posix, place_of};
+
+/// A hidden name for a tree.
+pub(super) struct HiddenTree {
+    instance: Arc<Instance>,
+    name: HiddenName,
+}
+
+impl HiddenTree {
+    /// Finds a hidden name on the file system of `parent`, which is the directory that holds `path`.
+    pub(super) fn beside(store: &Posix, parent: &OwnedFd, path: &LogicalPath, acting: &mut Acting<'_>) -> Result<Self> {
+        let failed = |errno| about(errno, types::Phase::Open, path);
+        let instance = acting.suspended(|| store.instance_for_part(path))??;
+        let by_user = acting.user().is_some();
+        let is_home = place_of(parent).map_err(failed)? == store.home;
+        let name = acting.suspended(|| -> Result<HiddenName, Errno> {
+            if is_home {
+                return instance.name_at_home(by_user);
+            }
+            let directory = parent.try_clone().map_err(|_| Errno::MFILE)?;
+            let place = path.parent().unwrap_or_else(LogicalPath::root);
+            instance.name_elsewhere(directory, &place)
+        })?;
+        Ok(Self {
+            name: name.map_err(failed)?,
+            instance,
+        })
+    }
+
+    /// Directory and name.
+    pub(super) fn place(&self) -> (BorrowedFd<'_>, &str) {
+        self.instance.place_of(&self.name)
+    }
+}
+
+impl Drop for HiddenTree {
+    /// Nothing has the name any more, or what has it stays for the next start.
+    fn drop(&mut self) {
+        let (directory, name) = self.place();
+        let there = rustix::fs::statat(directory.as_fd(), name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        if there.err() == Some(Errno::NOENT) {
+            self.instance.forget_name(&self.name);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Walking through a tree by directory descriptors: never through a symbolic link, with two descriptors and without
+//! recursion however deep it is.
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
+use types::LogicalPath;
+use types::limits::STORED_TREE_DEPTH_MAX;
+
+use crate::posix::{is_same, place_of};
+
+/// What the kernel is asked for at a time; names that were read and not yet visited take as much again.
+const ROOM_BYTES: usize = 16 * 1024;
+
+/// A name that was met.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) name: CString,
+    pub(super) kind: FileType,
+    /// Where to read on behind it.
+    next: u64,
+}
+
+/// What comes next.
+pub(super) enum Step {
+    /// A directory, which may be entered.
+    Directory(Found),
+    /// Anything else, links included.
+    Other(Found),
+    /// The directory of this name was read to its end and left; it was where the walk is now.
+    Left(CString),
+    /// The whole tree was read.
+    End,
+}
+
+/// A directory that the walk is below of.
+struct Level {
+    identity: fs::Stat,
+    /// The name of the next level in it.
+    below: CString,
+    /// Where to read on when the walk comes back.
+    next: u64,
+}
+
+/// A walk, contents of a directory before what follows it.
+pub(super) struct Walk {
+    here: OwnedFd,
+    above: Vec<Level>,
+    /// Names that were read, the last one first.
+    unread: Vec<Found>,
+    /// File system and mount on which it began.
+    home: (u64, u64),
+    /// Whether what is left has been removed when the walk comes back to a directory.
+    empties: bool,
+}
+
+impl Walk {
+    /// Begins in an open directory. `empties`: everything that is met gets removed, so that coming back to a directory
+    /// means reading what is still in it.
+    pub(super) fn begin(top: OwnedFd, empties: bool) -> Result<Self, Errno> {
+        Ok(Self {
+            home: place_of(&top)?,
+            here: top,
+            above: Vec::new(),
+            unread: Vec::new(),
+            empties,
+        })
+    }
+
+    /// The directory that is being read.
+    pub(super) fn here(&self) -> BorrowedFd<'_> {
+        self.here.as_fd()
+    }
+
+    /// The next step.
+    pub(super) fn step(&mut self) -> Result<Step, Errno> {
+        if self.unread.is_empty() {
+            self.unread = read_names(&self.here)?;
+        }
+        if let Some(found) = self.unread.pop() {
+            return Ok(match found.kind {
+                FileType::Directory => Step::Directory(found),
+                _ => Step::Other(found),
+            });
+        }
+        match self.above.pop() {
+            None => Ok(Step::End),
+            Some(level) => self.leave(level).map(Step::Left),
+        }
+    }
+
+    /// Goes down into a directory that [`Walk::step`] gave last. `XDEV`: another file system, or the same one once more,
+    /// is mounted there.
+    pub(super) fn enter(&mut self, found: &Found) -> Result<(), Errno> {
+        if self.above.len() >= STORED_TREE_DEPTH_MAX {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let child = open_directory(self.here.as_fd(), &found.name)?;
+        if place_of(&child)? != self.home {
+            return Err(Errno::XDEV);
+        }
+        self.above.push(Level {
+            identity: fs::fstat(&self.here)?,
+            below: found.name.clone(),
+            next: if self.empties { 0 } else { found.next },
+        });
+        self.unread.clear();
+        self.here = child;
+        Ok(())
+    }
+
+    fn leave(&mut self, level: Level) -> Result<CString, Errno> {
+        let parent = open_directory(self.here.as_fd(), c"..")?;
+        // Somebody may have moved the directory meanwhile; what lies above it now is none of ours.
+        if !is_same(&fs::fstat(&parent)?, &level.identity) {
+            return Err(Errno::STALE);
+        }
+        fs::seek(&parent, SeekFrom::Start(level.next))?;
+        self.here = parent;
+        Ok(level.below)
+    }
+
+    /// The path of what has this name here, in a tree that begins at `top`; of the nearest directory above it that a
+    /// path can name.
+    pub(super) fn path_of(&self, top: &LogicalPath, name: &CStr) -> LogicalPath {
+        let names = self.above.iter().map(|level| level.below.as_c_str());
+        let mut path = top.clone();
+        for name in names.chain(std::iter::once(name)) {
+            match name.to_str().ok().and_then(|name| path.join(name).ok()) {
+                Some(longer) => path = longer,
+                None => break,
+            }
+        }
+        path
+    }
+}
+
+pub(super) fn open_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(at, name, flags, Mode::empty())
+}
+
+/// The next names, the last one first; none at the end.
+fn read_names(directory: &OwnedFd) -> Result<Vec<Found>, Errno> {
+    let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];
+    let mut names = RawDir::new(directory, &mut room);
+    let mut found = Vec::new();
+    while found.is_empty() || !names.is_buffer_empty() {
+        let Some(entry) = names.next() else { break };
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(raw) => FileType::from_raw_mode(raw.st_mode),
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(errno),
+            },
+            kind => kind,
+        };
+        found.push(Found {
+            name: name.to_owned(),
+            kind,
+            next: entry.next_entry_cookie(),
+        });
+    }
+    found.reverse();
+    Ok(found)
+}

@@ -1,0 +1,227 @@
+//! Removing a directory with everything in it, on a real file system.
+
+use std::fs;
+use std::io::IoSlice;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::sync::Arc;
+
+use storage::{LocalUser, Overwrite, Owner, Posix, PosixOptions, Storage, can_act_as};
+use types::ErrorCode;
+
+use crate::support::{code, options, path, posix, put, quick_directory, size};
+
+/// What is left of hidden trees in an export.
+fn hidden_trees(export: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut directories = vec![export.join(".crossload")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            match name.ends_with(".tree") {
+                true => found.push(name),
+                false if entry.file_type().unwrap().is_dir() => directories.push(entry.path()),
+                false => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn links_are_removed_and_what_they_lead_to_stays() {
+    let directory = quick_directory();
+    let outside = quick_directory();
+    fs::write(outside.path().join("kept"), "kept").unwrap();
+    let store = posix(directory.path());
+    put(&store, "/other/kept", b"kept", Overwrite::Allow).unwrap();
+    put(&store, "/t/d/f", b"gone", Overwrite::Allow).unwrap();
+    let tree = directory.path().join("t");
+    for (target, name) in [
+        (outside.path(), "out"),
+        (Path::new("../other"), "other"),
+        (Path::new("."), "loop"),
+        (Path::new("nowhere"), "dangling"),
+        (Path::new("../../other/kept"), "d/file"),
+    ] {
+        symlink(target, tree.join(name)).unwrap();
+    }
+    let name = std::os::unix::ffi::OsStrExt::from_bytes(&b"not \xff text"[..]);
+    fs::create_dir(tree.join::<&std::ffi::OsStr>(name)).unwrap();
+    fs::write(tree.join::<&std::ffi::OsStr>(name).join("f"), "gone").unwrap();
+    assert!(store.remove_tree(&path("/t")).unwrap().is_none());
+    assert!(!tree.exists());
+    assert!(outside.path().join("kept").exists() && directory.path().join("other/kept").exists());
+    assert!(hidden_trees(directory.path()).is_empty());
+    // The name of a link is removed, whatever it leads to.
+    symlink("other", directory.path().join("link")).unwrap();
+    assert!(store.remove_tree(&path("/link")).unwrap().is_none());
+    assert!(directory.path().join("other/kept").exists());
+    // Rules are about paths as they are written, so a tree is not reached through a link.
+    symlink("other", directory.path().join("link")).unwrap();
+    fs::create_dir_all(directory.path().join("other/d/e")).unwrap();
+    assert_eq!(code(store.remove_tree(&path("/link/d"))), Some(ErrorCode::PathRefused));
+    assert!(directory.path().join("other/d/e").exists());
+}
+
+#[test]
+fn a_tree_may_be_as_deep_as_a_path_can_be_long() {
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    // Paths of the system end before paths of the tree do, so it is put together from its end.
+    let half = "d/".repeat(1000);
+    fs::create_dir_all(directory.path().join("a").join(&half)).unwrap();
+    fs::create_dir_all(directory.path().join("b").join(&half)).unwrap();
+    let (from, to) = (
+        directory.path().join("b"),
+        directory.path().join("a").join(&half).join("b"),
+    );
+    fs::rename(from, to).unwrap();
+    assert!(store.remove_tree(&path("/a")).unwrap().is_none());
+    assert!(!directory.path().join("a").exists() && hidden_trees(directory.path()).is_empty());
+}
+
+#[test]
+fn a_directory_with_many_entries_goes_whole() {
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    for number in 0..3000 {
+        let name = directory.path().join(format!("t/d{}", number % 50));
+        fs::create_dir_all(&name).unwrap();
+        fs::write(name.join(format!("a file of number {number}")), "x").unwrap();
+    }
+    assert!(store.remove_tree(&path("/t")).unwrap().is_none());
+    assert!(!directory.path().join("t").exists() && hidden_trees(directory.path()).is_empty());
+}
+
+#[test]
+fn an_upload_into_a_removed_tree_ends_with_an_error_and_brings_nothing_back() {
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    put(&store, "/t/d/old", b"old", Overwrite::Allow).unwrap();
+    let begin = |name| {
+        let upload = store.create(&path(name), &options(Some(3), Overwrite::Allow)).unwrap();
+        upload.write_vectored_at(&[IoSlice::new(b"new")], 0).unwrap();
+        upload
+    };
+    let (deep, replacing) = (begin("/t/d/new"), begin("/t/d/old"));
+    assert!(store.remove_tree(&path("/t")).unwrap().is_none());
+    assert_eq!(code(deep.commit(&size(3))), Some(ErrorCode::ParentMissing));
+    assert!(!directory.path().join("t").exists());
+    // A directory of that name that was made since is another one.
+    store.make_directory(&path("/t/d"), true).unwrap();
+    assert_eq!(code(replacing.commit(&size(3))), Some(ErrorCode::ParentMissing));
+    assert_eq!(fs::read_dir(directory.path().join("t/d")).unwrap().count(), 0);
+}
+
+#[test]
+fn where_another_export_begins_nothing_is_removed() {
+    let directory = quick_directory();
+    let outer = posix(directory.path());
+    put(&outer, "/t/a/f", b"1", Overwrite::Allow).unwrap();
+    put(&outer, "/t/z/inner/f", b"2", Overwrite::Allow).unwrap();
+    let inner = posix(&directory.path().join("t/z/inner"));
+    let refused = outer.remove_tree(&path("/t")).unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.subject()),
+        (ErrorCode::Forbidden, Some("/t/z/inner"))
+    );
+    assert!(directory.path().join("t/a/f").exists() && inner.stat(&path("/f")).is_ok());
+}
+
+#[test]
+fn quotas_count_a_removed_tree_off() {
+    let directory = quick_directory();
+    let quota = PosixOptions {
+        quota_bytes: Some(1 << 20),
+        ..PosixOptions::default()
+    };
+    let store = Posix::open(directory.path(), &quota).unwrap();
+    while !store.usage_is_known() {
+        std::thread::yield_now();
+    }
+    put(&store, "/t/d/f", &[1; 5000], Overwrite::Allow).unwrap();
+    put(&store, "/t/g", &[1; 300], Overwrite::Allow).unwrap();
+    put(&store, "/kept", &[1; 70], Overwrite::Allow).unwrap();
+    // A second name outside of the tree keeps the file.
+    fs::hard_link(directory.path().join("t/g"), directory.path().join("g")).unwrap();
+    assert_eq!(store.space().unwrap().used_bytes, 5370);
+    store.remove_tree(&path("/t")).unwrap();
+    assert_eq!(store.space().unwrap().used_bytes, 370);
+}
+
+#[test]
+fn what_a_dead_server_was_removing_goes_at_the_next_start() {
+    let directory = quick_directory();
+    drop(posix(directory.path()));
+    let dead = directory.path().join(".crossload/uploads/dead");
+    for place in ["x.tree/d/e", "users/y.tree/d"] {
+        fs::create_dir_all(dead.join(place)).unwrap();
+        fs::write(dead.join(place).join("f"), "x").unwrap();
+    }
+    fs::create_dir_all(directory.path().join("d/.crossload-1.part/e")).unwrap();
+    fs::write(dead.join("1.elsewhere"), "/d\n.crossload-1.part").unwrap();
+    let store = posix(directory.path());
+    let cleaned = store.cleaned();
+    assert_eq!((cleaned.instances, cleaned.parts, cleaned.failed), (1, 3, 0));
+    assert!(!dead.exists());
+    assert_eq!(fs::read_dir(directory.path().join("d")).unwrap().count(), 0);
+}
+
+/// Users that the tests act as; `None` where that needs more rights.
+fn users() -> Option<[Arc<LocalUser>; 2]> {
+    let user = |uid| Arc::new(LocalUser::new("made-up", uid, uid, [70_010]).unwrap());
+    let users = [user(70_001), user(70_002)];
+    let possible = can_act_as(&users[0]);
+    if !possible {
+        let why = "acting as others needs root".to_owned();
+        testkit::available::<()>("trees", Err(testkit::Error::Missing(why)));
+    }
+    possible.then_some(users)
+}
+
+fn own(file: &Path, uid: u32, mode: u32) {
+    chown(file, Some(uid), Some(70_010)).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_user_removes_what_it_could_remove_itself_and_of_anything_else_nothing() {
+    let Some([ann, bob]) = users() else { return };
+    let directory = quick_directory();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let server = posix(directory.path());
+    let store = |user: &Arc<LocalUser>| {
+        let owner = Owner {
+            user: Some(user.clone()),
+            vo: None,
+        };
+        server.acting_for(&owner).unwrap()
+    };
+    for name in ["/t/a/f", "/t/b/f", "/t/c"] {
+        put(store(&ann).as_ref(), name, b"1", Overwrite::Allow).unwrap();
+    }
+    let at = |name: &str| directory.path().join(name);
+    // A directory of another user in the middle.
+    own(&at("t/b"), bob.uid(), 0o755);
+    let refused = store(&ann).remove_tree(&path("/t")).unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.subject()),
+        (ErrorCode::Forbidden, Some("/t/b/f"))
+    );
+    // In one that everybody may write to, others' files go only where it is not sticky.
+    own(&at("t/b"), bob.uid(), 0o1777);
+    fs::write(at("t/b/g"), "of the server").unwrap();
+    assert_eq!(code(store(&ann).remove_tree(&path("/t"))), Some(ErrorCode::Forbidden));
+    assert!(at("t/a/f").exists() && at("t/b/f").exists() && at("t/c").exists());
+    assert_eq!(fs::metadata(at("t")).unwrap().uid(), ann.uid());
+    own(&at("t/b"), bob.uid(), 0o777);
+    assert!(store(&ann).remove_tree(&path("/t")).unwrap().is_none());
+    assert!(!at("t").exists() && hidden_trees(directory.path()).is_empty());
+    // A directory that belongs to somebody else and lets its group write.
+    fs::create_dir_all(at("team/d")).unwrap();
+    own(&at("team"), bob.uid(), 0o770);
+    own(&at("team/d"), bob.uid(), 0o770);
+    assert!(store(&ann).remove_tree(&path("/team")).unwrap().is_none());
+    assert!(!at("team").exists() && hidden_trees(directory.path()).is_empty());
+}
