@@ -1,11 +1,12 @@
-//! DELETE: a file, or an empty directory. A directory that holds something stays, since a mistake
-//! in a path must not cost a data set.
+//! DELETE: a file, or a directory. One that holds something stays unless its export says otherwise, since a mistake in a
+//! path must not cost a data set.
 
 use http_wire::RequestHead;
 use policy::Operation;
 use types::{ErrorCode, Result};
 
 use crate::access::check_conditions;
+use crate::collections;
 use crate::exchange::Exchange;
 use transfer::Found;
 
@@ -24,9 +25,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     if let Found::Something(stat) = &found {
         check_conditions(head, Some(stat), &path)?;
     }
-    spot.store
-        .remove(&spot.path)
-        .await
-        .map_err(|error| error.with_subject(&path))?;
-    exchange.bare(204, |head| head).await
+    match spot.store.remove(&spot.path).await {
+        Ok(()) => exchange.bare(204, |head| head).await,
+        Err(error) if error.code() == ErrorCode::NotEmpty => {
+            collections::remove(exchange, head, &spot, error.with_subject(&path)).await
+        }
+        Err(error) => Err(error.with_subject(&path)),
+    }
 }

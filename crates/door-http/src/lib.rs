@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod collections;
 mod connection;
 mod copy;
 mod counted;

@@ -200,8 +200,11 @@ fn evaluate(
             }
         }
     }
-    if let Operation::Rename { target, own, .. } = &request.operation {
-        rename::check(policy, credential, request, (target, *own), trail)?;
+    match &request.operation {
+        Operation::Rename { target, own, .. } => {
+            rename::check(policy, credential, request, (target, *own), trail)?;
+        }
+        operation => rename::check_tree(policy, credential, request, operation.accesses_below(), trail)?,
     }
     Ok(allowed)
 }

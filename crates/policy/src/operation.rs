@@ -21,6 +21,8 @@ pub enum Operation {
     Delete,
     /// DELETE of a directory.
     RemoveDirectory,
+    /// DELETE of a directory with everything in it: the same must be allowed wherever other rules begin to hold below.
+    RemoveTree,
     /// MKCOL, and the missing parents of a new file.
     MakeDirectory,
     /// Another mode or owner.
@@ -78,6 +80,7 @@ impl Operation {
             Self::Overwrite => "overwrite",
             Self::Delete => "delete",
             Self::RemoveDirectory => "remove_directory",
+            Self::RemoveTree => "remove_tree",
             Self::MakeDirectory => "make_directory",
             Self::ChangeMode => "change_mode",
             Self::Rename { .. } => "rename",
@@ -98,6 +101,7 @@ impl Operation {
             "overwrite" => Self::Overwrite,
             "delete" | "rm" => Self::Delete,
             "rmdir" | "remove_directory" => Self::RemoveDirectory,
+            "rmtree" | "remove_tree" => Self::RemoveTree,
             "mkdir" | "make_directory" => Self::MakeDirectory,
             "chmod" | "change_mode" => Self::ChangeMode,
             "rename" | "mv" => Self::Rename {
@@ -120,6 +124,7 @@ impl Operation {
             Self::Overwrite => (Access::Overwrite, None),
             Self::Delete => (Access::Delete, None),
             Self::RemoveDirectory => (Access::RemoveDirectory, None),
+            Self::RemoveTree => (Access::RemoveDirectory, Some((Access::Delete, path))),
             Self::MakeDirectory => (Access::MakeDirectory, None),
             Self::ChangeMode => (Access::ChangeMode, None),
             Self::Rename { target, replaces, own } => {
@@ -129,6 +134,16 @@ impl Operation {
             }
         };
         std::iter::once((first, path)).chain(second)
+    }
+}
+
+impl Operation {
+    /// What must be allowed too wherever other rights begin below the path.
+    pub(crate) fn accesses_below(&self) -> &'static [Access] {
+        match self {
+            Self::RemoveTree => &[Access::Delete, Access::RemoveDirectory],
+            _ => &[],
+        }
     }
 }
 

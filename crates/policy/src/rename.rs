@@ -1,6 +1,6 @@
-//! What a rename takes beside the rights at its two names: what lies below them moves too, so the same must be allowed
-//! wherever a rule, an export or a scope begins to hold below; and nothing may come to where its mover can read it
-//! who could not read it where it was.
+//! What operations on whole trees take beside the rights at their names: the same must be allowed wherever a rule, an
+//! export or a scope begins to hold below. Of a rename, nothing may come to where its mover can read it who could not
+//! read it where it was.
 
 use std::collections::BTreeSet;
 
@@ -43,6 +43,31 @@ pub(crate) fn check(
             if move_.allows(access, &join(target, edge)) {
                 move_.check(access, &join(&request.path, edge), trail)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Checks everything below a path. The rights at the path itself have been checked before.
+pub(crate) fn check_tree(
+    policy: &Policy,
+    credential: &Credential,
+    request: &Request,
+    accesses: &[Access],
+    trail: &mut Trail,
+) -> Result<(), ErrorCode> {
+    if accesses.is_empty() {
+        return Ok(());
+    }
+    let tree = Move {
+        policy,
+        credential,
+        request,
+    };
+    let user = Person::holder(credential, request.client_address).user;
+    for edge in edges(policy, credential, user, &request.path) {
+        for access in accesses {
+            tree.check(*access, &join(&request.path, &edge), trail)?;
         }
     }
     Ok(())

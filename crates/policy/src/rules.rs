@@ -48,6 +48,8 @@ pub struct ExportRules {
     pub read_only: bool,
     /// The ceiling: what nobody may exceed, whatever gives it.
     pub ceiling: Activities,
+    /// Whether a directory that holds something can be removed or replaced with everything in it.
+    pub recursive_delete: bool,
 }
 
 /// The whole tree, closed.
@@ -58,6 +60,7 @@ impl Default for ExportRules {
             anonymous: AnonymousAccess::None,
             read_only: false,
             ceiling: Activities::ALL,
+            recursive_delete: false,
         }
     }
 }

@@ -73,6 +73,45 @@ fn what_lies_below_does_not_move_past_its_rule() {
     assert!(!moves(&patterns, "/a/x", "/a/y") && !moves(&patterns, "/a/y", "/a/x"));
 }
 
+fn removes_tree(exports: &[ExportRules], rules: &[Rule], at: &str) -> bool {
+    let request = Request {
+        operation: Operation::RemoveTree,
+        path: path(at),
+        client_address: "192.0.2.1".parse().unwrap(),
+        now_s: 1000,
+        size_bytes: None,
+    };
+    let policy = Policy::new(exports.to_vec(), rules.to_vec());
+    decide(&policy, Ok(&Credential::Anonymous), &request).is_allowed()
+}
+
+#[test]
+fn a_tree_is_not_removed_past_a_rule_below() {
+    let exports = [export("/a")];
+    for (area, taken) in [("/a/x/private", "delete"), ("/a/x/p*", "all"), ("/a/x/*", "delete")] {
+        let rules = [rule("/a", &["read", "write", "delete"], &[]), rule(area, &[], &[taken])];
+        assert!(!removes_tree(&exports, &rules, "/a/x"), "{area}");
+        assert!(
+            !removes_tree(&exports, &rules, "/a/x/private"),
+            "{area}: the closed one itself"
+        );
+        assert!(removes_tree(&exports, &rules, "/a/y"), "{area}: beside it");
+    }
+    let given = [rule("/a", &["read"], &[]), rule("/a/x", &["delete"], &[])];
+    assert!(removes_tree(&exports, &given, "/a/x") && !removes_tree(&exports, &given, "/a"));
+    // Who may make and remove directories only removes no files.
+    let managed = [rule("/a", &["MANAGE"], &[])];
+    assert!(!removes_tree(&exports, &managed, "/a/x"));
+    let inner = [
+        export("/a"),
+        ExportRules {
+            read_only: true,
+            ..export("/a/x/frozen")
+        },
+    ];
+    assert!(!removes_tree(&inner, &[rule("/a", &["all"], &[])], "/a/x"));
+}
+
 #[test]
 fn nothing_moves_to_where_its_mover_can_read_it_who_could_not_before() {
     let rules = [

@@ -51,6 +51,8 @@ pub struct Spot {
     pub path: LogicalPath,
     /// Where the export begins.
     pub export: LogicalPath,
+    /// Whether directories are removed there with everything in them.
+    pub recursive_delete: bool,
 }
 
 impl Exports {
@@ -113,6 +115,7 @@ impl Exports {
                 store: self.store_for(export, asker, path),
                 path: inner,
                 export: export.rules.path.clone(),
+                recursive_delete: export.rules.recursive_delete,
             });
         }
         let names = self.names_below(path);
@@ -120,6 +123,13 @@ impl Exports {
             (true, false) => Place::Nowhere,
             _ => Place::Above(names),
         }
+    }
+
+    /// Whether another export begins below a path: what is there is not in the same store.
+    #[must_use]
+    pub fn begins_below(&self, path: &LogicalPath) -> bool {
+        let mut paths = self.list.iter().map(|export| &export.rules.path);
+        paths.any(|export| export != path && export.is_within(path))
     }
 
     fn store_for(&self, export: &Export, asker: Asker<'_>, path: &LogicalPath) -> Store {

@@ -28,16 +28,19 @@ pub enum ShareKind {
     Transfers,
     /// Checksums that are being computed or wait for their turn.
     Checksums,
+    /// Trees that are being removed or copied as a whole.
+    Trees,
 }
 
 impl ShareKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Connections,
         Self::OpenFiles,
         Self::TpcKeys,
         Self::Transfers,
         Self::Checksums,
+        Self::Trees,
     ];
 
     /// The name in logs and metrics.
@@ -49,6 +52,7 @@ impl ShareKind {
             Self::TpcKeys => "tpc_keys",
             Self::Transfers => "transfers",
             Self::Checksums => "checksums",
+            Self::Trees => "trees",
         }
     }
 }
@@ -66,6 +70,8 @@ pub struct ShareLimits {
     pub transfers: usize,
     /// See [`ShareKind::Checksums`].
     pub checksums: usize,
+    /// See [`ShareKind::Trees`].
+    pub trees: usize,
     /// What one client gets when it is alone, in percent of each limit; 100: all.
     pub client_percent: u32,
 }
@@ -78,6 +84,7 @@ impl ShareLimits {
             ShareKind::TpcKeys => self.tpc_keys,
             ShareKind::Transfers => self.transfers,
             ShareKind::Checksums => self.checksums,
+            ShareKind::Trees => self.trees,
         }
     }
 }
@@ -91,6 +98,7 @@ impl Default for ShareLimits {
             tpc_keys: usize::MAX,
             transfers: usize::MAX,
             checksums: usize::MAX,
+            trees: usize::MAX,
             client_percent: CLIENT_SHARE_PERCENT,
         }
     }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, Unlisted, Upload,
-    UploadOptions, VoUsage, compute,
+    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, TreeFailure, Unlisted,
+    Upload, UploadOptions, VoUsage, compute,
 };
 use tokio::sync::OnceCell;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject, Wanted, Watched};
-use crate::fair_share::{ClientId, FairShare};
+use crate::fair_share::{ClientId, FairShare, Share};
 use crate::users::Users;
 
 /// For whom a store acts, by name, until it is used for the first time.
@@ -211,6 +211,19 @@ impl Store {
         let path = path.clone();
         // What a large file held has to be freed, which takes as long with everything in memory.
         self.run_blocking(move |storage| storage.remove(&path)).await
+    }
+
+    /// Removes a directory with everything in it, to the end even if nobody waits for it any more.
+    ///
+    /// # Errors
+    /// As [`Storage::remove_tree`].
+    pub async fn remove_tree(&self, path: &LogicalPath, share: Share) -> Result<Option<TreeFailure>> {
+        let path = path.clone();
+        self.run_blocking(move |storage| {
+            let _held = share;
+            storage.remove_tree(&path)
+        })
+        .await
     }
 
     /// Renames; tells whether something was replaced.

@@ -79,6 +79,9 @@ section! {
         /// What nobody may exceed here, whatever a credential or a rule allows, in the words of a rule's `may`:
         /// `["read", "create"]` is a place where nobody replaces or deletes anything.
         ceiling: Given = Some(Given::everything());
+        /// Let HTTP clients remove, or replace, a directory with everything in it. When off, a directory must be empty.
+        /// Default: false; `crossload serve DIRECTORY --write` turns it on.
+        recursive_delete: bool = Some(false);
         /// How much all files of the export together may take; 0 is no limit of our own.
         quota_bytes: Bytes = Some(Bytes(0));
         /// Free space in the file system that uploads must leave.

@@ -127,6 +127,7 @@ impl Export {
             anonymous: self.anonymous,
             read_only: self.read_only,
             ceiling: self.ceiling.1,
+            recursive_delete: self.recursive_delete,
         }
     }
 }

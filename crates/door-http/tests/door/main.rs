@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod checksums;
+mod collections;
 mod forwarding;
 mod framing;
 mod harness;

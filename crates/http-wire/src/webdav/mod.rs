@@ -4,10 +4,12 @@
 //! XML from outside is read without document types and without entities but the five of XML itself,
 //! to a limited depth.
 
+mod failures;
 mod propfind;
 mod reader;
 mod writer;
 
+pub use failures::Failures;
 pub use propfind::{LastPropfind, Property, PropfindRequest, parse_propfind, propfind_body};
 pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};

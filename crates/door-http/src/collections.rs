@@ -1,0 +1,72 @@
+//! What is done to a collection with everything in it: whether the export allows it, whether the client may, and the answer
+//! when something stays.
+
+use http_wire::webdav::Failures;
+use http_wire::{ContentType, Depth, RequestHead};
+use policy::Operation;
+use storage::TreeFailure;
+use types::{Error, ErrorCode, LogicalPath, Result};
+
+use crate::exchange::Exchange;
+use transfer::{Share, ShareKind, Spot, refusal};
+
+/// The status of an answer about several resources (RFC 4918 §11.1).
+const MULTISTATUS: u16 = 207;
+
+/// Removes a collection that holds something, which `refused` says.
+pub(crate) async fn remove(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, refused: Error) -> Result<()> {
+    let path = exchange.path.clone();
+    // RFC 4918 §9.6.1 knows no other depth here; who asks for less gets less.
+    if matches!(head.depth()?, Some(Depth::Zero | Depth::One)) {
+        return Err(refused);
+    }
+    let share = admit(exchange, spot, &path, refused)?;
+    let removed = spot.store.remove_tree(&spot.path, share).await;
+    match removed.map_err(|error| shown(error, spot))? {
+        None => exchange.bare(204, |head| head).await,
+        Some(failure) => partly(exchange, spot, failure).await,
+    }
+}
+
+/// Whether everything below `path` may be taken away, which `refused` is about.
+pub(crate) fn admit(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
+    if !spot.recursive_delete {
+        let key = "to allow removing it with everything in it, set `recursive_delete = true` on the export";
+        let detail = match refused.detail() {
+            Some(detail) => format!("{detail}; {key}"),
+            None => key.to_owned(),
+        };
+        return Err(refused.with_detail(detail));
+    }
+    exchange.authorize(Operation::RemoveTree, path, None)?;
+    share(exchange, path)
+}
+
+/// A client's share of the trees that are worked on at the same time; none across the beginning of another export.
+pub(crate) fn share(exchange: &Exchange<'_>, path: &LogicalPath) -> Result<Share> {
+    if exchange.exports.begins_below(path) {
+        return Err(refusal(ErrorCode::Forbidden, path).with_detail("another export begins below it"));
+    }
+    let fair_share = &exchange.door.settings.fair_share;
+    fair_share.take(ShareKind::Trees, &exchange.client())
+}
+
+/// An error of the store about something in a tree, which it names as it knows it.
+pub(crate) fn shown(error: Error, spot: &Spot) -> Error {
+    let inner = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
+    match inner {
+        Some(inner) => error.with_subject(inner.under(&spot.export)),
+        None => error,
+    }
+}
+
+/// Something in the tree stayed, and so did what it lies in (RFC 4918 §9.6.1).
+async fn partly(exchange: &mut Exchange<'_>, spot: &Spot, failure: TreeFailure) -> Result<()> {
+    let TreeFailure { path, error } = failure;
+    let path = path.under(&spot.export);
+    exchange.record.error = Some((&error).into());
+    let body = Failures::one(&path, error.code().http_status(), &error.public());
+    exchange
+        .whole(MULTISTATUS, body.as_bytes(), |head| head.content_type(ContentType::Xml))
+        .await
+}

@@ -1,0 +1,151 @@
+//! Collections with everything in them: removed, replaced and copied, where the export and the rights below allow it.
+
+use policy::{AnonymousAccess, Area, Rule, parse_given, parse_taken};
+use storage::Posix;
+use transfer::{Export, Exports};
+
+use crate::harness::{Answer, Server, export, macaroon, memory};
+
+/// An export whose directories can be removed with everything in them.
+fn generous(path: &str) -> Export {
+    let mut export = export(path, AnonymousAccess::Write, memory());
+    export.rules.recursive_delete = true;
+    export
+}
+
+async fn filled(exports: Vec<Export>) -> Server {
+    let server = Server::start(exports, |_| {}).await;
+    for path in ["/data/d/f", "/data/d/sub/g", "/data/d/private/h", "/data/e"] {
+        server.put(path, b"content").await;
+    }
+    server
+}
+
+async fn status(server: &Server, head: &str) -> u16 {
+    server.ask(&format!("{head}\n"), b"").await.status
+}
+
+async fn as_bearer(server: &Server, head: &str, caveat: &str) -> Answer {
+    let token = macaroon(caveat);
+    server
+        .ask(&format!("{head}\nAuthorization: Bearer {token}\n"), b"")
+        .await
+}
+
+#[tokio::test]
+async fn a_full_collection_stays_unless_its_export_says_otherwise() {
+    let server = filled(vec![export("/data", AnonymousAccess::Write, memory())]).await;
+    let answer = server.ask("DELETE /data/d\n", b"").await;
+    assert_eq!(answer.status, 409);
+    let text = answer.text();
+    assert!(text.contains("set `recursive_delete = true` on the export"), "{text}");
+    assert!(
+        text.contains("Directory not empty") && text.contains("[not_empty]"),
+        "{text}"
+    );
+    assert_eq!(status(&server, "GET /data/d/sub/g").await, 200);
+
+    let server = filled(vec![generous("/data")]).await;
+    for depth in ["0", "1"] {
+        let head = format!("DELETE /data/d\nDepth: {depth}");
+        assert_eq!(status(&server, &head).await, 409, "less was asked for");
+    }
+    assert_eq!(status(&server, "DELETE /data/d\nDepth: infinity").await, 204);
+    assert_eq!(status(&server, "GET /data/d/sub/g").await, 404);
+    assert_eq!(status(&server, "DELETE /data/d").await, 404);
+    assert_eq!(status(&server, "GET /data/e").await, 200);
+}
+
+#[tokio::test]
+async fn a_collection_with_something_below_that_is_not_to_be_removed_stays_whole() {
+    let rule = |path: &str, taken: &str| Rule {
+        area: Area::parse(path).unwrap(),
+        may: parse_given("all").unwrap(),
+        may_not: parse_taken(taken).unwrap(),
+        ..Rule::default()
+    };
+    let server = filled(vec![generous("/data")]).await;
+    let list = server.exports.current().list().to_vec();
+    let exports = Exports::with_rules(list.clone(), vec![rule("/data/d/private", "delete")]);
+    server.exports.replace(exports);
+    assert_eq!(status(&server, "DELETE /data/d").await, 401);
+    for path in ["/data/d/f", "/data/d/sub/g", "/data/d/private/h"] {
+        assert_eq!(status(&server, &format!("GET {path}")).await, 200, "{path}");
+    }
+    assert_eq!(status(&server, "DELETE /data/d/sub").await, 204);
+
+    // Another export begins below it.
+    let mut inner = generous("/data/d/private");
+    inner.rules.recursive_delete = true;
+    let all = list.into_iter().chain([inner]).collect();
+    server.exports.replace(Exports::new(all));
+    let answer = server.ask("DELETE /data/d\n", b"").await;
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    assert_eq!(status(&server, "GET /data/d/f").await, 200);
+}
+
+#[tokio::test]
+async fn a_credential_removes_a_collection_only_with_the_right_to_delete_everywhere() {
+    let server = filled(vec![generous("/data")]).await;
+    let mut list = server.exports.current().list().to_vec();
+    list[0].rules.anonymous = AnonymousAccess::None;
+    server.exports.replace(Exports::new(list));
+    for (caveat, expected) in [
+        ("activity:UPLOAD,LIST,DOWNLOAD", 403),
+        ("activity:MANAGE", 403),
+        ("path:/data/d/sub", 403),
+        ("activity:DELETE", 204),
+    ] {
+        let answer = as_bearer(&server, "DELETE /data/d", caveat).await;
+        assert_eq!(answer.status, expected, "{caveat}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn what_stays_of_a_collection_is_named() {
+    let Some(directory) = immutable() else { return };
+    let mut export = export(
+        "/data",
+        AnonymousAccess::Write,
+        Posix::open(directory.0.path(), &storage::PosixOptions::default()).unwrap(),
+    );
+    export.rules.recursive_delete = true;
+    let server = Server::start(vec![export], |_| {}).await;
+    let answer = server.ask("DELETE /data/d\n", b"").await;
+    assert_eq!(answer.status, 207, "{}", answer.text());
+    let text = answer.text();
+    assert!(
+        text.contains("<D:href>/data/d/sub/f</D:href><D:status>HTTP/1.1 403"),
+        "{text}"
+    );
+    assert_eq!(status(&server, "GET /data/d/sub/f").await, 200, "it has its name again");
+}
+
+/// A directory with a file that nobody can remove; undone when it is dropped.
+struct Immutable(tempfile::TempDir);
+
+fn immutable() -> Option<Immutable> {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("d/sub")).unwrap();
+    let file = directory.path().join("d/sub/f");
+    std::fs::write(&file, "x").unwrap();
+    let made = Immutable(directory);
+    let changed = std::process::Command::new("chattr").arg("+i").arg(&file).output();
+    match changed {
+        Ok(done) if done.status.success() => Some(made),
+        _ => {
+            let why = "files that cannot be removed need root and chattr".to_owned();
+            testkit::available::<()>("collections", Err(testkit::Error::Missing(why)));
+            None
+        }
+    }
+}
+
+impl Drop for Immutable {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("chattr")
+            .args(["-R", "-i"])
+            .arg(self.0.path().join("d"))
+            .output();
+    }
+}
