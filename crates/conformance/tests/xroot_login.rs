@@ -283,3 +283,44 @@ fn tokens_open_sessions_without_being_configured() {
     assert_refused(&lab.xrdcp(&[&closed.roots("dir/a"), "-"]), "[3010]");
     assert_refused(&lab.xrdcp(&["-f", local, &open.root("dir/a")]), "[3010]");
 }
+
+/// Uploads and downloads that end shortly behind a multiple of XRootD's chunk of 8 MiB: with several answers in one TLS
+/// record its client waits for the second for ever.
+#[test]
+fn large_files_go_both_ways_in_sessions_opened_by_token() {
+    let test = "large_files_go_both_ways_in_sessions_opened_by_token";
+    let Some((lab, issuer)) = available(
+        test,
+        Lab::new("large").and_then(|lab| {
+            require("xrdcp")?;
+            let issuer = TokenIssuer::start(lab.authority())?;
+            Ok((lab, issuer))
+        }),
+    ) else {
+        return;
+    };
+    let mut options = lab.options("large");
+    options.exports[0].anonymous = Access::None;
+    options.macaroons = false;
+    options.default_sessions = true;
+    options.more = format!("[[issuer]]\nurl = \"{}\"\nbase_paths = [\"/data\"]\n", issuer.url());
+    let server = Endpoint::Crossload(Box::new(lab.crossload(options).expect("a server")));
+    let token = issuer.token().scope("storage.read:/ storage.modify:/").mint();
+    let with_token = [("BEARER_TOKEN", token.as_str())];
+    let content = bytes((64 << 20) + 13, 21);
+    for size in [8 << 20, (8 << 20) + 13, (16 << 20) + 13, (64 << 20) + 13] {
+        let name = format!("of-{size}");
+        let (local, back) = (lab.file(&content[..size]), lab.fresh("back"));
+        let (local_text, back_text) = (local.to_str().expect("plain"), back.to_str().expect("plain"));
+        // Without `roots` the client has to go over to TLS by itself, to show its token.
+        let urls = [server.root(&name), server.roots(&name)];
+        let ways = if size < 64 << 20 { 2 } else { 1 };
+        for url in urls.iter().take(ways) {
+            lab.xrdcp_with(&with_token, &["-f", local_text, url]).succeeded();
+            assert!(server.stored(&name).as_deref() == Some(&content[..size]), "{url}");
+            lab.xrdcp_with(&with_token, &["-f", url, back_text]).succeeded();
+            assert!(std::fs::read(&back).expect("a file") == content[..size], "{url}");
+        }
+        std::fs::remove_file(local).expect("it is there");
+    }
+}
