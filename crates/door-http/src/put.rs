@@ -64,7 +64,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     exchange.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
     let behind = declared_trailer_digests(exchange.incoming.trailers())?;
-    complete(&spot, &upload, &mut checksums, &behind).await?;
+    complete(exchange, &spot, (&upload, &mut checksums), &behind).await?;
     for told in [&declared, &behind] {
         verify(told, &checksums).map_err(|error| error.with_subject(&path))?;
     }
@@ -144,9 +144,9 @@ impl Payload for LimitedBody<'_> {
 
 /// Computes what only the trailer declared: nothing said in front of the data that it would be needed.
 async fn complete(
+    exchange: &Exchange<'_>,
     spot: &Spot,
-    upload: &Arc<dyn Upload>,
-    computed: &mut Vec<Checksum>,
+    (upload, computed): (&Arc<dyn Upload>, &mut Vec<Checksum>),
     behind: &[Checksum],
 ) -> Result<()> {
     let mut missing: Vec<_> = behind.iter().map(Checksum::algorithm).collect();
@@ -154,7 +154,7 @@ async fn complete(
     missing.sort_unstable();
     missing.dedup();
     if !missing.is_empty() {
-        computed.extend(spot.store.reread(upload, &missing).await?);
+        computed.extend(spot.store.reread(upload, &missing, &exchange.client()).await?);
     }
     Ok(())
 }

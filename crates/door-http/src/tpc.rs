@@ -170,6 +170,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
         keep: settings.keep.clone(),
         max_bytes: None,
         permit: None,
+        client: exchange.client(),
         attempts: settings.limits.attempts,
         ask_first: !copy.skip_head,
         announced_bytes: None,

@@ -225,7 +225,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let update = update.map_err(|error| error.with_subject(path))?;
     let mut writing = crate::writing::Writing::in_place(&spot.store, update, granted.max_upload_bytes, None);
     writing.set_length(size_bytes).await?;
-    writing.commit().await?;
+    writing.commit(&exchange.client()).await?;
     Ok(())
 }
 
@@ -241,7 +241,7 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
             permit.check(&file.spot.store, &file.spot.path).await?;
         }
         let mode = writing.mode;
-        let stored = writing.commit().await;
+        let stored = writing.commit(&exchange.client()).await;
         let stat = stored.map_err(|error| error.with_subject(&file.path))?;
         if let Some(mode) = mode.filter(|mode| *mode != stat.mode) {
             // The file is stored; that its mode could not be set is no reason to say otherwise.

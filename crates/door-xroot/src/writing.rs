@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use net::frames::Payload;
 use storage::{CommitFacts, FileReader, Stat, Upload};
-use transfer::{Assembly, Progress, Store};
+use transfer::{Assembly, ClientId, Progress, Store};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
 
@@ -157,7 +157,7 @@ impl Writing {
     }
 
     /// Ends the writing: an upload takes its name. What arrived damaged, or could not be stored, takes none.
-    pub(crate) async fn commit(mut self) -> Result<Stat> {
+    pub(crate) async fn commit(mut self, client: &ClientId) -> Result<Stat> {
         if !self.damaged.is_empty() {
             let error = Error::new(ErrorCode::ChecksumMismatch, Side::Client, Phase::Commit);
             return Err(error.with_detail(format!("uncorrected damaged pages: {}", self.damaged.len())));
@@ -170,7 +170,7 @@ impl Writing {
             size_bytes: self.assembly.end_bytes(),
             checksums: match self.in_place {
                 true => Vec::new(),
-                false => self.assembly.checksums().await?,
+                false => self.assembly.checksums(client).await?,
             },
             modified: None,
         };

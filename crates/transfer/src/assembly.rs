@@ -10,6 +10,7 @@ use storage::{Hasher, RangeSums, Upload};
 use types::limits::{HASHED_RANGES_MAX, HASHED_RUNS_MAX};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::fair_share::ClientId;
 use crate::mover::{Payload, write};
 use crate::progress::Progress;
 use crate::store::Store;
@@ -120,16 +121,16 @@ impl Assembly {
 
     /// The checksums of the whole file, which is as long as [`Assembly::end_bytes`] says, in the order
     /// of [`ChecksumAlgorithm`]. Those that are not known from the blocks are made by reading the file
-    /// back; what is written afterwards has no part in any.
+    /// back, in turns with those of other clients; what is written afterwards has no part in any.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn checksums(&mut self) -> Result<Vec<Checksum>> {
+    pub async fn checksums(&mut self, client: &ClientId) -> Result<Vec<Checksum>> {
         let tally = std::mem::replace(&mut self.tally, Tally::new(&[]));
         self.tally.end = tally.end;
         let (mut checksums, missing) = tally.finish();
         if !missing.is_empty() {
-            checksums.extend(self.store.reread(&self.upload, &missing).await?);
+            checksums.extend(self.store.reread(&self.upload, &missing, client).await?);
         }
         checksums.sort_by_key(Checksum::algorithm);
         Ok(checksums)

@@ -11,9 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use storage::{FileReader, Hasher, Patience, Stat, Storage, read_some};
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
-use types::limits::{CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES};
+use types::limits::{
+    CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES, REREADS_MAX, REREADS_OF_CLIENT_MAX,
+};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fair_share::{ClientId, FairShare, Share, ShareKind};
@@ -28,8 +30,43 @@ pub(crate) struct Subject {
 }
 
 type Outcome = Option<Result<Checksum>>;
-/// Held by a client while a slice is read for it.
-type ClientTurn = tokio::sync::Mutex<()>;
+
+/// What a client may hold while slices are read for it.
+struct ClientTurns {
+    /// Of files whose checksums were asked for.
+    computing: Arc<Semaphore>,
+    /// Of its uploads.
+    rereading: Arc<Semaphore>,
+}
+
+impl Default for ClientTurns {
+    fn default() -> Self {
+        Self {
+            computing: Arc::new(Semaphore::new(1)),
+            rereading: Arc::new(Semaphore::new(REREADS_OF_CLIENT_MAX)),
+        }
+    }
+}
+
+/// The turns of one client, and those of all. Nobody who holds one waits for anything but its slice, so that a copy may
+/// wait for one whatever else it holds.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    /// Alive as long as one of its turns is waited for.
+    _client: Arc<ClientTurns>,
+    own: Arc<Semaphore>,
+    all: Arc<Semaphore>,
+}
+
+impl Turns {
+    /// Waits for the next turn.
+    pub(crate) async fn take(&self) -> Result<Turn> {
+        let closed = |_| Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
+        let own = self.own.clone().acquire_owned().await.map_err(closed)?;
+        let all = self.all.clone().acquire_owned().await.map_err(closed)?;
+        Ok((own, all))
+    }
+}
 
 /// The checksums of one store that are being computed. Clones are the same.
 #[derive(Clone)]
@@ -38,8 +75,10 @@ pub(crate) struct Checksums(Arc<Inner>);
 struct Inner {
     running: Mutex<HashMap<Subject, Running>>,
     /// Places for slices that are read at the same time.
-    turns: Arc<Semaphore>,
-    clients: Mutex<HashMap<ClientId, Weak<ClientTurn>>>,
+    computing: Arc<Semaphore>,
+    /// The same for uploads that are read back.
+    rereading: Arc<Semaphore>,
+    clients: Mutex<HashMap<ClientId, Weak<ClientTurns>>>,
     fair_share: FairShare,
 }
 
@@ -67,7 +106,8 @@ impl Checksums {
     pub(crate) fn new(fair_share: FairShare) -> Self {
         Self(Arc::new(Inner {
             running: Mutex::default(),
-            turns: Arc::new(Semaphore::new(CHECKSUM_READERS_MAX)),
+            computing: Arc::new(Semaphore::new(CHECKSUM_READERS_MAX)),
+            rereading: Arc::new(Semaphore::new(REREADS_MAX)),
             clients: Mutex::default(),
             fair_share,
         }))
@@ -107,7 +147,12 @@ impl Checksums {
     fn begin(&self, store: &Store, subject: &Subject, client: &ClientId) -> Running {
         let (sender, outcome) = watch::channel(None);
         let wanted = Wanted::default();
-        let turns = (self.turn_of(client), self.0.turns.clone());
+        let own = self.turns_of(client);
+        let turns = Turns {
+            own: own.computing.clone(),
+            all: self.0.computing.clone(),
+            _client: own,
+        };
         let work = compute(store.clone(), subject.clone(), turns, wanted.0.clone());
         let task = tokio::spawn(async move {
             let result = work.await;
@@ -121,15 +166,25 @@ impl Checksums {
         }
     }
 
-    fn turn_of(&self, client: &ClientId) -> Arc<ClientTurn> {
-        let mut clients = lock(&self.0.clients);
-        if let Some(turn) = clients.get(client).and_then(Weak::upgrade) {
-            return turn;
+    /// The turns in which uploads of a client are read back.
+    pub(crate) fn rereading(&self, client: &ClientId) -> Turns {
+        let own = self.turns_of(client);
+        Turns {
+            own: own.rereading.clone(),
+            all: self.0.rereading.clone(),
+            _client: own,
         }
-        clients.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::default();
-        clients.insert(client.clone(), Arc::downgrade(&turn));
-        turn
+    }
+
+    fn turns_of(&self, client: &ClientId) -> Arc<ClientTurns> {
+        let mut clients = lock(&self.0.clients);
+        if let Some(turns) = clients.get(client).and_then(Weak::upgrade) {
+            return turns;
+        }
+        clients.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::default();
+        clients.insert(client.clone(), Arc::downgrade(&turns));
+        turns
     }
 }
 
@@ -194,20 +249,12 @@ struct Progress {
 }
 
 /// What is held while a slice is read, by the thread that reads it: also when nobody waits any more.
-type Turns = (OwnedMutexGuard<()>, OwnedSemaphorePermit);
+pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-async fn compute(
-    store: Store,
-    subject: Subject,
-    (client, turns): (Arc<ClientTurn>, Arc<Semaphore>),
-    is_left: Arc<AtomicBool>,
-) -> Result<Checksum> {
+async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<AtomicBool>) -> Result<Checksum> {
     let mut progress = None;
     loop {
-        let client = client.clone().lock_owned().await;
-        let closed = |_| Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
-        let turn = turns.clone().acquire_owned().await.map_err(closed)?;
-        let held = (client, turn);
+        let held = turns.take().await?;
         let (subject, is_left) = (subject.clone(), is_left.clone());
         let (now, checksum) = store
             .run_blocking(move |storage| slice(storage, &subject, progress, is_left, held))
@@ -224,7 +271,7 @@ fn slice(
     subject: &Subject,
     progress: Option<Progress>,
     is_left: Arc<AtomicBool>,
-    _held: Turns,
+    _held: Turn,
 ) -> Result<(Option<Progress>, Option<Checksum>)> {
     let mut progress = match progress {
         Some(progress) => {

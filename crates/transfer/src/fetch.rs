@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use net::Batch;
 use remote::{Download, Facts, GetOptions, Opened, Validator};
-use storage::{FileReader, Hasher};
-use types::limits::{BUFFER_BYTES, CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES, STREAMS_MAX};
+use storage::Hasher;
+use types::limits::{CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES, STREAMS_MAX};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::checksums::{Wanted, Watched};
 use crate::job::{Fetched, Job};
 use crate::mover::{Payload, Received, receive};
 use crate::options::{Order, Streams, Verification};
@@ -196,11 +195,14 @@ impl Job<'_> {
             .await
             .map_err(here)?;
         if held > 0 {
-            let upload = self.upload.clone();
-            let wanted = Wanted::default();
-            let watched = wanted.0.clone();
-            let reread = move || read_back(&Watched(upload.reader()?, watched), held, &mut hasher).map(|()| hasher);
-            hasher = lane.run_blocking(reread).await.map_err(here)?;
+            // This is no slowness of the source.
+            self.progress.enter(Phase::Open);
+            let seen = self
+                .store
+                .reread_front(self.upload, held, hasher, &self.order.client)
+                .await;
+            hasher = seen.map_err(here)?;
+            self.progress.enter(Phase::Transfer);
             self.progress.set_moved(held);
             self.progress.count_resumption();
         }
@@ -279,25 +281,6 @@ impl Payload for Limited<'_> {
         self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
         self.order.check_size(self.bytes).map(|()| batch)
     }
-}
-
-fn read_back(reader: &dyn FileReader, held: u64, hasher: &mut Hasher) -> Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut offset = 0;
-    while offset < held {
-        let wanted = buffer.len().min(usize::try_from(held - offset).unwrap_or(usize::MAX));
-        let mut slices = [std::io::IoSliceMut::new(&mut buffer[..wanted])];
-        let read = reader.read_vectored_at(&mut slices, offset, storage::Patience::Wait);
-        let failed = || Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Open);
-        match read.map_err(|cause| failed().with_private(cause))? {
-            0 => return Err(failed().with_private("the part is shorter than it was")),
-            count => {
-                hasher.update(&buffer[..count]);
-                offset += count as u64;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The whole file must be as long as the source said when it was asked, also where only a part comes:

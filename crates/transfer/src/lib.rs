@@ -38,6 +38,7 @@ mod pull;
 mod push;
 mod record;
 mod refusals;
+mod reread;
 mod rest;
 mod running;
 mod store;

@@ -5,6 +5,7 @@ use storage::Overwrite;
 use types::limits::ATTEMPTS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use crate::fair_share::ClientId;
 use crate::permit::Permit;
 
 /// Whether the checksums of the two sides are compared.
@@ -68,6 +69,8 @@ pub struct Order {
     pub max_bytes: Option<u64>,
     /// The right to store the file, asked again before it takes its name.
     pub permit: Option<Permit>,
+    /// For whom what came is read back, in turns with others.
+    pub client: ClientId,
 }
 
 impl Order {
@@ -101,6 +104,7 @@ impl Default for Order {
             create_parents: true,
             max_bytes: None,
             permit: None,
+            client: ClientId::own(),
         }
     }
 }

@@ -142,7 +142,7 @@ async fn verify(
     };
     let reread = missing(&ours, &theirs);
     if !reread.is_empty() {
-        ours.extend(store.reread(upload, &reread).await.map_err(here)?);
+        ours.extend(store.reread(upload, &reread, &order.client).await.map_err(here)?);
     }
     let verified = compare(order, &ours, &theirs, Side::Source)?;
     Ok((ours, verified))

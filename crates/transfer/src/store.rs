@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use storage::{
     CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, TreeFailure, Unlisted,
-    Upload, UploadOptions, VoUsage, compute,
+    Upload, UploadOptions, VoUsage,
 };
 use tokio::sync::OnceCell;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
-use crate::checksums::{ChecksumAsker, Checksums, Subject, Wanted, Watched};
+use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare, Share};
 use crate::users::Users;
 
@@ -29,7 +29,7 @@ pub struct Store {
     /// For whom it acts; `None`: for the server itself.
     behalf: Option<Arc<Behalf>>,
     lane: Lane,
-    checksums: Checksums,
+    pub(crate) checksums: Checksums,
 }
 
 impl Store {
@@ -396,18 +396,6 @@ impl Store {
                 .try_for_each(|checksum| storage.store_checksum(&path, &seen, checksum))
         });
         let _ = kept.await;
-    }
-
-    /// Checksums of what an upload holds so far, read back from it.
-    ///
-    /// # Errors
-    /// When it cannot be read back.
-    pub async fn reread(&self, upload: &Arc<dyn Upload>, algorithms: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
-        let (upload, algorithms) = (upload.clone(), algorithms.to_vec());
-        let wanted = Wanted::default();
-        let watched = wanted.0.clone();
-        self.run_blocking(move |_| compute(&Watched(upload.reader()?, watched), &algorithms))
-            .await
     }
 }
 

@@ -176,7 +176,9 @@ pub(crate) async fn receive_ranges(
         .collect();
     let mut checksums = combined.unwrap_or_default();
     if !rest.is_empty() {
-        checksums.extend(job.store.reread(job.upload, &rest).await?);
+        // This takes as long as the file is large, and is no slowness of the source.
+        job.progress.enter(Phase::Checksum);
+        checksums.extend(job.store.reread(job.upload, &rest, &job.order.client).await?);
     }
     Ok(Fetched {
         bytes: size,

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use storage::{Posix, PosixOptions};
+use storage::{CommitFacts, FileReader, Patience, Posix, PosixOptions, Stat, Upload, UploadOptions};
 use transfer::{ClientId, FairShare, ShareKind, ShareLimits, Store};
-use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
+use types::limits::REREADS_OF_CLIENT_MAX;
+use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
 
 /// No wait may take longer: then something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -143,4 +145,116 @@ async fn a_client_has_its_share_and_what_it_is_to_ask_again_for_goes_on() {
     );
     std::fs::remove_file(directory.path().join("large")).unwrap();
     until(|| fair_share.in_use(ShareKind::Checksums) == 0).await;
+}
+
+/// A file that never ends.
+struct Endless(Stat);
+
+impl FileReader for Endless {
+    fn stat(&self) -> &Stat {
+        &self.0
+    }
+
+    fn read_vectored_at(&self, slices: &mut [std::io::IoSliceMut<'_>], _: u64, _: Patience) -> std::io::Result<usize> {
+        Ok(slices.iter().map(|slice| slice.len()).sum())
+    }
+}
+
+/// An upload that is read back only when a gate opens.
+#[derive(Clone, Default)]
+struct Gated {
+    entered: Arc<AtomicUsize>,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+    content: Option<Arc<Endless>>,
+}
+
+impl Gated {
+    fn showing(content: Arc<Endless>) -> Self {
+        let this = Self {
+            content: Some(content),
+            ..Self::default()
+        };
+        this.open();
+        this
+    }
+
+    fn open(&self) {
+        *self.gate.0.lock().unwrap() = true;
+        self.gate.1.notify_all();
+    }
+
+    fn entered(&self) -> usize {
+        self.entered.load(Ordering::Relaxed)
+    }
+}
+
+impl Upload for Gated {
+    fn reader(&self) -> types::Result<Arc<dyn FileReader>> {
+        self.entered.fetch_add(1, Ordering::Relaxed);
+        let is_open = self.gate.0.lock().unwrap();
+        drop(self.gate.1.wait_while(is_open, |is_open| !*is_open).unwrap());
+        let failed = || Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Checksum);
+        self.content
+            .clone()
+            .map_or_else(|| Err(failed()), |content| Ok(content as Arc<dyn FileReader>))
+    }
+
+    fn write_vectored_at(&self, _: &[std::io::IoSlice<'_>], _: u64) -> types::Result<()> {
+        unreachable!()
+    }
+
+    fn commit(&self, _: &CommitFacts) -> types::Result<Stat> {
+        unreachable!()
+    }
+
+    fn abort(&self) {}
+}
+
+#[tokio::test]
+async fn uploads_of_one_client_that_are_read_back_leave_turns_to_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let (busy, other) = (Gated::default(), Gated::default());
+    let reread = |upload: &Gated, last| {
+        let (store, upload) = (store.clone(), Arc::new(upload.clone()) as Arc<dyn Upload>);
+        async move { store.reread(&upload, &[ChecksumAlgorithm::Md5], &client(last)).await }
+    };
+    let mut copies = tokio::task::JoinSet::new();
+    for _ in 0..5 * REREADS_OF_CLIENT_MAX {
+        copies.spawn(reread(&busy, 1));
+    }
+    until(|| busy.entered() == REREADS_OF_CLIENT_MAX).await;
+    copies.spawn(reread(&other, 2));
+    until(|| other.entered() == 1).await;
+    assert_eq!(busy.entered(), REREADS_OF_CLIENT_MAX);
+    // A copy that is given up while it waits keeps no turn from those behind it.
+    copies.abort_all();
+    busy.open();
+    other.open();
+    let again = tokio::time::timeout(PATIENCE, reread(&busy, 1)).await;
+    assert!(again.expect("it hangs").is_err());
+}
+
+#[tokio::test]
+async fn an_upload_is_read_back_as_long_as_its_copy_lasts() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let upload = store.create(&path("f"), &UploadOptions::default()).await.unwrap();
+    upload.set_length(100_000_000).unwrap();
+    let sums = store
+        .reread(&upload, &[ChecksumAlgorithm::Adler32], &client(1))
+        .await
+        .unwrap();
+    assert_eq!(sums[0].to_string(), "adler32:3a6a0001", "over several slices");
+    let endless = Arc::new(Endless(store.stat(&path("")).await.unwrap()));
+    let weak = Arc::downgrade(&endless);
+    let copy = tokio::spawn({
+        let (store, client) = (store.clone(), client(1));
+        let upload = Arc::new(Gated::showing(endless)) as Arc<dyn Upload>;
+        async move { store.reread(&upload, &[ChecksumAlgorithm::Md5], &client).await }
+    });
+    // That of the upload, and that of the reader.
+    until(|| weak.strong_count() > 1).await;
+    copy.abort();
+    until(|| weak.strong_count() == 0).await;
 }

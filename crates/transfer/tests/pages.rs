@@ -277,7 +277,7 @@ async fn put_together(
         damaged
     };
     let ((), damaged) = tokio::join!(sending, receiving);
-    let checksums = assembly.checksums().await.unwrap();
+    let checksums = assembly.checksums(&transfer::ClientId::own()).await.unwrap();
     let facts = CommitFacts {
         size_bytes: assembly.end_bytes(),
         checksums: checksums.clone(),

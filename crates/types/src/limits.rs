@@ -426,6 +426,11 @@ pub const COMMIT_THREADS_MAX: usize = 256;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
 /// not kept with them.
 pub const CHECKSUM_READERS_MAX: usize = 2;
+/// Uploads to one export that are read back at the same time for their checksums. Each belongs to an upload or a copy, of
+/// which a client has its share, so that there are more than of the former.
+pub const REREADS_MAX: usize = 8;
+/// Those of one client among them.
+pub const REREADS_OF_CLIENT_MAX: usize = 4;
 /// Checksums that are being computed, or wait for it, at the same time.
 pub const CHECKSUMS_COMPUTED_MAX: usize = 1024;
 /// Files whose checksums a store remembers because nothing can be kept with them.

@@ -217,6 +217,7 @@ fn order(
         keep,
         max_bytes: admitted.max_bytes,
         permit: Some(exchange.permit(&named.path)),
+        client: exchange.client(),
         create_parents: true,
     })
 }
