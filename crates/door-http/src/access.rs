@@ -65,7 +65,10 @@ impl Exchange<'_> {
 
     /// What a path stands for, to whoever asks.
     pub(crate) fn place(&self, path: &LogicalPath) -> Place {
-        self.exports.place(self.asker(), path)
+        match &self.capability {
+            Some(_) => self.exports.place_by_capability(self.asker(), path),
+            None => self.exports.place(self.asker(), path),
+        }
     }
 
     /// As [`Exchange::authorize`], for the path of the request.

@@ -56,7 +56,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
                 may_replace: false,
                 granted: &granted,
             };
-            if exchange.hand_over(head, &decided).await? {
+            if exchange.hand_over(head, &decided, &spot).await? {
                 return Ok(());
             }
             Box::pin(file(exchange, head, &spot)).await

@@ -12,8 +12,9 @@ use credentials::SealingKey;
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder, Presented, Redeemed, UsedCapabilities};
 use http_wire::{Method, RequestHead};
 use policy::Operation;
+use storage::LinkUse;
 use transfer::chance::{now_s, random};
-use transfer::{Granted, refusal};
+use transfer::{Granted, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath, Result, Secret};
 
 use crate::exchange::Exchange;
@@ -121,14 +122,18 @@ impl Exchange<'_> {
     }
 
     /// Sends the client away with a capability, when this is wanted by both sides; true when it has been.
-    pub(crate) async fn hand_over(&mut self, head: &RequestHead, decided: &Decided<'_>) -> Result<bool> {
+    pub(crate) async fn hand_over(&mut self, head: &RequestHead, decided: &Decided<'_>, spot: &Spot) -> Result<bool> {
         let Some(url) = self.capability_url(head, decided) else {
             return Ok(false);
         };
-        let status = match decided.usage {
-            CapabilityUse::Read => 302,
-            CapabilityUse::Write => 307,
+        let (status, used) = match (decided.usage, decided.may_replace) {
+            (CapabilityUse::Read, _) => (302, LinkUse::Read),
+            (CapabilityUse::Write, true) => (307, LinkUse::Overwrite),
+            (CapabilityUse::Write, false) => (307, LinkUse::Create),
         };
+        // Whoever brings the capability is asked no more.
+        let checked = spot.store.check_links(&spot.path, used).await;
+        checked.map_err(|error| error.with_subject(&self.path))?;
         self.whole(status, &[], |head| head.location(url.expose()).no_store())
             .await?;
         Ok(true)

@@ -73,7 +73,8 @@ impl LocalCopy {
             Overwrite::Refuse
         };
         // The copy is the writer's, who has to be able to read.
-        let copied = to.store.copy(&from.path, &to.path, overwrite).await;
+        let store = to.store.reading_as(&from.store);
+        let copied = store.copy(&from.path, &to.path, overwrite).await;
         copied.map_err(|error| about_target(error, &self.to))?;
         if replaces.is_some() {
             exchange.bare(204, |head| head).await

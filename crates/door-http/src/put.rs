@@ -53,7 +53,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
             may_replace: options.overwrite == Overwrite::Allow,
             granted: &granted,
         };
-        if exchange.hand_over(head, &decided).await? {
+        if exchange.hand_over(head, &decided, &spot).await? {
             return Ok(());
         }
     }

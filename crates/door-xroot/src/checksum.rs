@@ -37,9 +37,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
     let algorithm = algorithm_of(exchange, &named.cgi)?;
     // The client compares the name with the one that it asked for.
     let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
-    let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
+    let mut spot = exchange.spot(path, ErrorCode::IsDirectory)?;
     // A destination that came with a key and reads the file may know this of it, too.
-    if !exchange.session()?.files.lends(path) {
+    if exchange.session()?.files.lends(path) {
+        spot.store = spot.store.for_itself();
+    } else {
         exchange.authorize(Operation::Stat, path, None)?;
     }
     let found = Found::at(&spot).await;

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+use crate::links::LinkUse;
 use crate::owner::Owner;
 use crate::unlisted::Unlisted;
 
@@ -231,6 +232,16 @@ pub trait Storage: Send + Sync + 'static {
     /// its user, to whom what is made belongs. `None` for a store that knows no users and no VOs.
     fn acting_for(&self, _owner: &Owner) -> Option<Arc<dyn Storage>> {
         None
+    }
+
+    /// Whether the judge of whom this acts for admits a use of what a name leads to over symbolic links. Of what is
+    /// used by its name in a directory ([`LinkUse::Create`], [`LinkUse::Overwrite`]), the way to that
+    /// directory counts. What is missing is no refusal.
+    ///
+    /// # Errors
+    /// The refusal; as [`Storage::stat`].
+    fn check_links(&self, _path: &LogicalPath, _used: LinkUse<'_>) -> Result<()> {
+        Ok(())
     }
 
     /// What is under a name. Symbolic links are followed as long as they stay within the export.

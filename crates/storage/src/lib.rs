@@ -12,6 +12,7 @@ mod fault;
 mod faulty;
 mod hash;
 mod lane;
+mod links;
 mod memory;
 mod owner;
 mod posix;
@@ -25,6 +26,7 @@ pub use api::{
 pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
 pub use hash::{Hasher, RangeSums, compute, read_some};
 pub use lane::Lane;
+pub use links::{LinkJudge, LinkUse, leads_where_it_is_refused};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
 pub use posix::{Cleaned, HIDDEN_DIRECTORY, Posix, PosixOptions, VoQuota, can_act_as};

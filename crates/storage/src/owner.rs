@@ -1,7 +1,9 @@
-//! For whom a store acts: the local user whose rights count, and the virtual organisation (VO) whose
-//! quota does.
+//! For whom a store acts: the local user whose rights count, the virtual organisation (VO) whose
+//! quota does, and who judges what lies behind symbolic links.
 
 use std::sync::Arc;
+
+use crate::links::LinkJudge;
 
 /// A user of this machine, as the kernel knows it. Never the superuser.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,12 +65,14 @@ impl LocalUser {
 
 /// Whom new files belong to, and with whose rights a store acts. The default is the server itself, and no
 /// VO in particular.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Owner {
     /// The user; `None`: the account that the server runs under.
     pub user: Option<Arc<LocalUser>>,
     /// The VO whose quota counts what is stored; `None`: no VO's.
     pub vo: Option<Arc<str>>,
+    /// Who is asked about paths that are reached over symbolic links; `None`: nobody has to be.
+    pub links: Option<Arc<dyn LinkJudge>>,
 }
 
 #[cfg(test)]

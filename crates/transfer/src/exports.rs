@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use policy::{ExportRules, Policy, Rule};
+use policy::{ExportRules, InTheNameOf, Policy, Rule};
 use types::LogicalPath;
 
 use crate::authorize::Asker;
+use crate::links::LinkRights;
 use crate::own_uploads::OwnUploads;
 use crate::store::Store;
 use crate::users::Users;
@@ -24,7 +25,7 @@ pub struct Export {
 #[derive(Debug, Default)]
 pub struct Exports {
     list: Vec<Export>,
-    policy: Policy,
+    policy: Arc<Policy>,
     users: Option<Users>,
     /// Whether it matters to the stores in whose name something is done.
     has_owners: bool,
@@ -69,7 +70,7 @@ impl Exports {
         let has_owners = list.iter().any(|export| export.store.has_vo_quotas());
         Self {
             list,
-            policy: Policy::new(exports, rules),
+            policy: Arc::new(Policy::new(exports, rules)),
             users: None,
             has_owners,
             own_uploads: OwnUploads::default(),
@@ -102,6 +103,16 @@ impl Exports {
     /// asker's name from the first look on.
     #[must_use]
     pub fn place(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
+        self.place_for(asker, false, path)
+    }
+
+    /// The same for an asker whose rights come from a capability.
+    #[must_use]
+    pub fn place_by_capability(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
+        self.place_for(asker, true, path)
+    }
+
+    fn place_for(&self, asker: Asker<'_>, is_capability: bool, path: &LogicalPath) -> Place {
         let holding = self
             .list
             .iter()
@@ -112,7 +123,7 @@ impl Exports {
             && let Some(inner) = path.below(&export.rules.path)
         {
             return Place::Stored(Spot {
-                store: self.store_for(export, asker, path),
+                store: self.store_for(export, asker, is_capability, path),
                 path: inner,
                 export: export.rules.path.clone(),
                 recursive_delete: export.rules.recursive_delete,
@@ -132,14 +143,25 @@ impl Exports {
         paths.any(|export| export != path && export.is_within(path))
     }
 
-    fn store_for(&self, export: &Export, asker: Asker<'_>, path: &LogicalPath) -> Store {
-        if !self.has_owners {
+    fn store_for(&self, export: &Export, asker: Asker<'_>, is_capability: bool, path: &LogicalPath) -> Store {
+        let links = LinkRights::of(
+            &self.policy,
+            &self.own_uploads,
+            &export.rules.path,
+            asker,
+            is_capability,
+        );
+        if !self.has_owners && links.is_none() {
             return export.store.clone();
         }
-        let owner = self.owner(asker, path);
+        let owner = match self.has_owners {
+            true => self.owner(asker, path),
+            false => InTheNameOf::default(),
+        };
+        let users = self.users.as_ref();
         export
             .store
-            .acting_for(self.users.as_ref(), owner.user.as_ref(), owner.vo.as_ref())
+            .acting_for(users, owner.user.as_ref(), owner.vo.as_ref(), links)
     }
 
     /// The first names of the ways from `path` down to exports.

@@ -24,6 +24,7 @@ mod gate;
 mod growth;
 mod habit;
 mod job;
+mod links;
 mod mover;
 mod options;
 mod own_uploads;

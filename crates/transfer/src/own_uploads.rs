@@ -43,6 +43,12 @@ impl OwnUploads {
         }
     }
 
+    pub(crate) fn is_own(&self, credential: &Result<Arc<Credential>>, path: &LogicalPath, inode: u64) -> bool {
+        let known = self.known();
+        let upload = known.by_path.get(path);
+        upload.is_some_and(|upload| upload.inode == inode && holder_of(credential).as_ref() == Some(&upload.holder))
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,11 +69,7 @@ impl Exports {
     /// Whether the asker stored that very file a short while ago.
     #[must_use]
     pub fn is_own_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) -> bool {
-        let known = self.own_uploads.known();
-        let upload = known.by_path.get(path);
-        upload.is_some_and(|upload| {
-            upload.inode == stat.inode && holder_of(asker.credential).as_ref() == Some(&upload.holder)
-        })
+        self.own_uploads.is_own(asker.credential, path, stat.inode)
     }
 }
 

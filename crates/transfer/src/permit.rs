@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use credentials::Credential;
 use policy::{Operation, Request, allows_at_most, decide};
+use storage::LinkUse;
 use types::{LogicalPath, Result};
 
+use crate::authorize::Asker;
 use crate::chance::now_s;
-use crate::exports::{Exports, SharedExports};
+use crate::exports::{Exports, Place, SharedExports};
 use crate::found::is_missing;
 use crate::store::Store;
 
@@ -59,6 +61,10 @@ impl Permit {
             Err(error) if is_missing(&error) => Operation::Create,
             _ => Operation::Overwrite,
         };
+        let used = match operation {
+            Operation::Create => LinkUse::Create,
+            _ => LinkUse::Overwrite,
+        };
         let decided = match &self.credential {
             None => allows_at_most(current.policy(), &operation, &self.path),
             Some(credential) => {
@@ -73,6 +79,22 @@ impl Permit {
                 decide(current.policy(), credential, &request).into_result().map(drop)
             }
         };
-        decided.map_err(|error| error.with_subject(&self.path))
+        decided.map_err(|error| error.with_subject(&self.path))?;
+        self.check_links(&current, used).await
+    }
+
+    /// Whether new rules leave room for it where symbolic links lead on the way to it.
+    async fn check_links(&self, current: &Exports, used: LinkUse<'static>) -> Result<()> {
+        let nobody = Ok(Arc::new(Credential::Anonymous));
+        let asker = Asker {
+            credential: self.credential.as_ref().unwrap_or(&nobody),
+            address: self.address,
+        };
+        let place = match self.credential {
+            Some(_) => current.place(asker, &self.path),
+            None => current.place_by_capability(asker, &self.path),
+        };
+        let Place::Stored(spot) = place else { return Ok(()) };
+        spot.store.check_links(&spot.path, used).await
     }
 }

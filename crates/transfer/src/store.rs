@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, Listing, Overwrite, Owner, Space, Stat, Storage, TreeFailure, Unlisted,
-    Upload, UploadOptions, VoUsage,
+    CommitFacts, Entry, FileReader, Lane, LinkJudge, LinkUse, Listing, Overwrite, Owner, Space, Stat, Storage,
+    TreeFailure, Unlisted, Upload, UploadOptions, VoUsage,
 };
 use tokio::sync::OnceCell;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare, Share};
+use crate::links::BothEnds;
 use crate::users::Users;
 
 /// For whom a store acts, by name, until it is used for the first time.
@@ -19,6 +20,8 @@ struct Behalf {
     users: Option<Users>,
     user: Option<Arc<str>>,
     vo: Option<Arc<str>>,
+    /// Who judges what is reached over symbolic links.
+    links: Option<Arc<dyn LinkJudge>>,
     storage: OnceCell<Arc<dyn Storage>>,
 }
 
@@ -56,18 +59,25 @@ impl Store {
 
     /// The same files for somebody: with the rights of the local user whom a decision names (or the
     /// default one), to whom what is stored belongs, and against the quota of its VO. Without `users`
-    /// nobody is acted as. The user is looked up when this is used first, and each use fails
+    /// nobody is acted as. `links` judges what is reached over symbolic links. The user is looked up when this is used first, and each use fails
     /// while that does: `user_unknown`, `user_refused`, `users_unavailable`.
     #[must_use]
-    pub fn acting_for(&self, users: Option<&Users>, user: Option<&Arc<str>>, vo: Option<&Arc<str>>) -> Self {
+    pub fn acting_for(
+        &self,
+        users: Option<&Users>,
+        user: Option<&Arc<str>>,
+        vo: Option<&Arc<str>>,
+        links: Option<Arc<dyn LinkJudge>>,
+    ) -> Self {
         let has_default = users.is_some_and(|users| users.settings().default_user.is_some());
         let user = user.filter(|_| users.is_some()).cloned();
-        let changes = user.is_some() || vo.is_some() || has_default;
+        let changes = user.is_some() || vo.is_some() || has_default || links.is_some();
         let behalf = changes.then(|| {
             Arc::new(Behalf {
                 users: users.cloned(),
                 user,
                 vo: vo.cloned(),
+                links,
                 storage: OnceCell::new(),
             })
         });
@@ -81,6 +91,47 @@ impl Store {
             behalf: None,
             ..self.clone()
         }
+    }
+
+    /// The same files for whom this acts, where what is read over symbolic links is judged as `reader` has it: a copy
+    /// within a store has one asker at each end.
+    #[must_use]
+    pub fn reading_as(&self, reader: &Self) -> Self {
+        let [reader, writer] = [reader, self].map(|end| end.behalf.as_ref().and_then(|behalf| behalf.links.clone()));
+        if reader.is_none() && writer.is_none() {
+            return self.clone();
+        }
+        let links: Arc<dyn LinkJudge> = Arc::new(BothEnds { reader, writer });
+        let own = self.behalf.as_deref();
+        let behalf = Behalf {
+            users: own.and_then(|own| own.users.clone()),
+            user: own.and_then(|own| own.user.clone()),
+            vo: own.and_then(|own| own.vo.clone()),
+            links: Some(links),
+            storage: OnceCell::new(),
+        };
+        let behalf = Some(Arc::new(behalf));
+        Self { behalf, ..self.clone() }
+    }
+
+    /// The same, where nothing that is reached over symbolic links is judged: for what was judged before.
+    fn without_links(&self) -> Self {
+        let behalf = self.behalf.as_ref().map(|own| {
+            Arc::new(Behalf {
+                users: own.users.clone(),
+                user: own.user.clone(),
+                vo: own.vo.clone(),
+                links: None,
+                storage: OnceCell::new(),
+            })
+        });
+        Self { behalf, ..self.clone() }
+    }
+
+    /// Whether what is reached over symbolic links has to be judged here.
+    #[must_use]
+    pub fn judges_links(&self) -> bool {
+        self.behalf.as_ref().is_some_and(|behalf| behalf.links.is_some())
     }
 
     /// Whether virtual organisations have quotas here, so that it matters whose files are.
@@ -106,7 +157,8 @@ impl Store {
                 None => None,
             };
             let vo = behalf.vo.clone();
-            let acting = self.storage.acting_for(&Owner { user, vo });
+            let links = behalf.links.clone();
+            let acting = self.storage.acting_for(&Owner { user, vo, links });
             Ok(acting.unwrap_or_else(|| self.storage.clone()))
         });
         found.await.cloned()
@@ -142,6 +194,18 @@ impl Store {
 
     pub(crate) fn lane(&self) -> &Lane {
         &self.lane
+    }
+
+    /// Whether what a name leads to over symbolic links may be used so.
+    ///
+    /// # Errors
+    /// As [`Storage::check_links`].
+    pub async fn check_links(&self, path: &LogicalPath, used: LinkUse<'static>) -> Result<()> {
+        if !self.judges_links() {
+            return Ok(());
+        }
+        let path = path.clone();
+        self.run(move |storage| storage.check_links(&path, used)).await
     }
 
     /// What stands at `path`.
@@ -368,7 +432,8 @@ impl Store {
             path: path.clone(),
             algorithm,
         };
-        self.checksums.ask(self, subject, client)
+        // Whoever may look at a file may know its checksum, and who asks first asks for others too.
+        self.checksums.ask(&self.without_links(), subject, client)
     }
 
     /// The checksum of a file: the kept one, or else computed now and kept.

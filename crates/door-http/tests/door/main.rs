@@ -7,6 +7,7 @@ mod collections;
 mod forwarding;
 mod framing;
 mod harness;
+mod links;
 mod load;
 mod names;
 mod reading;

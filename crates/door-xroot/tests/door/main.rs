@@ -4,6 +4,7 @@
 mod bad_input;
 mod harness;
 mod late;
+mod links;
 mod names;
 mod reading;
 mod records;

@@ -18,6 +18,7 @@ use super::upload::PosixUpload;
 use super::{Posix, make_durable_directory, open_name, place_of};
 use crate::api::{Overwrite, Upload, UploadOptions};
 use crate::fault::{about, fault};
+use crate::links::LinkUse;
 
 impl Posix {
     pub(super) fn begin_upload(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
@@ -29,9 +30,9 @@ impl Posix {
                 .map_err(|errno| about(errno, Phase::Open, path))?;
         }
         let mut acting = self.acting()?;
-        self.check_target(path, options.overwrite, &acting)?;
+        let used = self.check_target(path, options.overwrite, &acting)?;
         if !options.create_parents {
-            self.root.open_parent(path)?;
+            self.open_parent(path, used)?;
         }
         let announced = options.size_bytes;
         let book = &self.shared.space;
@@ -40,7 +41,7 @@ impl Posix {
         let reservation = reservation.map_err(|error| error.with_subject(path))?;
         // Directories come last: an upload that finds no room leaves none behind.
         let part = self.make_part(path, announced, &reservation, &mut acting)?;
-        let parent = match self.parent_for_part(path, &part, options.create_parents, &mut acting) {
+        let parent = match self.parent_for_part((path, used), &part, options.create_parents, &mut acting) {
             Ok(parent) => parent,
             Err(error) => {
                 part.unlink();
@@ -62,9 +63,15 @@ impl Posix {
 
     /// The directory in which the part is to take its name, where the user may give names, and whose group
     /// files there get.
-    fn parent_for_part(&self, path: &LogicalPath, part: &Part, make: bool, acting: &mut Acting<'_>) -> Result<OwnedFd> {
+    fn parent_for_part(
+        &self,
+        (path, used): (&LogicalPath, LinkUse<'_>),
+        part: &Part,
+        make: bool,
+        acting: &mut Acting<'_>,
+    ) -> Result<OwnedFd> {
         let failed = |errno| about(errno, Phase::Open, path);
-        let (parent, _) = self.parent_for(path, make)?;
+        let (parent, _) = self.parent_for(path, used, make)?;
         if acting.user().is_some() {
             // Asked now, and not only by the rename behind the last byte.
             may(parent.as_fd(), ".", Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
@@ -106,11 +113,16 @@ impl Posix {
     }
 
     /// The directory for a new name; makes it when asked to.
-    pub(super) fn parent_for<'a>(&self, path: &'a LogicalPath, make: bool) -> Result<(OwnedFd, &'a str)> {
-        match self.root.open_parent(path) {
+    pub(super) fn parent_for<'a>(
+        &self,
+        path: &'a LogicalPath,
+        used: LinkUse<'_>,
+        make: bool,
+    ) -> Result<(OwnedFd, &'a str)> {
+        match self.open_parent(path, used) {
             Err(error) if make && error.code() == ErrorCode::ParentMissing => {
                 self.make_ancestors(path)?;
-                self.root.open_parent(path)
+                self.open_parent(path, used)
             }
             done => done,
         }
@@ -120,7 +132,7 @@ impl Posix {
         let mut ancestors: Vec<LogicalPath> = std::iter::successors(path.parent(), LogicalPath::parent).collect();
         ancestors.retain(|ancestor| !ancestor.is_root());
         for ancestor in ancestors.iter().rev() {
-            let (parent, name) = self.root.open_parent(ancestor)?;
+            let (parent, name) = self.open_parent(ancestor, LinkUse::MakeDirectory)?;
             match make_durable_directory(&parent, name) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(about(errno, Phase::Open, ancestor)),
@@ -129,18 +141,25 @@ impl Posix {
         Ok(())
     }
 
-    /// Whether the name may be taken. A mapped user takes nothing that it could not write to: on a disk
+    /// Whether the name may be taken, and what that is. A mapped user takes nothing that it could not write to: on a disk
     /// of its own the kernel would ask for that, too, where here the new file is another one.
-    pub(super) fn check_target(&self, path: &LogicalPath, overwrite: Overwrite, acting: &Acting<'_>) -> Result<()> {
-        match self.root.stat(path) {
+    pub(super) fn check_target(
+        &self,
+        path: &LogicalPath,
+        overwrite: Overwrite,
+        acting: &Acting<'_>,
+    ) -> Result<LinkUse<'static>> {
+        match self.root.stat(path, self.owner.links.as_ref()) {
             Ok(stat) if stat.is_directory() => Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path)),
             Ok(_) if overwrite == Overwrite::Refuse => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
             Ok(_) if acting.user().is_some() => {
-                let (parent, name) = self.root.open_parent(path)?;
-                check_writable_by_user(parent.as_fd(), name, acting).map_err(|errno| about(errno, Phase::Open, path))
+                let (parent, name) = self.root.open_parent(path)?.unjudged(path)?;
+                let checked = check_writable_by_user(parent.as_fd(), name, acting);
+                checked.map_err(|errno| about(errno, Phase::Open, path))?;
+                Ok(LinkUse::Overwrite)
             }
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
+            Ok(_) => Ok(LinkUse::Overwrite),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(LinkUse::Create),
             Err(error) => Err(error),
         }
     }
@@ -150,11 +169,15 @@ impl Posix {
     fn nearest_directory(&self, path: &LogicalPath) -> Result<(OwnedFd, LogicalPath)> {
         let mut above = path.parent().unwrap_or_else(LogicalPath::root);
         loop {
-            match self.root.open_beneath(&above, OFlags::RDONLY | OFlags::DIRECTORY) {
+            let opened = self.root.open_beneath(&above, OFlags::RDONLY | OFlags::DIRECTORY);
+            match opened.and_then(|opened| opened.unjudged(&above)) {
                 Err(error) if error.code() == ErrorCode::NotFound && !above.is_root() => {
                     above = above.parent().unwrap_or_else(LogicalPath::root);
                 }
-                opened => return Ok((opened.map_err(|error| error.with_subject(path))?, above)),
+                opened => {
+                    let opened = opened.map_err(|error| error.with_subject(path))?;
+                    return Ok((opened, above));
+                }
             }
         }
     }

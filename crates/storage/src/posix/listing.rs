@@ -14,7 +14,7 @@ use super::identity::Acting;
 use super::resolve::{Root, is_kept, stat_of};
 use crate::api::{Entry, Listing};
 use crate::fault::about;
-use crate::owner::LocalUser;
+use crate::owner::Owner;
 use crate::unlisted::Unlisted;
 
 /// The least that the kernel takes for an entry: `linux_dirent64` with a name of one letter.
@@ -28,7 +28,7 @@ pub(crate) struct PosixListing {
     pub(crate) path: LogicalPath,
     pub(crate) directory: OwnedFd,
     /// Who looks.
-    pub(crate) user: Option<Arc<LocalUser>>,
+    pub(crate) owner: Owner,
     pub(crate) unlisted: Unlisted,
 }
 
@@ -65,7 +65,7 @@ fn name_in<'a>(directory: &LogicalPath, raw_name: &'a CStr) -> Option<&'a str> {
 
 impl Listing for PosixListing {
     fn next_batch(&mut self) -> types::Result<Vec<Entry>> {
-        let user = self.user.clone();
+        let user = self.owner.user.clone();
         let _acting = Acting::begin(user.as_ref())?;
         let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];
         let mut names = RawDir::new(&self.directory, &mut room);
@@ -87,7 +87,8 @@ impl Listing for PosixListing {
 }
 
 impl PosixListing {
-    /// `None` for what is not shown: hidden names, names that no path can hold (which are counted), pipes, links that lead nowhere or out, and
+    /// `None` for what is not shown: hidden names, names that no path can hold (which are counted), pipes, links that
+    /// lead nowhere, out or to what is closed, and
     /// files that went away meanwhile.
     fn entry(&self, raw_name: &CStr, unlisted: &mut Unlisted) -> Option<Entry> {
         if matches!(raw_name.to_bytes(), b"." | b"..") || raw_name.to_str().is_ok_and(is_kept) {
@@ -99,7 +100,10 @@ impl PosixListing {
         };
         let raw = fs::statat(&self.directory, raw_name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let stat = match FileType::from_raw_mode(raw.st_mode) {
-            FileType::Symlink => self.root.stat(&self.path.join(name).ok()?).ok()?,
+            FileType::Symlink => {
+                let path = self.path.join(name).ok()?;
+                self.root.stat(&path, self.owner.links.as_ref()).ok()?
+            }
             // Pipes and the like are not shown, and need no words.
             FileType::RegularFile | FileType::Directory => stat_of(&raw, &self.path).ok()?,
             _ => return None,

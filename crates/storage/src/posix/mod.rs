@@ -5,6 +5,7 @@ mod attributes;
 mod begin;
 mod group_sync;
 mod identity;
+mod judged;
 mod late_close;
 mod listing;
 mod marks;
@@ -33,6 +34,7 @@ use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage};
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
+use crate::links::LinkUse;
 use crate::owner::Owner;
 use crate::unlisted::Unlisted;
 use accounts::Accounts;
@@ -196,9 +198,9 @@ impl Posix {
         Ok(instance.clone())
     }
 
-    fn open_file(&self, path: &LogicalPath) -> Result<PosixReader> {
+    fn open_file(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<PosixReader> {
         check_readable(path)?;
-        let file = File::from(self.root.open_beneath(path, OFlags::RDONLY | OFlags::NOCTTY)?);
+        let file = File::from(self.open_as(path, OFlags::RDONLY | OFlags::NOCTTY, used)?);
         let raw = fs::fstat(&file).map_err(|errno| about(errno, Phase::Open, path))?;
         let stat = stat_of(&raw, path)?;
         if stat.is_directory() {
@@ -208,14 +210,14 @@ impl Posix {
     }
 
     /// Opens a file or directory to look at or change what is kept beside its content.
-    fn open_any(&self, path: &LogicalPath) -> Result<OwnedFd> {
+    fn open_any(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<OwnedFd> {
         check_readable(path)?;
-        self.root.open_beneath(path, OFlags::RDONLY | OFlags::NOCTTY)
+        self.open_as(path, OFlags::RDONLY | OFlags::NOCTTY, used)
     }
 
     /// As [`Posix::open_any`], where that may be changed.
     fn open_any_to_change(&self, path: &LogicalPath) -> Result<OwnedFd> {
-        let opened = self.open_any(path)?;
+        let opened = self.open_any(path, LinkUse::Overwrite)?;
         self.instance(path).map(|_| opened)
     }
 }
@@ -256,28 +258,32 @@ impl Storage for Posix {
         Some(Arc::new(Self { owner, ..self.clone() }))
     }
 
+    fn check_links(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        self.judge_links(path, used)
+    }
+
     fn stat(&self, path: &LogicalPath) -> Result<Stat> {
         check_readable(path)?;
         let _acting = self.acting()?;
-        self.root.stat(path)
+        self.root.stat(path, self.owner.links.as_ref())
     }
 
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
         check_readable(path)?;
         let _acting = self.acting()?;
-        let directory = self.root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let directory = self.open_as(path, OFlags::RDONLY | OFlags::DIRECTORY, LinkUse::List)?;
         Ok(Box::new(PosixListing {
             root: Arc::clone(&self.root),
             path: path.clone(),
             directory,
-            user: self.owner.user.clone(),
+            owner: self.owner.clone(),
             unlisted: Unlisted::default(),
         }))
     }
 
     fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
         let _acting = self.acting()?;
-        Ok(Arc::new(self.open_file(path)?))
+        Ok(Arc::new(self.open_file(path, LinkUse::Read)?))
     }
 
     fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>> {
@@ -291,10 +297,10 @@ impl Storage for Posix {
             return Err(fault(ErrorCode::DirectoryExists, Phase::Open).with_subject(path));
         }
         let _acting = self.acting()?;
-        let (parent, name) = self.parent_for(path, parents)?;
+        let (parent, name) = self.parent_for(path, LinkUse::MakeDirectory, parents)?;
         match make_durable_directory(&parent, name) {
             Ok(()) => Ok(()),
-            Err(Errno::EXIST) if self.root.stat(path).is_ok_and(|stat| stat.is_directory()) => {
+            Err(Errno::EXIST) if self.root.stat(path, None).is_ok_and(|stat| stat.is_directory()) => {
                 Err(fault(ErrorCode::DirectoryExists, Phase::Open).with_subject(path))
             }
             Err(errno) => Err(about(errno, Phase::Open, path)),
@@ -306,16 +312,16 @@ impl Storage for Posix {
         self.instance(path)?;
         let failed = |errno| about(errno, Phase::Open, path);
         let acting = self.acting()?;
-        let (parent, name) = self.root.open_parent(path).map_err(missing_is_not_found)?;
+        let (parent, name, way) = self.parent_of_old(path)?;
         let _alone = self.shared.space.change_names();
-        let old = open_name(parent.as_fd(), name).map_err(failed)?;
+        let old = open_name(parent.as_fd(), name).map_err(|errno| self.missing_or(&way, errno, path))?;
         let raw = fs::fstat(&old).map_err(failed)?;
-        let directory = is_directory(&raw);
-        let flags = if directory {
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
+        let (flags, used) = match is_directory(&raw) {
+            true => (AtFlags::REMOVEDIR, LinkUse::RemoveDirectory),
+            false => (AtFlags::empty(), LinkUse::Delete),
         };
+        let judged = way.judge(self.owner.links.as_ref(), used);
+        judged.map_err(|error| error.with_subject(path))?;
         fs::unlinkat(&parent, name, flags).map_err(|errno| match errno {
             Errno::EXIST | Errno::NOTEMPTY => listing::not_empty(parent.as_fd(), name, path),
             errno => failed(errno),
@@ -336,14 +342,16 @@ impl Storage for Posix {
         check_writable(to)?;
         self.instance(from)?;
         let mut acting = self.acting()?;
-        let (old_parent, old_name) = self.root.open_parent(from).map_err(missing_is_not_found)?;
-        let (new_parent, new_name) = self.root.open_parent(to)?;
+        let (old_parent, old_name, old_way) = self.parent_of_old(from)?;
+        let (new_parent, new_name, new_way) = self.parent_to_judge(to)?;
         if to.is_within(from) {
             return Err(into_itself(to));
         }
         let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|errno| about(errno, Phase::Open, from))?;
-        self.check_target(to, overwrite, &acting)?;
+            .map_err(|errno| self.missing_or(&old_way, errno, from))?;
+        let used = self.check_target(to, overwrite, &acting)?;
+        let replaces = used == LinkUse::Overwrite;
+        self.judge_rename((from, &old_way), (to, &new_way), raw.st_ino as u64, replaces)?;
         let directories = &self.shared.directories;
         let _moving = is_directory(&raw).then(|| directories.write().unwrap_or_else(PoisonError::into_inner));
         let alone = self.shared.space.change_names();
@@ -373,7 +381,7 @@ impl Storage for Posix {
 
     fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>> {
         let _acting = self.acting()?;
-        let reader = self.open_file(path)?;
+        let reader = self.open_file(path, LinkUse::Stat)?;
         let mut checksums = marks::kept(reader.file.as_fd(), &reader.stat);
         self.shared.remembered.complete(&reader.file, &mut checksums);
         Ok(checksums)
@@ -381,7 +389,7 @@ impl Storage for Posix {
 
     fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()> {
         let mut acting = self.acting()?;
-        let reader = self.open_file(path)?;
+        let reader = self.open_file(path, LinkUse::Stat)?;
         if !reader.stat.same_content(seen) {
             return Err(fault(ErrorCode::SourceChanged, Phase::Checksum).with_subject(path));
         }
@@ -421,11 +429,11 @@ impl Storage for Posix {
         check_writable(path)?;
         self.instance(path)?;
         let acting = self.acting()?;
-        let stat = self.root.stat(path)?;
+        let stat = self.root.stat(path, self.owner.links.as_ref())?;
         if stat.is_directory() {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
         }
-        let file = File::from(self.root.open_beneath(path, OFlags::RDWR | OFlags::NOCTTY)?);
+        let file = File::from(self.open_as(path, OFlags::RDWR | OFlags::NOCTTY, LinkUse::Overwrite)?);
         let raw = fs::fstat(&file).map_err(|errno| about(errno, Phase::Open, path))?;
         let stat = stat_of(&raw, path)?;
         drop(acting);
@@ -447,14 +455,14 @@ impl Storage for Posix {
         let failed = |errno| about(errno, Phase::Open, path);
         let _acting = self.acting()?;
         // Not opened for reading: a mode that takes the right to read away could not be changed back.
-        let file = self.root.open_beneath(path, OFlags::PATH)?;
+        let file = self.open_as(path, OFlags::PATH, LinkUse::ChangeMode)?;
         stat_of(&fs::fstat(&file).map_err(failed)?, path)?;
         let mode = Mode::from_raw_mode((mode & 0o777) as fs::RawMode);
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         match fs::chmod(opened, mode) {
             // Nothing is mounted at /proc.
             Err(Errno::NOENT) => {
-                let file = self.root.open_beneath(path, OFlags::RDONLY | OFlags::NOCTTY)?;
+                let file = self.open_as(path, OFlags::RDONLY | OFlags::NOCTTY, LinkUse::ChangeMode)?;
                 fs::fchmod(file, mode).map_err(failed)
             }
             done => done.map_err(failed),
@@ -463,12 +471,12 @@ impl Storage for Posix {
 
     fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
         let _acting = self.acting()?;
-        attributes::names(self.open_any(path)?.as_fd(), path)
+        attributes::names(self.open_any(path, LinkUse::Read)?.as_fd(), path)
     }
 
     fn attribute(&self, path: &LogicalPath, name: &str) -> Result<Option<Vec<u8>>> {
         let _acting = self.acting()?;
-        attributes::value(self.open_any(path)?.as_fd(), path, name)
+        attributes::value(self.open_any(path, LinkUse::Read)?.as_fd(), path, name)
     }
 
     fn set_attribute(&self, path: &LogicalPath, name: &str, value: &[u8], overwrite: Overwrite) -> Result<()> {
@@ -518,11 +526,4 @@ fn is_same(one: &fs::Stat, other: &fs::Stat) -> bool {
 
 fn is_directory(raw: &fs::Stat) -> bool {
     fs::FileType::from_raw_mode(raw.st_mode) == fs::FileType::Directory
-}
-
-fn missing_is_not_found(error: Error) -> Error {
-    match error.code() {
-        ErrorCode::ParentMissing => fault(ErrorCode::NotFound, error.phase()),
-        _ => error,
-    }
 }

@@ -413,7 +413,8 @@ fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> Resu
     let Ok(place) = LogicalPath::parse(place) else {
         return Ok(false);
     };
-    let Ok(place) = root.open_beneath(&place, OFlags::RDONLY | OFlags::DIRECTORY) else {
+    let place = root.open_beneath(&place, OFlags::RDONLY | OFlags::DIRECTORY);
+    let Ok(place) = place.and_then(|found| found.unjudged(&LogicalPath::root())) else {
         return Ok(false);
     };
     match fs::statat(&place, part_name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -6,9 +6,11 @@
 //!
 //! With it, relative links that stay within the export are followed. Absolute ones are refused even
 //! when they lead back into the export: what they mean depends on where this machine has it mounted.
+//! Where a link was followed, the path that was reached is found out and judged before anything is done.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
@@ -17,6 +19,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{Kind, Stat};
 use crate::fault::{about, fault, from_errno};
+use crate::links::{LinkJudge, LinkUse, Way};
 
 /// Directory at the root of an export that holds what is not yet, or no longer, a file.
 pub const HIDDEN_DIRECTORY: &str = ".crossload";
@@ -66,6 +69,77 @@ pub(crate) fn check_writable(path: &LogicalPath) -> Result<()> {
     Ok(())
 }
 
+/// What a name led to, of no use before it is judged.
+pub(crate) struct Reached {
+    /// `None`: nothing is there, behind a link.
+    fd: Option<OwnedFd>,
+    pub(crate) way: Way,
+}
+
+impl Reached {
+    fn direct(fd: OwnedFd) -> Self {
+        Self {
+            fd: Some(fd),
+            way: Way::Direct,
+        }
+    }
+
+    /// For whom the store acts, if he may. Who may not even look behind a link is not told whether anything is there.
+    pub(crate) fn judged(
+        self,
+        judge: Option<&Arc<dyn LinkJudge>>,
+        used: LinkUse<'_>,
+        path: &LogicalPath,
+    ) -> Result<OwnedFd> {
+        let used = if self.fd.is_some() { used } else { LinkUse::Stat };
+        let judged = self.way.judge(judge, used);
+        judged.map_err(|error| error.with_subject(path))?;
+        self.unjudged(path)
+    }
+
+    /// For the server itself.
+    pub(crate) fn unjudged(self, path: &LogicalPath) -> Result<OwnedFd> {
+        self.fd.ok_or_else(|| about(Errno::NOENT, Phase::Open, path))
+    }
+}
+
+/// The directory that holds a name.
+pub(crate) struct Parent<'a> {
+    /// `None`: nothing is there, behind a link.
+    directory: Option<OwnedFd>,
+    name: &'a str,
+    /// The way to the name.
+    pub(crate) way: Way,
+}
+
+impl<'a> Parent<'a> {
+    /// To use the name, if whom the store acts for may.
+    pub(crate) fn judged(
+        self,
+        judge: Option<&Arc<dyn LinkJudge>>,
+        used: LinkUse<'_>,
+        path: &LogicalPath,
+    ) -> Result<(OwnedFd, &'a str)> {
+        let used = if self.directory.is_some() { used } else { LinkUse::Stat };
+        let judged = self.way.judge(judge, used);
+        judged.map_err(|error| error.with_subject(path))?;
+        self.unjudged(path)
+    }
+
+    /// Whether the directory is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.directory.is_none()
+    }
+
+    /// To look at the name, or to judge it later.
+    pub(crate) fn unjudged(self, path: &LogicalPath) -> Result<(OwnedFd, &'a str)> {
+        match self.directory {
+            Some(directory) => Ok((directory, self.name)),
+            None => Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path)),
+        }
+    }
+}
+
 /// The export's root directory.
 pub(crate) struct Root {
     fd: OwnedFd,
@@ -95,7 +169,7 @@ impl Root {
     }
 
     /// Opens what is under a name. Never waits for the other end of a pipe.
-    pub(crate) fn open_beneath(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd> {
+    pub(crate) fn open_beneath(&self, path: &LogicalPath, flags: OFlags) -> Result<Reached> {
         let flags = flags
             | OFlags::CLOEXEC
             | if flags.contains(OFlags::PATH) {
@@ -106,7 +180,7 @@ impl Root {
         let opened = if self.kernel_walk {
             self.walk_by_kernel(path, flags)
         } else {
-            self.walk_by_hand(path, flags)
+            self.walk_by_hand(path, flags).map(Reached::direct)
         };
         opened.map_err(|errno| match errno {
             Errno::XDEV => escapes(path),
@@ -116,21 +190,44 @@ impl Root {
     }
 
     /// Links are rare, so the walk is tried without any first. Where one was followed, what was reached
-    /// may lie in the hidden directory, which no name may lead to.
-    fn walk_by_kernel(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        match self.walk(path, flags, ResolveFlags::NO_SYMLINKS) {
+    /// may lie in the hidden directory, which no name may lead to, or where other rights hold.
+    fn walk_by_kernel(&self, path: &LogicalPath, flags: OFlags) -> Result<Reached, Errno> {
+        match self.walk(relative(path), flags, ResolveFlags::NO_SYMLINKS) {
             Err(Errno::LOOP) => {}
-            done => return done,
+            done => return done.map(Reached::direct),
         }
-        let reached = self.walk(path, flags, ResolveFlags::empty())?;
-        match self.leads_to_hidden(&reached) {
-            false => Ok(reached),
-            true => Err(Errno::NOENT),
+        for _ in 0..WALK_ATTEMPTS {
+            let fd = match self.walk(relative(path), flags, ResolveFlags::empty()) {
+                Err(Errno::NOENT) => return self.missing(path),
+                fd => fd?,
+            };
+            let below = self.below_root(&fd).ok_or(Errno::NOENT)?;
+            let Some(reached) = logical(&below) else {
+                let way = Way::Link(None);
+                return Ok(Reached { fd: Some(fd), way });
+            };
+            // The system may have told the name of before a rename.
+            let again = self.walk(relative(&reached), OFlags::PATH, ResolveFlags::NO_SYMLINKS);
+            if again.is_ok_and(|again| is_same(&fd, &again)) {
+                let way = Way::Link(Some(reached));
+                return Ok(Reached { fd: Some(fd), way });
+            }
         }
+        Err(Errno::BUSY)
     }
 
-    fn walk(&self, path: &LogicalPath, flags: OFlags, links: ResolveFlags) -> Result<OwnedFd, Errno> {
-        let relative = relative(path);
+    /// The way to something that is not there: to the nearest directory above it, and on from there.
+    fn missing(&self, path: &LogicalPath) -> Result<Reached, Errno> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(Errno::NOENT);
+        };
+        let above = self.walk_by_kernel(&parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        let way = above.way.to(name);
+        Ok(Reached { fd: None, way })
+    }
+
+    fn walk(&self, relative: &str, flags: OFlags, links: ResolveFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | links;
         for _ in 0..WALK_ATTEMPTS {
             match fs::openat2(&self.fd, relative, flags, Mode::empty(), resolve) {
@@ -141,17 +238,15 @@ impl Root {
         Err(Errno::BUSY)
     }
 
-    /// Whether something that was opened is a part, or in the directory of parts. What cannot be told is
-    /// taken for it.
-    fn leads_to_hidden(&self, reached: &OwnedFd) -> bool {
-        let (Ok(root), Ok(reached)) = (name_of(self.fd.as_fd()), name_of(reached.as_fd())) else {
-            return true;
-        };
-        let Ok(below) = reached.strip_prefix(root) else {
-            return true;
-        };
+    /// The path below the root of something that was opened; `None` when it is a part or in the directory of
+    /// parts. What cannot be told is taken for that.
+    fn below_root(&self, reached: &OwnedFd) -> Option<PathBuf> {
+        let root = name_of(self.fd.as_fd()).ok()?;
+        let reached = name_of(reached.as_fd()).ok()?;
+        let below = reached.strip_prefix(root).ok()?;
         let mut names = below.components().map(|name| name.as_os_str());
-        names.any(|name| name.to_str().is_some_and(is_kept))
+        let is_kept = names.any(|name| name.to_str().is_some_and(is_kept));
+        (!is_kept).then(|| below.to_owned())
     }
 
     fn walk_by_hand(&self, path: &LogicalPath, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -173,7 +268,7 @@ impl Root {
     }
 
     /// Opens the directory that holds a name, such that it can be synced.
-    pub(crate) fn open_parent<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str)> {
+    pub(crate) fn open_parent<'a>(&self, path: &'a LogicalPath) -> Result<Parent<'a>> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             let why = "the root of the export stays where it is";
             return Err(fault(ErrorCode::Forbidden, Phase::Open)
@@ -181,7 +276,11 @@ impl Root {
                 .with_subject(path));
         };
         match self.open_beneath(&parent, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(directory) => Ok((directory, name)),
+            Ok(Reached { fd, way }) => Ok(Parent {
+                directory: fd,
+                name,
+                way: way.to(name),
+            }),
             Err(error) if error.code() == ErrorCode::NotFound => {
                 Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path))
             }
@@ -192,23 +291,22 @@ impl Root {
     /// As [`Root::open_parent`], for what concerns everything below a name: through no link at all, because rules about
     /// places below are compared with the path as it is written.
     pub(crate) fn open_plain_parent<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str)> {
-        let (opened, name) = self.open_parent(path)?;
-        let parent = path.parent().unwrap_or_else(LogicalPath::root);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        if !self.kernel_walk {
-            return Ok((opened, name));
-        }
-        match self.walk(&parent, flags, ResolveFlags::NO_SYMLINKS) {
+        let (true, Some(parent), Some(name)) = (self.kernel_walk, path.parent(), path.name()) else {
+            return self.open_parent(path)?.unjudged(path);
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
+        match self.walk(relative(&parent), flags, ResolveFlags::NO_SYMLINKS) {
             Ok(plain) => Ok((plain, name)),
             Err(Errno::LOOP) => Err(fault(ErrorCode::PathRefused, Phase::Open)
                 .with_detail("a directory with everything in it is not used through a symbolic link")
                 .with_subject(path)),
+            Err(Errno::NOENT) => Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path)),
             Err(errno) => Err(about(errno, Phase::Open, path)),
         }
     }
 
-    /// What is under a name; links followed.
-    pub(crate) fn stat(&self, path: &LogicalPath) -> Result<Stat> {
+    /// What is under a name; links followed, as far as the judge lets them be.
+    pub(crate) fn stat(&self, path: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> Result<Stat> {
         // A name in the root itself leads nowhere else unless it is a link: one system call in place of three.
         let name = relative(path);
         if !name.contains('/')
@@ -217,7 +315,8 @@ impl Root {
         {
             return stat_of(&raw, path);
         }
-        let fd = self.open_beneath(path, OFlags::PATH)?;
+        let reached = self.open_beneath(path, OFlags::PATH)?;
+        let fd = reached.judged(judge, LinkUse::Stat, path)?;
         let raw = fs::fstat(&fd).map_err(|errno| about(errno, Phase::Open, path))?;
         stat_of(&raw, path)
     }
@@ -226,6 +325,21 @@ impl Root {
 /// The name by which the system knows what is open.
 fn name_of(opened: BorrowedFd<'_>) -> std::io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}
+
+/// A path below the root as clients would name it; `None` when they cannot.
+fn logical(below: &Path) -> Option<LogicalPath> {
+    match below.to_str()? {
+        "" => Some(LogicalPath::root()),
+        below => LogicalPath::parse(&format!("/{below}")).ok(),
+    }
+}
+
+fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
+    match (fs::fstat(one), fs::fstat(other)) {
+        (Ok(one), Ok(other)) => super::is_same(&one, &other),
+        _ => false,
+    }
 }
 
 fn is_link(directory: BorrowedFd<'_>, name: &str) -> bool {
@@ -292,15 +406,18 @@ mod tests {
         std::os::unix::fs::symlink("f", directory.path().join("d/link")).unwrap();
         let root = Root::open(directory.path()).unwrap().without_kernel_walk();
         let path = |text| LogicalPath::parse(text).unwrap();
-        assert_eq!(root.stat(&path("/d/f")).unwrap().size_bytes, 3);
-        assert!(root.stat(&path("/")).unwrap().is_directory());
+        assert_eq!(root.stat(&path("/d/f"), None).unwrap().size_bytes, 3);
+        assert!(root.stat(&path("/"), None).unwrap().is_directory());
         for link in ["/out", "/out/passwd", "/d/link"] {
             assert_eq!(
-                root.stat(&path(link)).unwrap_err().code(),
+                root.stat(&path(link), None).unwrap_err().code(),
                 ErrorCode::SymlinkEscapes,
                 "{link}"
             );
         }
-        assert_eq!(root.stat(&path("/d/f/x")).unwrap_err().code(), ErrorCode::NotDirectory);
+        assert_eq!(
+            root.stat(&path("/d/f/x"), None).unwrap_err().code(),
+            ErrorCode::NotDirectory
+        );
     }
 }

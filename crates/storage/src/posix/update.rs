@@ -84,8 +84,10 @@ impl PosixUpdate {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.file).map_err(failed)?;
         let acting = Acting::begin(self.user.as_ref())?;
-        let named = match self.shared.root.open_beneath(&self.path, OFlags::PATH) {
-            Ok(named) => Some(fs::fstat(&named).map_err(failed)?),
+        // It is compared with what was judged when it was opened.
+        let named = self.shared.root.open_beneath(&self.path, OFlags::PATH);
+        let named = match named.and_then(|named| named.unjudged(&self.path)) {
+            Ok(named) => Some(fs::fstat(named).map_err(failed)?),
             Err(error) if error.code() == ErrorCode::NotFound => None,
             Err(error) => return Err(error.in_phase(Phase::Commit)),
         };

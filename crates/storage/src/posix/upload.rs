@@ -23,6 +23,7 @@ use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
 use crate::fault::{about, fault, from_errno, from_io};
+use crate::links::LinkUse;
 use crate::owner::Owner;
 
 /// Most slices in one system call (`IOV_MAX`).
@@ -154,7 +155,15 @@ impl PosixUpload {
     fn check_parent(&self) -> Result<()> {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.parent).map_err(failed)?;
-        let (named, _) = self.shared.root.open_parent(&self.path)?;
+        let parent = self.shared.root.open_parent(&self.path)?;
+        let way = parent.way.clone();
+        let (named, name) = parent.unjudged(&self.path)?;
+        let used = match open_name(named.as_fd(), name) {
+            Ok(_) => LinkUse::Overwrite,
+            Err(_) => LinkUse::Create,
+        };
+        let judged = way.judge(self.owner.links.as_ref(), used);
+        judged.map_err(|error| error.with_subject(&self.path))?;
         let named = fs::fstat(&named).map_err(failed)?;
         if is_same(&held, &named) {
             return Ok(());

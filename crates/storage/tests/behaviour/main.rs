@@ -6,6 +6,7 @@ mod checksums;
 mod crash;
 mod data;
 mod lane;
+mod links;
 mod listing;
 mod names;
 mod quotas;

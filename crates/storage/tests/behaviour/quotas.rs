@@ -39,8 +39,8 @@ fn open(directory: &Path) -> Posix {
 
 fn of(store: &Posix, vo: &str) -> Arc<dyn Storage> {
     let owner = Owner {
-        user: None,
         vo: Some(vo.into()),
+        ..Owner::default()
     };
     store.acting_for(&owner).unwrap()
 }
@@ -194,6 +194,7 @@ fn without_a_mark_the_owner_tells() {
     let owner = Owner {
         user,
         vo: Some("cms".into()),
+        links: None,
     };
     let mapped = store.acting_for(&owner).unwrap();
     put(&*mapped, "/f", &[1; 30], Overwrite::Allow).unwrap();

@@ -194,7 +194,7 @@ fn a_user_removes_what_it_could_remove_itself_and_of_anything_else_nothing() {
     let store = |user: &Arc<LocalUser>| {
         let owner = Owner {
             user: Some(user.clone()),
-            vo: None,
+            ..Owner::default()
         };
         server.acting_for(&owner).unwrap()
     };

@@ -22,7 +22,7 @@ fn owner(uid: u32, groups: &[u32]) -> Owner {
     let user = LocalUser::new("made-up", uid, uid, groups.iter().copied()).unwrap();
     Owner {
         user: Some(Arc::new(user)),
-        vo: None,
+        ..Owner::default()
     }
 }
 

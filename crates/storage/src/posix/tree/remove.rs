@@ -16,8 +16,9 @@ use crate::api::TreeFailure;
 use crate::fault::{about, fault};
 use crate::posix::begin::may_change_names;
 use crate::posix::identity::Acting;
+use crate::posix::judged::missing_is_not_found;
 use crate::posix::resolve::{HIDDEN_DIRECTORY, check_readable};
-use crate::posix::{Posix, Storage, is_directory, is_same, missing_is_not_found, sync_names};
+use crate::posix::{Posix, Storage, is_directory, is_same, sync_names};
 
 /// How often a directory that should be empty is read once more: others may put something into it meanwhile.
 const READ_AGAIN_MAX: u32 = 64;

@@ -1,0 +1,84 @@
+//! Symbolic links within an export: the rights of the path that they lead to count, with every verb.
+
+use std::path::Path;
+
+use credentials::Activities;
+use policy::{AnonymousAccess, Area, Rule};
+use storage::{Posix, PosixOptions};
+use transfer::Exports;
+
+use crate::harness::{Server, export};
+
+/// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
+async fn server(directory: &Path) -> Server {
+    for name in ["closed/d", "open/d"] {
+        std::fs::create_dir_all(directory.join(name)).unwrap();
+        std::fs::write(directory.join(name).join("f"), "content").unwrap();
+    }
+    for (target, name) in [
+        ("closed", "bad"),
+        ("closed/d/f", "bad-file"),
+        ("open", "good"),
+        ("open/d/f", "good-file"),
+    ] {
+        std::os::unix::fs::symlink(target, directory.join(name)).unwrap();
+    }
+    let store = Posix::open(directory, &PosixOptions::default()).unwrap();
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
+    let rule = Rule {
+        area: Area::parse("/data/closed").unwrap(),
+        may_not: Activities::ALL,
+        ..Rule::default()
+    };
+    let list = server.exports.current().list().to_vec();
+    server.exports.replace(Exports::with_rules(list, vec![rule]));
+    server
+}
+
+#[tokio::test]
+async fn the_rights_of_what_a_link_leads_to_count_with_every_verb() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path()).await;
+    let away = Server::open().await;
+    let requests = [
+        ("GET /data/LINK/d/f\n", 200),
+        ("GET /data/LINK-file\n", 200),
+        ("HEAD /data/LINK/d/f\nWant-Digest: adler32\n", 200),
+        ("HEAD /data/LINK-file\n", 200),
+        ("GET /data/LINK/d/\n", 200),
+        ("PROPFIND /data/LINK/d\nDepth: 0\n", 207),
+        ("PROPFIND /data/LINK/d\nDepth: 1\n", 207),
+        ("PUT /data/LINK/d/f\n", 204),
+        ("PUT /data/LINK/d/new\n", 201),
+        ("PUT /data/LINK/made/too/new\n", 201),
+        ("MKCOL /data/LINK/e\n", 201),
+        ("COPY /data/LINK/d/f\nDestination: /data/copied\n", 201),
+        ("COPY /data/open/d/f\nDestination: /data/LINK/copied\n", 201),
+        ("COPY /data/LINK/d/f\nDestination: AWAY/pushed-from-LINK\n", 202),
+        ("MOVE /data/LINK/d/f\nDestination: /data/moved\n", 201),
+        ("MOVE /data/moved\nDestination: /data/LINK/d/f\n", 201),
+        ("DELETE /data/LINK/d/f\n", 204),
+        ("DELETE /data/LINK/e\n", 204),
+    ];
+    for (request, status) in requests {
+        let request = request.replace("AWAY", &away.url("/data"));
+        let bad = server.ask(&request.replace("LINK", "bad"), b"").await;
+        assert_eq!(bad.status, 401, "{request}: {}", bad.text());
+        let good = server.ask(&request.replace("LINK", "good"), b"").await;
+        assert_eq!(good.status, status, "{request}: {}", good.text());
+    }
+    let pulled = format!(
+        "COPY /data/bad/pulled\nSource: {}\n",
+        away.url("/data/pushed-from-good")
+    );
+    assert_eq!(server.ask(&pulled, b"").await.status, 401);
+    let kept = std::fs::read_dir(directory.path().join("closed/d")).unwrap().count();
+    assert_eq!(
+        (kept, away.ask("HEAD /data/pushed-from-bad\n", b"").await.status),
+        (1, 404)
+    );
+    for head in ["GET /data/\n", "PROPFIND /data\nDepth: 1\n"] {
+        let listing = server.ask(head, b"").await.text();
+        assert!(listing.contains("good") && !listing.contains("bad"), "{listing}");
+    }
+}

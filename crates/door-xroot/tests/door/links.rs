@@ -1,0 +1,111 @@
+//! Symbolic links within an export: the rights of the path that they lead to count, with every request.
+
+use std::path::Path;
+
+use credentials::Activities;
+use policy::{AnonymousAccess, Area, Rule};
+use storage::{Posix, PosixOptions};
+use transfer::{Exports, SharedExports};
+use xroot_wire::request::{
+    AttributeAction, ChangeMode, FileAttributes, ListDirectory, MakeDirectory, Query, QueryKind, Remove, Rename,
+    Request, Stat, Truncate, TruncateTarget,
+};
+use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, ListOptions, OpenOptions};
+
+use crate::harness::{Server, export, open};
+
+/// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
+fn server(directory: &Path) -> Server {
+    for name in ["closed/d", "open/d"] {
+        std::fs::create_dir_all(directory.join(name)).unwrap();
+        std::fs::write(directory.join(name).join("f"), "content").unwrap();
+    }
+    for (target, name) in [("closed", "bad"), ("open", "good")] {
+        std::os::unix::fs::symlink(target, directory.join(name)).unwrap();
+    }
+    let store = Posix::open(directory, &PosixOptions::default()).unwrap();
+    let rule = Rule {
+        area: Area::parse("/data/closed").unwrap(),
+        may_not: Activities::ALL,
+        ..Rule::default()
+    };
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![rule]);
+    Server::start(|settings| settings.exports = SharedExports::new(exports))
+}
+
+/// Requests about what lies below a directory, none of which takes it away.
+fn requests(paths: &[String; 5]) -> Vec<Request<'_>> {
+    let [file, new, directory, moved, made] = paths.each_ref().map(|path| path.as_bytes());
+    let argument = Argument::new;
+    vec![
+        Request::Stat(Stat::path(file)),
+        open(&paths[0], OpenOptions::READ),
+        open(&paths[0], OpenOptions::UPDATE | OpenOptions::FORCE),
+        open(&paths[1], OpenOptions::NEW),
+        Request::ListDirectory(ListDirectory {
+            options: ListOptions::empty(),
+            path: argument(directory),
+        }),
+        Request::Query(Query {
+            kind: QueryKind::Checksum,
+            handle: FileHandle::default(),
+            argument: argument(file),
+        }),
+        Request::Truncate(Truncate {
+            target: TruncateTarget::Path(argument(file)),
+            size_bytes: 7,
+        }),
+        Request::ChangeMode(ChangeMode {
+            mode: 0o644,
+            path: argument(file),
+        }),
+        Request::FileAttributes(FileAttributes {
+            path: Some(argument(file)),
+            handle: FileHandle::default(),
+            options: AttributeOptions::empty(),
+            action: AttributeAction::List,
+        }),
+        Request::MakeDirectory(MakeDirectory {
+            options: 0,
+            mode: 0,
+            path: argument(made),
+        }),
+        Request::Rename(Rename::new(file, moved)),
+        Request::Rename(Rename::new(moved, file)),
+        Request::Remove(Remove { path: argument(file) }),
+        Request::Remove(Remove { path: argument(new) }),
+    ]
+}
+
+#[tokio::test]
+async fn the_rights_of_what_a_link_leads_to_count_with_every_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path());
+    std::fs::write(directory.path().join("moved"), "content").unwrap();
+    let paths = |link: &str| {
+        [
+            format!("/data/{link}/d/f"),
+            format!("/data/{link}/d/new"),
+            format!("/data/{link}/d"),
+            "/data/moved".to_owned(),
+            format!("/data/{link}/made"),
+        ]
+    };
+    let mut raw = server.client().await;
+    let (bad, good) = (paths("bad"), paths("good"));
+    for request in &requests(&bad)[..13] {
+        let answer = raw.ask(request).await;
+        assert_eq!(answer.status, 4003, "{request:?}");
+        assert_eq!(answer.error(), ErrorNumber::NOT_AUTHORIZED, "{request:?}");
+    }
+    for request in &requests(&good)[..13] {
+        let mut answer = raw.ask(request).await;
+        if answer.status == 4006 {
+            // The checksum comes by itself.
+            answer = raw.answer().await;
+        }
+        assert!(matches!(answer.status, 0 | 4001), "{request:?}: {answer:?}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path().join("closed")).unwrap().count(), 1);
+    assert_eq!(std::fs::read(directory.path().join("closed/d/f")).unwrap(), b"content");
+}

@@ -1,0 +1,97 @@
+//! Names as those for whom the store acts may use them: what they lead to over links is judged first.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
+
+use super::Posix;
+use super::resolve::check_readable;
+use crate::fault::{about, fault};
+use crate::links::{LinkUse, Way, leads_where_it_is_refused};
+
+impl Posix {
+    /// Opens what a name leads to, as far as whom this acts for may use it.
+    pub(super) fn open_as(&self, path: &LogicalPath, flags: OFlags, used: LinkUse<'_>) -> Result<OwnedFd> {
+        let reached = self.root.open_beneath(path, flags)?;
+        reached.judged(self.owner.links.as_ref(), used, path)
+    }
+
+    /// Opens the directory that holds a name, where whom this acts for may use that name.
+    pub(super) fn open_parent<'a>(&self, path: &'a LogicalPath, used: LinkUse<'_>) -> Result<(OwnedFd, &'a str)> {
+        let parent = self.root.open_parent(path)?;
+        parent.judged(self.owner.links.as_ref(), used, path)
+    }
+
+    /// The directory of a name whose use is judged later, and the way to the name.
+    pub(super) fn parent_to_judge<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Way)> {
+        let parent = self.root.open_parent(path)?;
+        let way = parent.way.clone();
+        let (directory, name) = match parent.is_missing() {
+            true => parent.judged(self.owner.links.as_ref(), LinkUse::Stat, path)?,
+            false => parent.unjudged(path)?,
+        };
+        Ok((directory, name, way))
+    }
+
+    /// The same of a name that must be there.
+    pub(super) fn parent_of_old<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Way)> {
+        self.parent_to_judge(path).map_err(missing_is_not_found)
+    }
+
+    /// Why a name could not be used; whether it is there is not told to who may not look behind a link.
+    pub(super) fn missing_or(&self, way: &Way, errno: Errno, path: &LogicalPath) -> Error {
+        match way.judge(self.owner.links.as_ref(), LinkUse::Stat) {
+            Err(refusal) => refusal.with_subject(path),
+            Ok(()) => about(errno, Phase::Open, path),
+        }
+    }
+
+    /// Whether a rename may be made where a link leads to one of its ends.
+    pub(super) fn judge_rename(
+        &self,
+        (from, old): (&LogicalPath, &Way),
+        (to, new): (&LogicalPath, &Way),
+        inode: u64,
+        replaces: bool,
+    ) -> Result<()> {
+        let (Some(judge), true) = (&self.owner.links, old.is_link() || new.is_link()) else {
+            return Ok(());
+        };
+        let (Some(source), Some(target)) = (old.end(from), new.end(to)) else {
+            return Err(leads_where_it_is_refused(ErrorCode::Forbidden).with_subject(from));
+        };
+        let used = LinkUse::Rename {
+            asked: from,
+            inode,
+            target,
+            replaces,
+        };
+        judge.judge(source, used).map_err(|error| error.with_subject(from))
+    }
+
+    /// As [`Storage::check_links`](crate::Storage::check_links).
+    pub(super) fn judge_links(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        check_readable(path)?;
+        let _acting = self.acting()?;
+        let way = match used {
+            LinkUse::Create | LinkUse::Overwrite => self.root.open_parent(path).map(|parent| parent.way),
+            _ => self.root.open_beneath(path, OFlags::PATH).map(|reached| reached.way),
+        };
+        match way {
+            Ok(way) => way
+                .judge(self.owner.links.as_ref(), used)
+                .map_err(|error| error.with_subject(path)),
+            Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+pub(super) fn missing_is_not_found(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::ParentMissing => fault(ErrorCode::NotFound, error.phase()),
+        _ => error,
+    }
+}

@@ -1,0 +1,140 @@
+//! Symbolic links: what they lead to is judged by its own path, in every call.
+
+use std::sync::{Arc, Mutex};
+
+use storage::{LinkJudge, LinkUse, Overwrite, Owner, Storage, UploadOptions, leads_where_it_is_refused};
+use types::{ErrorCode, LogicalPath, Result};
+
+use crate::support::{code, names, path, posix, put};
+
+/// Closes everything below `/closed` and remembers what it was asked.
+#[derive(Debug, Default)]
+struct Judge(Mutex<Vec<String>>);
+
+impl LinkJudge for Judge {
+    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        self.0.lock().unwrap().push(format!("{reached} {used:?}"));
+        let mut ends = vec![reached];
+        if let LinkUse::Rename { target, .. } = used {
+            ends.push(target);
+        }
+        match ends.iter().any(|end| end.is_within(&path("/closed"))) {
+            true => Err(leads_where_it_is_refused(ErrorCode::Forbidden)),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn what_a_link_leads_to_is_judged_in_every_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for name in ["closed/d", "open/d", "a"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+        std::fs::write(at(name).join("f"), "secret").unwrap();
+    }
+    for (target, name) in [
+        ("../closed", "a/bad"),
+        ("../closed/d/f", "a/bad-file"),
+        ("bad", "a/bad-twice"),
+        ("../open", "a/good"),
+        ("../open/d/f", "a/good-file"),
+    ] {
+        std::os::unix::fs::symlink(target, at(name)).unwrap();
+    }
+    let judge = Arc::new(Judge::default());
+    let store = posix(directory.path());
+    let owner = Owner {
+        links: Some(judge.clone()),
+        ..Owner::default()
+    };
+    let store = store.acting_for(&owner).unwrap();
+    let store = store.as_ref();
+    type Call = fn(&dyn Storage, &str) -> Option<ErrorCode>;
+    let create = |store: &dyn Storage, name: &str, create_parents| {
+        let options = UploadOptions {
+            create_parents,
+            ..UploadOptions::default()
+        };
+        code(store.create(&path(name), &options))
+    };
+    let calls: [(&str, Call); 12] = [
+        ("stat", |store, dir| code(store.stat(&path(&format!("{dir}/d/f"))))),
+        ("open", |store, dir| code(store.open(&path(&format!("{dir}/d/f"))))),
+        ("list", |store, dir| code(store.list(&path(&format!("{dir}/d"))))),
+        ("checksums", |store, dir| {
+            code(store.stored_checksums(&path(&format!("{dir}/d/f"))))
+        }),
+        ("open_update", |store, dir| {
+            code(store.open_update(&path(&format!("{dir}/d/f"))))
+        }),
+        ("set_mode", |store, dir| {
+            code(store.set_mode(&path(&format!("{dir}/d/f")), 0o600))
+        }),
+        ("make_directory", |store, dir| {
+            code(store.make_directory(&path(&format!("{dir}/new/x")), true))
+        }),
+        ("attributes", |store, dir| {
+            code(store.attributes(&path(&format!("{dir}/d/f"))))
+        }),
+        ("copy", |store, dir| {
+            code(store.copy(&path(&format!("{dir}/d/f")), &path("/a/copied"), Overwrite::Allow))
+        }),
+        ("move away", |store, dir| {
+            code(store.rename(&path(&format!("{dir}/d/f")), &path("/a/g"), Overwrite::Allow))
+        }),
+        ("move here", |store, dir| {
+            code(store.rename(&path("/a/f"), &path(&format!("{dir}/d/f")), Overwrite::Allow))
+        }),
+        ("remove", |store, dir| code(store.remove(&path(&format!("{dir}/d/f"))))),
+    ];
+    for (name, call) in calls {
+        let refused = call(store, "/a/bad");
+        assert_eq!(refused, Some(ErrorCode::Forbidden), "{name}");
+        assert_eq!(call(store, "/a/good"), None, "{name}");
+    }
+    for (name, parents) in [
+        ("/a/bad/new", false),
+        ("/a/bad/x/y/new", true),
+        ("/a/bad-twice/d/f", false),
+    ] {
+        assert_eq!(create(store, name, parents), Some(ErrorCode::Forbidden), "{name}");
+    }
+    assert_eq!(code(store.open(&path("/a/bad-file"))), Some(ErrorCode::Forbidden));
+    assert_eq!(std::fs::read(at("closed/d/f")).unwrap(), b"secret");
+    assert_eq!(
+        std::fs::read_dir(at("closed")).unwrap().count(),
+        1,
+        "nothing was made there"
+    );
+    assert_eq!(
+        names(store, "/a"),
+        ["copied", "g", "good"],
+        "only what may be looked at is listed"
+    );
+    // Where no link is, nobody is asked.
+    judge.0.lock().unwrap().clear();
+    assert!(store.stat(&path("/closed/d/f")).is_ok());
+    put(store, "/closed/new", b"12", Overwrite::Allow).unwrap();
+    assert_eq!(judge.0.lock().unwrap().as_slice(), [""; 0]);
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_during_an_upload_ends_it() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("closed")).unwrap();
+    std::fs::create_dir_all(directory.path().join("open")).unwrap();
+    std::os::unix::fs::symlink("open", directory.path().join("link")).unwrap();
+    let owner = Owner {
+        links: Some(Arc::new(Judge::default())),
+        ..Owner::default()
+    };
+    let store = posix(directory.path()).acting_for(&owner).unwrap();
+    let upload = store.create(&path("/link/f"), &UploadOptions::default()).unwrap();
+    std::fs::rename(directory.path().join("open"), directory.path().join("closed/open")).unwrap();
+    std::fs::remove_file(directory.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("closed/open", directory.path().join("link")).unwrap();
+    let refused = code(upload.commit(&storage::CommitFacts::default()));
+    assert_eq!(refused, Some(ErrorCode::Forbidden));
+    assert!(!directory.path().join("closed/open/f").exists());
+}

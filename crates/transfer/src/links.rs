@@ -1,0 +1,130 @@
+//! Who may do what with something that was reached over a symbolic link: policy is asked about the path that was
+//! reached, as it was about the one that was named.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use credentials::Credential;
+use policy::{Operation, Policy, Request, allows_at_most, decide};
+use storage::{LinkJudge, LinkUse, leads_where_it_is_refused};
+use types::{LogicalPath, Result};
+
+use crate::authorize::Asker;
+use crate::chance::now_s;
+use crate::own_uploads::OwnUploads;
+
+/// The rights of an asker in one export.
+#[derive(Debug)]
+pub(crate) struct LinkRights {
+    policy: Arc<Policy>,
+    own_uploads: OwnUploads,
+    export: LogicalPath,
+    /// `None`: a capability decides, which only the export can limit further.
+    credential: Option<Result<Arc<Credential>>>,
+    address: IpAddr,
+}
+
+impl LinkRights {
+    /// `None` where the asker has the same rights in the whole export, so that no link leads to others. Who comes
+    /// with a capability is limited by the exports only.
+    pub(crate) fn of(
+        policy: &Arc<Policy>,
+        own_uploads: &OwnUploads,
+        export: &LogicalPath,
+        asker: Asker<'_>,
+        is_capability: bool,
+    ) -> Option<Arc<dyn LinkJudge>> {
+        let has_grant = || matches!(asker.credential, Ok(credential) if credential.grant().is_some());
+        let is_divided = |other: &policy::ExportRules| other.path != *export && other.path.is_within(export);
+        let differs = !policy.rules().is_empty() || has_grant() || policy.exports().iter().any(is_divided);
+        differs.then(|| {
+            Arc::new(Self {
+                policy: policy.clone(),
+                own_uploads: own_uploads.clone(),
+                export: export.clone(),
+                credential: (!is_capability).then(|| asker.credential.clone()),
+                address: asker.address.to_canonical(),
+            }) as Arc<dyn LinkJudge>
+        })
+    }
+
+    /// The path by which a client would name something.
+    fn named(&self, inner: &LogicalPath) -> Result<LogicalPath> {
+        match (self.export.is_root(), inner.is_root()) {
+            (true, _) => Ok(inner.clone()),
+            (_, true) => Ok(self.export.clone()),
+            _ => LogicalPath::parse(&format!("{}{inner}", self.export)),
+        }
+    }
+
+    fn operation(&self, used: LinkUse<'_>) -> Result<Operation> {
+        Ok(match used {
+            LinkUse::Stat => Operation::Stat,
+            LinkUse::Read => Operation::Read,
+            LinkUse::List => Operation::List,
+            LinkUse::Create => Operation::Create,
+            LinkUse::Overwrite => Operation::Overwrite,
+            LinkUse::MakeDirectory => Operation::MakeDirectory,
+            LinkUse::Delete => Operation::Delete,
+            LinkUse::RemoveDirectory => Operation::RemoveDirectory,
+            LinkUse::ChangeMode => Operation::ChangeMode,
+            LinkUse::Rename {
+                asked,
+                inode,
+                target,
+                replaces,
+            } => {
+                let asked = self.named(asked)?;
+                let is_own = |credential| self.own_uploads.is_own(credential, &asked, inode);
+                Operation::Rename {
+                    target: self.named(target)?,
+                    replaces,
+                    own: self.credential.as_ref().is_some_and(is_own),
+                }
+            }
+        })
+    }
+}
+
+impl LinkJudge for LinkRights {
+    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        let (path, operation) = (self.named(reached)?, self.operation(used)?);
+        let decided = match &self.credential {
+            None => allows_at_most(&self.policy, &operation, &path),
+            Some(credential) => {
+                let request = Request {
+                    operation,
+                    path,
+                    client_address: self.address,
+                    now_s: now_s(),
+                    size_bytes: None,
+                };
+                let credential = credential.as_ref().map(Arc::as_ref);
+                decide(&self.policy, credential, &request).into_result()
+            }
+        };
+        // The client named another path, and need not learn where it leads.
+        decided.map_err(|error| leads_where_it_is_refused(error.code()).with_private(error.public()))
+    }
+}
+
+/// What may be done with a file over links on the way to it for one end of a copy, and for the other.
+#[derive(Debug)]
+pub(crate) struct BothEnds {
+    pub(crate) reader: Option<Arc<dyn LinkJudge>>,
+    pub(crate) writer: Option<Arc<dyn LinkJudge>>,
+}
+
+impl LinkJudge for BothEnds {
+    fn judge(&self, reached: &LogicalPath, used: LinkUse<'_>) -> Result<()> {
+        let ask = |judge: &Option<Arc<dyn LinkJudge>>| match judge {
+            Some(judge) => judge.judge(reached, used),
+            None => Ok(()),
+        };
+        match used {
+            LinkUse::Read | LinkUse::List => ask(&self.reader),
+            LinkUse::Stat => ask(&self.reader).or_else(|_| ask(&self.writer)),
+            _ => ask(&self.writer),
+        }
+    }
+}
