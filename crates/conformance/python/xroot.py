@@ -69,6 +69,23 @@ def vectors(url, content):
         assert good(file.vector_read([(7, 3)])).chunks[0].buffer == content[7:10]
 
 
+def pending(url, content):
+    """A file that is being written is there for others, whatever it was opened with, and can be read once it is closed."""
+    server, path = place(url)
+    for number, flags in enumerate([OpenFlags.NEW, OpenFlags.DELETE, OpenFlags.DELETE | OpenFlags.FORCE]):
+        name = f"pending-{number}"
+        file = opened(f"{url}/{name}", flags)
+        good(server.stat(f"{path}/{name}"))
+        good(file.write(content[:1000]))
+        good(file.sync())
+        assert good(server.stat(f"{path}/{name}")).size == 1000, name
+        good(file.close())
+        with opened(f"{url}/{name}") as stored:
+            assert good(stored.read()) == content[:1000]
+        good(server.rm(f"{path}/{name}"))
+        refused(server.stat(f"{path}/{name}"), 3011)
+
+
 def reads(url, content):
     """Reads at offsets, past the end, of lines and of chunks."""
     with opened(f"{url}/source") as file:
@@ -245,7 +262,7 @@ def main():
     check, url, local = sys.argv[1:]
     with open(local, "rb") as file:
         content = file.read()
-    checks = (vectors, reads, writes, attributes, copies, thirteen, names, crowd)
+    checks = (vectors, pending, reads, writes, attributes, copies, thirteen, names, crowd)
     {function.__name__: function for function in checks}[check](url, content)
     print("done", check)
 

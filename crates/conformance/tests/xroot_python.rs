@@ -58,6 +58,15 @@ fn vector_reads_bring_every_piece_over_tls() {
 }
 
 #[test]
+fn a_file_that_is_being_written_is_there_for_others() {
+    check(
+        "a_file_that_is_being_written_is_there_for_others",
+        "pending",
+        Endpoint::root,
+    );
+}
+
+#[test]
 fn reads_end_where_the_file_ends() {
     check("reads_end_where_the_file_ends", "reads", Endpoint::root);
 }

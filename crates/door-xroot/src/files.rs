@@ -220,6 +220,12 @@ impl Files {
         files.any(|file| file.is_lent && file.path == *path)
     }
 
+    /// Whether a file of this name is open to be written.
+    pub(crate) fn writes(&self, path: &LogicalPath) -> bool {
+        let mut files = self.slots.iter().filter_map(|slot| slot.file.as_ref());
+        files.any(|file| file.path == *path && !matches!(file.content, Content::Reading(_)))
+    }
+
     pub(crate) fn take_all(&mut self) -> Vec<OpenFile> {
         self.open = 0;
         self.slots.drain(..).filter_map(|slot| slot.file).collect()

@@ -6,6 +6,7 @@ use std::time::Instant;
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use transfer::{Share, ShareKind, Spot, refusal};
+use types::limits::PENDING_OPEN_WAIT;
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
@@ -16,9 +17,9 @@ use crate::connection::Next;
 use crate::exchange::{Exchange, Named, anonymous};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
-use crate::stat::{pending_text, stat_text};
+use crate::stat::{self, pending_text, stat_text};
 use crate::third_party::{destination, source};
-use crate::turns::Turn;
+use crate::turns::{Shown, Turn};
 use crate::writing::Writing;
 
 /// What stands about compression behind a handle.
@@ -103,7 +104,15 @@ fn share(exchange: &mut Exchange<'_>) -> Result<Option<Share>> {
 
 pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
     exchange.authorize(Operation::Read, path, None)?;
-    let reader = spot.store.open(&spot.path).await;
+    let mut reader = spot.store.open(&spot.path).await;
+    if reader.as_ref().is_err_and(stat::is_missing) && !exchange.session()?.files.writes(path) {
+        // xrootdfs closes files behind its users' backs: who has just closed one opens it on another session before it
+        // is stored. Of a server that shows files while they are written that would go well.
+        let turns = exchange.connection.door.turns.clone();
+        if turns.end(path, PENDING_OPEN_WAIT).await {
+            reader = spot.store.open(&spot.path).await;
+        }
+    }
     let reader = reader.map_err(|error| blame_asker(error).with_subject(path))?;
     let stat = reader.stat().clone();
     Ok((Content::Reading(reader), stat))
@@ -119,14 +128,12 @@ fn blame_asker(error: Error) -> Error {
     }
 }
 
-/// The turn to write a file, unless the client does not care who else does.
-fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Result<Option<Turn>> {
-    if request.options.contains(OpenOptions::FORCE) {
-        return Ok(None);
-    }
-    let turn = exchange.connection.door.turns.take(path);
+/// The turn to write a file. A client that forces it does not care who else does.
+fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Result<Turn> {
+    let alone = !request.options.contains(OpenOptions::FORCE);
+    let turn = exchange.connection.door.turns.take(path, alone);
     let busy = || refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it");
-    Ok(Some(turn.ok_or_else(busy)?))
+    Ok(turn.ok_or_else(busy)?)
 }
 
 /// Changing a file where it lies is the exception to what this server promises about stored files: every
@@ -153,7 +160,7 @@ pub(crate) struct Admitted {
     pub(crate) max_bytes: Option<u64>,
     /// Whether a file that stands there when the new one is ready may be replaced.
     pub(crate) may_replace: bool,
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Turn,
 }
 
 /// Asks for the right to store a file, and for the turn to do so.
@@ -213,9 +220,7 @@ async fn create(
     };
     let upload = spot.store.create(&spot.path, &options).await;
     let upload = upload.map_err(|error| error.with_subject(path))?;
-    if let Some(turn) = &turn {
-        turn.show(&upload);
-    }
+    turn.show(Shown::Upload(Arc::downgrade(&upload)));
     let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, turn);
     // Whoever stores a file may read and write it, as the reference server sees to it.
     let mode = u32::from(request.mode) & 0o777;

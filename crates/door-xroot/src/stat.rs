@@ -4,7 +4,7 @@ use policy::Operation;
 use storage::{Kind, Stat};
 use transfer::Place;
 use transfer::chance::unix_s;
-use types::{ErrorCode, LogicalPath};
+use types::{Error, ErrorCode, LogicalPath};
 use xroot_wire::StatFlags;
 use xroot_wire::request::{self, StatMany, StatTarget};
 use xroot_wire::response::{SpaceText, StatExtension, StatText};
@@ -79,11 +79,15 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
         Ok(stat) => return Ok(Seen::Stored(stat)),
         Err(error) => error,
     };
-    let is_missing = matches!(missing.code(), ErrorCode::NotFound | ErrorCode::ParentMissing);
-    let pending = is_missing
+    let pending = is_missing(&missing)
         .then(|| exchange.connection.door.turns.pending(path))
         .flatten();
     Ok(Seen::Pending(pending.ok_or(missing)?))
+}
+
+/// Whether nothing stands under a name.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing)
 }
 
 /// The same without the difference.

@@ -1,62 +1,139 @@
-//! Who is writing what: one file is opened for writing by one client at a time. What is being written shows in a stat.
+//! Who is writing what: one file is opened for writing by one client at a time, unless they force it. What is being
+//! written shows in a stat.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use storage::{Stat, Upload};
+use tokio::sync::Notify;
 use types::LogicalPath;
 
-/// The files that are open for writing, with the uploads of those that have no name yet. Clones are the same.
-#[derive(Clone, Default)]
-pub(crate) struct Turns(Arc<Mutex<Table>>);
+use crate::third_party::destination::Advance;
 
-/// The upload, where there is one that can be shown, by the name that it will get.
-type Table = HashMap<LogicalPath, Option<Weak<dyn Upload>>>;
+/// The files that are open for writing, with what can be shown of those that have no name yet. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Turns(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    table: Mutex<Table>,
+    /// Some writer has ended.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The writers by the name that their file will get; no entry is empty.
+    files: HashMap<LogicalPath, Vec<Writer>>,
+    /// Told apart by their numbers.
+    next: u64,
+}
+
+struct Writer {
+    number: u64,
+    /// Whether no other that wants the same may write at the same time.
+    alone: bool,
+    shown: Option<Shown>,
+}
+
+/// What others may see of a file that is being written.
+pub(crate) enum Shown {
+    /// As far as its client has written it.
+    Upload(Weak<dyn Upload>),
+    /// As far as a copy from another server has come.
+    Copy(Weak<Advance>),
+}
+
+impl Shown {
+    /// `None` once it has ended.
+    fn stat(&self) -> Option<Stat> {
+        match self {
+            Self::Upload(upload) => Some(upload.upgrade()?.reader().ok()?.stat().clone()),
+            Self::Copy(copy) => copy.upgrade()?.pending(),
+        }
+    }
+}
 
 /// The turn of one writer, until it is dropped.
 pub(crate) struct Turn {
     path: LogicalPath,
+    number: u64,
     turns: Turns,
 }
 
 impl Turns {
-    /// Takes the turn for a file; `None` while somebody else has it.
-    pub(crate) fn take(&self, path: &LogicalPath) -> Option<Turn> {
+    /// Takes the turn for a file; `None` while another writer has it. A writer that is not `alone` neither waits for
+    /// others nor keeps them off.
+    pub(crate) fn take(&self, path: &LogicalPath, alone: bool) -> Option<Turn> {
         let mut table = self.open();
-        if table.contains_key(path) {
+        let number = table.next;
+        let writers = table.files.entry(path.clone()).or_default();
+        if alone && writers.iter().any(|writer| writer.alone) {
             return None;
         }
-        table.insert(path.clone(), None);
+        writers.push(Writer {
+            number,
+            alone,
+            shown: None,
+        });
+        table.next += 1;
         Some(Turn {
             path: path.clone(),
+            number,
             turns: self.clone(),
         })
     }
 
-    /// What a file is that is being uploaded under this name, as far as it has come.
+    /// What a file is that is being written under this name, as far as it has come.
     pub(crate) fn pending(&self, path: &LogicalPath) -> Option<Stat> {
-        let upload = self.open().get(path)?.as_ref()?.upgrade()?;
-        // An upload that has ended at this moment is not pending any more.
-        Some(upload.reader().ok()?.stat().clone())
+        let table = self.open();
+        let mut shown = table.files.get(path)?.iter().filter_map(|writer| writer.shown.as_ref());
+        shown.find_map(Shown::stat)
+    }
+
+    /// Waits until no file is being written under this name; `false` when none is now, or one still is at the end.
+    pub(crate) async fn end(&self, path: &LogicalPath, patience: Duration) -> bool {
+        let end = async {
+            loop {
+                let ended = self.0.ended.notified();
+                if self.pending(path).is_none() {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        self.pending(path).is_some() && tokio::time::timeout(patience, end).await.is_ok()
     }
 
     fn open(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Turn {
     /// Shows others the file that is being written.
-    pub(crate) fn show(&self, upload: &Arc<dyn Upload>) {
-        if let Some(shown) = self.turns.open().get_mut(&self.path) {
-            *shown = Some(Arc::downgrade(upload));
+    pub(crate) fn show(&self, shown: Shown) {
+        let mut table = self.turns.open();
+        let writers = table.files.get_mut(&self.path);
+        let own = writers.and_then(|writers| writers.iter_mut().find(|writer| writer.number == self.number));
+        if let Some(own) = own {
+            own.shown = Some(shown);
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.open().remove(&self.path);
+        let mut table = self.turns.open();
+        if let Some(writers) = table.files.get_mut(&self.path) {
+            writers.retain(|writer| writer.number != self.number);
+            if writers.is_empty() {
+                table.files.remove(&self.path);
+            }
+        }
+        drop(table);
+        self.turns.0.ended.notify_waiters();
     }
 }
 
@@ -65,12 +142,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_one_writer_at_a_time() {
+    fn a_file_has_one_writer_at_a_time_unless_they_force_it() {
         let turns = Turns::default();
         let (file, other) = (LogicalPath::parse("/a").unwrap(), LogicalPath::parse("/b").unwrap());
-        let turn = turns.take(&file).unwrap();
-        assert!(turns.take(&file).is_none() && turns.take(&other).is_some());
+        let turn = turns.take(&file, true).unwrap();
+        assert!(turns.take(&file, true).is_none() && turns.take(&other, true).is_some());
+        let forced = turns.take(&file, false).unwrap();
         drop(turn);
-        assert!(turns.take(&file).is_some());
+        let again = turns.take(&file, true).unwrap();
+        drop((forced, again));
+        assert!(turns.open().files.is_empty());
+    }
+
+    /// A copy that has not begun.
+    fn shown(turn: &Turn) -> Arc<Advance> {
+        let copy = Arc::<Advance>::default();
+        turn.show(Shown::Copy(Arc::downgrade(&copy)));
+        copy
+    }
+
+    #[tokio::test]
+    async fn what_is_written_can_be_waited_for() {
+        let turns = Turns::default();
+        let file = LogicalPath::parse("/a").unwrap();
+        let (moment, long) = (Duration::from_millis(10), Duration::from_secs(60));
+        assert!(!turns.end(&file, long).await, "nothing is being written");
+        let turn = turns.take(&file, true).unwrap();
+        assert!(!turns.end(&file, long).await, "nothing can be shown");
+        let _copy = shown(&turn);
+        assert!(!turns.end(&file, moment).await, "it has not ended");
+        let (ended, ()) = tokio::join!(turns.end(&file, long), async { drop(turn) });
+        assert!(ended && turns.pending(&file).is_none());
+    }
+
+    #[test]
+    fn one_of_several_writers_is_shown_as_long_as_it_writes() {
+        let turns = Turns::default();
+        let file = LogicalPath::parse("/a").unwrap();
+        let (one, other) = (turns.take(&file, false).unwrap(), turns.take(&file, false).unwrap());
+        let copy = shown(&other);
+        assert_eq!(turns.pending(&file).unwrap().size_bytes, 0);
+        drop((one, copy));
+        assert!(turns.pending(&file).is_none());
     }
 }

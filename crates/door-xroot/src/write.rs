@@ -217,13 +217,13 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
     let found = exchange.look(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
-    let turn = exchange.connection.door.turns.take(path);
-    let _turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
+    let turn = exchange.connection.door.turns.take(path, true);
+    let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
     let present = found.into_file(path)?;
     present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
-    let mut writing = crate::writing::Writing::in_place(&spot.store, update, granted.max_upload_bytes, None);
+    let mut writing = crate::writing::Writing::in_place(&spot.store, update, granted.max_upload_bytes, turn);
     writing.set_length(size_bytes).await?;
     writing.commit(&exchange.client()).await?;
     Ok(())

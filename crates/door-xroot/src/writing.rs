@@ -25,7 +25,7 @@ pub(crate) struct Writing {
     damaged: BTreeMap<u64, u64>,
     /// A part of it was refused or could not be stored.
     is_torn: bool,
-    _turn: Option<Turn>,
+    _turn: Turn,
 }
 
 impl Writing {
@@ -35,7 +35,7 @@ impl Writing {
         upload: Arc<dyn Upload>,
         algorithms: &[ChecksumAlgorithm],
         max_bytes: Option<u64>,
-        turn: Option<Turn>,
+        turn: Turn,
     ) -> Self {
         Self {
             store: store.clone(),
@@ -50,7 +50,7 @@ impl Writing {
     }
 
     /// A file that is changed where it lies, and may have so many bytes.
-    pub(crate) fn in_place(store: &Store, update: Arc<dyn Upload>, max_bytes: Option<u64>, turn: Option<Turn>) -> Self {
+    pub(crate) fn in_place(store: &Store, update: Arc<dyn Upload>, max_bytes: Option<u64>, turn: Turn) -> Self {
         Self {
             in_place: true,
             ..Self::upload(store, update, &[], max_bytes, turn)

@@ -20,17 +20,43 @@ use crate::files::Content;
 use crate::late::Late;
 use crate::open::{Admitted, admit};
 use crate::third_party::Origins;
-use crate::turns::Turn;
+use crate::turns::{Shown, Turn};
 
-/// How a copy ended.
-type Ending = Arc<OnceLock<std::result::Result<(), Error>>>;
+/// How far a copy is.
+#[derive(Default)]
+pub(crate) struct Advance {
+    /// Once it has begun.
+    progress: OnceLock<Arc<Progress>>,
+    /// How it ended.
+    ending: OnceLock<std::result::Result<(), Error>>,
+}
+
+impl Advance {
+    /// What is to be seen of the file.
+    fn stat(&self) -> Stat {
+        Stat {
+            kind: Kind::File,
+            size_bytes: self.progress.get().map_or(0, |progress| progress.moved_bytes()),
+            modified: SystemTime::now(),
+            mode: 0o644,
+            // It has none yet, and 0 would mean that the file is not there.
+            inode: 1,
+        }
+    }
+
+    /// The same until it ends: then the file is there, or never will be.
+    pub(crate) fn pending(&self) -> Option<Stat> {
+        self.ending.get().is_none().then(|| self.stat())
+    }
+}
 
 /// A copy that an open file stands for. Closed or dropped before its end, it is given up.
 pub(crate) struct Copying {
     source: Resource,
     order: Order,
     stage: Stage,
-    _turn: Option<Turn>,
+    advance: Arc<Advance>,
+    _turn: Turn,
 }
 
 /// How far it is.
@@ -40,34 +66,19 @@ enum Stage {
     /// The next sync begins it.
     Prepared,
     /// It has begun, for this request.
-    Begun {
-        request: StreamId,
-        progress: Arc<Progress>,
-        ending: Ending,
-    },
+    Begun(StreamId),
 }
 
 impl Copying {
     /// What a client is to see of the file.
     pub(crate) fn stat(&self) -> Stat {
-        let moved = match &self.stage {
-            Stage::Begun { progress, .. } => progress.moved_bytes(),
-            _ => 0,
-        };
-        Stat {
-            kind: Kind::File,
-            size_bytes: moved,
-            modified: SystemTime::now(),
-            mode: 0o644,
-            // It has none yet, and 0 would mean that the file is not there.
-            inode: 1,
-        }
+        self.advance.stat()
     }
 
     /// The request that waits for its end.
     fn awaited_by(&self) -> Option<StreamId> {
-        match &self.stage {
-            Stage::Begun { request, ending, .. } => Some(*request).filter(|_| ending.get().is_none()),
+        match self.stage {
+            Stage::Begun(request) => Some(request).filter(|_| self.advance.ending.get().is_none()),
             _ => None,
         }
     }
@@ -94,10 +105,13 @@ pub(crate) async fn open(
         exchange.admit_secrets()?;
     }
     let order = order(exchange, named, copy, &source, &admitted)?;
+    let advance = Arc::<Advance>::default();
+    admitted.turn.show(Shown::Copy(Arc::downgrade(&advance)));
     let copying = Copying {
         source: source.keyed,
         order,
         stage: Stage::Ordered,
+        advance,
         _turn: admitted.turn,
     };
     let stat = copying.stat();
@@ -257,7 +271,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
             Ok(Next::Request)
         }
         Stage::Prepared => begin(exchange, handle, (spot, path), source, order),
-        Stage::Begun { ending, .. } => match ending.get() {
+        Stage::Begun(_) => match copying.advance.ending.get() {
             Some(ended) => {
                 ended.clone()?;
                 exchange.ok(&[]);
@@ -303,8 +317,12 @@ fn begin(
     };
     let running = Running::begin(door.settings.events.clone(), start, slot, job);
     let mut running = running.if_dropped(TransferOutcome::ClientGone);
-    let (ending, request) = (Ending::default(), exchange.stream);
-    let (progress, ended) = (running.progress().clone(), ending.clone());
+    let advance = match &exchange.file(handle)?.content {
+        Content::Copying(copying) => copying.advance.clone(),
+        _ => return Err(crate::connection::not_offered()),
+    };
+    // It is set once only, here.
+    let _ = advance.progress.set(running.progress().clone());
     let gate = door.gate.clone();
     let work = async move {
         let stopped = || Error::new(ErrorCode::Cancelled, Side::Active, Phase::Transfer);
@@ -318,17 +336,14 @@ fn begin(
         };
         running.end(outcome, result.as_ref()).await;
         // It is set once only, here.
-        let _ = ending.set(result.as_ref().map(drop).map_err(Clone::clone));
+        let _ = advance.ending.set(result.as_ref().map(drop).map_err(Clone::clone));
         result.map(|_| Late::Done).map_err(Failure::from)
     };
     let seconds = u32::try_from(TPC_COPY_TIME.as_secs()).unwrap_or(u32::MAX);
     let next = exchange.later(&path, seconds, work)?;
+    let request = exchange.stream;
     if let Content::Copying(copying) = &mut exchange.file(handle)?.content {
-        copying.stage = Stage::Begun {
-            request,
-            progress,
-            ending: ended,
-        };
+        copying.stage = Stage::Begun(request);
     }
     Ok(next)
 }

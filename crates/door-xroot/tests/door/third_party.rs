@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 use transfer::{Exports, SharedExports, Slots, TransferOutcome};
 use types::Location;
 use xroot_wire::request::{Close, Query, QueryKind, Request, Stat, SyncFile};
-use xroot_wire::response::OpenReply;
-use xroot_wire::{ErrorNumber, FileHandle, OpenOptions};
+use xroot_wire::response::{OpenReply, StatText};
+use xroot_wire::{ErrorNumber, FileHandle, OpenOptions, StatFlags};
 
 use crate::harness::{Answer, Raw, SECRET, Server, client, export, open, soon};
 
@@ -247,6 +247,42 @@ async fn a_copy_is_checked_by_the_first_sync_and_made_by_the_second() {
     assert_eq!((record.outcome, record.bytes), (TransferOutcome::Success, 3_000_000));
     assert!(record.verified.unwrap().starts_with("adler32:"));
     assert!(!record.start.remote.contains("tpc.key"));
+}
+
+#[tokio::test]
+async fn the_destination_is_pending_until_the_copy_has_ended() {
+    let (there, here) = (Server::open(), Server::open());
+    there.put("/f", b"abc");
+    let (mut source, mut destination) = (there.client().await, here.client().await);
+    let mut other = here.client().await;
+    let stat = Request::Stat(Stat::path(b"/data/new"));
+    let file = handle(order(&mut destination, &there.address.to_string(), "").await);
+    let seen = other.ask(&stat).await.text();
+    let seen = StatText::parse(seen.as_bytes()).unwrap();
+    assert_eq!(
+        (seen.size_bytes, seen.flags.contains(StatFlags::PERSIST_PENDING)),
+        (0, true)
+    );
+    sync(&mut destination, file).await.ok();
+    register(&mut source, "127.0.0.1").await;
+    assert_eq!(sync(&mut destination, file).await.status, 4006);
+    assert_eq!(late(&destination.answer().await).status, 0);
+    let seen = other.ask(&stat).await.text();
+    let seen = StatText::parse(seen.as_bytes()).unwrap();
+    assert_eq!((seen.size_bytes, seen.flags.bits()), (3, 48));
+    close(&mut destination, file).await.ok();
+    // One that has failed is not there, although it is still open.
+    let silent = Server::start(|settings| settings.third_party.key_lifetime = Duration::from_millis(20));
+    silent.put("/f", b"abc");
+    let cgi = format!("tpc.key=k&tpc.src={}&tpc.lfn=/data/f&tpc.spr=root", silent.address);
+    let file = handle(open_with(&mut destination, "/data/lost", &cgi, STORE).await);
+    let stat = Request::Stat(Stat::path(b"/data/lost"));
+    other.ask(&stat).await.ok();
+    sync(&mut destination, file).await.ok();
+    assert_eq!(sync(&mut destination, file).await.status, 4006);
+    assert_ne!(late(&destination.answer().await).status, 0);
+    assert_eq!(other.ask(&stat).await.error(), ErrorNumber::NOT_FOUND);
+    close(&mut destination, file).await.ok();
 }
 
 /// A server whose files nobody may read without a macaroon, and the CGI that shows one.

@@ -305,7 +305,7 @@ async fn a_file_that_is_being_written_shows_to_other_sessions_as_pending() {
     let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
     assert_eq!((seen.size_bytes, seen.flags.bits() & 0xff), (3, 112));
     assert_eq!(seen.extension.unwrap().mode & 0o1000, 0o1000);
-    // It can be seen and not be read.
+    // It can be seen and not be read, even by who waits a moment for it.
     let read = other.ask(&open("/data/d/new", OpenOptions::READ)).await;
     assert_eq!(read.error(), ErrorNumber::NOT_FOUND);
     writer.ask(&close(handle)).await.ok();
@@ -317,4 +317,46 @@ async fn a_file_that_is_being_written_shows_to_other_sessions_as_pending() {
     other.ask(&lost).await.ok();
     drop(writer);
     soon(async { while other.ask(&lost).await.status == 0 {} }).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_by_force_is_pending_as_well() {
+    let server = Server::open();
+    let (mut one, mut other) = (server.client().await, server.client().await);
+    let forced = OpenOptions::TRUNCATE | OpenOptions::FORCE;
+    let first = one.opened("/data/f", forced).await;
+    let second = other.opened("/data/f", forced).await;
+    write(&mut one, first, 0, b"one").await;
+    let stat = Request::Stat(Stat::path(b"/data/f"));
+    for _ in 0..2 {
+        let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
+        assert!(seen.flags.contains(StatFlags::PERSIST_PENDING), "{seen:?}");
+    }
+    one.ask(&close(first)).await.ok();
+    let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
+    assert_eq!((seen.size_bytes, seen.flags.bits()), (3, 48), "the first one is stored");
+    other.ask(&close(second)).await.ok();
+}
+
+#[tokio::test]
+async fn an_open_waits_for_a_close_that_is_on_its_way() {
+    let server = Server::open();
+    let (mut writer, mut other) = (server.client().await, server.client().await);
+    let handle = writer.opened("/data/f", OpenOptions::NEW).await;
+    write(&mut writer, handle, 0, b"abc").await;
+    let read = open("/data/f", OpenOptions::READ);
+    let closing = async {
+        // The server runs on this thread too: meanwhile the other one has begun to wait.
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+        writer.ask(&close(handle)).await.ok();
+    };
+    let (opened, ()) = tokio::join!(other.ask(&read), closing);
+    opened.ok();
+    // Of a file that the session itself writes there is nothing to wait for.
+    let own = writer.opened("/data/own", OpenOptions::NEW).await;
+    let refused = writer.ask(&open("/data/own", OpenOptions::READ)).await;
+    assert_eq!(refused.error(), ErrorNumber::NOT_FOUND);
+    writer.ask(&close(own)).await.ok();
 }
