@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use transfer::ShareLimits;
 use types::limits::{
     CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
-    DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, TPC_KEYS_MAX, TREES_MAX,
+    DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, LOCKS_MAX, TPC_KEYS_MAX, TREES_MAX,
 };
 
 use crate::configuration::Limits;
@@ -58,6 +58,7 @@ pub(crate) fn share_out(limit: u64, wanted: &Limits) -> ShareLimits {
         transfers: count(transfers),
         checksums: CHECKSUMS_COMPUTED_MAX,
         trees: TREES_MAX,
+        locks: LOCKS_MAX,
         client_percent: wanted.client_share_percent,
     }
 }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 /// The methods that are counted by name; all others are counted as `other`.
-const METHODS: [&str; 12] = [
+const METHODS: [&str; 14] = [
     "GET",
     "HEAD",
     "PUT",
@@ -24,6 +24,8 @@ const METHODS: [&str; 12] = [
     "OPTIONS",
     "POST",
     "PROPPATCH",
+    "LOCK",
+    "UNLOCK",
     "other",
 ];
 /// Classes of status, after the first digit; the first is for requests that got no answer.

@@ -98,7 +98,8 @@ impl Exchange<'_> {
     pub(crate) fn permit(&self) -> Permit {
         let credential = self.capability.is_none().then_some(&self.credential);
         let exports = &self.door.settings.exports;
-        Permit::new(exports, &self.exports, credential, self.peer.ip(), &self.path)
+        let permit = Permit::new(exports, &self.exports, credential, self.peer.ip(), &self.path);
+        permit.holding(self.lock_keys())
     }
 
     fn note_credential(&mut self) {

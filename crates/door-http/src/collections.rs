@@ -23,7 +23,10 @@ pub(crate) async fn remove(exchange: &mut Exchange<'_>, head: &RequestHead, spot
     let share = admit(exchange, spot, &path, refused)?;
     let removed = spot.store.remove_tree(&spot.path, share).await;
     match removed.map_err(|error| shown(error, spot))? {
-        None => exchange.bare(204, |head| head).await,
+        None => {
+            exchange.exports.locks().forget(&path);
+            exchange.bare(204, |head| head).await
+        }
         Some(failure) => partly(exchange, spot, failure).await,
     }
 }

@@ -16,7 +16,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::door::Shared;
 use crate::exchange::{Exchange, Fate, credential_of};
-use crate::{copy, delegation, delete, get, mkcol, options, post, propfind, put, rename};
+use crate::{copy, delegation, delete, get, lock, mkcol, options, post, propfind, put, rename};
 
 /// What a connection brought last and will most likely bring again.
 #[derive(Default)]
@@ -130,6 +130,8 @@ async fn dispatch(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()>
         Method::Mkcol => Box::pin(mkcol::answer(exchange, head)).await,
         Method::Move => Box::pin(rename::answer(exchange, head)).await,
         Method::Copy => Box::pin(copy::answer(exchange, head)).await,
+        Method::Lock => Box::pin(lock::lock(exchange, head)).await,
+        Method::Unlock => Box::pin(lock::unlock(exchange, head)).await,
         Method::Options => options::answer(exchange).await,
         Method::Post => Box::pin(post::answer(exchange, head)).await,
         Method::Other(_) => {

@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::Exchange;
-use transfer::Found;
+use transfer::{Change, Found};
 
 /// Answers DELETE.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
@@ -25,8 +25,12 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     if let Found::Something(stat) = &found {
         check_conditions(head, Some(stat), &path)?;
     }
+    exchange.check_changes(head, &[(&spot, &path, Change::Remove)]).await?;
     match spot.store.remove(&spot.path).await {
-        Ok(()) => exchange.bare(204, |head| head).await,
+        Ok(()) => {
+            exchange.exports.locks().forget(&path);
+            exchange.bare(204, |head| head).await
+        }
         Err(error) if error.code() == ErrorCode::NotEmpty => {
             collections::remove(exchange, head, &spot, error.with_subject(&path)).await
         }

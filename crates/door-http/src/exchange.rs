@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use credentials::capability::Redeemed;
-use http_wire::webdav::LastPropfind;
+use http_wire::webdav::{LastPropfind, LockFault, lock_error};
 use http_wire::{
     Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
     RequestHead, ResponseBuilder, Version, chunk_head, last_chunk_with_trailers,
@@ -21,7 +21,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::door::{RETRY_AFTER_S, Shared};
 use crate::events::RequestRecord;
-use crate::options::METHODS;
+use crate::options::methods;
 use transfer::ClientId;
 use transfer::ErrorFacts;
 use transfer::Exports;
@@ -66,6 +66,10 @@ pub(crate) struct Exchange<'c> {
     pub(crate) record: RequestRecord,
     /// Size of the file, when the asked-for range lies outside of it.
     pub(crate) unsatisfied_size: Option<u64>,
+    /// The tokens of locks that the request submits.
+    pub(crate) submitted: Vec<String>,
+    /// What an error about locks is called there.
+    lock_fault: Option<LockFault>,
     began: Instant,
     is_head: bool,
     version: Version,
@@ -117,6 +121,8 @@ impl<'c> Exchange<'c> {
             capability: None,
             record: record_of(facts, path.as_ref().ok(), connection, peer, began),
             unsatisfied_size: None,
+            submitted: Vec::new(),
+            lock_fault: None,
             began,
             is_head: facts.is_some_and(|head| head.method == Method::Head),
             version: facts.map_or(Version::Http11, |head| head.version),
@@ -296,18 +302,27 @@ impl<'c> Exchange<'c> {
         };
         let realm = self.door.settings.server_name.clone();
         let unsatisfied = self.unsatisfied_size.filter(|_| code == ErrorCode::RangeUnsatisfiable);
+        let tells_methods = matches!(
+            code,
+            ErrorCode::MethodNotAllowed | ErrorCode::DirectoryExists | ErrorCode::NotImplemented
+        );
+        let offered = tells_methods.then(|| methods(self.has_locks()));
+        let kind = match self.lock_fault_of(code) {
+            Some(_) => ContentType::Xml,
+            None => ContentType::Text,
+        };
         self.whole(code.http_status(), body.as_bytes(), |mut head| {
-            head = head.content_type(ContentType::Text);
+            head = head.content_type(kind);
             if let Some(challenge) = challenge {
                 head = head.www_authenticate(&realm, challenge);
             }
             if let Some(size) = unsatisfied {
                 head = head.content_range_unsatisfied(size);
             }
+            if let Some(methods) = offered {
+                head = head.allow(methods);
+            }
             match code {
-                ErrorCode::MethodNotAllowed | ErrorCode::DirectoryExists | ErrorCode::NotImplemented => {
-                    head.allow(METHODS)
-                }
                 ErrorCode::Overloaded | ErrorCode::ShareUsedUp | ErrorCode::ChecksumPending | ErrorCode::Cancelled => {
                     head.retry_after(RETRY_AFTER_S)
                 }
@@ -315,6 +330,29 @@ impl<'c> Exchange<'c> {
             }
         })
         .await
+    }
+
+    /// The body of an error's answer: of one about locks in XML, which says where the lock is.
+    fn words_of(&self, error: &Error) -> String {
+        let words = error_text(error, &self.record.request_id);
+        match self.lock_fault_of(error.code()) {
+            Some(fault) => {
+                let at = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
+                lock_error(fault, at.as_ref(), &words)
+            }
+            None => words,
+        }
+    }
+
+    fn lock_fault_of(&self, code: ErrorCode) -> Option<LockFault> {
+        let usual = (code == ErrorCode::Locked).then_some(LockFault::TokenNeeded);
+        self.lock_fault.or(usual)
+    }
+
+    /// Remembers what WebDAV calls an error about locks.
+    pub(crate) fn because(&mut self, fault: LockFault, error: Error) -> Error {
+        self.lock_fault = Some(fault);
+        error
     }
 
     fn bears_token(&self) -> bool {
@@ -340,7 +378,7 @@ impl<'c> Exchange<'c> {
             if self.record.status.is_some() || is_gone {
                 torn = true;
             } else {
-                let body = error_text(&error, &self.record.request_id);
+                let body = self.words_of(&error);
                 torn = Box::pin(self.refuse(&error, &body)).await.is_err();
             }
         }

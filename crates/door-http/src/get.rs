@@ -45,6 +45,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         (false, false) => Operation::Read,
     };
     let granted = exchange.authorize(operation, &path, None)?;
+    exchange.check_state(head).await?;
     let stat = found.into_stat(&path)?;
     match (stat.is_directory(), is_head) {
         (true, _) => Box::pin(page::directory(exchange, head, &spot, &stat)).await,

@@ -24,6 +24,7 @@ mod forward;
 mod get;
 mod hand_over;
 mod local_copy;
+mod lock;
 mod mkcol;
 mod options;
 mod page;
@@ -33,6 +34,7 @@ mod put;
 mod question;
 mod rename;
 mod settings;
+mod state;
 mod tpc;
 
 pub use door::Door;

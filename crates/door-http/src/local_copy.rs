@@ -12,7 +12,7 @@ use crate::access::check_conditions;
 use crate::exchange::Exchange;
 use crate::rename::about_target;
 use transfer::{Asker, Place, Spot};
-use transfer::{Found, refusal};
+use transfer::{Change, Found, refusal};
 
 /// Which end of the copy the request does not name in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,7 @@ impl LocalCopy {
         }
         let replaces = target.into_file(&self.to)?;
         check_conditions(head, Some(&stat), &self.from)?;
+        exchange.check_changes(head, &[(&to, &self.to, Change::Store)]).await?;
         self.check(&from, &to, replaces.is_some() && !copy.overwrite)?;
         // What came to stand there since was not asked about.
         let overwrite = if copy.overwrite && replaces.is_some() {

@@ -5,10 +5,10 @@ use policy::Operation;
 use types::{Error, ErrorCode, Result};
 
 use crate::exchange::Exchange;
-use transfer::refusal;
+use transfer::{Change, refusal};
 
 /// Answers MKCOL.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, _head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
     let spot = exchange.spot(ErrorCode::DirectoryExists)?;
     exchange.authorize_here(Operation::MakeDirectory)?;
     let path = exchange.path.clone();
@@ -19,6 +19,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, _head: &RequestHead) -> 
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::DirectoryExists, &path));
     }
+    exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
     let made = spot.store.make_directory(&spot.path, false).await;
     made.map_err(|error| as_webdav_has_it(error).with_subject(&path))?;
     exchange.whole(201, &[], |head| head).await

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http_wire::webdav::{
-    Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest,
+    Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest, lock_discovery,
 };
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
@@ -13,6 +13,7 @@ use types::limits::{MULTISTATUS_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PRO
 use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
+use crate::lock::active;
 use transfer::chance::unix_s;
 use transfer::refusal;
 use transfer::{Place, Spot};
@@ -38,6 +39,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let found = exchange.look(&spot, &path).await;
     let lists = deep && found.is_directory();
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
+    exchange.check_state(head).await?;
     let stat = found.into_stat(&path)?;
     if lists && depth == Depth::Infinity {
         return refuse_infinity(exchange).await;
@@ -46,7 +48,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let quota_bytes = quota(&spot, &stat, &request, deep).await?;
     let mut answer = Answer::new(&request);
     let checksums = answer.checksums(&spot, &spot.path, &stat).await;
-    answer.add(Where::At(&path), &stat, quota_bytes, &checksums);
+    let told = answer.locks(exchange, &spot, &path, !deep);
+    answer.add(Where::At(&path), &stat, (quota_bytes, told.as_deref()), &checksums);
     if lists {
         Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
     }
@@ -88,7 +91,12 @@ async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, a
                 true => answer.checksums(spot, &spot.path.join(&entry.name)?, &entry.stat).await,
                 false => Vec::new(),
             };
-            answer.add(Where::In(&href, &entry.name), &entry.stat, None, &checksums);
+            let locks = match answer.wants_locks {
+                true => answer.locks(exchange, spot, &path.join(&entry.name)?, false),
+                false => None,
+            };
+            let more = (None, locks.as_deref());
+            answer.add(Where::In(&href, &entry.name), &entry.stat, more, &checksums);
             if answer.piece.len() >= MULTISTATUS_PIECE_BYTES - ENTRY_BYTES {
                 answer.send(exchange).await?;
             }
@@ -135,6 +143,10 @@ async fn above(exchange: &mut Exchange<'_>, depth: Depth, names: &[String]) -> R
 struct Answer {
     writer: MultistatusWriter,
     wants_checksums: bool,
+    /// Whether there may be something to tell about locks.
+    wants_locks: bool,
+    /// Whether what is to be told is asked for by name.
+    by_name: bool,
     piece: Vec<u8>,
     /// Where tags are put together.
     etag: String,
@@ -144,12 +156,13 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(request: &PropfindRequest) -> Self {
-        let named =
-            matches!(request, PropfindRequest::Properties { known, .. } if known.contains(&Property::Checksums));
+    fn new(request: &Arc<PropfindRequest>) -> Self {
+        let named = matches!(request.as_ref(), PropfindRequest::Properties { known, .. } if known.contains(&Property::Checksums));
         let mut answer = Self {
             writer: MultistatusWriter::new(request),
             wants_checksums: named,
+            wants_locks: request.includes(Property::LockDiscovery) || request.includes(Property::SupportedLock),
+            by_name: matches!(request.as_ref(), PropfindRequest::Properties { .. }),
             piece: Vec::with_capacity(SHORT_ANSWER_BYTES),
             etag: String::new(),
             note: None,
@@ -167,7 +180,13 @@ impl Answer {
         spot.store.stored_checksums(path).await.unwrap_or_default()
     }
 
-    fn add(&mut self, place: Where<'_>, stat: &Stat, quota_bytes: Option<(u64, u64)>, checksums: &[Checksum]) {
+    fn add(
+        &mut self,
+        place: Where<'_>,
+        stat: &Stat,
+        (quota_bytes, locks): (Option<(u64, u64)>, Option<&str>),
+        checksums: &[Checksum],
+    ) {
         let (modified_s, is_directory) = (unix_s(stat.modified), stat.is_directory());
         let has_tag = !is_directory && self.writer.wants(Property::Etag);
         if has_tag {
@@ -186,8 +205,20 @@ impl Answer {
             etag: has_tag.then_some(self.etag.as_str()),
             quota_bytes,
             checksums,
+            locks,
         };
         self.writer.entry(&mut self.piece, &entry);
+    }
+
+    /// The locks that something is under, where that is to be told: when it is asked for by name, where there are any,
+    /// and `always` among all properties. In a long listing it would be most of what is sent.
+    fn locks(&self, exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath, always: bool) -> Option<String> {
+        if !self.wants_locks || !spot.has_locks {
+            return None;
+        }
+        let locks = exchange.exports.locks().covering(path);
+        let told = self.by_name || always || !locks.is_empty();
+        told.then(|| lock_discovery(locks.iter().map(active)))
     }
 
     fn add_above(&mut self, path: &LogicalPath) {
@@ -200,6 +231,7 @@ impl Answer {
             etag: None,
             quota_bytes: None,
             checksums: &[],
+            locks: None,
         };
         self.writer.entry(&mut self.piece, &entry);
     }

@@ -15,8 +15,7 @@ use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
-use transfer::Spot;
-use transfer::refusal;
+use transfer::{Change, Spot, refusal};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
@@ -39,6 +38,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let max_bytes = granted.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
+    exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
     let algorithms = algorithms(exchange, head, &declared);
     let options = UploadOptions {
         size_bytes,
@@ -46,7 +46,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         create_parents: true,
         checksums: algorithms.clone(),
     };
-    if let Some(size_bytes) = size_bytes {
+    // Who holds a lock would have to show it again.
+    if let Some(size_bytes) = size_bytes.filter(|_| exchange.submitted.is_empty()) {
         let decided = Decided {
             usage: CapabilityUse::Write,
             size_bytes,

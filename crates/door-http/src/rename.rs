@@ -7,7 +7,7 @@ use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::access::check_conditions;
 use crate::exchange::Exchange;
-use transfer::{Found, is_missing, refusal};
+use transfer::{Change, Found, is_missing, refusal};
 use transfer::{Place, Spot};
 
 /// Answers MOVE.
@@ -36,6 +36,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     })?;
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
+    let changes = [(&spot, &path, Change::Remove), (&new, &target, Change::Store)];
+    exchange.check_changes(head, &changes).await?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
     // What came to stand there since was not asked about.
     let overwrite = if may_replace && there.exists() {
@@ -45,6 +47,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     };
     let moved = spot.store.rename(&spot.path, &new.path, overwrite).await;
     let replaced = moved.map_err(|error| about_target(error, &target))?;
+    // Locks stay behind (RFC 4918 §7.5), and there is nothing more to lock.
+    exchange.exports.locks().forget(&path);
     if own {
         exchange.note_upload(&target, &stat);
     }

@@ -14,7 +14,7 @@ use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::chance::{child_trace, fresh_id, now_s};
-use transfer::{CopyJob, Order, Outcome, Progress, Running, Spot, Streams, Verification, refusal};
+use transfer::{Change, CopyJob, Order, Outcome, Progress, Running, Spot, Streams, Verification, refusal};
 use transfer::{TransferOutcome, TransferStart};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
@@ -82,6 +82,10 @@ async fn check(
     let max_bytes = exchange.authorize(operation, &path, None)?.max_upload_bytes;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
+    match direction {
+        Direction::Pull => exchange.check_changes(head, &[(spot, &path, Change::Store)]).await?,
+        Direction::Push => exchange.check_state(head).await?,
+    }
     match (direction, present) {
         (Direction::Push, None) => Err(refusal(ErrorCode::NotFound, &path).at_side(Side::Source)),
         (Direction::Pull, Some(_)) if !copy.overwrite => {

@@ -23,6 +23,8 @@ pub enum Method {
     Copy,
     Propfind,
     Options,
+    Lock,
+    Unlock,
     Post,
     /// Any other token.
     Other(String),
@@ -42,6 +44,8 @@ impl Method {
             "COPY" => Self::Copy,
             "PROPFIND" => Self::Propfind,
             "OPTIONS" => Self::Options,
+            "LOCK" => Self::Lock,
+            "UNLOCK" => Self::Unlock,
             "POST" => Self::Post,
             other => Self::Other(other.to_owned()),
         }
@@ -60,6 +64,8 @@ impl Method {
             Self::Copy => "COPY",
             Self::Propfind => "PROPFIND",
             Self::Options => "OPTIONS",
+            Self::Lock => "LOCK",
+            Self::Unlock => "UNLOCK",
             Self::Post => "POST",
             Self::Other(name) => name,
         }

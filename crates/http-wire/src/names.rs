@@ -24,6 +24,7 @@ pub(crate) const IF_NONE_MATCH: &str = "If-None-Match";
 pub(crate) const IF_RANGE: &str = "If-Range";
 pub(crate) const LAST_MODIFIED: &str = "Last-Modified";
 pub(crate) const LOCATION: &str = "Location";
+pub(crate) const LOCK_TOKEN: &str = "Lock-Token";
 pub(crate) const NO_DELEGATE: &str = "X-No-Delegate";
 pub(crate) const NUMBER_OF_STREAMS: &str = "X-Number-Of-Streams";
 pub(crate) const OVERWRITE: &str = "Overwrite";

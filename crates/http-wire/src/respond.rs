@@ -8,7 +8,7 @@ use crate::head::Method;
 use crate::headers::{Headers, push_value_bytes};
 use crate::names::{
     CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG,
-    LAST_MODIFIED, LOCATION, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS,
+    LAST_MODIFIED, LOCATION, LOCK_TOKEN, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS,
     WWW_AUTHENTICATE,
 };
 use crate::number::push_number;
@@ -198,10 +198,18 @@ impl ResponseBuilder {
         self.field("Allow", &methods.iter().map(Method::name).collect::<Vec<_>>().join(","))
     }
 
-    /// WebDAV of class 1 is spoken (RFC 4918 §10.1).
+    /// WebDAV is spoken (RFC 4918 §10.1): class 1, or with locks class 2 as well. Windows looks at the second header,
+    /// which FrontPage's server extensions brought, before it takes a server for one of WebDAV.
     #[must_use]
-    pub fn dav(self) -> Self {
-        self.field("DAV", "1")
+    pub fn dav(self, has_locks: bool) -> Self {
+        let classes = if has_locks { "1, 2" } else { "1" };
+        self.field("DAV", classes).field("MS-Author-Via", "DAV")
+    }
+
+    /// The token of a new lock (RFC 4918 §10.5).
+    #[must_use]
+    pub fn lock_token(self, token: &str) -> Self {
+        self.field(LOCK_TOKEN, &format!("<{token}>"))
     }
 
     /// A bearer token is needed (RFC 6750 §3). Quotes in the realm become apostrophes.

@@ -158,7 +158,7 @@ fn an_answer_says_what_its_builder_was_told() {
 #[test]
 fn options_are_offered_without_blanks() {
     let bytes = ResponseBuilder::new(200)
-        .dav()
+        .dav(false)
         .allow(&[Method::Get, Method::Propfind, Method::Mkcol])
         .finish();
     let text = String::from_utf8(bytes).unwrap();

@@ -20,6 +20,7 @@ fn directory(path: &LogicalPath) -> Entry<'_> {
         etag: None,
         quota_bytes,
         checksums: &[],
+        locks: None,
     }
 }
 
@@ -36,6 +37,7 @@ fn listing(request: PropfindRequest) -> Vec<u8> {
         etag: Some("\"x\""),
         quota_bytes: Some((1, 2)),
         checksums: &checksums,
+        locks: None,
     };
     let mut writer = MultistatusWriter::new(&request);
     let mut out = Vec::new();
@@ -117,6 +119,7 @@ fn a_file_is_written_with_all_that_is_known_of_it() {
         etag: Some("\"320d-6a00b654.1-2f\""),
         quota_bytes: None,
         checksums: &[],
+        locks: None,
     };
     let expected = |href, name, date, iso_date| {
         format!(

@@ -50,6 +50,8 @@ pub struct ExportRules {
     pub ceiling: Activities,
     /// Whether a directory that holds something can be removed or replaced with everything in it.
     pub recursive_delete: bool,
+    /// Whether WebDAV clients may lock files and directories.
+    pub locks: bool,
 }
 
 /// The whole tree, closed.
@@ -61,11 +63,18 @@ impl Default for ExportRules {
             read_only: false,
             ceiling: Activities::ALL,
             recursive_delete: false,
+            locks: true,
         }
     }
 }
 
 impl ExportRules {
+    /// Whether locks can be taken: where nothing can be changed, there is nothing to lock.
+    #[must_use]
+    pub fn has_locks(&self) -> bool {
+        self.locks && !self.read_only
+    }
+
     /// What nobody may exceed here.
     #[must_use]
     pub fn ceiling(&self) -> Activities {

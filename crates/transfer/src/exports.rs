@@ -8,6 +8,7 @@ use types::LogicalPath;
 
 use crate::authorize::Asker;
 use crate::links::LinkRights;
+use crate::locks::Locks;
 use crate::own_uploads::OwnUploads;
 use crate::store::Store;
 use crate::users::Users;
@@ -30,6 +31,7 @@ pub struct Exports {
     /// Whether it matters to the stores in whose name something is done.
     has_owners: bool,
     pub(crate) own_uploads: OwnUploads,
+    pub(crate) locks: Locks,
 }
 
 /// What a path stands for.
@@ -54,6 +56,8 @@ pub struct Spot {
     pub export: LogicalPath,
     /// Whether directories are removed there with everything in them.
     pub recursive_delete: bool,
+    /// Whether locks can be taken there.
+    pub has_locks: bool,
 }
 
 impl Exports {
@@ -74,6 +78,7 @@ impl Exports {
             users: None,
             has_owners,
             own_uploads: OwnUploads::default(),
+            locks: Locks::default(),
         }
     }
 
@@ -127,6 +132,7 @@ impl Exports {
                 path: inner,
                 export: export.rules.path.clone(),
                 recursive_delete: export.rules.recursive_delete,
+                has_locks: export.rules.has_locks(),
             });
         }
         let names = self.names_below(path);
@@ -192,10 +198,14 @@ impl SharedExports {
     }
 
     /// Replaces all exports, for the requests that come from now on.
-    /// Who uploaded what stays known.
+    /// Who uploaded what, and what is locked, stays known.
     pub fn replace(&self, exports: Exports) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let own_uploads = current.own_uploads.clone();
-        *current = Arc::new(Exports { own_uploads, ..exports });
+        let (own_uploads, locks) = (current.own_uploads.clone(), current.locks.clone());
+        *current = Arc::new(Exports {
+            own_uploads,
+            locks,
+            ..exports
+        });
     }
 }

@@ -30,17 +30,20 @@ pub enum ShareKind {
     Checksums,
     /// Trees that are being removed or copied as a whole.
     Trees,
+    /// WebDAV locks.
+    Locks,
 }
 
 impl ShareKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Connections,
         Self::OpenFiles,
         Self::TpcKeys,
         Self::Transfers,
         Self::Checksums,
         Self::Trees,
+        Self::Locks,
     ];
 
     /// The name in logs and metrics.
@@ -53,6 +56,7 @@ impl ShareKind {
             Self::Transfers => "transfers",
             Self::Checksums => "checksums",
             Self::Trees => "trees",
+            Self::Locks => "locks",
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct ShareLimits {
     pub checksums: usize,
     /// See [`ShareKind::Trees`].
     pub trees: usize,
+    /// See [`ShareKind::Locks`].
+    pub locks: usize,
     /// What one client gets when it is alone, in percent of each limit; 100: all.
     pub client_percent: u32,
 }
@@ -85,6 +91,7 @@ impl ShareLimits {
             ShareKind::Transfers => self.transfers,
             ShareKind::Checksums => self.checksums,
             ShareKind::Trees => self.trees,
+            ShareKind::Locks => self.locks,
         }
     }
 }
@@ -99,6 +106,7 @@ impl Default for ShareLimits {
             transfers: usize::MAX,
             checksums: usize::MAX,
             trees: usize::MAX,
+            locks: usize::MAX,
             client_percent: CLIENT_SHARE_PERCENT,
         }
     }
@@ -154,7 +162,7 @@ impl ClientId {
 }
 
 /// By what a holder of credentials is told from others; `None`: it is anonymous.
-fn identity_of(credential: &Credential) -> Option<Arc<str>> {
+pub(crate) fn identity_of(credential: &Credential) -> Option<Arc<str>> {
     let identity = credential.identity();
     let name = identity.subject.or(identity.token_id)?;
     let issuer = identity.issuer.unwrap_or_default();

@@ -25,6 +25,7 @@ mod growth;
 mod habit;
 mod job;
 mod links;
+mod locks;
 mod mover;
 mod options;
 mod own_uploads;
@@ -55,6 +56,9 @@ pub use exports::{Export, Exports, Place, SharedExports, Spot};
 pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, Visit};
+pub use locks::{
+    Change, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
+};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};

@@ -13,6 +13,7 @@ use crate::authorize::Asker;
 use crate::chance::now_s;
 use crate::exports::{Exports, Place, SharedExports};
 use crate::found::is_missing;
+use crate::locks::{Change, LockKeys};
 use crate::store::Store;
 
 /// The right to store a file, as it was granted when the upload began.
@@ -25,6 +26,8 @@ pub struct Permit {
     address: IpAddr,
     path: LogicalPath,
     began_s: i64,
+    /// What its client submitted to get past locks.
+    keys: LockKeys,
 }
 
 impl Permit {
@@ -44,17 +47,47 @@ impl Permit {
             address,
             path: path.clone(),
             began_s: now_s(),
+            keys: LockKeys::default(),
         }
     }
 
-    /// Whether the file may still be stored, which `store` knows as `inner`. Only new rules can have changed that: a
-    /// token that expired during the upload was valid when it began, which suffices.
+    /// The same for a client that holds locks.
+    #[must_use]
+    pub fn holding(self, keys: LockKeys) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Whether the file may still be stored, which `store` knows as `inner`. Only new rules and locks can have changed
+    /// that: a token that expired during the upload was valid when it began, which suffices.
     ///
     /// # Errors
     /// The refusal.
     pub async fn check(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
         let current = self.exports.current();
-        if Arc::ptr_eq(&current, &self.began_with) {
+        self.check_rules(&current, store, inner).await?;
+        self.check_locks(store, inner).await
+    }
+
+    /// Whether there are any locks that could be in the way. Costs next to nothing.
+    #[must_use]
+    pub fn meets_locks(&self) -> bool {
+        !self.began_with.locks.is_empty()
+    }
+
+    /// Whether locks let the file be stored, which `store` knows as `inner`.
+    ///
+    /// # Errors
+    /// `locked`.
+    pub async fn check_locks(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
+        let (place, keys) = ((store, inner), &self.keys);
+        // All exports that follow each other have the same locks.
+        self.began_with
+            .check_locks(place, &self.path, Change::Store, keys)
+            .await
+    }
+
+    async fn check_rules(&self, current: &Arc<Exports>, store: &Store, inner: &LogicalPath) -> Result<()> {
+        if Arc::ptr_eq(current, &self.began_with) {
             return Ok(());
         }
         let operation = match store.stat(inner).await {

@@ -196,6 +196,12 @@ pub const CHECK_WALK_TIME: Duration = Duration::from_secs(5);
 pub const PROPFIND_PROPERTIES_MAX: usize = 256;
 /// Longest list of the properties of a PROPFIND that are not known here, as each entry repeats it.
 pub const PROPFIND_UNKNOWN_BYTES_MAX: usize = 16 * 1024;
+/// Largest XML body of a LOCK request, in bytes.
+pub const LOCK_BODY_BYTES_MAX: usize = 16 * 1024;
+/// Longest text about its owner that a lock keeps, in bytes.
+pub const LOCK_OWNER_BYTES_MAX: usize = 1024;
+/// Most conditions in an `If` header; each may need a look at another file.
+pub const IF_CONDITIONS_MAX: usize = 32;
 /// Deepest nesting of elements in XML from outside.
 pub const XML_DEPTH_MAX: usize = 32;
 
@@ -473,6 +479,13 @@ pub const ROOT_TRIED_MAX: usize = 8;
 pub const ROOT_UNHEARD_MAX: usize = 64;
 /// Stat requests under way at the same time on one connection, as while a directory is listed whose server tells only names.
 pub const ROOT_STATS_MAX: usize = 64;
+
+/// WebDAV locks of all clients together.
+pub const LOCKS_MAX: usize = 16 * 1024;
+/// How long a lock lasts whose client does not say, or was not understood.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a lock lasts at the most, whatever its client asks for: one that is left behind ends by itself.
+pub const LOCK_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
 /// Keys of XRootD third-party copies that a source remembers at the same time.
 pub const TPC_KEYS_MAX: usize = 16 * 1024;

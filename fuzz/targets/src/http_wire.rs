@@ -1,14 +1,15 @@
 //! Targets for the decoders of `http-wire`.
 
 use http_wire::webdav::{
-    Entry, Href, LastPropfind, MultistatusParser, MultistatusWriter, Place, RemoteEntry, parse_multistatus,
-    parse_propfind,
+    ActiveLock, Entry, Href, LastPropfind, MultistatusParser, MultistatusWriter, Place, RemoteEntry, lock_answer,
+    lock_discovery, parse_lock, parse_multistatus, parse_propfind,
 };
 use http_wire::{
     BodyDecoder, CopyRequest, Framing, HeadLimits, LastHeaders, MarkerParser, Multipart, MultipartDecoder,
-    MultipartPiece, Outcome, Progress, Ranges, RequestHead, parse_next_request, parse_request, parse_response,
+    MultipartPiece, Outcome, Progress, Ranges, RequestHead, ResourceState, State, parse_next_request, parse_request,
+    parse_response,
 };
-use types::limits::{MARKER_LINE_BYTES_MAX, RANGE_COUNT_MAX};
+use types::limits::{IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX, RANGE_COUNT_MAX};
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Secret};
 
 /// Pieces of heads.
@@ -430,6 +431,7 @@ pub(crate) fn propfind(data: &[u8]) {
         etag: Some("\"e\""),
         quota_bytes: Some((1, 2)),
         checksums: &[],
+        locks: Some(""),
     };
     let mut writer = MultistatusWriter::new(&request);
     for place in [entry.place, Place::In(&directory, "<&>")] {
@@ -443,6 +445,84 @@ pub(crate) fn propfind(data: &[u8]) {
             [path.as_str()]
         );
     }
+}
+
+/// Pieces of `If` headers.
+pub(crate) const STATE_WORDS: &[&str] = &[
+    "(<urn:uuid:1>)",
+    "</f> ",
+    "<http://h/f> ",
+    "Not ",
+    "<DAV:no-lock>",
+    "[\"e\"]",
+    "[W/\"e\"]",
+    "(",
+    ")",
+    " ",
+];
+
+/// What is accepted has few conditions, each of which says something; a list that denies all states holds where there
+/// is none, and no other.
+pub(crate) fn state_conditions(data: &[u8]) {
+    let lines = [b"If: ", data].concat();
+    let Some(head) = head_with("PUT", &lines) else { return };
+    let Ok(Some(conditions)) = head.state_conditions() else {
+        return;
+    };
+    let all = || conditions.lists.iter().flat_map(|list| &list.conditions);
+    assert!((1..=IF_CONDITIONS_MAX).contains(&all().count()));
+    for list in &conditions.lists {
+        let denies = list.conditions.iter().all(|condition| condition.negated);
+        assert!(!list.conditions.is_empty() && list.holds(&ResourceState::default()) == denies);
+    }
+    for condition in all() {
+        match &condition.state {
+            State::Token(token) => assert!(!token.is_empty() && !token.contains(['<', '>', ' '])),
+            State::Tag(tag) => assert!(tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"')),
+        }
+    }
+    let tokens = all().filter(|condition| matches!(condition.state, State::Token(_)));
+    assert_eq!(conditions.tokens().count(), tokens.count());
+}
+
+/// Pieces of LOCK bodies.
+pub(crate) const LOCK_WORDS: &[&str] = &[
+    "<lockinfo xmlns=\"DAV:\">",
+    "</lockinfo>",
+    "<lockscope><exclusive/></lockscope>",
+    "<lockscope><shared/></lockscope>",
+    "<locktype><write/></locktype>",
+    "<owner>",
+    "</owner>",
+    "<a:b xmlns:a=\"urn:x\"/>",
+    "<![CDATA[<]]>",
+    "&lt;",
+    "&#x41;",
+    "<!DOCTYPE a [",
+];
+
+/// What a client says about its user is told to others as XML that is well formed: a lock that is asked for with it again
+/// has the same.
+pub(crate) fn lock(data: &[u8]) {
+    let Ok(request) = parse_lock(data) else { return };
+    assert!(request.owner.len() <= LOCK_OWNER_BYTES_MAX);
+    let root = LogicalPath::parse("/a b/<&>").expect("a good path");
+    let told = lock_answer(&lock_discovery([ActiveLock {
+        root: &root,
+        is_deep: true,
+        is_shared: request.is_shared,
+        owner: &request.owner,
+        timeout_s: 1,
+        token: "urn:uuid:1",
+    }]));
+    assert!(told.contains(&request.owner));
+    let scope = if request.is_shared { "shared" } else { "exclusive" };
+    let again = format!(
+        "<D:lockinfo xmlns:D=\"DAV:\"><D:lockscope><D:{scope}/></D:lockscope><D:locktype><D:write/></D:locktype>\
+         <D:owner>{}</D:owner></D:lockinfo>",
+        request.owner
+    );
+    assert_eq!(parse_lock(again.as_bytes()).ok(), Some(request));
 }
 
 /// How the bytes arrive does not change the listing. The first byte of the input says how they are cut.

@@ -119,6 +119,16 @@ pub const TARGETS: &[Target] = &[
         words: http_wire::DIGEST_WORDS,
     },
     Target {
+        name: "http-if",
+        run: http_wire::state_conditions,
+        words: http_wire::STATE_WORDS,
+    },
+    Target {
+        name: "http-lock",
+        run: http_wire::lock,
+        words: http_wire::LOCK_WORDS,
+    },
+    Target {
         name: "http-markers",
         run: http_wire::markers,
         words: http_wire::MARKER_WORDS,

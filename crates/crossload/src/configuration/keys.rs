@@ -76,6 +76,10 @@ section! {
         anonymous: AnonymousAccess = Some(AnonymousAccess::None);
         /// Refuse every change, whatever a credential allows.
         read_only: bool = Some(false);
+        /// Let WebDAV clients lock files and directories (class 2), which Windows, macOS and davfs2 need to write. Locks hold
+        /// for XRootD clients too, end after an hour unless refreshed, and with the server. Default: true; without effect
+        /// with `read_only`.
+        locks: bool = Some(true);
         /// What nobody may exceed here, whatever a credential or a rule allows, in the words of a rule's `may`:
         /// `["read", "create"]` is a place where nobody replaces or deletes anything.
         ceiling: Given = Some(Given::everything());

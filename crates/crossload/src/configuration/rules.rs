@@ -128,6 +128,7 @@ impl Export {
             read_only: self.read_only,
             ceiling: self.ceiling.1,
             recursive_delete: self.recursive_delete,
+            locks: self.locks,
         }
     }
 }

@@ -158,6 +158,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
             read_only: false,
             ceiling: Given::everything(),
             recursive_delete: options.write,
+            locks: true,
             quota_bytes: Bytes(0),
             reserve_bytes: Bytes(types::limits::SPACE_RESERVE_BYTES),
         });

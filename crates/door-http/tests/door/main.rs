@@ -9,6 +9,7 @@ mod framing;
 mod harness;
 mod links;
 mod load;
+mod locks;
 mod names;
 mod reading;
 mod rights;

@@ -202,7 +202,7 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
     ),
     ("GET /data/../x", "", ErrorCode::PathRefused),
     ("GET /data/a%2fb", "", ErrorCode::PathRefused),
-    ("LOCK /data/f", "", ErrorCode::NotImplemented),
+    ("SEARCH /data/f", "", ErrorCode::NotImplemented),
     (
         "GET /data/f",
         "Transfer-Encoding: gzip, chunked",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quick_xml::NsReader;
-use quick_xml::escape::escape;
+use quick_xml::escape::{escape, unescape};
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
 use types::Error;
@@ -62,11 +62,15 @@ pub enum Property {
     QuotaAvailable,
     /// Checksums as dCache lists them.
     Checksums,
+    /// The locks that it is under (RFC 4918 §15.8).
+    LockDiscovery,
+    /// The kinds of locks that are offered (§15.10).
+    SupportedLock,
 }
 
 impl Property {
     /// All, in the order in which they are written.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::DisplayName,
         Self::ResourceType,
         Self::ContentLength,
@@ -77,6 +81,8 @@ impl Property {
         Self::QuotaUsed,
         Self::QuotaAvailable,
         Self::Checksums,
+        Self::LockDiscovery,
+        Self::SupportedLock,
     ];
 
     /// The element's name with the prefix under which the writer knows its namespace.
@@ -97,6 +103,8 @@ impl Property {
             Self::QuotaUsed => tags!("D:quota-used-bytes"),
             Self::QuotaAvailable => tags!("D:quota-available-bytes"),
             Self::Checksums => tags!("C:Checksums"),
+            Self::LockDiscovery => tags!("D:lockdiscovery"),
+            Self::SupportedLock => tags!("D:supportedlock"),
         }
     }
 
@@ -290,7 +298,11 @@ fn push_unknown(out: &mut String, namespace: &str, local: &str) -> Result<(), Er
     match namespace {
         DAV_NAMESPACE => out.push_str(&format!("<D:{local}/>")),
         "" => out.push_str(&format!("<{local}/>")),
-        other => out.push_str(&format!("<X:{local} xmlns:X=\"{}\"/>", escape(other))),
+        other => {
+            // It comes as it was written, with references to characters.
+            let name = unescape(other).map_err(|_| bad_request("an unknown entity in the PROPFIND body"))?;
+            out.push_str(&format!("<X:{local} xmlns:X=\"{}\"/>", escape(name)));
+        }
     }
     if out.len() > PROPFIND_UNKNOWN_BYTES_MAX {
         return Err(bad_request(
@@ -380,6 +392,11 @@ mod tests {
         assert_eq!(
             parse_propfind(body.as_bytes()).unwrap(),
             properties(&[Property::Etag], "<X:getetag xmlns:X=\"urn:x\"/>")
+        );
+        let escaped = "<propfind xmlns='DAV:'><prop><b:c xmlns:b='urn:&amp;&#x22;'/></prop></propfind>";
+        assert_eq!(
+            parse_propfind(escaped.as_bytes()).unwrap(),
+            properties(&[], "<X:c xmlns:X=\"urn:&amp;&quot;\"/>")
         );
     }
 

@@ -10,6 +10,7 @@
 use quick_xml::escape::escape;
 use types::{Checksum, LogicalPath, encode_path};
 
+use super::lock::SUPPORTED_LOCKS;
 use super::propfind::{Property, PropfindRequest, Tags};
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::date::DateWriter;
@@ -57,6 +58,8 @@ pub struct Entry<'a> {
     pub quota_bytes: Option<(u64, u64)>,
     /// The checksums that are known.
     pub checksums: &'a [Checksum],
+    /// The locks that it is under, as [`super::lock_discovery`] writes them; `None` where that is not to be told.
+    pub locks: Option<&'a str>,
 }
 
 /// Writes an answer to one PROPFIND into buffers that the caller sends on.
@@ -225,6 +228,7 @@ fn has(property: Property, entry: &Entry<'_>) -> bool {
         Property::Etag => entry.etag.is_some(),
         Property::QuotaUsed | Property::QuotaAvailable => !file && entry.quota_bytes.is_some(),
         Property::Checksums => !entry.checksums.is_empty(),
+        Property::LockDiscovery | Property::SupportedLock => entry.locks.is_some(),
     }
 }
 
@@ -260,6 +264,12 @@ fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, name:
         P::QuotaUsed => around(out, P::QuotaUsed.tags(), |out| push_number(out, used)),
         P::QuotaAvailable => around(out, P::QuotaAvailable.tags(), |out| push_number(out, available)),
         P::Checksums => around(out, P::Checksums.tags(), |out| push_checksums(out, entry.checksums)),
+        P::LockDiscovery => around(out, P::LockDiscovery.tags(), |out| {
+            out.extend_from_slice(entry.locks.unwrap_or_default().as_bytes());
+        }),
+        P::SupportedLock => around(out, P::SupportedLock.tags(), |out| {
+            out.extend_from_slice(SUPPORTED_LOCKS.as_bytes());
+        }),
     }
 }
 

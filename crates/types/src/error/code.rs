@@ -152,6 +152,8 @@ codes! {
     NotEmpty              "not_empty"              409 3018 39  No  "Directory not empty" => "Remove its entries first.";
     SymlinkEscapes        "symlink_escapes"        403 3010 1   No  "Permission denied: the path leaves the export through a symbolic link" => "Ask the administrator to export the directory it points to.";
     CrossExport           "cross_export"           422 3005 18  No  "Invalid cross-device link" => "Copy the file and remove the old one instead.";
+    Locked                "locked"                 423 3003 16  Yes "Resource locked" => "Wait until the lock is released or times out, at most one hour; if it is your own, send its token in the If header.";
+    LockUnknown           "lock_unknown"           409 3003 22  No  "No lock with this token covers the resource" => "Send the token that LOCK returned for this path; a lock that timed out is gone.";
     Busy                  "busy"                   423 3003 16  Yes "Resource busy" => "Try again when the other operation on this file has ended.";
     ReadOnly              "read_only"              403 3025 30  No  "Read-only file system" => "Use a destination that can be written.";
 

@@ -1,0 +1,175 @@
+//! LOCK and UNLOCK (RFC 4918 §9.10, §9.11): who may change something may keep others from it for a while.
+
+use http_wire::webdav::{ActiveLock, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
+use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
+use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions};
+use transfer::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
+use types::limits::LOCK_BODY_BYTES_MAX;
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::exchange::Exchange;
+
+/// Answers LOCK: a body asks for a new lock, none for one that is there to last longer.
+pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    let (spot, found) = admit(exchange).await?;
+    let timeout = lock_timeout(head.lock_timeout_s());
+    let body = exchange.small_body(LOCK_BODY_BYTES_MAX).await?;
+    if body.is_empty() {
+        exchange.check_state(head).await?;
+        let keys = exchange.lock_keys();
+        let refreshed = exchange.exports.locks().refresh(&exchange.path, &keys, timeout);
+        let facts = refreshed.map_err(|why| refused_refresh(exchange, why))?;
+        return tell(exchange, 200, &facts, false).await;
+    }
+    let wanted = NewLock {
+        timeout,
+        ..new_lock(exchange, head, parse_lock(&body)?)?
+    };
+    let is_new = matches!(found, Found::Nothing);
+    let path = exchange.path.clone();
+    if is_new {
+        // A new name is a change of the directory that gets it.
+        exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
+    } else {
+        found.into_stat(&path)?;
+        exchange.check_state(head).await?;
+    }
+    let (locks, token) = (exchange.exports.locks().clone(), wanted.token.clone());
+    let fair_share = &exchange.door.settings.fair_share;
+    let taken = locks.take(wanted, fair_share, &exchange.client());
+    let facts = taken.map_err(|error| match error.code() {
+        ErrorCode::Locked => {
+            let error = exchange.exports.locked_for(exchange.asker(), &path, error);
+            exchange.because(LockFault::Conflict, error)
+        }
+        _ => error,
+    })?;
+    // The lock is there already when its file is stored.
+    exchange.submitted.push(token.to_string());
+    if is_new && let Err(error) = store_empty(exchange, &spot).await {
+        // What cannot be stored cannot be locked.
+        let _ = locks.release(&exchange.path, &token, &LockHolder::of(&exchange.credential));
+        return Err(error);
+    }
+    tell(exchange, if is_new { 201 } else { 200 }, &facts, true).await
+}
+
+/// Answers UNLOCK. Only who took a lock ends it, whatever rights others have: it times out soon enough.
+pub(crate) async fn unlock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    admit(exchange).await?;
+    let token = head.lock_token()?;
+    exchange.check_state(head).await?;
+    let holder = LockHolder::of(&exchange.credential);
+    match exchange.exports.locks().release(&exchange.path, token, &holder) {
+        Ok(()) => exchange.bare(204, |head| head).await,
+        Err(Unusable::NotYours) => Err(not_yours(exchange)),
+        Err(Unusable::Unknown) => Err(mismatch(exchange)),
+    }
+}
+
+/// Asks for the right to store under the name, or to change what is there.
+async fn admit(exchange: &mut Exchange<'_>) -> Result<(Spot, Found)> {
+    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
+    exchange.authorize_here(found.upload())?;
+    match spot.has_locks {
+        true => Ok((spot, found)),
+        false => Err(refusal(ErrorCode::MethodNotAllowed, &path).with_detail("locks are off for this export")),
+    }
+}
+
+fn new_lock(exchange: &Exchange<'_>, head: &RequestHead, request: LockRequest) -> Result<NewLock> {
+    let is_deep = match head.depth()? {
+        None | Some(Depth::Infinity) => true,
+        Some(Depth::Zero) => false,
+        Some(Depth::One) => {
+            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+            return Err(error.with_detail("a lock has Depth 0 or infinity"));
+        }
+    };
+    Ok(NewLock {
+        root: exchange.path.clone(),
+        token: new_lock_token(),
+        is_shared: request.is_shared,
+        is_deep,
+        owner: request.owner,
+        holder: LockHolder::of(&exchange.credential),
+        timeout: lock_timeout(None),
+    })
+}
+
+/// Makes an empty file under a name that is locked before it exists (RFC 4918 §7.3).
+async fn store_empty(exchange: &mut Exchange<'_>, spot: &Spot) -> Result<Stat> {
+    let path = exchange.path.clone();
+    let algorithms = exchange.door.settings.keep.clone();
+    let options = UploadOptions {
+        size_bytes: Some(0),
+        overwrite: Overwrite::Refuse,
+        create_parents: false,
+        checksums: algorithms.clone(),
+    };
+    let permit = exchange.permit();
+    let stored = async {
+        let upload = spot.store.create(&spot.path, &options).await?;
+        let facts = CommitFacts {
+            size_bytes: 0,
+            checksums: Hasher::new(&algorithms).finish(),
+            modified: None,
+        };
+        permit.check(&spot.store, &spot.path).await?;
+        spot.store.commit(&upload, facts).await
+    };
+    let stat = stored.await.map_err(|error| match error.code() {
+        // RFC 4918 §9.10.6, as for MKCOL.
+        ErrorCode::NotFound => refusal(ErrorCode::ParentMissing, &path),
+        _ => error.with_subject(&path),
+    })?;
+    exchange.note_upload(&path, &stat);
+    exchange.record.committed_us = Some(exchange.elapsed_us());
+    Ok(stat)
+}
+
+/// A lock as the wire has it.
+pub(crate) fn active(facts: &LockFacts) -> ActiveLock<'_> {
+    ActiveLock {
+        root: &facts.root,
+        is_deep: facts.is_deep,
+        is_shared: facts.is_shared,
+        owner: &facts.owner,
+        timeout_s: facts.remaining.as_secs(),
+        token: &facts.token,
+    }
+}
+
+async fn tell(exchange: &mut Exchange<'_>, status: u16, facts: &LockFacts, is_new: bool) -> Result<()> {
+    let body = lock_answer(&lock_discovery([active(facts)]));
+    let fill = |head: ResponseBuilder| {
+        let head = head.content_type(ContentType::Xml);
+        if is_new { head.lock_token(&facts.token) } else { head }
+    };
+    exchange.whole(status, body.as_bytes(), fill).await
+}
+
+fn refused_refresh(exchange: &mut Exchange<'_>, why: Unusable) -> Error {
+    match why {
+        Unusable::NotYours => not_yours(exchange),
+        Unusable::Unknown if exchange.submitted.is_empty() => {
+            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+            error.with_detail("a LOCK has a body, or the token of the lock to refresh in the If header")
+        }
+        Unusable::Unknown => {
+            let error = refusal(ErrorCode::PreconditionFailed, &exchange.path);
+            exchange.because(LockFault::TokenMismatch, error)
+        }
+    }
+}
+
+fn not_yours(exchange: &Exchange<'_>) -> Error {
+    refusal(ErrorCode::Forbidden, &exchange.path).with_detail("another client took this lock")
+}
+
+fn mismatch(exchange: &mut Exchange<'_>) -> Error {
+    let error = refusal(ErrorCode::LockUnknown, &exchange.path);
+    exchange.because(LockFault::TokenMismatch, error)
+}

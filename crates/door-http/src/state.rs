@@ -1,0 +1,109 @@
+//! What the `If` header of a request says, and whether locks let the request change something (RFC 4918 §7, §10.4).
+//!
+//! Both are asked behind policy and in front of the change: who may not do it anyway learns nothing of locks.
+
+use http_wire::{RequestHead, ResourceState, StateConditions};
+use policy::Operation;
+use transfer::{Change, Found, LockHolder, LockKeys, Place, Spot, refusal};
+use types::{ErrorCode, Location, LogicalPath, Result};
+
+use crate::access::etag;
+use crate::exchange::Exchange;
+use crate::rename::is_ours;
+
+impl Exchange<'_> {
+    /// Weighs the `If` header, and keeps the tokens that it submits.
+    ///
+    /// # Errors
+    /// `precondition_failed` when it does not hold.
+    pub(crate) async fn check_state(&mut self, head: &RequestHead) -> Result<()> {
+        match head.state_conditions()? {
+            None => Ok(()),
+            Some(conditions) => Box::pin(self.weigh(head, &conditions)).await,
+        }
+    }
+
+    async fn weigh(&mut self, head: &RequestHead, conditions: &StateConditions) -> Result<()> {
+        let mut holds = false;
+        let mut known: Option<(&Option<String>, ResourceState)> = None;
+        for list in &conditions.lists {
+            // Lists about the same resource stand together.
+            let state = match known.take() {
+                Some((resource, state)) if *resource == list.resource => state,
+                _ => self.state_of(head, list.resource.as_deref()).await,
+            };
+            holds |= list.holds(&state);
+            known = Some((&list.resource, state));
+        }
+        if !holds {
+            return Err(refusal(ErrorCode::PreconditionFailed, &self.path));
+        }
+        self.submitted = conditions.tokens().map(str::to_owned).collect();
+        Ok(())
+    }
+
+    /// The state of a resource as far as the client may look at it; anything else is in none.
+    async fn state_of(&self, head: &RequestHead, resource: Option<&str>) -> ResourceState {
+        let path = match resource {
+            None => self.path.clone(),
+            Some(resource) => match self.path_of(head, resource) {
+                Some(path) => path,
+                None => return ResourceState::default(),
+            },
+        };
+        let Place::Stored(spot) = self.place(&path) else {
+            return ResourceState::default();
+        };
+        if !self.exports.would_allow(self.asker(), Operation::Stat, &path, None) && self.capability.is_none() {
+            return ResourceState::default();
+        }
+        let locks = self.exports.locks().covering(&path);
+        ResourceState {
+            tokens: locks.iter().map(|lock| lock.token.to_string()).collect(),
+            tag: match self.look(&spot, &path).await {
+                Found::Something(stat) if !stat.is_directory() => Some(etag(&stat)),
+                _ => None,
+            },
+        }
+    }
+
+    /// The path that a URL or an absolute path names on this server.
+    fn path_of(&self, head: &RequestHead, resource: &str) -> Option<LogicalPath> {
+        if resource.starts_with('/') {
+            return LogicalPath::parse_url_path(resource).ok();
+        }
+        let place = Location::parse(resource).ok()?;
+        let is_here = is_ours(self, head, &place.authority(), place.is_encrypted());
+        is_here.then(|| LogicalPath::parse_url_path(place.path()).ok())?
+    }
+
+    /// What the request brings to get past locks.
+    pub(crate) fn lock_keys(&self) -> LockKeys {
+        LockKeys {
+            holder: LockHolder::of(&self.credential),
+            tokens: self.submitted.clone(),
+        }
+    }
+
+    /// Weighs the `If` header, and asks whether locks let these changes be made.
+    ///
+    /// # Errors
+    /// `precondition_failed`, `locked`.
+    pub(crate) async fn check_changes(
+        &mut self,
+        head: &RequestHead,
+        changes: &[(&Spot, &LogicalPath, Change)],
+    ) -> Result<()> {
+        self.check_state(head).await?;
+        if self.exports.locks().is_empty() {
+            return Ok(());
+        }
+        let keys = self.lock_keys();
+        for (spot, path, change) in changes {
+            let place = (&spot.store, &spot.path);
+            let checked = self.exports.check_locks(place, path, *change, &keys).await;
+            checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,302 @@
+//! Locks on paths, as WebDAV has them (RFC 4918 §6, §7): who wants to change what is locked has to hold a lock and name
+//! its token. They hold at every door, are kept in memory, and are gone with the process.
+//!
+//! A lock belongs to whom it was given: its token is of no use to anybody else (§6.4). It ends when its holder releases
+//! it, when what it is on is removed or gets another name, and after its timeout.
+
+mod table;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use credentials::Credential;
+use policy::Operation;
+use types::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+pub use table::Unusable;
+
+use crate::authorize::Asker;
+use crate::chance::{hex, random};
+use crate::exports::Exports;
+use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
+use crate::found::is_missing;
+use crate::store::Store;
+use table::Table;
+
+/// Who holds a lock. Everybody without a credential is the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockHolder(Option<Arc<str>>);
+
+impl LockHolder {
+    /// Who showed this.
+    #[must_use]
+    pub fn of(credential: &Result<Arc<Credential>>) -> Self {
+        let credential = credential.as_ref().ok();
+        Self(credential.and_then(|credential| identity_of(credential)))
+    }
+}
+
+/// What a request brings to get past locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockKeys {
+    /// Who asks.
+    pub holder: LockHolder,
+    /// The tokens that the request submits.
+    pub tokens: Vec<String>,
+}
+
+/// A lock to be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLock {
+    /// What is to be locked.
+    pub root: LogicalPath,
+    /// By which the lock is named.
+    pub token: Arc<str>,
+    /// Whether others may lock it too.
+    pub is_shared: bool,
+    /// Whether everything below is locked as well.
+    pub is_deep: bool,
+    /// What the client says about its user, as it is to be told to others.
+    pub owner: String,
+    /// Who takes it.
+    pub holder: LockHolder,
+    /// How long it lasts when it is not refreshed.
+    pub timeout: Duration,
+}
+
+/// A lock as clients are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockFacts {
+    /// Where it begins.
+    pub root: LogicalPath,
+    /// Its token.
+    pub token: Arc<str>,
+    /// Whether others may lock the same.
+    pub is_shared: bool,
+    /// Whether it holds for everything below.
+    pub is_deep: bool,
+    /// What the client said about its user.
+    pub owner: String,
+    /// How long it lasts from now on.
+    pub remaining: Duration,
+}
+
+/// What is to be done to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Something about it is changed, such as its mode or its attributes.
+    Update,
+    /// A file or directory is stored under this name, in place of whatever is there.
+    Store,
+    /// It goes away, with everything below it: removed, or moved elsewhere.
+    Remove,
+}
+
+/// A new token, unlike all others (RFC 4918 §6.5): a random UUID (RFC 9562 §5.4).
+#[must_use]
+pub fn new_lock_token() -> Arc<str> {
+    let mut bytes: [u8; 16] = random();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let digits = hex(&bytes);
+    let parts = [
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..16],
+        &digits[16..20],
+        &digits[20..],
+    ];
+    format!("urn:uuid:{}", parts.join("-")).into()
+}
+
+/// How long a lock lasts for which a client asks for so many seconds, or for nothing in particular.
+#[must_use]
+pub fn lock_timeout(wanted_s: Option<u64>) -> Duration {
+    wanted_s.map_or(LOCK_TIMEOUT, Duration::from_secs).min(LOCK_TIMEOUT_MAX)
+}
+
+/// The refusal because of a lock that begins there.
+#[must_use]
+pub fn locked(root: &LogicalPath) -> Error {
+    Error::new(ErrorCode::Locked, Side::Client, Phase::Open).with_subject(root)
+}
+
+/// All locks of a server. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Locks(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How many there are, so that those who meet none do not wait for others.
+    count: AtomicUsize,
+    table: Mutex<Table>,
+}
+
+/// The table for as long as it is used; what it holds then is counted.
+struct Guard<'a> {
+    table: MutexGuard<'a, Table>,
+    count: &'a AtomicUsize,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.count.store(self.table.len(), Ordering::Release);
+    }
+}
+
+impl Locks {
+    /// Whether there are none. Costs next to nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.count.load(Ordering::Acquire) == 0
+    }
+
+    /// The table, without what has timed out.
+    fn table(&self, now: Instant) -> Guard<'_> {
+        let mut table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.purge(now);
+        Guard {
+            table,
+            count: &self.0.count,
+        }
+    }
+
+    /// Takes a lock, which counts in the share of a client.
+    ///
+    /// # Errors
+    /// `locked`, with where the lock begins that is in the way; `overloaded` and `share_used_up`.
+    pub fn take(&self, wanted: NewLock, fair_share: &FairShare, client: &ClientId) -> Result<LockFacts> {
+        let now = Instant::now();
+        // What has timed out gives its place back before another one is asked for.
+        drop(self.table(now));
+        let share = fair_share.take(ShareKind::Locks, client)?;
+        let mut guard = self.table(now);
+        match guard.table.conflict(&wanted) {
+            Some(root) => Err(locked(&root)),
+            None => Ok(guard.table.add(wanted, Some(share), now)),
+        }
+    }
+
+    /// Lets a lock over a path, whose token is among `keys`, last so long from now on.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn refresh(&self, path: &LogicalPath, keys: &LockKeys, timeout: Duration) -> Result<LockFacts, Unusable> {
+        let now = Instant::now();
+        self.table(now).table.refresh(path, keys, timeout, now)
+    }
+
+    /// Ends a lock over a path.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn release(&self, path: &LogicalPath, token: &str, holder: &LockHolder) -> Result<(), Unusable> {
+        self.table(Instant::now()).table.release(path, token, holder)
+    }
+
+    /// The locks that a path is under.
+    #[must_use]
+    pub fn covering(&self, path: &LogicalPath) -> Vec<LockFacts> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        self.table(now).table.covering(path, now)
+    }
+
+    /// Ends all locks at a path and below it: what they were on has been removed.
+    pub fn forget(&self, path: &LogicalPath) {
+        if !self.is_empty() {
+            self.table(Instant::now()).table.forget(path);
+        }
+    }
+}
+
+impl Exports {
+    /// The locks on paths of these exports.
+    #[must_use]
+    pub fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
+    /// Whether locks let something be done to a path, which `store` knows as `inner`. To be asked when policy has allowed it:
+    /// who may not do it anyway learns nothing of locks.
+    ///
+    /// Something that is to have a new name is a change of the directory that gets it too; what is removed changes the
+    /// directory that it was in (RFC 4918 §7.4).
+    ///
+    /// # Errors
+    /// `locked`, with where the lock begins whose token is missing.
+    pub async fn check_locks(
+        &self,
+        (store, inner): (&Store, &LogicalPath),
+        path: &LogicalPath,
+        change: Change,
+        keys: &LockKeys,
+    ) -> Result<()> {
+        if self.locks.is_empty() {
+            return Ok(());
+        }
+        let holding = match change {
+            Change::Update => None,
+            Change::Store => grown(store, inner, path).await,
+            Change::Remove => path.parent(),
+        };
+        let guard = self.locks.table(Instant::now());
+        let closed = |path: &LogicalPath| guard.table.closed(path, keys);
+        let below = || match change {
+            Change::Update => None,
+            Change::Store | Change::Remove => guard.table.closed_below(path, keys),
+        };
+        let found = closed(path).or_else(|| closed(holding.as_ref()?)).or_else(below);
+        found.map_or(Ok(()), |root| Err(locked(&root)))
+    }
+
+    /// A refusal because of a lock in the way of changing `path`, as the asker may see it: without the name of something
+    /// below at which he may not look.
+    #[must_use]
+    pub fn locked_for(&self, asker: Asker<'_>, path: &LogicalPath, error: Error) -> Error {
+        let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
+        let may_see = |root: &LogicalPath| path.is_within(root) || self.would_allow(asker, Operation::Stat, root, None);
+        match root.is_some_and(|root| !may_see(&root)) {
+            true => locked(path),
+            false => error,
+        }
+    }
+}
+
+/// The directory that gets a new name when something is stored: the deepest that exists, where the name itself does not.
+async fn grown(store: &Store, inner: &LogicalPath, path: &LogicalPath) -> Option<LogicalPath> {
+    let (mut outer, mut inner) = (path.clone(), inner.clone());
+    while store.stat(&inner).await.is_err_and(|error| is_missing(&error)) {
+        inner = inner.parent()?;
+        outer = outer.parent()?;
+    }
+    (outer != *path).then_some(outer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_random_uuids() {
+        let (one, other) = (new_lock_token(), new_lock_token());
+        assert_ne!(one, other);
+        let digits: Vec<_> = one.strip_prefix("urn:uuid:").unwrap().split('-').collect();
+        assert_eq!(
+            digits.iter().map(|part| part.len()).collect::<Vec<_>>(),
+            [8, 4, 4, 4, 12]
+        );
+        assert!(digits[2].starts_with('4') && digits[3].starts_with(['8', '9', 'a', 'b']));
+    }
+
+    #[test]
+    fn timeouts_have_a_default_and_an_end() {
+        assert_eq!(lock_timeout(None), LOCK_TIMEOUT);
+        assert_eq!(lock_timeout(Some(5)), Duration::from_secs(5));
+        assert_eq!(lock_timeout(Some(u64::MAX)), LOCK_TIMEOUT_MAX);
+    }
+}
