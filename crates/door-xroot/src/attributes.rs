@@ -2,7 +2,7 @@
 
 use policy::Operation;
 use storage::Overwrite;
-use transfer::Spot;
+use transfer::{Change, Spot};
 use types::{Error, ErrorCode, LogicalPath};
 use xroot_wire::request::{AttributeAction, FileAttributes};
 use xroot_wire::response::{AttributeAnswer, AttributeEntry, AttributeList, AttributeStatus};
@@ -21,8 +21,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes
         AttributeAction::Get(_) | AttributeAction::List => Operation::Read,
         AttributeAction::Set(_) | AttributeAction::Delete(_) => Operation::Overwrite,
     };
-    exchange.authorize(operation, &path, None)?;
+    exchange.authorize(operation.clone(), &path, None)?;
     let spot = exchange.spot(&path, ErrorCode::Forbidden)?;
+    if operation == Operation::Overwrite {
+        exchange.check_locks(&spot, &path, Change::Update).await?;
+    }
     let body = act(&spot, request).await;
     let body = body.map_err(|error| about(error, &path))?;
     exchange.ok(&body);

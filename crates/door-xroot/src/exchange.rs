@@ -7,7 +7,9 @@ use std::time::Instant;
 use credentials::Credential;
 use policy::Operation;
 use transfer::chance::fresh_id;
-use transfer::{Asker, ClientId, ErrorFacts, Exports, Found, Granted, Holder, Permit, Place, Spot, refusal};
+use transfer::{
+    Asker, Change, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot, refusal,
+};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
@@ -230,6 +232,17 @@ impl<'c> Exchange<'c> {
     /// What stands under a name, to whoever may look at it.
     pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
         self.exports.look(self.asker(), spot, path).await
+    }
+
+    /// Whether WebDAV's locks let something be done to a name. This protocol has no way to show their tokens, so what is
+    /// locked is so for everybody. To be asked when policy has allowed it.
+    pub(crate) async fn check_locks(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<()> {
+        let place = (&spot.store, &spot.path);
+        let checked = self
+            .exports
+            .check_locks(place, path, change, &LockKeys::default())
+            .await;
+        Ok(checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
     }
 
     /// The right to store a file, to be asked again before it has its name.

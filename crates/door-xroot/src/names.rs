@@ -2,7 +2,7 @@
 
 use policy::Operation;
 use storage::Overwrite;
-use transfer::{Found, Spot, is_missing, refusal};
+use transfer::{Change, Found, Spot, is_missing, refusal};
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::request::{ChangeMode, MakeDirectory, Remove, RemoveDirectory, Rename};
 
@@ -15,6 +15,10 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
     let path = &named.path;
     exchange.authorize(Operation::MakeDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
+    // One that is there stays as it is.
+    if !exchange.look(&spot, path).await.is_directory() {
+        exchange.check_locks(&spot, path, Change::Store).await?;
+    }
     match spot.store.make_directory(&spot.path, request.makes_path()).await {
         Err(error) if error.code() == ErrorCode::DirectoryExists => {}
         made => {
@@ -71,6 +75,7 @@ async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath)
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, path).into());
     }
+    exchange.check_locks(spot, path, Change::Remove).await?;
     let removed = spot.store.remove(&spot.path).await;
     removed.map_err(|error| error.with_subject(path))?;
     exchange.ok(&[]);
@@ -101,6 +106,8 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     if source.path.is_root() || target.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, &from.path).into());
     }
+    exchange.check_locks(&source, &from.path, Change::Remove).await?;
+    exchange.check_locks(&target, &to.path, Change::Store).await?;
     // What comes to stand there meanwhile is somebody else's.
     let overwrite = if replaces { Overwrite::Allow } else { Overwrite::Refuse };
     let moved = source.store.rename(&source.path, &target.path, overwrite).await;
@@ -121,6 +128,7 @@ pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMod
     let path = &named.path;
     exchange.authorize(Operation::ChangeMode, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
+    exchange.check_locks(&spot, path, Change::Update).await?;
     let changed = spot.store.set_mode(&spot.path, u32::from(request.mode)).await;
     changed.map_err(|error| error.with_subject(path))?;
     exchange.ok(&[]);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
-use transfer::{Share, ShareKind, Spot, refusal};
+use transfer::{Change, Share, ShareKind, Spot, refusal};
 use types::limits::PENDING_OPEN_WAIT;
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::OpenOptions;
@@ -146,6 +146,7 @@ async fn update(
 ) -> Result<(Content, Stat)> {
     let found = exchange.look(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
+    exchange.check_locks(spot, path, Change::Store).await?;
     let turn = turn(exchange, path, request)?;
     let present = found.into_file(path)?;
     let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
@@ -179,6 +180,7 @@ pub(crate) async fn admit(
         Creation::CreateOrTruncate => found.upload(),
     };
     let max_bytes = exchange.authorize(operation, path, size_bytes)?.max_upload_bytes;
+    exchange.check_locks(spot, path, Change::Store).await?;
     let turn = turn(exchange, path, request)?;
     let exists = found.into_file(path)?.is_some();
     match creation {

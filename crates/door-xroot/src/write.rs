@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use policy::Operation;
-use transfer::{Progress, refusal};
+use transfer::{Change, Progress, refusal};
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::{Close, PageWrite, SyncFile, Truncate, TruncateTarget, Write, WriteVector};
 use xroot_wire::response::{BadPages, PageStatus, respond};
@@ -158,6 +158,7 @@ async fn store(
     payload: &mut net::frames::Payload<'_>,
     progress: &Progress,
 ) -> Result<Vec<ByteRange>> {
+    check_unlocked(file).await?;
     let writing = file.writing()?;
     writing.check(offset, length)?;
     Ok(match wire_bytes {
@@ -167,6 +168,24 @@ async fn store(
             Vec::new()
         }
     })
+}
+
+/// Whether a file that is changed where it lies has not been locked since it was opened: what is written to it shows at
+/// once. Anything else is asked when it takes its name.
+async fn check_unlocked(file: &mut OpenFile) -> Result<()> {
+    let Content::Writing(writing) = &mut file.content else {
+        return Ok(());
+    };
+    let Some(permit) = file.permit.as_ref().filter(|permit| permit.meets_locks()) else {
+        return Ok(());
+    };
+    if writing.holds_old_content()
+        && let Err(error) = permit.check_locks(&file.spot.store, &file.spot.path).await
+    {
+        writing.refuse();
+        return Err(error.into());
+    }
+    Ok(())
 }
 
 fn not_logged_in() -> Error {
@@ -200,7 +219,9 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, request: &SyncFile) -> Res
 pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>) -> Result<()> {
     match &request.target {
         TruncateTarget::Handle(handle) => {
-            let writing = exchange.file(*handle)?.writing();
+            let file = exchange.file(*handle)?;
+            check_unlocked(file).await?;
+            let writing = file.writing();
             let writing = writing.map_err(|failure| failure.numbered(ErrorNumber::ARGUMENT_INVALID))?;
             writing.set_length(request.size_bytes).await?;
         }
@@ -217,6 +238,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
     let found = exchange.look(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
+    exchange.check_locks(&spot, path, Change::Store).await?;
     let turn = exchange.connection.door.turns.take(path, true);
     let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
     let present = found.into_file(path)?;

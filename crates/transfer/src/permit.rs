@@ -113,7 +113,7 @@ impl Permit {
             }
         };
         decided.map_err(|error| error.with_subject(&self.path))?;
-        self.check_links(&current, used).await
+        self.check_links(current, used).await
     }
 
     /// Whether new rules leave room for it where symbolic links lead on the way to it.

@@ -345,7 +345,10 @@ async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
     for answer in [delete, lock] {
         assert_eq!(answer.status, 423);
         let text = answer.text();
-        assert!(text.contains("<D:href>/data/d</D:href>") && !text.contains("secret"), "{text}");
+        assert!(
+            text.contains("<D:href>/data/d</D:href>") && !text.contains("secret"),
+            "{text}"
+        );
     }
 }
 

@@ -5,6 +5,7 @@ mod bad_input;
 mod harness;
 mod late;
 mod links;
+mod locks;
 mod names;
 mod reading;
 mod records;

@@ -1,0 +1,149 @@
+//! WebDAV's locks hold for clients of this protocol too, which have no way to show a token.
+
+use std::time::Duration;
+
+use credentials::Credential;
+use transfer::{ClientId, FairShare, LockHolder, Locks, NewLock, SharedExports, new_lock_token};
+use types::LogicalPath;
+use xroot_wire::request::{
+    AttributeAction, ChangeMode, Close, FileAttributes, MakeDirectory, Remove, RemoveDirectory, Rename, Request,
+    Truncate, TruncateTarget, Write,
+};
+use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, OpenOptions};
+
+use crate::harness::{Raw, Server, open};
+
+/// A server over whose files a test can take locks.
+fn lockable() -> (Server, Locks) {
+    let mut exports = SharedExports::default();
+    let server = Server::start(|settings| exports = settings.exports.clone());
+    let locks = exports.current().locks().clone();
+    (server, locks)
+}
+
+/// Takes a lock as somebody without a credential, as whom the tests' client comes too.
+fn lock(locks: &Locks, path: &str, is_deep: bool) {
+    let lock = NewLock {
+        root: LogicalPath::parse(path).unwrap(),
+        token: new_lock_token(),
+        is_shared: false,
+        is_deep,
+        owner: String::new(),
+        holder: LockHolder::of(&Ok(Credential::Anonymous.into())),
+        timeout: Duration::from_secs(600),
+    };
+    locks.take(lock, &FairShare::default(), &ClientId::own()).unwrap();
+}
+
+fn path(text: &str) -> Argument<'_> {
+    Argument::new(text.as_bytes())
+}
+
+fn attribute(target: &str) -> Request<'_> {
+    Request::FileAttributes(FileAttributes {
+        handle: FileHandle::new(0),
+        path: Some(path(target)),
+        options: AttributeOptions::empty(),
+        action: AttributeAction::Set(vec![(b"a", b"b")]),
+    })
+}
+
+fn truncate(target: &str) -> Request<'_> {
+    Request::Truncate(Truncate {
+        target: TruncateTarget::Path(path(target)),
+        size_bytes: 1,
+    })
+}
+
+fn make(target: &str) -> Request<'_> {
+    Request::MakeDirectory(MakeDirectory {
+        options: 0,
+        mode: 0,
+        path: path(target),
+    })
+}
+
+async fn is_locked(raw: &mut Raw, request: Request<'_>) {
+    let answer = raw.ask(&request).await;
+    assert_eq!(answer.status, 4003, "{request:?}: {answer:?}");
+    assert_eq!(answer.error(), ErrorNumber::FILE_LOCKED, "{request:?}");
+}
+
+#[tokio::test]
+async fn what_is_locked_cannot_be_changed() {
+    let (server, locks) = lockable();
+    for file in ["/f", "/d/f", "/d/sub/f", "/g"] {
+        server.put(file, b"old");
+    }
+    lock(&locks, "/data/f", false);
+    lock(&locks, "/data/d", true);
+    let mut raw = server.client().await;
+    for request in [
+        open("/data/f", OpenOptions::TRUNCATE),
+        open("/data/f", OpenOptions::UPDATE),
+        open("/data/d/new", OpenOptions::NEW),
+        open("/data/d/a/new", OpenOptions::NEW | OpenOptions::MAKE_PATH),
+        Request::Remove(Remove { path: path("/data/f") }),
+        Request::Remove(Remove {
+            path: path("/data/d/f"),
+        }),
+        Request::RemoveDirectory(RemoveDirectory {
+            path: path("/data/d/sub"),
+        }),
+        Request::Rename(Rename::new(b"/data/f", b"/data/h")),
+        Request::Rename(Rename::new(b"/data/g", b"/data/f")),
+        Request::Rename(Rename::new(b"/data/g", b"/data/d/g")),
+        Request::Rename(Rename::new(b"/data/d", b"/data/e")),
+        make("/data/d/made"),
+        Request::ChangeMode(ChangeMode {
+            mode: 0o600,
+            path: path("/data/f"),
+        }),
+        truncate("/data/f"),
+        attribute("/data/f"),
+        attribute("/data/d/f"),
+    ] {
+        is_locked(&mut raw, request).await;
+    }
+    // What is there already is not made, and what is not locked can be changed.
+    for request in [
+        make("/data/d/sub"),
+        attribute("/data/g"),
+        truncate("/data/g"),
+        Request::Rename(Rename::new(b"/data/g", b"/data/h")),
+    ] {
+        raw.ask(&request).await.ok();
+    }
+    assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
+}
+
+async fn write(raw: &mut Raw, handle: FileHandle) -> u16 {
+    let request = Request::Write(Write {
+        handle,
+        offset: 0,
+        path: 0,
+        data_bytes: 3,
+    });
+    raw.ask_with(&request, b"new").await.status
+}
+
+#[tokio::test]
+async fn what_was_open_before_the_lock_changes_nothing_behind_it() {
+    let (server, locks) = lockable();
+    server.put("/f", b"old");
+    server.put("/g", b"old");
+    let mut raw = server.client().await;
+    let upload = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+    let update = raw.opened("/data/g", OpenOptions::UPDATE).await;
+    assert_eq!(write(&mut raw, upload).await, 0);
+    lock(&locks, "/data/f", false);
+    lock(&locks, "/data/g", false);
+    // What is changed where it lies shows at once, so that it is refused at once.
+    assert_eq!(write(&mut raw, update).await, 4003);
+    for handle in [upload, update] {
+        is_locked(&mut raw, Request::Close(Close { handle })).await;
+    }
+    for file in ["/f", "/g"] {
+        assert_eq!(server.content(file).as_deref(), Some(&b"old"[..]), "{file}");
+    }
+}
