@@ -1,6 +1,7 @@
 //! Messages with lengths on a connection, in clear text and in TLS: wherever the network cuts them, and
 //! whenever a reader gives up waiting, nothing is lost and nothing is taken from the next message.
 
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use net::listen::{Opening, listen, opening};
@@ -135,6 +136,28 @@ async fn cut_everywhere(frames: &mut Frames, far: &mut Stream) {
         assert_eq!(got.small.as_ref(), Some(&first), "cut at {cut}");
         assert_eq!(got.payload, second, "cut at {cut}");
         assert_eq!(frames.buffered_bytes(), 0);
+    }
+}
+
+/// A client that leaves Nagle's algorithm on sends the second half only when the first has been acknowledged.
+#[tokio::test]
+async fn the_beginning_of_a_message_is_acknowledged_while_the_rest_is_awaited() {
+    let (near, mut far) = sockets().await;
+    let watched = near.as_fd().try_clone_to_owned().unwrap();
+    let mut frames = Frames::new(Stream::clear(near, Role::Client, Waits::default()));
+    for (begun, rest, expected) in [(b"ne", b"xt", *b"next"), (b"on", b"ce", *b"once")] {
+        // As if answers had been sent for a while.
+        rustix::net::sockopt::set_tcp_quickack(&watched, false).unwrap();
+        far.write_all(begun).await.unwrap();
+        let finishing = async {
+            while !rustix::net::sockopt::tcp_quickack(&watched).unwrap() {
+                tokio::task::yield_now().await;
+            }
+            far.write_all(rest).await.unwrap();
+        };
+        let both = async { tokio::join!(frames.head::<4>(WAIT), finishing) };
+        let (head, ()) = tokio::time::timeout(WAIT, both).await.unwrap();
+        assert_eq!(head.unwrap(), Some(expected));
     }
 }
 

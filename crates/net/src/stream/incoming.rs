@@ -113,6 +113,8 @@ impl Stream {
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
                     self.shrink();
                     self.come_back().await;
+                    // What came before was not answered, or not yet.
+                    self.socket.acknowledge(false);
                     let left = deadline.saturating_duration_since(tokio::time::Instant::now());
                     self.wait_readable(left).await?;
                     continue;
@@ -153,6 +155,7 @@ impl Stream {
                     if appetite == Appetite::Small {
                         self.come_back().await;
                     }
+                    self.socket.acknowledge(appetite == Appetite::Small);
                     let gathered = self.socket.gathered(owed_bytes).await;
                     if !gathered.map_err(|cause| self.role.broken(Phase::Transfer, &cause))? {
                         self.wait_readable(limit).await?;

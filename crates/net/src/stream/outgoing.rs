@@ -299,7 +299,7 @@ impl Stream {
     ///
     /// # Errors
     /// Connection lost, or the file cannot be read.
-    pub fn send_file(&self, file: &File, offset: u64, count: usize) -> Result<Option<usize>, Error> {
+    pub fn send_file(&mut self, file: &File, offset: u64, count: usize) -> Result<Option<usize>, Error> {
         debug_assert!(self.tls.is_none() && self.queued.is_empty());
         let mut position = offset;
         let sent = self.socket.try_send_up_to(count, |socket| {
@@ -330,7 +330,7 @@ impl Stream {
         self.write_flagged(&wrapped, SendFlags::MORE).await
     }
 
-    fn send_some(&self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    fn send_some(&mut self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
         let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         self.socket
             .try_send(|socket| rustix::net::send(socket, bytes, flags).map_err(io::Error::from))

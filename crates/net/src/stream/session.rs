@@ -231,8 +231,10 @@ impl Stream {
             Ok(done) => done?,
             Err(_) => return Err(Error::new(timeout_code(role), role.side(), Phase::Tls)),
         };
-        if !unsent.is_empty() && self.carry.is_none() {
-            self.acknowledge();
+        if self.carry.is_none() {
+            // Nothing answers the client's last words now: its first request would wait. Nobody is woken for it, as the
+            // ticket would wake the client.
+            self.socket.acknowledge(true);
         }
         let session = handshake.finish(role)?;
         self.tls = Some(Box::new(TlsState {
@@ -271,16 +273,6 @@ impl Stream {
         }
     }
 
-    /// Acknowledges the client's last words of the handshake, which nothing answers now. A client that leaves Nagle's
-    /// algorithm on holds its first request back until then, and the system would take 40 ms. Nobody is woken for it, as
-    /// the ticket would wake the client.
-    fn acknowledge(&self) {
-        if let Some(socket) = self.socket.fd() {
-            // Without it the connection is only slower.
-            let _ = rustix::net::sockopt::set_tcp_quickack(socket, true);
-        }
-    }
-
     async fn read_handshake(&mut self) -> Result<(), Error> {
         loop {
             match self.fill(Appetite::Small) {
@@ -288,6 +280,7 @@ impl Stream {
                 Ok(_) => return Ok(()),
                 // The time for the whole handshake is limited by the caller.
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    self.socket.acknowledge(true);
                     let readable = self.socket.readable().await;
                     readable.map_err(|cause| self.role.broken(Phase::Tls, &cause))?;
                 }

@@ -36,6 +36,10 @@ pub(super) struct Socket {
     is_fast: bool,
     /// Whether the kernel wakes us for [`GATHERED_BYTES`] only, and not for the first byte.
     gathers: bool,
+    /// Bytes that have come since something was sent, which acknowledged all before it.
+    heard_bytes: usize,
+    /// Whether some have come since they were last acknowledged.
+    owes_word: bool,
 }
 
 enum State {
@@ -52,6 +56,8 @@ impl Socket {
             full_reads: 0,
             is_fast: false,
             gathers: false,
+            heard_bytes: 0,
+            owes_word: false,
         }
     }
 
@@ -65,6 +71,7 @@ impl Socket {
             State::Lost => return Err(lost()),
         };
         self.is_fast |= count >= PLENTY_BYTES;
+        self.hear(count);
         let is_full = count == room.len() && count >= PLENTY_BYTES;
         self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
         if self.full_reads == FULL_READS {
@@ -77,7 +84,27 @@ impl Socket {
     /// is told to wake us for it.
     pub(super) fn read_message(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.gather(false);
-        self.read_out(room)
+        let count = self.read_out(room)?;
+        self.hear(count);
+        Ok(count)
+    }
+
+    fn hear(&mut self, count: usize) {
+        self.heard_bytes = self.heard_bytes.saturating_add(count);
+        self.owes_word = count > 0;
+    }
+
+    /// Acknowledges what has come, before a wait for the rest of a message. A sender that leaves Nagle's algorithm on holds a
+    /// small rest back until then (RFC 9293 §3.7.4), and the system, which hopes for an answer to say it with, would take
+    /// 40 ms. Where much has come the sender has more to send anyway, unless the rest is `small`.
+    pub(super) fn acknowledge(&mut self, small: bool) {
+        if self.owes_word && (small || self.heard_bytes <= PLENTY_BYTES) {
+            self.owes_word = false;
+            if let Some(socket) = self.fd() {
+                // Without it the connection is only slower.
+                let _ = rustix::net::sockopt::set_tcp_quickack(socket, true);
+            }
+        }
     }
 
     /// One read without waiting, of what is expected to fit. When it did, nothing is left in the
@@ -102,7 +129,8 @@ impl Socket {
     }
 
     /// Tries something that sends, without waiting.
-    pub(super) fn try_send<T>(&self, send: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn try_send<T>(&mut self, send: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
+        (self.heard_bytes, self.owes_word) = (0, false);
         match &self.state {
             State::Watched(tcp) => tcp.try_io(Interest::WRITABLE, || send(tcp.as_fd())),
             State::Unwatched(tcp) => send(tcp.as_fd()),
@@ -114,10 +142,11 @@ impl Socket {
     /// the socket is full then, the runtime is told so: whoever comes with the rest waits at once, instead of trying
     /// first, which for a part of a file costs the kernel the look-up of its pages.
     pub(super) fn try_send_up_to(
-        &self,
+        &mut self,
         want: usize,
         send: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
+        (self.heard_bytes, self.owes_word) = (0, false);
         let State::Watched(tcp) = &self.state else {
             return self.try_send(send);
         };
@@ -221,6 +250,7 @@ impl Socket {
     /// Hands the socket over to a thread. Until it is given back, this one is as good as closed.
     pub(super) fn take(&mut self) -> io::Result<std::net::TcpStream> {
         self.full_reads = 0;
+        (self.heard_bytes, self.owes_word) = (0, false);
         match std::mem::replace(&mut self.state, State::Lost) {
             State::Watched(tcp) => tcp.into_std(),
             State::Unwatched(tcp) => Ok(tcp),
@@ -379,13 +409,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_came_is_acknowledged_once_and_not_where_an_answer_did() {
+        let (mut socket, mut far) = pair().await;
+        let acknowledges = |socket: &mut Socket, small: bool| {
+            rustix::net::sockopt::set_tcp_quickack(socket.fd().unwrap(), false).unwrap();
+            socket.acknowledge(small);
+            rustix::net::sockopt::tcp_quickack(socket.fd().unwrap()).unwrap()
+        };
+        assert!(!acknowledges(&mut socket, true), "nothing has come");
+        far.write_all(b"GET /").await.unwrap();
+        take(&mut socket, 5).await;
+        assert!(acknowledges(&mut socket, false));
+        assert!(!acknowledges(&mut socket, true), "nothing more has come");
+        far.write_all(b" HTTP").await.unwrap();
+        take(&mut socket, 5).await;
+        socket.writable().await.unwrap();
+        socket
+            .try_send(|fd| Ok(rustix::net::send(fd, b"x", rustix::net::SendFlags::empty())?))
+            .unwrap();
+        assert!(!acknowledges(&mut socket, true), "the answer said it");
+        far.write_all(&[7; 2 * ROOM_BYTES]).await.unwrap();
+        take(&mut socket, 2 * ROOM_BYTES).await;
+        assert!(!acknowledges(&mut socket, false), "much comes by itself");
+        assert!(acknowledges(&mut socket, true), "and a small rest does not");
+    }
+
+    #[tokio::test]
     async fn no_send_is_tried_in_vain_behind_one_that_filled_the_socket() {
         let (mut socket, far) = pair().await;
         socket.writable().await.unwrap();
         // More than fits, however much is taken.
         let block = vec![3; 64 * 1024 * 1024];
         let tries = std::cell::Cell::new(0);
-        let send = |socket: &Socket| {
+        let send = |socket: &mut Socket| {
             let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
             socket.try_send_up_to(block.len(), |fd| {
                 tries.set(tries.get() + 1);
@@ -394,7 +450,7 @@ mod tests {
         };
         let (mut sent, mut sends) = (0, 0);
         let cause = loop {
-            match send(&socket) {
+            match send(&mut socket) {
                 Ok(count) => (sent, sends) = (sent + count, sends + 1),
                 Err(cause) => break cause,
             }
@@ -404,7 +460,7 @@ mod tests {
         let mut reader = Socket::new(far);
         let (room, ()) = tokio::join!(socket.writable(), take(&mut reader, sent));
         room.unwrap();
-        assert!(send(&socket).unwrap() > 0);
+        assert!(send(&mut socket).unwrap() > 0);
     }
 
     #[tokio::test]
@@ -412,19 +468,19 @@ mod tests {
         let (mut socket, far) = pair().await;
         socket.let_go();
         let block = vec![2; ROOM_BYTES];
-        let send = |socket: &Socket| {
+        let send = |socket: &mut Socket| {
             let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
             socket.try_send(|fd| rustix::net::send(fd, &block, flags).map_err(io::Error::from))
         };
         let mut sent = 0;
-        while let Ok(count) = send(&socket) {
+        while let Ok(count) = send(&mut socket) {
             sent += count;
         }
         assert!(sent > 0 && !socket.is_watched());
         let mut reader = Socket::new(far);
         let (room, ()) = tokio::join!(socket.writable(), take(&mut reader, sent));
         room.unwrap();
-        assert!(send(&socket).unwrap() > 0);
+        assert!(send(&mut socket).unwrap() > 0);
     }
 
     /// A socket whose other end has just sent much at once, and is owed to send more.
