@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,6 +25,15 @@ pub enum Direction {
     ToClient,
     /// From the client to the target: uploads.
     ToTarget,
+}
+
+impl Direction {
+    fn bit(self) -> u8 {
+        match self {
+            Self::ToClient => 1,
+            Self::ToTarget => 2,
+        }
+    }
 }
 
 /// What the relay does to a connection. Bytes are counted per connection, as they are on the wire (with TLS' own).
@@ -69,6 +78,8 @@ struct Shared {
     stopping: Mutex<bool>,
     stopped: Condvar,
     connections: AtomicUsize,
+    /// Connections whose client has closed its side, and whose server has not.
+    abandoned: AtomicUsize,
     struck: AtomicUsize,
     to_client_bytes: AtomicU64,
     to_target_bytes: AtomicU64,
@@ -79,6 +90,8 @@ struct Pair {
     client: TcpStream,
     target: TcpStream,
     broken: AtomicBool,
+    /// The bits of the directions that have ended.
+    ended: AtomicU8,
 }
 
 impl Relay {
@@ -95,6 +108,7 @@ impl Relay {
             stopping: Mutex::new(false),
             stopped: Condvar::new(),
             connections: AtomicUsize::new(0),
+            abandoned: AtomicUsize::new(0),
             struck: AtomicUsize::new(0),
             to_client_bytes: AtomicU64::new(0),
             to_target_bytes: AtomicU64::new(0),
@@ -135,6 +149,13 @@ impl Relay {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many connections the target still holds open although their client has closed them: requests
+    /// that it has not heard to their end, or has not answered.
+    #[must_use]
+    pub fn abandoned_connections(&self) -> usize {
+        self.shared.abandoned.load(Ordering::SeqCst)
     }
 
     /// How often a fault has struck so far.
@@ -222,10 +243,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             client,
             target,
             broken: AtomicBool::new(false),
+            ended: AtomicU8::new(0),
         });
         for direction in [Direction::ToClient, Direction::ToTarget] {
             let (pair, shared) = (Arc::clone(&pair), Arc::clone(shared));
-            pumps.push(thread::spawn(move || pump(&pair, &shared, direction)));
+            pumps.push(thread::spawn(move || {
+                pump(&pair, &shared, direction);
+                pair.note_end(&shared, direction);
+            }));
         }
     }
     for pump in pumps {
@@ -241,6 +266,20 @@ impl Pair {
         for socket in [&self.client, &self.target] {
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
             let _ = socket.shutdown(Shutdown::Read);
+        }
+    }
+
+    /// Counts the connections that only the target holds open. A pump ends when the side that it reads from ends.
+    fn note_end(&self, shared: &Shared, direction: Direction) {
+        let before = self.ended.fetch_or(direction.bit(), Ordering::SeqCst);
+        match direction {
+            Direction::ToTarget if before == 0 => {
+                shared.abandoned.fetch_add(1, Ordering::SeqCst);
+            }
+            Direction::ToClient if before == Direction::ToTarget.bit() => {
+                shared.abandoned.fetch_sub(1, Ordering::SeqCst);
+            }
+            _ => {}
         }
     }
 
@@ -446,6 +485,27 @@ mod tests {
         connect(&relay).read_to_end(&mut data).expect("whole");
         assert_eq!(data.len(), 10);
         assert!(started.elapsed() >= delay);
+    }
+
+    #[test]
+    fn a_connection_is_abandoned_while_only_the_target_holds_it() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
+        let relay = Relay::start(listener.local_addr().expect("address")).expect("relay");
+        let client = connect(&relay);
+        let (mut server, _) = listener.accept().expect("accept");
+        drop(client);
+        assert_eq!(server.read(&mut [0; 1]).expect("the end"), 0);
+        await_abandoned(&relay, 1);
+        drop(server);
+        await_abandoned(&relay, 0);
+    }
+
+    fn await_abandoned(relay: &Relay, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while relay.abandoned_connections() != count {
+            assert!(Instant::now() < end, "{}", relay.abandoned_connections());
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]

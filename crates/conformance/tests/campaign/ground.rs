@@ -38,7 +38,17 @@ struct Party {
     relay: Relay,
     /// What must be there, by the path below `/`.
     holds: BTreeMap<String, Vec<u8>>,
+    /// Uploads that came to nothing; the newest last.
+    refused: Vec<Refused>,
     directories: Vec<(&'static str, PathBuf)>,
+}
+
+/// An upload that came to nothing.
+struct Refused {
+    path: String,
+    words: String,
+    size: usize,
+    adler32: u32,
 }
 
 /// Both, and what is around them.
@@ -113,6 +123,7 @@ impl Party {
             server,
             relay,
             holds: BTreeMap::new(),
+            refused: Vec::new(),
             directories,
         })
     }
@@ -133,10 +144,30 @@ impl Party {
         fs::read(self.on_disk(path)).ok()
     }
 
+    /// Whose upload that is among those that were thought to have failed.
+    fn whose(&self, path: &str, content: &[u8]) -> Option<String> {
+        let (size, adler32) = (content.len(), adler32(content));
+        let matches = |one: &Refused| one.path == path && one.size == size && one.adler32 == adler32;
+        let at = self.refused.iter().rposition(matches)?;
+        let words = &self.refused[at].words;
+        Some(format!("came late, {} failures ago: {words}", self.refused.len() - at))
+    }
+
     fn has_parts(&self) -> bool {
         self.directories
             .iter()
             .any(|(_, directory)| !parts(directory).is_empty())
+    }
+
+    /// Waits until the server has ended what its clients have left, after which nothing may come under a name any more.
+    fn demand_no_requests(&self, words: &str, ledger: &mut Ledger) {
+        let end = Instant::now() + SOON;
+        while self.relay.abandoned_connections() > 0 {
+            if Instant::now() > end {
+                return ledger.violation(format!("{words}: the server goes on with what its client has left"));
+            }
+            thread::sleep(POLL);
+        }
     }
 
     /// Demands that nothing unfinished is left.
@@ -230,14 +261,14 @@ impl Ground {
         let words = operation.words(fault);
         let content = bytes(operation.size, operation.seed);
         let path = self.prepare(dice, operation, fault, &content);
-        let mut client = self.start(operation, fault, &path, &content);
+        let mut client = self.start(operation, &path, &content);
         let moment = dice.below(operation.size.max(1)) as u64;
         self.strike(dice, fault, operation, moment, &mut client);
         let mut acknowledged = client.succeeded(CLIENT_TIME) && Self::is_told(operation, &client);
         if operation.way == Way::Download {
             acknowledged = self.finish_download(operation, acknowledged, &mut client, &content, &words, ledger);
         }
-        self.restore(operation, fault, &words, ledger);
+        self.restore(&words, ledger);
         if operation.way == Way::Download {
             return if acknowledged {
                 Outcome::Acknowledged
@@ -281,7 +312,7 @@ impl Ground {
         path
     }
 
-    fn start(&self, operation: &Operation, fault: Fault, path: &str, content: &[u8]) -> Client {
+    fn start(&self, operation: &Operation, path: &str, content: &[u8]) -> Client {
         let (lab, scheme) = (&self.lab, operation.scheme());
         let to = self.destination.url(scheme, path);
         let from = self.source.url(scheme, "data/source");
@@ -317,7 +348,6 @@ impl Ground {
             Way::Stream => client(&["copy", "-f", "--mode", "stream", &from, &to]),
             Way::Download => client(&["copy", "-f", &from, shown[0]]),
         };
-        let _ = fault;
         let input = (operation.way == Way::CurlChunked).then_some(Path::new(file));
         Client::start(lab, command, input, output.clone(), heads.clone())
     }
@@ -392,7 +422,7 @@ impl Ground {
     }
 
     /// All is well again, and nothing unfinished is left.
-    fn restore(&mut self, operation: &Operation, fault: Fault, words: &str, ledger: &mut Ledger) {
+    fn restore(&mut self, words: &str, ledger: &mut Ledger) {
         let _ = fs::remove_file(self.small.join("ballast"));
         for party in [&mut self.source, &mut self.destination] {
             party.relay.heal();
@@ -400,9 +430,8 @@ impl Ground {
                 party.begin_again(words, ledger);
             }
         }
-        // Who still copies when its client is gone ends soon: after that nothing may come under the name any more.
-        let _ = (operation, fault);
         for party in [&self.source, &self.destination] {
+            party.demand_no_requests(words, ledger);
             party.demand_no_parts(words, ledger);
         }
     }
@@ -453,12 +482,20 @@ impl Ground {
         }
         let size = found.as_ref().map(Vec::len);
         let is_before = found == before;
+        let whose = found.as_ref().and_then(|found| party.whose(path, found));
+        party.refused.push(Refused {
+            path: path.to_owned(),
+            words: words.to_owned(),
+            size: content.len(),
+            adler32: adler32(content),
+        });
         match found {
             Some(found) => drop(party.holds.insert(path.to_owned(), found)),
             None => drop(party.holds.remove(path)),
         }
         if !is_before {
-            ledger.violation(format!("{words}: /{path} holds {size:?} bytes that nobody stored"));
+            let whose = whose.unwrap_or_else(|| "nobody stored".to_owned());
+            ledger.violation(format!("{words}: /{path} holds {size:?} bytes that {whose}"));
             return Outcome::Broken;
         }
         if acknowledged {
