@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
 
-use net::record::{ContentType, HEADER_BYTES, Opener, RecordFault, Sealer, record_length};
+use ::records::{ContentType, HEADER_BYTES, Opener, RecordFault, Sealer, record_length};
+use net::tls::record_keys;
 use rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use testkit::{Error, Result};
@@ -63,8 +64,8 @@ impl Records {
         let other = || failed(&"a cipher that the benchmark does not know");
         Ok(Self {
             input,
-            opener: Opener::new(version, secrets.rx.0, &secrets.rx.1).ok_or_else(other)?,
-            sealer: Sealer::new(version, secrets.tx.0, &secrets.tx.1).ok_or_else(other)?,
+            opener: Opener::new(record_keys(version, secrets.rx.0, &secrets.rx.1).ok_or_else(other)?),
+            sealer: Sealer::new(record_keys(version, secrets.tx.0, &secrets.tx.1).ok_or_else(other)?),
             record,
             unread: 0..0,
         })

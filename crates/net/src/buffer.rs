@@ -14,8 +14,6 @@ use types::limits::BUFFERS_KEPT_MAX;
 
 use crate::room::Room;
 
-/// Most bytes that one TLS record takes on the wire (RFC 8446 §5.2: header, 2^14 and 256 more).
-pub const RECORD_WIRE_BYTES_MAX: usize = 5 + 16 * 1024 + 256;
 /// Size of a small buffer: one record, rounded up to pages.
 pub const SMALL_BYTES: usize = 20 * 1024;
 /// Size of a large buffer: sixteen full records with their headers and tags, rounded up to pages.

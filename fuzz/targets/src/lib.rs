@@ -20,6 +20,7 @@ mod http_wire;
 pub mod mutate;
 mod paths;
 mod policy;
+mod records;
 mod tokens;
 mod x509;
 mod xroot_session;
@@ -197,6 +198,11 @@ pub const TARGETS: &[Target] = &[
         name: "name-maps",
         run: x509::name_maps,
         words: x509::NAME_WORDS,
+    },
+    Target {
+        name: "record",
+        run: records::record,
+        words: records::WORDS,
     },
     Target {
         name: "revocation-list",

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use net::cipher::{Algorithm, Cipher, NONCE_BYTES};
+use ::records::{Algorithm, Cipher, NONCE_BYTES};
 use net::room::Room;
 use rustix::time::{ClockId, clock_gettime};
 use testkit::{Error, Result};

@@ -9,7 +9,7 @@ use types::{Error, Phase};
 
 use super::{End, Stream};
 use crate::buffer::{Batch, Buffer, SMALL_BYTES};
-use crate::record::{ContentType, record_length};
+use records::{ContentType, record_length};
 
 /// Received bytes that are not handed out yet.
 pub(super) struct Carry {

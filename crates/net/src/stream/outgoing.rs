@@ -11,8 +11,8 @@ use types::{Error, Phase};
 use super::Stream;
 use super::paged::Paging;
 use crate::buffer::{Batch, Buffer, LARGE_BYTES};
-use crate::cipher::TAG_BYTES;
-use crate::record::{ContentType, HEADER_BYTES, Sealer};
+use records::TAG_BYTES;
+use records::{ContentType, HEADER_BYTES, Sealer};
 
 /// What says, sent at once, that more of the kind will follow.
 const MUCH_BYTES: usize = LARGE_BYTES / 2;
@@ -144,11 +144,7 @@ impl Outgoing {
     }
 
     /// Seals the first `filled` bytes of payload; returns how many bytes of the buffer are to be sent.
-    pub(super) fn seal(
-        &mut self,
-        filled: usize,
-        sealer: Option<&mut Sealer>,
-    ) -> Result<usize, crate::record::RecordFault> {
+    pub(super) fn seal(&mut self, filled: usize, sealer: Option<&mut Sealer>) -> Result<usize, records::RecordFault> {
         let Some(sealer) = sealer else {
             return Ok(self.ready + filled);
         };

@@ -11,8 +11,8 @@ use types::{Error, ErrorCode, Phase, Side};
 use super::incoming::{Appetite, Carry};
 use super::{End, Stream, Waits};
 use crate::failure::Role;
-use crate::record::{ContentType, RecordFault, Sealer};
 use crate::tls::{ClientTls, Handshake, ServerTls, Session, Step, alert_words};
+use records::{ContentType, RecordFault, Sealer};
 
 /// Handshake message types after the handshake (RFC 8446 §4).
 const HELLO_REQUEST: u8 = 0;
@@ -357,7 +357,7 @@ mod tests {
         client.socket.readable().await.unwrap();
         let mut room = [0; 1024];
         let seen = client.socket.read_message(&mut room).unwrap();
-        let first = crate::record::record_length(&room[..seen]).unwrap().unwrap();
+        let first = records::record_length(&room[..seen]).unwrap().unwrap();
         assert!(first < seen, "{seen} bytes, {first} of them the first record");
     }
 

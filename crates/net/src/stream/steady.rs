@@ -35,7 +35,7 @@ use super::outgoing::Outgoing;
 use super::senders::{Thread, give_way};
 use super::session::TlsState;
 use super::socket::takes_more_within;
-use crate::record::{RecordFault, Sealer};
+use records::{RecordFault, Sealer};
 
 /// What the kernel is asked to send in one call. It goes on as long as the reader makes room within [`STEADY_WAIT`], and meanwhile
 /// nobody hears how far it is, and nobody can stop it.
@@ -347,9 +347,9 @@ pub(super) mod tests {
     use crate::background::tests::niceness;
     use crate::failure::Role;
     use crate::http::Connection;
-    use crate::record::RECORDS_PER_KEY_MAX;
     use crate::stream::Waits;
     use crate::tls::{ClientTls, ServerTls, Trust};
+    use records::RECORDS_PER_KEY_MAX;
 
     /// The threads are counted for the whole process, so these tests go one after the other.
     pub(in crate::stream) static ALONE: Mutex<()> = Mutex::const_new(());
@@ -482,8 +482,19 @@ pub(super) mod tests {
     async fn keys_that_are_worn_at_the_start_do_not_look_like_the_end() {
         let _alone = ALONE.lock().await;
         let ((mut stream, mut far), (file, content)) = (encrypted_pair().await, file());
-        stream.tls.as_mut().unwrap().session.sealer.0.sequence = RECORDS_PER_KEY_MAX - 1;
-        far.tls.as_mut().unwrap().session.opener.0.sequence = RECORDS_PER_KEY_MAX - 1;
+        stream
+            .tls
+            .as_mut()
+            .unwrap()
+            .session
+            .sealer
+            .advance_to(RECORDS_PER_KEY_MAX - 1);
+        far.tls
+            .as_mut()
+            .unwrap()
+            .session
+            .opener
+            .advance_to(RECORDS_PER_KEY_MAX - 1);
         let reader = tokio::spawn(body(far, Framing::Length(4 + FILE_BYTES as u64)));
         stream.queue(b"head");
         let mut left = whole();

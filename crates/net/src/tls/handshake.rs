@@ -11,9 +11,10 @@ use rustls::{ClientConfig, HandshakeKind, InvalidMessage, ProtocolVersion, Serve
 use rustls_pki_types::{CertificateDer, ServerName};
 use types::Error;
 
+use super::secrets::record_keys;
 use super::secrets::{self, TrafficSecret};
 use crate::failure::Role;
-use crate::record::{Opener, RecordFault, Sealer, record_length};
+use records::{Opener, RecordFault, Sealer, record_length};
 
 /// The keys' keeper after the handshake: it changes traffic secrets and keeps session tickets.
 pub(crate) enum Keeper {
@@ -30,9 +31,9 @@ impl Keeper {
         let sealer = match self {
             Self::Client(kernel) => {
                 let (sequence, secrets) = kernel.update_tx_secret()?;
-                Sealer::new(ProtocolVersion::TLSv1_3, sequence, &secrets)
+                record_keys(ProtocolVersion::TLSv1_3, sequence, &secrets).map(Sealer::new)
             }
-            Self::Server(secrets) => secrets.0.next_keys().map(Sealer),
+            Self::Server(secrets) => secrets.0.next_keys().map(Sealer::new),
             Self::None => None,
         };
         sealer.ok_or(rustls::Error::General("the keys cannot be changed".into()))
@@ -43,9 +44,9 @@ impl Keeper {
         let opener = match self {
             Self::Client(kernel) => {
                 let (sequence, secrets) = kernel.update_rx_secret()?;
-                Opener::new(ProtocolVersion::TLSv1_3, sequence, &secrets)
+                record_keys(ProtocolVersion::TLSv1_3, sequence, &secrets).map(Opener::new)
             }
-            Self::Server(secrets) => secrets.1.next_keys().map(Opener),
+            Self::Server(secrets) => secrets.1.next_keys().map(Opener::new),
             Self::None => None,
         };
         opener.ok_or(rustls::Error::General("the keys cannot be changed".into()))
@@ -186,8 +187,8 @@ impl Handshake {
                 (secrets, version, keeper, chain)
             }
         };
-        let sealer = Sealer::new(version, secrets.tx.0, &secrets.tx.1);
-        let opener = Opener::new(version, secrets.rx.0, &secrets.rx.1);
+        let sealer = record_keys(version, secrets.tx.0, &secrets.tx.1).map(Sealer::new);
+        let opener = record_keys(version, secrets.rx.0, &secrets.rx.1).map(Opener::new);
         match (sealer, opener) {
             (Some(sealer), Some(opener)) => Ok(Session {
                 keeper,

@@ -27,6 +27,7 @@ use types::{Error, ErrorCode, Phase, Side};
 pub use client::ClientTls;
 pub(crate) use handshake::{Handshake, Session, Step};
 pub use identity::ClientIdentity;
+pub use secrets::record_keys;
 pub use server::ServerTls;
 pub use shown::ClientCertificates;
 pub use signer::FasterSigner;

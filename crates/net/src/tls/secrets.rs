@@ -6,12 +6,28 @@
 
 use std::cell::RefCell;
 
+use records::{Algorithm, Keys, NONCE_BYTES, Version};
 use rustls::crypto::tls13::OkmBlock;
-use rustls::{CipherSuite, KeyLog, Tls13CipherSuite};
+use rustls::{CipherSuite, ConnectionTrafficSecrets, KeyLog, ProtocolVersion, Tls13CipherSuite};
 use zeroize::Zeroizing;
 
-use crate::cipher::{Algorithm, NONCE_BYTES};
-use crate::record::Keys;
+/// The keys of one direction as rustls hands them over, with the number of records that it has sealed. `None` when
+/// the suite or version is not one of those offered.
+#[must_use]
+pub fn record_keys(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Keys> {
+    let (algorithm, key, iv) = match secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Algorithm::Aes128Gcm, key, iv),
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Algorithm::Aes256Gcm, key, iv),
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (Algorithm::ChaCha20Poly1305, key, iv),
+        _ => return None,
+    };
+    let version = match version {
+        ProtocolVersion::TLSv1_3 => Version::Tls13,
+        ProtocolVersion::TLSv1_2 => Version::Tls12,
+        _ => return None,
+    };
+    Keys::new(version, algorithm, key.as_ref(), iv.as_ref().try_into().ok()?, sequence)
+}
 
 /// Longest key of the suites on offer.
 const KEY_BYTES_MAX: usize = 32;
@@ -81,7 +97,7 @@ impl TrafficSecret {
         let mut iv = [0; NONCE_BYTES];
         let info = Label::new(NONCE_BYTES as u16, "iv");
         expander.expand_slice(&info.parts(), &mut iv).ok()?;
-        Keys::tls13(algorithm, key, iv)
+        Keys::new(Version::Tls13, algorithm, key, iv, 0)
     }
 }
 

@@ -37,7 +37,7 @@ fn of_ring(key: &PrivateKeyDer<'_>) -> Option<Arc<dyn SigningKey>> {
 /// architectures it has more of its own.
 fn has_wide_multiplication() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return crate::cipher::has_avx512() && is_x86_feature_detected!("avx512ifma");
+    return records::has_avx512() && is_x86_feature_detected!("avx512ifma");
     #[cfg(not(target_arch = "x86_64"))]
     return true;
 }

@@ -77,9 +77,10 @@ fn has_vector_aes_without_avx512() -> bool {
     has_vector_aes && !has_avx512()
 }
 
-/// What `aws-lc-rs` asks for before it uses any code for AVX-512.
+/// Whether the processor has what `aws-lc-rs` asks for before it uses any code for AVX-512.
+#[must_use]
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn has_avx512() -> bool {
+pub fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512bw")

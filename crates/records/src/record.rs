@@ -1,21 +1,18 @@
-//! Sealing and opening of TLS records in place, once rustls has agreed on the keys.
-//!
-//! rustls hands the traffic secrets over through its interface for kernel TLS; from there a record
-//! is a header, perhaps an explicit nonce, the payload and a tag (RFC 8446 §5.2, RFC 5246 §6.2.3,
-//! RFC 5288 §3, RFC 7905 §2). Working in place saves two copies of the payload in each direction.
+//! Sealing and opening of records.
 
 use std::ops::Range;
-
-use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
-use types::limits::TLS_RECORD_BYTES;
 
 use crate::cipher::{Algorithm, Cipher, NONCE_BYTES, TAG_BYTES};
 
 /// Length of a record header.
 pub const HEADER_BYTES: usize = 5;
+/// Most payload in one record (RFC 8446 §5.1).
+pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes that a record takes on the wire: header, payload and 256 more (RFC 8446 §5.2).
+pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + PAYLOAD_BYTES_MAX + 256;
 /// Records after which keys must be changed: the AES-GCM confidentiality limit, taken for all
 /// suites (RFC 8446 §5.5 allows 2^24.5).
-pub(crate) const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
+pub const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
 
 /// Content type of a record (RFC 8446 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,43 +89,45 @@ enum Layout {
     Tls12Implicit,
 }
 
+/// Versions of TLS whose records are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// RFC 5246.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
 /// Key, nonce base and sequence number of one direction.
-pub(crate) struct Keys {
+pub struct Keys {
     cipher: Cipher,
     iv: [u8; NONCE_BYTES],
-    pub(crate) sequence: u64,
+    sequence: u64,
     layout: Layout,
 }
 
 impl Keys {
-    fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        let (algorithm, key, iv) = match secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Algorithm::Aes128Gcm, key, iv),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Algorithm::Aes256Gcm, key, iv),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (Algorithm::ChaCha20Poly1305, key, iv),
-            _ => return None,
-        };
+    /// Keys as a handshake agreed on them; `sequence` counts the records that they have sealed already. In
+    /// TLS 1.2 only the first four bytes of an AES-GCM nonce are secret (RFC 5288 §3). `None` when the key
+    /// does not fit the algorithm.
+    #[must_use]
+    pub fn new(
+        version: Version,
+        algorithm: Algorithm,
+        key: &[u8],
+        iv: [u8; NONCE_BYTES],
+        sequence: u64,
+    ) -> Option<Self> {
         let layout = match (version, algorithm) {
-            (ProtocolVersion::TLSv1_3, _) => Layout::Tls13,
-            (ProtocolVersion::TLSv1_2, Algorithm::ChaCha20Poly1305) => Layout::Tls12Implicit,
-            (ProtocolVersion::TLSv1_2, _) => Layout::Tls12Explicit,
-            _ => return None,
+            (Version::Tls13, _) => Layout::Tls13,
+            (Version::Tls12, Algorithm::ChaCha20Poly1305) => Layout::Tls12Implicit,
+            (Version::Tls12, _) => Layout::Tls12Explicit,
         };
-        Some(Self {
-            cipher: Cipher::new(algorithm, key.as_ref())?,
-            iv: iv.as_ref().try_into().ok()?,
-            sequence,
-            layout,
-        })
-    }
-
-    /// Fresh keys of a TLS 1.3 connection. `None` when the key does not fit the algorithm.
-    pub(crate) fn tls13(algorithm: Algorithm, key: &[u8], iv: [u8; NONCE_BYTES]) -> Option<Self> {
         Some(Self {
             cipher: Cipher::new(algorithm, key)?,
             iv,
-            sequence: 0,
-            layout: Layout::Tls13,
+            sequence,
+            layout,
         })
     }
 
@@ -167,43 +166,56 @@ impl Keys {
 }
 
 /// Seals outgoing records.
-pub struct Sealer(pub(crate) Keys);
+pub struct Sealer(Keys);
 
 impl Sealer {
-    /// `None` when the suite or version is not one of those offered.
+    /// Seals with these keys.
     #[must_use]
-    pub fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        Keys::new(version, sequence, secrets).map(Self)
+    pub fn new(keys: Keys) -> Self {
+        Self(keys)
+    }
+
+    /// Leaves out records until `sequence`, for tests of worn keys. Never goes back, as no nonce may come twice.
+    pub fn advance_to(&mut self, sequence: u64) {
+        self.0.sequence = self.0.sequence.max(sequence);
     }
 
     /// Bytes that a full record takes on the wire.
-    pub(crate) fn stride_bytes(&self) -> usize {
-        self.0.prefix_bytes() + TLS_RECORD_BYTES + self.0.suffix_bytes()
+    #[must_use]
+    pub fn stride_bytes(&self) -> usize {
+        self.0.prefix_bytes() + PAYLOAD_BYTES_MAX + self.0.suffix_bytes()
     }
 
     /// Where the payload of a record begins within the record.
-    pub(crate) fn prefix_bytes(&self) -> usize {
+    #[must_use]
+    pub fn prefix_bytes(&self) -> usize {
         self.0.prefix_bytes()
     }
 
     /// Bytes on the wire of a record with that much payload.
-    pub(crate) fn record_bytes(&self, payload_bytes: usize) -> usize {
+    #[must_use]
+    pub fn record_bytes(&self, payload_bytes: usize) -> usize {
         self.0.prefix_bytes() + payload_bytes + self.0.suffix_bytes()
     }
 
     /// Whether the keys must be changed before the next records are sealed.
-    pub(crate) fn is_worn(&self) -> bool {
+    #[must_use]
+    pub fn is_worn(&self) -> bool {
         self.0.sequence >= RECORDS_PER_KEY_MAX
     }
 
     /// Whether keys can be changed in this session at all.
-    pub(crate) fn can_rekey(&self) -> bool {
+    #[must_use]
+    pub fn can_rekey(&self) -> bool {
         self.0.layout == Layout::Tls13
     }
 
     /// Seals the record whose payload already lies at its place in `record` (which spans exactly
     /// [`Sealer::record_bytes`] of it).
-    pub(crate) fn seal(&mut self, record: &mut [u8], content: ContentType) -> Result<(), RecordFault> {
+    ///
+    /// # Errors
+    /// [`RecordFault::KeysExhausted`] when the cipher refuses.
+    pub fn seal(&mut self, record: &mut [u8], content: ContentType) -> Result<(), RecordFault> {
         let keys = &mut self.0;
         let (prefix, suffix) = (keys.prefix_bytes(), keys.suffix_bytes());
         let payload_bytes = record.len() - prefix - suffix;
@@ -234,7 +246,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Appends a whole record around a small payload, [`TLS_RECORD_BYTES`] at the most, to `out`.
+    /// Appends a whole record around a small payload, [`PAYLOAD_BYTES_MAX`] at the most, to `out`.
     ///
     /// # Errors
     /// [`RecordFault::KeysExhausted`] when the cipher refuses.
@@ -248,13 +260,18 @@ impl Sealer {
 }
 
 /// Opens incoming records.
-pub struct Opener(pub(crate) Keys);
+pub struct Opener(Keys);
 
 impl Opener {
-    /// `None` when the suite or version is not one of those offered.
+    /// Opens with these keys.
     #[must_use]
-    pub fn new(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        Keys::new(version, sequence, secrets).map(Self)
+    pub fn new(keys: Keys) -> Self {
+        Self(keys)
+    }
+
+    /// Leaves out records until `sequence`, for tests of worn keys. Never goes back, as no nonce may come twice.
+    pub fn advance_to(&mut self, sequence: u64) {
+        self.0.sequence = self.0.sequence.max(sequence);
     }
 
     /// Opens the whole record `record` in place: its content type and where in it the payload lies.
@@ -263,7 +280,7 @@ impl Opener {
     /// A [`RecordFault`], which ends the connection.
     pub fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, Range<usize>), RecordFault> {
         let keys = &mut self.0;
-        let header: [u8; HEADER_BYTES] = record[..HEADER_BYTES].try_into().map_err(|_| RecordFault::Header)?;
+        let header: [u8; HEADER_BYTES] = *record.first_chunk().ok_or(RecordFault::Header)?;
         let outer = ContentType::from_byte(header[0]).ok_or(RecordFault::Header)?;
         if outer == ContentType::ChangeCipherSpec && keys.layout == Layout::Tls13 {
             // Middlebox compatibility (RFC 8446 §5): unprotected, means nothing.
@@ -285,7 +302,7 @@ impl Opener {
             .open(nonce, &associated[..associated_bytes], &mut record[prefix..])
             .map_err(|_| RecordFault::Tag)?;
         keys.sequence += 1;
-        if plain.len() > TLS_RECORD_BYTES + 1 {
+        if plain.len() > PAYLOAD_BYTES_MAX + 1 {
             return Err(RecordFault::TooLong);
         }
         if keys.layout != Layout::Tls13 {
@@ -313,7 +330,7 @@ pub fn record_length(bytes: &[u8]) -> Result<Option<usize>, RecordFault> {
         return Err(RecordFault::Header);
     }
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
-    if HEADER_BYTES + length > crate::buffer::RECORD_WIRE_BYTES_MAX {
+    if HEADER_BYTES + length > RECORD_BYTES_MAX {
         return Err(RecordFault::TooLong);
     }
     Ok(Some(HEADER_BYTES + length))
@@ -324,21 +341,11 @@ mod tests {
     use super::*;
 
     fn pairs() -> Vec<(Sealer, Opener)> {
-        let secrets = |kind: usize| {
-            let iv = rustls::crypto::cipher::Iv::new([9; 12]);
-            let key = || rustls::crypto::cipher::AeadKey::from([7; 32]);
-            match kind {
-                0 => ConnectionTrafficSecrets::Aes256Gcm { key: key(), iv },
-                _ => ConnectionTrafficSecrets::Chacha20Poly1305 { key: key(), iv },
-            }
-        };
         let mut pairs = Vec::new();
-        for version in [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3] {
-            for kind in [0, 1] {
-                pairs.push((
-                    Sealer::new(version, 5, &secrets(kind)).unwrap(),
-                    Opener::new(version, 5, &secrets(kind)).unwrap(),
-                ));
+        for version in [Version::Tls12, Version::Tls13] {
+            for algorithm in [Algorithm::Aes256Gcm, Algorithm::ChaCha20Poly1305] {
+                let keys = || Keys::new(version, algorithm, &[7; 32], [9; NONCE_BYTES], 5).unwrap();
+                pairs.push((Sealer::new(keys()), Opener::new(keys())));
             }
         }
         pairs
@@ -347,7 +354,7 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_to_the_same_bytes_in_every_layout() {
         for (mut sealer, mut opener) in pairs() {
-            for length in [0, 1, 17, TLS_RECORD_BYTES] {
+            for length in [0, 1, 17, PAYLOAD_BYTES_MAX] {
                 let payload: Vec<u8> = (0..length).map(|index| index as u8).collect();
                 let mut wire = Vec::new();
                 sealer
@@ -401,5 +408,13 @@ mod tests {
         assert_eq!(record_length(b"GET /"), Err(RecordFault::Header));
         assert_eq!(record_length(&[23, 3, 3, 0xff, 0xff]), Err(RecordFault::TooLong));
         assert_eq!(record_length(&[23, 3]), Ok(None));
+    }
+
+    #[test]
+    fn what_is_shorter_than_a_record_does_not_open() {
+        for (_, mut opener) in pairs() {
+            assert_eq!(opener.open(&mut [23, 3, 3]), Err(RecordFault::Header));
+            assert_eq!(opener.open(&mut [23, 3, 3, 0, 0]), Err(RecordFault::Tag));
+        }
     }
 }
