@@ -413,7 +413,13 @@ impl<S: Read + Write> RootSocket<S> {
     /// Asks for a file to be opened.
     #[track_caller]
     pub fn try_open(&mut self, path: &str, options: u16) -> Frame {
-        let open = parameters(&[&0o644_u16.to_be_bytes(), &options.to_be_bytes()]);
+        // As clients do: permission bits for new files only.
+        let mode: u16 = if options & (open_option::DELETE | open_option::NEW) == 0 {
+            0
+        } else {
+            0o644
+        };
+        let open = parameters(&[&mode.to_be_bytes(), &options.to_be_bytes()]);
         self.ask(1, opcode::OPEN, &open, path.as_bytes())
     }
 

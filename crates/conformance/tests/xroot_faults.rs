@@ -2,14 +2,14 @@
 //! are killed: nothing unfinished stays under a final name, what was taken is given back, and the next client is served.
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use conformance::{
     ABLE_TLS, GOES_TO_TLS, GREETING, HAS_TLS, RootSocket, WANT_TLS, alone, assert_root_alive, background, bytes,
     opcode, open_option, parameters, parts, request_bytes, status, tls_session, until, visible,
 };
-use testkit::{Crossload, available, require};
+use testkit::{Crossload, Direction, Fault, Relay, available, require};
 
 /// How soon a server must have cleaned up.
 const SOON: Duration = Duration::from_secs(15);
@@ -252,6 +252,65 @@ fn a_client_that_dies_leaves_nothing() {
     assert_root_alive(port);
     assert_eq!(visible(server.data()), ["alive"]);
     assert!(parts(server.data()).is_empty());
+}
+
+/// XRootD's clients connect again when a connection breaks, open the file for update, and send what was not
+/// acknowledged. That must not go into the file that was there before.
+#[test]
+fn a_client_that_connects_again_leaves_the_old_file_as_it_was() {
+    let test = "a_client_that_connects_again_leaves_the_old_file_as_it_was";
+    let Some((lab, mut server)) = alone(test, |_| {}) else {
+        return;
+    };
+    if available(test, require("xrdcp")).is_none() {
+        return;
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port()));
+    let relay = Relay::start(address).expect("a relay");
+    let (old, new) = (bytes(5 << 20, 255), bytes(3 << 20, 256));
+    let file = lab.file(&new);
+    let stored = server.data().join("old");
+    std::fs::write(&stored, &old).expect("written");
+    let upload = |scheme: &str| {
+        let mut command = lab.command("xrdcp").expect("it is there");
+        let to = format!("{scheme}://localhost:{}//data/old", relay.port());
+        command.args(["-f", "-s"]).arg(&file).arg(&to);
+        command
+            .env("XRD_CONNECTIONWINDOW", "5")
+            .env("XRD_STREAMERRORWINDOW", "5");
+        command
+    };
+    for (scheme, fault) in [
+        ("roots", Fault::FlipBitAfter(Direction::ToTarget, 1 << 20)),
+        ("roots", Fault::CutAfter(Direction::ToTarget, 1 << 20)),
+        ("root", Fault::CutAfter(Direction::ToTarget, 2 << 20)),
+        ("root", Fault::CutAfter(Direction::ToTarget, (3 << 20) + 200)),
+    ] {
+        relay.set_fault(fault, 1);
+        let said = conformance::run(&upload(scheme));
+        relay.heal();
+        assert_ne!(said.code, Some(0), "{scheme}, {fault:?}: {}", said.said());
+        let found = std::fs::read(&stored).expect("it is there");
+        assert!(
+            found == old,
+            "{scheme}, {fault:?}: the old file was changed; {}",
+            said.said()
+        );
+    }
+    // The same when the server is another one when the client connects again.
+    relay.set_fault(Fault::StallAfter(Direction::ToTarget, 2 << 20), 1);
+    let mut client = background(&mut upload("root"), lab.scratch()).expect("it starts");
+    until("it has sent a part", SOON, || {
+        relay.passed_bytes(Direction::ToTarget) > 2 << 20 && relay.struck() == 5
+    });
+    server.process().kill_hard();
+    server.start_again().expect("it starts again");
+    relay.heal();
+    until("the client ends", SOON, || !client.is_running());
+    assert!(std::fs::read(&stored).expect("it is there") == old, "after a restart");
+    // And what nothing disturbs replaces it.
+    conformance::run(&upload("root")).succeeded();
+    assert!(std::fs::read(&stored).expect("it is there") == new);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use net::Waits;
 use tokio::net::TcpStream;
@@ -12,6 +12,7 @@ use types::{ChecksumAlgorithm, Result};
 
 use crate::connection::converse;
 use crate::gsi::Gsi;
+use crate::interrupted::InterruptedUploads;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::turns::Turns;
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) sessions: Sessions,
     pub(crate) turns: Turns,
+    pub(crate) interrupted: InterruptedUploads,
     pub(crate) uploads: ActiveUploads,
     pub(crate) gsi: Gsi,
 }
@@ -58,6 +60,7 @@ impl Door {
             gate: Gate::default(),
             sessions: Sessions::default(),
             turns: Turns::default(),
+            interrupted: InterruptedUploads::new(Instant::now()),
             uploads: ActiveUploads::default(),
             gsi: Gsi::default(),
         }))

@@ -11,6 +11,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
 use crate::failure::Result;
+use crate::interrupted::PendingUpload;
 use crate::keys::Registered;
 use crate::third_party::destination::Copying;
 use crate::writing::Writing;
@@ -31,6 +32,8 @@ pub(crate) struct OpenFile {
     pub(crate) _share: Option<Share>,
     /// Counts it while it is being written.
     pub(crate) _active: Option<ActiveUpload>,
+    /// A new file that has not taken its name.
+    pub(crate) pending: Option<PendingUpload>,
     /// The right to write it.
     pub(crate) permit: Option<Permit>,
     /// It was opened with such a key instead of the right to read it.

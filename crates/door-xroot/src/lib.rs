@@ -21,6 +21,7 @@ mod exchange;
 mod failure;
 mod files;
 mod gsi;
+mod interrupted;
 mod keys;
 mod late;
 mod list;

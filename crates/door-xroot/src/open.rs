@@ -17,6 +17,7 @@ use crate::connection::Next;
 use crate::exchange::{Exchange, Named, anonymous};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
+use crate::interrupted::{PendingUpload, UploadId};
 use crate::stat::{self, pending_text, stat_text};
 use crate::third_party::{destination, source};
 use crate::turns::{Shown, Turn};
@@ -57,6 +58,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     };
     let may_read = matches!(content, Content::Reading(_)) || exchange.may_read(&named.path);
     let is_upload = matches!(content, Content::Writing(_));
+    let is_new = matches!(&content, Content::Writing(writing) if !writing.holds_old_content());
+    let pending = is_new.then(|| begin(exchange, &named.path)).transpose()?;
     let file = OpenFile {
         permit: matches!(content, Content::Writing(_)).then(|| exchange.permit(&named.path)),
         path: named.path,
@@ -70,6 +73,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
         may_read,
         _active: is_upload.then(|| exchange.connection.door.uploads.begin()),
         _key: key,
+        pending,
     };
     let is_pending = file.is_written() && request.options.contains(OpenOptions::PERSIST_ON_CLOSE);
     let handle = exchange.session()?.files.add(file);
@@ -136,6 +140,19 @@ fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Resu
     Ok(turn.ok_or_else(busy)?)
 }
 
+fn upload_id(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<UploadId> {
+    Ok(UploadId {
+        path: path.clone(),
+        caller: exchange.session()?.caller.clone(),
+        address: exchange.connection.peer.ip().to_canonical(),
+    })
+}
+
+fn begin(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<PendingUpload> {
+    let id = upload_id(exchange, path)?;
+    Ok(exchange.connection.door.interrupted.begin(id, Instant::now()))
+}
+
 /// Changing a file where it lies is the exception to what this server promises about stored files: every
 /// write shows at once.
 async fn update(
@@ -147,6 +164,11 @@ async fn update(
     let found = exchange.look(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
     exchange.check_locks(spot, path, Change::Store).await?;
+    let id = upload_id(exchange, path)?;
+    let interrupted = &exchange.connection.door.interrupted;
+    if interrupted.is_recovery(&id, found.exists() && request.mode != 0, Instant::now()) {
+        return Err(refusal(ErrorCode::UploadInterrupted, path).into());
+    }
     let turn = turn(exchange, path, request)?;
     let present = found.into_file(path)?;
     let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;

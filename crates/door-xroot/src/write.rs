@@ -265,6 +265,9 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
         let mode = writing.mode;
         let stored = writing.commit(&exchange.client()).await;
         let stat = stored.map_err(|error| error.with_subject(&file.path))?;
+        if let Some(pending) = file.pending {
+            pending.end();
+        }
         if let Some(mode) = mode.filter(|mode| *mode != stat.mode) {
             // The file is stored; that its mode could not be set is no reason to say otherwise.
             let _ = file.spot.store.set_mode(&file.spot.path, mode).await;

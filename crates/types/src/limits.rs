@@ -523,6 +523,8 @@ pub const XROOT_HANDLES_MAX: usize = 512;
 pub const GSI_AGREEMENT_LIFETIME: Duration = Duration::from_secs(60);
 /// Calculations for logins with `gsi` that run at the same time; others wait for their turn.
 pub const GSI_CALCULATIONS_MAX: usize = 4;
+/// Uploads over the XRootD protocol that are remembered as begun and not ended, over all clients.
+pub const INTERRUPTED_UPLOADS_MAX: usize = 4096;
 /// Answers that one session waits for while they are being worked on, such as checksums and copies.
 pub const XROOT_LATE_ANSWERS_MAX: usize = 64;
 /// Time in which such an answer is promised.

@@ -237,7 +237,12 @@ pub(crate) fn login(takes_late_answers: bool) -> Request<'static> {
 /// An open of the usual client.
 pub(crate) fn open(path: &str, options: OpenOptions) -> Request<'_> {
     Request::Open(Open {
-        mode: 0o644,
+        // An open of what exists names no bits, but when an upload is recovered.
+        mode: if options.intersects(OpenOptions::NEW | OpenOptions::TRUNCATE) {
+            0o644
+        } else {
+            0
+        },
         options,
         extra_options: OpenExtraOptions::empty(),
         template: FileHandle::default(),

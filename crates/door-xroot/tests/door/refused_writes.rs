@@ -5,11 +5,12 @@ use policy::AnonymousAccess;
 use transfer::{Exports, SharedExports};
 use xroot_wire::pages::encode_units;
 use xroot_wire::request::{
-    Checkpoint, CheckpointAction, Close, PageWrite, Request, Truncate, TruncateTarget, VectorItem, Write, WriteVector,
+    Checkpoint, CheckpointAction, Close, Open, PageWrite, Request, Truncate, TruncateTarget, VectorItem, Write,
+    WriteVector,
 };
-use xroot_wire::{ErrorNumber, FileHandle, OpenOptions, PageFlags};
+use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenExtraOptions, OpenOptions, PageFlags};
 
-use crate::harness::{Answer, Raw, SECRET, Server};
+use crate::harness::{Answer, Raw, SECRET, Server, open};
 
 /// A file that is there is opened to be replaced, with a token for at most eight bytes; something is refused, and
 /// the client closes the file all the same. The old file must stay.
@@ -162,4 +163,53 @@ async fn an_upload_that_new_rules_forbid_before_it_is_closed() {
     let closed = raw.ask(&Request::Close(Close { handle })).await;
     assert_eq!(closed.error(), ErrorNumber::NOT_AUTHORIZED);
     assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
+}
+
+/// XRootD's clients open an upload whose connection was lost for update, to send what is missing.
+#[tokio::test]
+async fn an_interrupted_upload_goes_on_in_no_file() {
+    let server = Server::start(|_| {});
+    server.put("/f", b"old content");
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+    write(&mut raw, handle, 0, b"new ").await.ok();
+    let mut again = server.client().await;
+    // While the first connection is taken for alive, and when its end was noticed; with the turn or without.
+    for options in [OpenOptions::UPDATE, OpenOptions::UPDATE | OpenOptions::FORCE] {
+        refused_recovery(&mut again, options).await;
+    }
+    drop(raw);
+    for options in [OpenOptions::UPDATE, OpenOptions::UPDATE | OpenOptions::FORCE] {
+        refused_recovery(&mut again, options).await;
+    }
+    assert_eq!(server.content("/f").as_deref(), Some(&b"old content"[..]));
+    // It begins again, and what it has stored it may change.
+    let handle = again.opened("/data/f", OpenOptions::TRUNCATE).await;
+    write(&mut again, handle, 0, b"new").await.ok();
+    again.ask(&Request::Close(Close { handle })).await.ok();
+    let handle = again.opened("/data/f", OpenOptions::UPDATE).await;
+    write(&mut again, handle, 3, b"er").await.ok();
+    again.ask(&Request::Close(Close { handle })).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"newer"[..]));
+}
+
+/// A server that has just begun does not know whose uploads its predecessor broke off.
+#[tokio::test]
+async fn a_recovery_after_a_restart_is_told_by_its_permission_bits() {
+    let server = Server::start(|_| {});
+    server.put("/f", b"old content");
+    let mut raw = server.client().await;
+    let request = Request::Open(Open {
+        mode: 0o644,
+        options: OpenOptions::UPDATE | OpenOptions::MAKE_PATH,
+        extra_options: OpenExtraOptions::empty(),
+        template: FileHandle::default(),
+        path: Argument::new(b"/data/f"),
+    });
+    assert_eq!(raw.ask(&request).await.error(), ErrorNumber::INVALID_REQUEST);
+}
+
+async fn refused_recovery(raw: &mut Raw, options: OpenOptions) {
+    let answer = raw.ask(&open("/data/f", options)).await;
+    assert_eq!(answer.error(), ErrorNumber::INVALID_REQUEST, "{answer:?}");
 }

@@ -155,6 +155,7 @@ codes! {
     Locked                "locked"                 423 3003 16  Yes "Resource locked" => "Wait until the lock is released or times out, at most one hour; if it is your own, send its token in the If header.";
     LockUnknown           "lock_unknown"           409 3003 22  No  "No lock with this token covers the resource" => "Send the token that LOCK returned for this path; a lock that timed out is gone.";
     Busy                  "busy"                   423 3003 16  Yes "Resource busy" => "Try again when the other operation on this file has ended.";
+    UploadInterrupted     "upload_interrupted"     409 3006 5   No  "The upload was interrupted and cannot be continued" => "Start the upload again from the beginning; the file that was there before is unchanged.";
     ReadOnly              "read_only"              403 3025 30  No  "Read-only file system" => "Use a destination that can be written.";
 
     NoSpace               "no_space"               507 3009 28  No  "No space left on device" => "Free space at the destination, or choose another.";

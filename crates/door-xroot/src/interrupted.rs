@@ -1,0 +1,181 @@
+//! Uploads that a client began and has not ended.
+//!
+//! XRootD's clients recover from a lost connection by opening the file again for update, without the flags
+//! that made it, and send what was not acknowledged. A server that shows uploads at once goes on with the
+//! new file. Here the name still belongs to the old file, which must not get pieces of the new one: such an
+//! open is refused, and the client reports that its upload failed.
+//!
+//! A client is known by its address and by the user name and process number of its login, which stay the
+//! same when it connects again. After a restart nothing is known of earlier uploads. For as long as clients
+//! try to recover, an open for update that names permission bits is refused then: clients send the bits of
+//! the upload again, and an open of an existing file needs none.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use types::LogicalPath;
+use types::limits::INTERRUPTED_UPLOADS_MAX;
+
+/// How long a client may try to recover an upload (`XRD_STREAMERRORWINDOW` is 30 minutes by default).
+const RECOVERY_TIME: Duration = Duration::from_secs(30 * 60);
+
+/// One upload of one client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UploadId {
+    pub(crate) path: LogicalPath,
+    /// User name and process number of the login.
+    pub(crate) caller: String,
+    pub(crate) address: IpAddr,
+}
+
+/// Uploads that were begun and have not ended, each with the time when its connection was lost, or `None`
+/// while it is open.
+type Table = HashMap<UploadId, Option<Instant>>;
+
+/// The uploads of all clients of a door.
+pub(crate) struct InterruptedUploads {
+    started: Instant,
+    table: Arc<Mutex<Table>>,
+}
+
+/// An upload on its way. Dropped before [`PendingUpload::end`], it counts as interrupted.
+pub(crate) struct PendingUpload {
+    id: UploadId,
+    table: Arc<Mutex<Table>>,
+}
+
+impl InterruptedUploads {
+    /// None yet, in a server that began at `started`.
+    pub(crate) fn new(started: Instant) -> Self {
+        Self {
+            started,
+            table: Arc::default(),
+        }
+    }
+
+    /// An upload begins. What the same client began under this name before is forgotten: it starts again.
+    pub(crate) fn begin(&self, id: UploadId, now: Instant) -> PendingUpload {
+        let mut table = lock(&self.table);
+        if table.len() >= INTERRUPTED_UPLOADS_MAX {
+            make_room(&mut table, now);
+        }
+        table.insert(id.clone(), None);
+        PendingUpload {
+            id,
+            table: self.table.clone(),
+        }
+    }
+
+    /// Whether an open for update is one with which a client recovers an upload.
+    pub(crate) fn is_recovery(&self, id: &UploadId, names_mode: bool, now: Instant) -> bool {
+        let known = match lock(&self.table).get(id) {
+            Some(Some(lost)) => now.saturating_duration_since(*lost) < RECOVERY_TIME,
+            Some(None) => true,
+            None => false,
+        };
+        known || (names_mode && now.saturating_duration_since(self.started) < RECOVERY_TIME)
+    }
+}
+
+impl PendingUpload {
+    /// The file has taken its name, and its client may open it for update.
+    pub(crate) fn end(self) {
+        lock(&self.table).remove(&self.id);
+    }
+}
+
+impl Drop for PendingUpload {
+    fn drop(&mut self) {
+        if let Some(lost) = lock(&self.table).get_mut(&self.id) {
+            *lost = Some(Instant::now());
+        }
+    }
+}
+
+/// Forgets what is too old; and if that is not enough, the oldest of the address that has most.
+fn make_room(table: &mut Table, now: Instant) {
+    table.retain(|_, lost| lost.is_none_or(|lost| now.saturating_duration_since(lost) < RECOVERY_TIME));
+    if table.len() < INTERRUPTED_UPLOADS_MAX {
+        return;
+    }
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for (id, _) in table.iter().filter(|(_, lost)| lost.is_some()) {
+        *counts.entry(id.address).or_default() += 1;
+    }
+    let Some((address, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
+        return;
+    };
+    let of_address = table.iter().filter(|(id, _)| id.address == address);
+    let oldest = of_address.filter_map(|(id, lost)| Some(((*lost)?, id.clone())));
+    if let Some((_, id)) = oldest.min_by_key(|(lost, _)| *lost) {
+        table.remove(&id);
+    }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(path: &str, process: u32, last: u8) -> UploadId {
+        UploadId {
+            path: LogicalPath::parse(path).unwrap(),
+            caller: format!("user.{process}"),
+            address: IpAddr::from([192, 0, 2, last]),
+        }
+    }
+
+    /// A server that has been up for a day.
+    fn old_server(now: Instant) -> InterruptedUploads {
+        let uploads = InterruptedUploads::new(now);
+        assert!(!uploads.is_recovery(&id("/a", 1, 1), true, now + RECOVERY_TIME));
+        uploads
+    }
+
+    #[test]
+    fn only_the_client_whose_upload_was_interrupted_recovers_it() {
+        let now = Instant::now();
+        let uploads = old_server(now);
+        let pending = uploads.begin(id("/a", 1, 1), now);
+        assert!(uploads.is_recovery(&id("/a", 1, 1), false, now));
+        drop(pending);
+        assert!(uploads.is_recovery(&id("/a", 1, 1), false, now));
+        for other in [id("/b", 1, 1), id("/a", 2, 1), id("/a", 1, 2)] {
+            assert!(!uploads.is_recovery(&other, false, now));
+        }
+        assert!(!uploads.is_recovery(&id("/a", 1, 1), false, now + RECOVERY_TIME + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn what_has_taken_its_name_is_no_longer_an_upload() {
+        let now = Instant::now();
+        let uploads = old_server(now);
+        uploads.begin(id("/a", 1, 1), now).end();
+        assert!(!uploads.is_recovery(&id("/a", 1, 1), false, now));
+    }
+
+    #[test]
+    fn shortly_after_the_start_permission_bits_tell_a_recovery() {
+        let now = Instant::now();
+        let uploads = InterruptedUploads::new(now);
+        assert!(uploads.is_recovery(&id("/a", 1, 1), true, now));
+        assert!(!uploads.is_recovery(&id("/a", 1, 1), false, now));
+    }
+
+    #[test]
+    fn who_interrupts_many_uploads_pushes_out_no_one_elses() {
+        let now = Instant::now();
+        let uploads = old_server(now);
+        drop(uploads.begin(id("/a", 1, 1), now));
+        for process in 0..INTERRUPTED_UPLOADS_MAX as u32 + 10 {
+            drop(uploads.begin(id("/b", process, 2), now));
+        }
+        assert!(uploads.is_recovery(&id("/a", 1, 1), false, now));
+        assert_eq!(lock(&uploads.table).len(), INTERRUPTED_UPLOADS_MAX);
+    }
+}
