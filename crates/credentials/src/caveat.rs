@@ -10,6 +10,7 @@ use types::{Error, LogicalPath};
 
 use crate::activity::Activities;
 use crate::address::AddressRange;
+use crate::exception::Exception;
 use crate::invalid_token;
 
 /// One first-party caveat, understood.
@@ -26,6 +27,8 @@ pub enum Caveat {
     Address(Vec<AddressRange>),
     /// `max-upload:` no single upload above this many bytes.
     MaxUpload(u64),
+    /// `except:` not these activities in that part of the tree; ours.
+    Except(Exception),
     /// `name:` the user for whom it was issued.
     Name(String),
     /// `id:` the user for whom it was issued, dCache's form `uid;gid[,gid…];username`.
@@ -49,6 +52,7 @@ impl Caveat {
             "before" => parse_time_s(value).map(Self::Before),
             "ip" => parse_addresses(value).map(Self::Address),
             "max-upload" => parse_bytes(value).map(Self::MaxUpload),
+            "except" => Exception::parse(value).map(Self::Except),
             "name" => parse_word(value).map(Self::Name),
             "id" => parse_word(value).map(Self::Id),
             "iid" => parse_word(value).map(Self::IssueId),
@@ -80,6 +84,7 @@ impl std::fmt::Display for Caveat {
                 write!(formatter, "ip:{}", list.join(","))
             }
             Self::MaxUpload(size_bytes) => write!(formatter, "max-upload:{size_bytes}"),
+            Self::Except(exception) => write!(formatter, "except:{exception}"),
             Self::Name(name) => write!(formatter, "name:{name}"),
             Self::Id(id) => write!(formatter, "id:{id}"),
             Self::IssueId(id) => write!(formatter, "iid:{id}"),
@@ -139,6 +144,8 @@ mod tests {
             "before:2026-11-21T19:31:25Z",
             "ip:192.0.2.0/24,2001:db8::1",
             "max-upload:1048576",
+            "except:LIST,DOWNLOAD:/data/a%20b",
+            "except:DELETE:/data/x*",
             "name:jdoe",
             "id:1000;1000,20;jdoe",
             "iid:b7aF",

@@ -6,9 +6,10 @@
 
 use types::{Error, ErrorCode, Phase, Side};
 
+use crate::activity::Activities;
 use crate::grant::Grant;
 use crate::invalid_token;
-use crate::issue::owner_of;
+use crate::issue::{owner_of, withheld_of};
 use crate::macaroon::{Macaroon, MacaroonKey};
 use crate::principal::Principal;
 use crate::token::{TokenRules, UnverifiedToken};
@@ -70,6 +71,8 @@ pub struct VerifiedMacaroon {
     user: Option<String>,
     /// The virtual organisation for which it was issued.
     vo: Option<String>,
+    /// What was asked for and not given.
+    withheld: Activities,
 }
 
 impl VerifiedMacaroon {
@@ -89,6 +92,7 @@ impl VerifiedMacaroon {
                         grant,
                         user: owner.user.map(str::to_owned),
                         vo: owner.vo.map(str::to_owned),
+                        withheld: withheld_of(&identifier),
                         macaroon,
                     });
                 }
@@ -114,6 +118,12 @@ impl VerifiedMacaroon {
     #[must_use]
     pub fn vo(&self) -> Option<&str> {
         self.vo.as_deref()
+    }
+
+    /// What its requester asked for and was not given, as far as the issuer noted it.
+    #[must_use]
+    pub fn withheld(&self) -> Activities {
+        self.withheld
     }
 
     /// The macaroon itself, to narrow it further.

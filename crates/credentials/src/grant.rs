@@ -7,6 +7,7 @@ use types::{Error, LogicalPath};
 use crate::activity::Activities;
 use crate::address::AddressRange;
 use crate::caveat::Caveat;
+use crate::exception::Exception;
 use crate::invalid_token;
 
 /// Activities allowed on a path and what is below it.
@@ -43,6 +44,8 @@ pub struct Grant {
     pub addresses: Vec<Vec<AddressRange>>,
     /// No single upload above this many bytes.
     pub max_upload_bytes: Option<u64>,
+    /// Where some of it is not granted.
+    pub except: Vec<Exception>,
     /// For whom it was issued, when it says so.
     pub subject: Option<String>,
 }
@@ -63,6 +66,7 @@ impl Grant {
             expires_s: None,
             addresses: Vec::new(),
             max_upload_bytes: None,
+            except: Vec::new(),
             subject: None,
         };
         let mut activities = Activities::ALL;
@@ -80,6 +84,7 @@ impl Grant {
                     grant.max_upload_bytes =
                         Some(grant.max_upload_bytes.map_or(*size_bytes, |old| old.min(*size_bytes)));
                 }
+                Caveat::Except(exception) => grant.except.push(exception.clone()),
                 Caveat::Name(_) | Caveat::Id(_) | Caveat::IssueId(_) => {
                     check_identity(&caveats[..leading], index, caveat)?;
                 }
@@ -99,10 +104,21 @@ impl Grant {
     /// What is granted on that very path (not on the directories above it).
     #[must_use]
     pub fn activities_on(&self, path: &LogicalPath) -> Activities {
-        self.scopes
-            .iter()
-            .filter(|scope| scope.covers(path))
-            .fold(Activities::NONE, |all, scope| all.union(scope.activities))
+        self.named_on(path).without(self.excepted_on(path.as_str()))
+    }
+
+    /// The same, with what is excepted there.
+    #[must_use]
+    pub fn named_on(&self, path: &LogicalPath) -> Activities {
+        let scopes = self.scopes.iter().filter(|scope| scope.covers(path));
+        scopes.fold(Activities::NONE, |all, scope| all.union(scope.activities))
+    }
+
+    /// What is not granted on a path, in its plain form, that need not be one that can exist.
+    #[must_use]
+    pub fn excepted_on(&self, path: &str) -> Activities {
+        let except = self.except.iter().filter(|exception| exception.holds(path));
+        except.fold(Activities::NONE, |all, exception| all.union(exception.activities))
     }
 
     /// What is granted on something below that path: such activities imply stat and mkdir on it.
@@ -111,7 +127,9 @@ impl Grant {
         self.scopes
             .iter()
             .filter(|scope| scope.path.is_within(path))
-            .fold(Activities::NONE, |all, scope| all.union(scope.activities))
+            .fold(Activities::NONE, |all, scope| {
+                all.union(scope.activities.without(self.excepted_on(scope.path.as_str())))
+            })
     }
 
     /// Whether the time of validity is over at `now_s`.

@@ -6,6 +6,7 @@ use crate::activity::Activities;
 use crate::bad_request;
 use crate::caveat::Caveat;
 use crate::credential::{Credential, is_user_name};
+use crate::exception::Exception;
 use crate::grant::Grant;
 use crate::macaroon::{Macaroon, MacaroonKey};
 use crate::request::MacaroonRequest;
@@ -53,6 +54,15 @@ pub struct Owner<'a> {
     pub vo: Option<&'a str>,
 }
 
+/// What the requester may hand on of what was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// What he may do on the path.
+    pub activities: Activities,
+    /// Where below it he may do less.
+    pub except: Vec<Exception>,
+}
+
 /// A macaroon to hand out.
 #[derive(Clone, Debug)]
 pub struct Issued {
@@ -62,13 +72,18 @@ pub struct Issued {
     pub identifier: String,
     /// What it allows.
     pub activities: Activities,
+    /// What was asked for, or meant by asking for nothing in particular, and is not given.
+    pub withheld: Activities,
+    /// Its path.
+    pub path: LogicalPath,
     /// For how long, in seconds from now.
     pub expires_in_s: u64,
 }
 
 /// Issues a macaroon for `path` (the request's own path where its form names one) that grants no
-/// more than `rights`, which are those of the requester on that path, and for no longer than the
-/// requester's own credential lasts. Restrictions of a token go with it.
+/// more than `rights`, which are those of the requester on that path and below it, and for no longer than the
+/// requester's own credential lasts. Restrictions of a token go with it. What was asked for and is not given
+/// stands in the identifier, so that a later refusal can say so.
 ///
 /// Asked for with a macaroon, the answer is that macaroon narrowed, so it keeps all restrictions
 /// and the identifier. A request that names no activity gets reading only, never everything.
@@ -79,19 +94,22 @@ pub struct Issued {
 pub fn issue(
     request: &MacaroonRequest,
     requester: &Credential,
-    rights: Activities,
+    rights: &Allowance,
     path: &LogicalPath,
     owner: Owner<'_>,
     issuer: &Issuer<'_>,
 ) -> Result<Issued, Error> {
-    let activities = request.activities.unwrap_or(Activities::READ).intersection(rights);
+    let activities = request.wanted().intersection(rights.activities);
+    let withheld = request.wanted().without(activities);
     if activities.is_empty() {
         let code = match requester {
             Credential::Anonymous | Credential::RefusedCertificate(_) => ErrorCode::Unauthenticated,
             Credential::Macaroon(_) | Credential::Token(_) | Credential::Certificate(_) => ErrorCode::Forbidden,
         };
         return Err(Error::new(code, Side::Client, Phase::Authorize)
-            .with_detail("none of the activities asked for is allowed to the requester")
+            .with_detail(format!(
+                "the requester has none of the rights asked for ({withheld}) there"
+            ))
             .with_subject(path));
     }
     let expires_s = expiry_s(request, requester, issuer);
@@ -101,6 +119,7 @@ pub fn issue(
     }
     let path = request.path.as_ref().unwrap_or(path);
     let mut caveats = vec![Caveat::Activity(activities), Caveat::Path(path.clone())];
+    caveats.extend(rights.except.iter().cloned().map(Caveat::Except));
     caveats.extend(
         request
             .restrictions
@@ -112,11 +131,13 @@ pub fn issue(
         caveats.extend(token.grant.iter().flat_map(restrictions));
     }
     caveats.push(Caveat::Before(expires_s));
-    let macaroon = build(requester, owner, issuer, &caveats)?;
+    let macaroon = build(requester, (owner, withheld), issuer, &caveats)?;
     Ok(Issued {
         text: macaroon.to_text(),
         identifier: macaroon.identifier(),
         activities,
+        withheld,
+        path: path.clone(),
         expires_in_s,
     })
 }
@@ -142,14 +163,19 @@ fn restrictions(grant: &Grant) -> impl Iterator<Item = Caveat> {
     addresses.chain(grant.max_upload_bytes.map(Caveat::MaxUpload))
 }
 
-fn build(requester: &Credential, owner: Owner<'_>, issuer: &Issuer<'_>, caveats: &[Caveat]) -> Result<Macaroon, Error> {
+fn build(
+    requester: &Credential,
+    (owner, withheld): (Owner<'_>, Activities),
+    issuer: &Issuer<'_>,
+    caveats: &[Caveat],
+) -> Result<Macaroon, Error> {
     let mut texts: Vec<String> = caveats.iter().map(ToString::to_string).collect();
     match requester {
         Credential::Anonymous
         | Credential::RefusedCertificate(_)
         | Credential::Token(_)
         | Credential::Certificate(_) => {
-            let identifier = identifier(issuer.random, owner);
+            let identifier = identifier(issuer.random, owner, withheld);
             let name = owner.user.map(str::to_owned).or_else(|| name_of(requester));
             texts.splice(0..0, name.map(|name| Caveat::Name(name).to_string()));
             Macaroon::mint(
@@ -185,14 +211,15 @@ fn name_of(requester: &Credential) -> Option<String> {
     (!name.chars().any(char::is_control) && !is_user_name(&name)).then_some(name)
 }
 
-/// What marks the local user and the organisation behind the random part of an identifier.
+/// What marks the local user, the organisation and what was not given behind the random part of an identifier.
 const USER_MARK: &str = "user=";
 const VO_MARK: &str = "vo=";
+const WITHHELD_MARK: &str = "withheld=";
 
 /// A macaroon's own name. For whom it acts stands in it: a caveat for the organisation would make other servers refuse the
 /// macaroon, and the caveat `name:` of another server that shares the secret may hold a name that means nobody here. Every
 /// server takes an identifier as it is, and the signature covers it from the start.
-fn identifier(random: [u8; 16], owner: Owner<'_>) -> String {
+fn identifier(random: [u8; 16], owner: Owner<'_>, withheld: Activities) -> String {
     let is_plain = |name: &&str| !name.is_empty() && !name.contains(['/', '\n']);
     let mut text = uuid_text(random);
     for (mark, name) in [(USER_MARK, owner.user), (VO_MARK, owner.vo)] {
@@ -200,7 +227,17 @@ fn identifier(random: [u8; 16], owner: Owner<'_>) -> String {
             text.extend(["/", mark, name]);
         }
     }
+    if !withheld.is_empty() {
+        text.extend(["/", WITHHELD_MARK, &withheld.to_string()]);
+    }
     text
+}
+
+/// What was asked for and not given, as an identifier says it.
+pub(crate) fn withheld_of(identifier: &str) -> Activities {
+    let mut parts = identifier.split('/').skip(1);
+    let named = parts.find_map(|part| part.strip_prefix(WITHHELD_MARK));
+    named.and_then(Activities::parse).unwrap_or_default()
 }
 
 /// The local user and the organisation that an identifier names.
@@ -248,7 +285,10 @@ mod tests {
         issue(
             &request,
             requester,
-            rights,
+            &Allowance {
+                activities: rights,
+                except: Vec::new(),
+            },
             &LogicalPath::parse("/data/f").unwrap(),
             Owner {
                 user: requester.local_user(),
@@ -322,7 +362,12 @@ mod tests {
             (issued.activities.to_string().as_str(), issued.expires_in_s),
             ("LIST", 1800)
         );
-        assert_eq!(issued.identifier, "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(issued.withheld.to_string(), "UPLOAD");
+        let identifier = "ffffffff-ffff-4fff-bfff-ffffffffffff/withheld=UPLOAD";
+        assert_eq!(
+            (issued.identifier.as_str(), withheld_of(identifier)),
+            (identifier, issued.withheld)
+        );
         let credential = read(&issued);
         let grant = credential.grant().unwrap();
         assert_eq!(grant.scopes[0].activities, issued.activities);

@@ -14,6 +14,7 @@ mod caveat;
 mod credential;
 pub mod discovery;
 mod duration;
+mod exception;
 mod grant;
 pub mod gsi;
 mod inspect;
@@ -34,9 +35,10 @@ pub use credential::{
     read_bearer,
 };
 pub use duration::{duration_in_words, parse_duration_s};
+pub use exception::Exception;
 pub use grant::{Grant, Scope};
 pub use inspect::{Fact, Inspection, Meaning, TokenKind, inspect};
-pub use issue::{Issued, Issuer, Lifetimes, Owner, issue};
+pub use issue::{Allowance, Issued, Issuer, Lifetimes, Owner, issue};
 pub use macaroon::{Macaroon, MacaroonKey, RawCaveat, SIGNATURE_BYTES};
 pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};

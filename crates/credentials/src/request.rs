@@ -12,6 +12,7 @@ use crate::activity::Activities;
 use crate::bad_request;
 use crate::caveat::Caveat;
 use crate::duration::parse_duration_s;
+use crate::issue::Issued;
 
 /// In which form the request came, hence in which form it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,12 @@ pub struct MacaroonRequest {
 }
 
 impl MacaroonRequest {
+    /// The activities asked for: reading, where none are named.
+    #[must_use]
+    pub fn wanted(&self) -> Activities {
+        self.activities.unwrap_or(Activities::READ)
+    }
+
     /// Reads form 1: `{"caveats":["activity:DOWNLOAD,LIST"],"validity":"PT30M"}`. Both members may
     /// be missing (dCache's rule); other members are ignored.
     ///
@@ -150,17 +157,38 @@ impl MacaroonRequest {
 }
 
 impl RequestForm {
-    /// The JSON body of the answer, which holds the macaroon and is therefore a secret.
+    /// The JSON body of the answer, which holds the macaroon and is therefore a secret. Where less is given than was
+    /// asked for, it says so: OAuth has `scope` for that (RFC 6749 §5.1).
     #[must_use]
-    pub fn response_body(self, macaroon: &Secret, expires_in_s: u64) -> Secret {
-        let body = match self {
-            Self::Json => json!({"macaroon": macaroon.expose(), "expires_in": expires_in_s}),
-            Self::OAuth => {
-                json!({"access_token": macaroon.expose(), "token_type": "bearer", "expires_in": expires_in_s})
-            }
+    pub fn response_body(self, issued: &Issued) -> Secret {
+        let (macaroon, expires_in_s) = (issued.text.expose(), issued.expires_in_s);
+        let mut body = match self {
+            Self::Json => json!({"macaroon": macaroon, "expires_in": expires_in_s}),
+            Self::OAuth => json!({"access_token": macaroon, "token_type": "bearer", "expires_in": expires_in_s}),
         };
+        if !issued.withheld.is_empty() {
+            let (member, given) = match self {
+                Self::Json => ("activities", issued.activities.to_string()),
+                Self::OAuth => ("scope", scope_of(issued)),
+            };
+            body[member] = given.into();
+            body["note"] = format!(
+                "{} was asked for and is not given: the requester has no right to it there",
+                issued.withheld
+            )
+            .into();
+        }
         Secret::new(body.to_string())
     }
+}
+
+/// What a macaroon grants, as form 2 names it.
+fn scope_of(issued: &Issued) -> String {
+    let scopes = issued
+        .activities
+        .iter()
+        .map(|activity| format!("{}:{}", activity.name(), issued.path));
+    scopes.collect::<Vec<_>>().join(" ")
 }
 
 fn check_length(body: &[u8]) -> Result<(), Error> {
@@ -318,13 +346,34 @@ mod tests {
 
     #[test]
     fn answers_in_both_forms() {
-        let token = Secret::new("abc");
-        let json: Value = serde_json::from_str(RequestForm::Json.response_body(&token, 5).expose()).unwrap();
-        assert_eq!(json, json!({"macaroon": "abc", "expires_in": 5}));
-        let oauth: Value = serde_json::from_str(RequestForm::OAuth.response_body(&token, 5).expose()).unwrap();
+        let mut issued = Issued {
+            text: Secret::new("abc"),
+            identifier: String::new(),
+            activities: Activities::READ,
+            withheld: Activities::NONE,
+            path: LogicalPath::parse("/p").unwrap(),
+            expires_in_s: 5,
+        };
+        let body = |form: RequestForm, issued: &Issued| -> Value {
+            serde_json::from_str(form.response_body(issued).expose()).unwrap()
+        };
         assert_eq!(
-            oauth,
+            body(RequestForm::Json, &issued),
+            json!({"macaroon": "abc", "expires_in": 5})
+        );
+        assert_eq!(
+            body(RequestForm::OAuth, &issued),
             json!({"access_token": "abc", "token_type": "bearer", "expires_in": 5})
         );
+        issued.withheld = Activities::parse("UPLOAD").unwrap();
+        let (json, oauth) = (body(RequestForm::Json, &issued), body(RequestForm::OAuth, &issued));
+        assert_eq!(json["activities"], "READ_METADATA,LIST,DOWNLOAD");
+        assert_eq!(oauth["scope"], "READ_METADATA:/p LIST:/p DOWNLOAD:/p");
+        for body in [json, oauth] {
+            assert!(
+                body["note"].as_str().unwrap().starts_with("UPLOAD was asked for"),
+                "{body}"
+            );
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use credentials::{Issuer, MacaroonRequest, Owner, RequestForm, issue};
 use http_wire::{ContentType, Method, RequestHead};
-use policy::{Operation, rights_of};
+use policy::{Operation, handed_on};
 use serde_json::json;
 use types::limits::MACAROON_REQUEST_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -99,7 +99,7 @@ async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Res
     };
     let credential = exchange.credential.clone()?;
     let address = exchange.peer.ip().to_canonical();
-    let rights = rights_of(exchange.exports.policy(), &credential, address, &path);
+    let rights = handed_on(exchange.exports.policy(), &credential, address, &path, request.wanted());
     let issued = {
         let Some(settings) = &exchange.door.settings.macaroons else {
             return Err(no_macaroons());
@@ -111,10 +111,10 @@ async fn hand_out(exchange: &mut Exchange<'_>, request: &MacaroonRequest) -> Res
             random: random(),
             now_s: now_s(),
         };
-        issue(request, &credential, rights, &path, owner, &issuer)?
+        issue(request, &credential, &rights, &path, owner, &issuer)?
     };
+    let body = request.form.response_body(&issued);
     exchange.record.issued_token_id = Some(issued.identifier);
-    let body = request.form.response_body(&issued.text, issued.expires_in_s);
     exchange
         .whole(200, body.expose().as_bytes(), |head| {
             head.content_type(ContentType::Json).no_store()

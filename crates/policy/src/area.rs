@@ -108,9 +108,18 @@ impl Area {
             }
         };
         let inside = is_below(&edge, path.as_str());
-        // What is only inside of a directory begins with something in it.
-        let edge = if edge.ends_with('/') { format!("{edge}\0") } else { edge };
+        // Of paths that only begin so, the first is none that another area could mean by its name.
+        let is_beginning = self.is_beginning() && edge != path.as_str();
+        let edge = if is_beginning { format!("{edge}\0") } else { edge };
         inside.then_some(edge)
+    }
+
+    fn is_beginning(&self) -> bool {
+        match self {
+            Self::Below(_) => false,
+            Self::BeginningWith(_) => true,
+            Self::OfUser(_, after) => after.ends_with('*'),
+        }
     }
 }
 
@@ -212,7 +221,7 @@ mod tests {
         assert_eq!(edge("/a/b", "/a").as_deref(), Some("/a/b"));
         assert_eq!(edge("/a", "/a/b"), None);
         assert_eq!(edge("/a/*", "/a").as_deref(), Some("/a/\0"));
-        assert_eq!(edge("/a/x*", "/a").as_deref(), Some("/a/x"));
+        assert_eq!(edge("/a/x*", "/a").as_deref(), Some("/a/x\0"));
         assert_eq!(edge("/a*", "/a").as_deref(), Some("/a"));
         assert_eq!(edge("/h/{user}", "/h").as_deref(), Some("/h/ann"));
         assert_eq!(edge("/ab", "/a"), None);

@@ -13,7 +13,7 @@ use crate::rename;
 use crate::rights::Rights;
 use crate::rules::ExportRules;
 use crate::tell;
-use crate::trail::Step;
+use crate::trail::{Lack, Step};
 use crate::who::Person;
 
 /// What is asked.
@@ -409,13 +409,42 @@ pub(crate) fn refuse(
             why: error.detail().unwrap_or(error.code().meaning()).to_owned(),
         });
     } else {
-        trail.note(|| Step::Needs { access, path });
+        trail.note(|| {
+            let lack = lack(export.ceiling(), credential, access, (&path, granted), rights.uncut);
+            Step::Needs { access, path, lack }
+        });
     }
     match credential {
         Credential::Anonymous => ErrorCode::Unauthenticated,
         Credential::RefusedCertificate(error) => error.code(),
         Credential::Macaroon(_) | Credential::Token(_) | Credential::Certificate(_) => ErrorCode::Forbidden,
     }
+}
+
+/// What a macaroon does not carry that would suffice.
+fn lack(
+    ceiling: Activities,
+    credential: &Credential,
+    access: Access,
+    (path, carried): (&LogicalPath, Activities),
+    others: Activities,
+) -> Option<Lack> {
+    let Credential::Macaroon(macaroon) = credential else {
+        return None;
+    };
+    let grant = macaroon.grant();
+    let excepted = grant.named_on(path).intersection(grant.excepted_on(path.as_str()));
+    let reached = grant.scopes.iter().any(|scope| scope.covers(path));
+    let withheld = if reached { macaroon.withheld() } else { Activities::NONE };
+    let lacks = [(excepted, true), (withheld, false)];
+    lacks.into_iter().find_map(|(missing, is_exception)| {
+        let suffices = access.is_satisfied_below(ceiling, others.union(carried).union(missing));
+        (suffices && !missing.is_empty()).then_some(Lack {
+            carried,
+            missing,
+            is_exception,
+        })
+    })
 }
 
 fn check_size(grant: &Grant, access: Access, request: &Request, trail: &mut Trail) -> Result<Option<u64>, ErrorCode> {

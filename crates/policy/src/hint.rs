@@ -224,7 +224,7 @@ pub(crate) fn hints(
             read_only,
             ceiling,
         }) => higher_ceiling(policy, *access, path, (*read_only, *ceiling), &mut hints),
-        Some(Step::Needs { access, path }) => needs(policy, holder, *access, path, request, &mut hints),
+        Some(Step::Needs { access, path, .. }) => needs(policy, holder, *access, path, request, &mut hints),
         Some(Step::NeedsCertificate { access, path, .. }) => {
             hints.push(Hint::OtherCertificate);
             needs(policy, None, *access, path, request, &mut hints);

@@ -83,7 +83,7 @@ impl<'a> Move<'a> {
     fn rights(&self, path: &str) -> Option<(&'a ExportRules, Activities, Rights<'a>)> {
         let export = export_of_text(self.policy, path)?;
         let granted = match (self.credential.grant(), plain(path)) {
-            (Some(grant), Some(plain)) => grant.activities_on(&plain),
+            (Some(grant), Some(plain)) => grant.named_on(&plain).without(grant.excepted_on(path)),
             _ => Activities::NONE,
         };
         let address = self.request.client_address;
@@ -130,8 +130,16 @@ fn edges(
     let of_exports = policy.exports().iter().filter_map(|export| inside(&export.path));
     let scopes = credential.grant().map_or(&[][..], |grant| &grant.scopes);
     let of_scopes = scopes.iter().filter_map(|scope| inside(&scope.path));
+    let except = credential.grant().map_or(&[][..], |grant| &grant.except);
+    let of_exceptions = except.iter().filter_map(|exception| {
+        let edge = exception.edge();
+        let above = path.as_str().trim_end_matches('/');
+        edge.strip_prefix(above)
+            .is_some_and(|rest| rest.starts_with('/'))
+            .then_some(edge)
+    });
     let length = if path.is_root() { 0 } else { path.as_str().len() };
-    let all = of_rules.chain(of_exports).chain(of_scopes);
+    let all = of_rules.chain(of_exports).chain(of_scopes).chain(of_exceptions);
     let relative = all.map(|edge| edge[length..].to_owned());
     relative.filter(|edge| !edge.is_empty()).collect::<Vec<_>>().into_iter()
 }

@@ -1,9 +1,11 @@
 //! What somebody may do on a path, and what of it he may hand on.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use credentials::{Activities, Activity, Credential};
+use credentials::{Activities, Activity, Allowance, Credential, Exception};
 use types::LogicalPath;
+use types::limits::{MACAROON_EXCEPTIONS_BYTES_MAX, MACAROON_EXCEPTIONS_MAX};
 
 use crate::operation::Access;
 use crate::policy::{Policy, Said};
@@ -49,11 +51,19 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// What the bearer of a credential may hand on in a macaroon for that path. A macaroon reaches everything below
-/// its path, so it is what he may do there too: on the path itself, in deeper exports and wherever a rule begins
-/// to hold. One that is asked for with a macaroon hands on what that one grants, since it is the same narrowed.
+/// What the bearer of a credential may hand on, of what is wanted, in a macaroon for that path. A macaroon reaches
+/// everything below its path: where the bearer may do less there, in deeper exports and wherever a rule begins to
+/// hold, it has exceptions. Where those would be too many, what they are about is not handed on at all.
+///
+/// One that is asked for with a macaroon hands on what that one grants, since it is the same narrowed.
 #[must_use]
-pub fn rights_of(policy: &Policy, credential: &Credential, address: IpAddr, path: &LogicalPath) -> Activities {
+pub fn handed_on(
+    policy: &Policy,
+    credential: &Credential,
+    address: IpAddr,
+    path: &LogicalPath,
+    wanted: Activities,
+) -> Allowance {
     let own = |edge: &str, deeper: Option<&ExportRules>| {
         let Some(export) = deeper.or_else(|| export_of_text(policy, edge)) else {
             return Activities::NONE;
@@ -69,15 +79,66 @@ pub fn rights_of(policy: &Policy, credential: &Credential, address: IpAddr, path
     };
     // The ceilings of deeper exports bind whoever comes with the macaroon; so does this one, which is told now.
     let ceiling = policy.export_of(path).map_or(Activities::NONE, ExportRules::ceiling);
-    let here = own(path.as_str(), None).intersection(ceiling);
+    let activities = own(path.as_str(), None).intersection(ceiling).intersection(wanted);
+    if matches!(credential, Credential::Macaroon(_)) {
+        let except = Vec::new();
+        return Allowance { activities, except };
+    }
     let exports = policy.exports().iter().filter(|export| export.path.is_within(path));
-    let in_exports = exports.map(|export| own(export.path.as_str(), Some(export)));
+    let in_exports = exports.map(|export| (export.path.as_str().to_owned(), own(export.path.as_str(), Some(export))));
     let user = Person::holder(credential, address).user;
     let rules = policy.rules().iter();
     let areas = rules.flat_map(|rule| std::iter::once(&rule.area).chain(&rule.except));
     let edges = areas.filter_map(|area| area.edge_below(path, user));
-    let at_edges = edges.map(|edge| own(&edge, None));
-    in_exports.chain(at_edges).fold(here, Activities::intersection)
+    let at_edges = edges.map(|edge| {
+        let rights = own(&edge, None);
+        (edge, rights)
+    });
+    let lacking = in_exports.chain(at_edges);
+    fit(
+        activities,
+        lacking.map(|(edge, rights)| (edge, activities.without(rights))),
+    )
+}
+
+/// The exceptions from what is handed on, as far as a macaroon can carry them.
+fn fit(mut activities: Activities, lacking: impl Iterator<Item = (String, Activities)>) -> Allowance {
+    let lacking: BTreeMap<String, Activities> = lacking.filter(|(_, lacking)| !lacking.is_empty()).collect();
+    loop {
+        let except = exceptions(&lacking, activities);
+        let bytes: usize = except.iter().map(|exception| exception.to_string().len()).sum();
+        if except.len() <= MACAROON_EXCEPTIONS_MAX && bytes <= MACAROON_EXCEPTIONS_BYTES_MAX {
+            return Allowance { activities, except };
+        }
+        let count = |one: &Activity| {
+            let one = Activities::of(&[*one]);
+            except
+                .iter()
+                .filter(|exception| exception.activities.contains(one))
+                .count()
+        };
+        match activities.iter().max_by_key(count) {
+            Some(most) => activities = activities.without(Activities::of(&[most])),
+            None => return Allowance::default(),
+        }
+    }
+}
+
+/// None that another one says already.
+fn exceptions(lacking: &BTreeMap<String, Activities>, activities: Activities) -> Vec<Exception> {
+    let mut except: Vec<Exception> = Vec::new();
+    for (edge, lacking) in lacking {
+        let lacking = lacking.intersection(activities);
+        let exception = match edge.strip_suffix('\0') {
+            Some(beginning) => Some(Exception::beginning_with(lacking, beginning)),
+            None => LogicalPath::parse(edge)
+                .ok()
+                .map(|path| Exception::below(lacking, &path)),
+        };
+        let exception = exception.filter(|new| !lacking.is_empty() && !except.iter().any(|known| known.covers(new)));
+        except.extend(exception);
+    }
+    except
 }
 
 /// The export of a path that need not be one that can exist.

@@ -105,13 +105,44 @@ pub enum Step {
     /// The upload is larger than the token allows.
     TooLarge { limit_bytes: u64, size_bytes: u64 },
     /// What would make it pass: any of these sets; none named means any activity.
-    Needs { access: Access, path: LogicalPath },
+    Needs {
+        access: Access,
+        path: LogicalPath,
+        lack: Option<Lack>,
+    },
     /// The same, when a certificate was shown that counts for nothing.
     NeedsCertificate {
         access: Access,
         path: LogicalPath,
         why: String,
     },
+}
+
+/// Why a macaroon does not carry what is needed, although it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What the macaroon allows here.
+    pub carried: Activities,
+    /// What it does not.
+    pub missing: Activities,
+    /// Whether it allows that elsewhere.
+    pub is_exception: bool,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (carried, missing) = (activities_words(self.carried), self.missing);
+        match self.is_exception {
+            true => write!(
+                out,
+                "the macaroon carries {carried} here: not {missing}, to which its requester had no right here"
+            ),
+            false => write!(
+                out,
+                "the macaroon carries {carried}: {missing} was asked for and not given, because its requester had no right to it there"
+            ),
+        }
+    }
 }
 
 /// What comes of a rule that holds on the path.
@@ -284,7 +315,10 @@ impl fmt::Display for Step {
             }
             Self::Taken { access, path } => write!(out, "a rule takes the right to {} {path}", access.name()),
             Self::Owner { user, vo } => out.write_str(&owner_words(user.as_deref(), vo.as_deref())),
-            Self::Needs { access, path } => out.write_str(&needs_words(*access, path)),
+            Self::Needs { access, path, lack } => {
+                out.write_str(&needs_words(*access, path))?;
+                lack.as_ref().map_or(Ok(()), |lack| write!(out, "; {lack}"))
+            }
             Self::NeedsCertificate { access, path, why } => {
                 let needs = needs_words(*access, path);
                 write!(out, "{needs}, and the certificate counts for nothing: {why}")

@@ -8,7 +8,7 @@ use credentials::{
 };
 use policy::{
     AnonymousAccess, Area, Decision, ExportRules, Hint, Operation, Policy, Request, Rule, Who, decide, explain,
-    parse_given, parse_taken, read_authdb, rights_of,
+    handed_on, parse_given, parse_taken, read_authdb,
 };
 use proptest::prelude::*;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
@@ -81,6 +81,7 @@ fn token(scopes: Option<&[(Activities, &str)]>) -> Credential {
     };
     Credential::Token(Box::new(VerifiedToken {
         grant: scopes.map(|scopes| Grant {
+            except: Vec::new(),
             scopes: scopes.iter().map(scope).collect(),
             expires_s: Some(NOW_S + 10),
             addresses: Vec::new(),
@@ -394,7 +395,7 @@ proptest! {
             let allowed = decide(&policy, Ok(&credential), &asked).is_allowed();
             prop_assert!(!allowed || decide(&up_to, Ok(&Credential::Anonymous), &asked).is_allowed());
         }
-        let handed_on = rights_of(&policy, &credential, address(), &path(&at));
+        let handed_on = handed_on(&policy, &credential, address(), &path(&at), Activities::of(&Activity::ALL)).activities;
         prop_assert!(ceiling.contains(handed_on) || handed_on.without(ceiling).is_empty() || ceiling.contains(Activities::of(&[Activity::Manage])));
     }
 
@@ -432,9 +433,11 @@ proptest! {
         rules in proptest::collection::vec(any_rule(), 0..6), credential in any_credential(), root in any_path(), at in any_path(),
     ) {
         let policy = closed(rules);
-        let rights = rights_of(&policy, &credential, address(), &path(&root));
+        let allowance = handed_on(&policy, &credential, address(), &path(&root), Activities::of(&Activity::ALL));
+        let rights = allowance.activities;
         let key = MacaroonKey::new(b"secret");
-        let caveats = [format!("activity:{rights}"), format!("path:{root}")];
+        let mut caveats = vec![format!("activity:{rights}"), format!("path:{root}")];
+        caveats.extend(allowance.except.iter().map(|exception| format!("except:{exception}")));
         if !rights.is_empty() {
             let minted = Macaroon::mint(&key, "se", "id", caveats.iter().map(String::as_str)).unwrap();
             let bearer = read_bearer(minted.to_text().expose(), &[key]).unwrap();

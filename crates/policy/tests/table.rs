@@ -1,9 +1,10 @@
 //! The mapping table cell by cell (operation by credential), the order of the rules, and what must
 //! hold for every request.
 
-use credentials::{Activities, Activity, Credential, Macaroon, MacaroonKey, read_bearer};
+use credentials::{Activities, Activity, Allowance, Credential, Macaroon, MacaroonKey, read_bearer};
 use policy::{
-    AnonymousAccess, Decision, ExportRules, Operation, Policy, Request, allows_at_most, decide, explain, rights_of,
+    AnonymousAccess, Area, Decision, ExportRules, Operation, Policy, Request, Rule, Who, allows_at_most, decide,
+    explain, handed_on, parse_given, parse_taken,
 };
 use proptest::prelude::*;
 use types::{ErrorCode, LogicalPath};
@@ -47,7 +48,12 @@ fn of(exports: &[ExportRules]) -> Policy {
 }
 
 fn rights(exports: &[ExportRules], credential: &Credential, at: &LogicalPath) -> Activities {
-    rights_of(&of(exports), credential, "192.0.2.1".parse().unwrap(), at)
+    handed(exports, credential, at).activities
+}
+
+fn handed(exports: &[ExportRules], credential: &Credential, at: &LogicalPath) -> Allowance {
+    let wanted = Activities::of(&Activity::ALL);
+    handed_on(&of(exports), credential, "192.0.2.1".parse().unwrap(), at, wanted)
 }
 
 fn ask(exports: &[ExportRules], credential: &Credential, operation: Operation, at: &str) -> Decision {
@@ -251,15 +257,89 @@ fn nobody_hands_on_what_a_deeper_export_refuses_him() {
         export("/data/open", AnonymousAccess::Read),
         export("/data/open/closed", AnonymousAccess::None),
     ];
-    let own = |at: &str| rights(&exports, &Credential::Anonymous, &path(at));
-    assert_eq!(own("/data"), Activities::NONE);
-    assert_eq!(own("/data/open"), Activities::NONE);
-    assert_eq!(own("/data/open/other"), Activities::READ);
-    assert_eq!(own("/data/other"), Activities::of(&Activity::ALL));
+    let own = |at: &str| {
+        let allowance = handed(&exports, &Credential::Anonymous, &path(at));
+        let except = allowance.except.iter().map(ToString::to_string);
+        (allowance.activities, except.collect::<Vec<_>>().join(" "))
+    };
+    let all = Activities::of(&Activity::ALL);
+    let writing = all.without(Activities::READ);
     assert_eq!(
-        rights(&exports[..2], &Credential::Anonymous, &path("/data")),
-        Activities::READ
+        own("/data"),
+        (all, format!("{writing}:/data/open {all}:/data/open/closed"))
     );
+    let reading = Activities::READ;
+    assert_eq!(own("/data/open"), (reading, format!("{reading}:/data/open/closed")));
+    assert_eq!(own("/data/open/other"), (reading, String::new()));
+    assert_eq!(own("/data/other"), (all, String::new()));
+}
+
+/// A macaroon with what somebody may hand on of these activities in `/data`, used under other rules.
+#[test]
+fn a_macaroon_keeps_its_activities_and_its_exceptions_whatever_the_rules_become() {
+    let rule = |area: &str, who: &str, may: &str, may_not: &str| Rule {
+        who: vec![Who::parse(who).unwrap()],
+        area: Area::parse(area).unwrap(),
+        may: parse_given(may).unwrap(),
+        may_not: if may_not.is_empty() {
+            Activities::NONE
+        } else {
+            parse_taken(may_not).unwrap()
+        },
+        ..Rule::default()
+    };
+    let policy = |closed: &[&str]| {
+        let mut rules = vec![rule("/data", "user:ann", "all", "")];
+        rules.extend(closed.iter().map(|area| rule(area, "user:ann", "stat", "all")));
+        Policy::new(vec![export("/", AnonymousAccess::None)], rules)
+    };
+    let key = MacaroonKey::new(SECRET);
+    let principal = credentials::Principal {
+        user: Some("ann".to_owned()),
+        ..credentials::Principal::default()
+    };
+    let holder = Credential::Certificate(Box::new(credentials::VerifiedCertificate {
+        principal,
+        expires_s: i64::MAX,
+        proxies: 0,
+        is_limited: false,
+        attribute_faults: Vec::new(),
+    }));
+    let address = "192.0.2.1".parse().unwrap();
+    let wanted = Activities::of(&[Activity::Download, Activity::List]);
+    let old = policy(&["/data/closed", "/data/x*", "/data/deep/*"]);
+    let allowance = handed_on(&old, &holder, address, &path("/data"), wanted);
+    assert_eq!((allowance.activities, allowance.except.len()), (wanted, 3));
+    let mut caveats = vec![format!("activity:{wanted}"), "path:/data".to_owned()];
+    caveats.extend(allowance.except.iter().map(|exception| format!("except:{exception}")));
+    let text = Macaroon::mint(&key, "se", "id", caveats.iter().map(String::as_str))
+        .unwrap()
+        .to_text();
+    let bearer = read_bearer(text.expose(), &[key]).unwrap();
+    for rules in [old, policy(&[]), policy(&["/data/other"])] {
+        let may = |at: &str| decide(&rules, Ok(&bearer), &request(Operation::Read, at));
+        assert!(may("/data/f").is_allowed() && may("/data/deep").is_allowed());
+        for at in [
+            "/data/closed",
+            "/data/closed/f",
+            "/data/x",
+            "/data/xy/f",
+            "/data/deep/f",
+        ] {
+            let decision = may(at);
+            assert!(!decision.is_allowed(), "{at}");
+            let detail = decision.refusal.unwrap().detail;
+            assert!(
+                detail.contains("requester had no right here") || detail.contains("a rule takes"),
+                "{detail}"
+            );
+        }
+    }
+    // Where there would be too many, the activity is not handed on, which is told.
+    let many: Vec<String> = (0..40).map(|number| format!("/data/closed{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let allowance = handed_on(&policy(&many), &holder, address, &path("/data"), wanted);
+    assert_eq!(allowance, Allowance::default());
 }
 
 #[test]

@@ -89,6 +89,10 @@ pub const NAME_PATTERN_BYTES_MAX: usize = 1024;
 pub const LSC_CHAINS_MAX: usize = 32;
 /// Largest macaroon request, in bytes.
 pub const MACAROON_REQUEST_BYTES_MAX: usize = 4096;
+/// Most exceptions that a macaroon carries; where its requester has more, activities are left out.
+pub const MACAROON_EXCEPTIONS_MAX: usize = 16;
+/// Most bytes of a macaroon's exceptions together.
+pub const MACAROON_EXCEPTIONS_BYTES_MAX: usize = 1024;
 /// Largest serialised macaroon, in bytes.
 pub const MACAROON_BYTES_MAX: usize = 16 * 1024;
 /// Largest message to or from a delegation service, in bytes: a chain of certificates in PEM.

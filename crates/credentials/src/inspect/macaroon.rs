@@ -61,6 +61,7 @@ fn meaning_of(caveat: &Caveat, now_s: i64) -> String {
         Caveat::Before(time_s) => format!("expired {} ago", duration_in_words(time_s.abs_diff(now_s))),
         Caveat::Address(_) => "only from one of these addresses".to_owned(),
         Caveat::MaxUpload(size_bytes) => format!("no upload above {size_bytes} bytes"),
+        Caveat::Except(exception) => format!("but not to {} there", words_of(exception.activities)),
         Caveat::Name(name) => format!("issued to the user {name}"),
         Caveat::Id(id) => match id.rsplit(';').next() {
             Some(name) if id.contains(';') => format!("issued to the user {name} (dCache: uid;gids;name)"),

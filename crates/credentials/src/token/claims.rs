@@ -141,6 +141,7 @@ impl Rights {
             }
         }
         Ok(Some(Grant {
+            except: Vec::new(),
             scopes,
             expires_s: Some(expires_s),
             addresses: Vec::new(),

@@ -1,6 +1,6 @@
 //! `crossload token macaroon`: asks a server for a macaroon.
 
-use credentials::{Activities, Caveat, Grant, Macaroon, attenuate};
+use credentials::{Activities, Caveat, Exception, Grant, Macaroon, attenuate};
 use types::{Error, ErrorCode, Location, Phase, Secret, Side};
 
 use super::place::Place;
@@ -66,6 +66,11 @@ fn fit(given: &Secret, options: &MacaroonOptions, lifetime_s: u64, deadline: Cav
     if !missing.is_empty() {
         output::complain(&format!("the server did not grant {}", missing.join(",")));
     }
+    for exception in macaroon.as_ref().ok().and_then(exceptions_of).unwrap_or_default() {
+        output::complain(&format!(
+            "the server does not grant everything below: except {exception}"
+        ));
+    }
     if restrictions.is_empty() {
         return Ok(given.clone());
     }
@@ -77,6 +82,11 @@ fn activities_of(macaroon: &Macaroon) -> Option<Activities> {
     let grant = Grant::from_caveats(&macaroon.read_caveats().ok()?).ok()?;
     let scopes = grant.scopes.iter();
     Some(scopes.fold(Activities::NONE, |all, scope| all.union(scope.activities)))
+}
+
+/// Where a macaroon allows less than it names.
+fn exceptions_of(macaroon: &Macaroon) -> Option<Vec<Exception>> {
+    Some(Grant::from_caveats(&macaroon.read_caveats().ok()?).ok()?.except)
 }
 
 #[cfg(test)]

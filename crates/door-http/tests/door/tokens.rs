@@ -306,3 +306,47 @@ fn open(server: &Server) -> transfer::Export {
     open.rules.anonymous = AnonymousAccess::Write;
     open
 }
+
+#[tokio::test]
+async fn a_macaroon_keeps_what_its_requester_may_do_and_says_what_it_lacks() {
+    let server = server().await;
+    server.put("/data/closed/f", b"secret").await;
+    let mut list = server.exports.current().list().to_vec();
+    list[0].rules.anonymous = AnonymousAccess::Read;
+    let rule = policy::Rule {
+        area: policy::Area::parse("/data/closed").unwrap(),
+        may_not: credentials::Activities::ALL,
+        ..policy::Rule::default()
+    };
+    server.exports.replace(transfer::Exports::with_rules(list, vec![rule]));
+    let answer = ask_json(&server, "/data", r#"{"caveats":["activity:DOWNLOAD,UPLOAD"]}"#).await;
+    assert_eq!(
+        (answer.status, member(&answer, "activities").as_str()),
+        (200, "DOWNLOAD")
+    );
+    assert!(member(&answer, "note").starts_with("UPLOAD was asked for and is not given"));
+    let token = member(&answer, "macaroon");
+    let form = "grant_type=client_credentials&scope=DOWNLOAD:/data+UPLOAD:/data";
+    let head = "POST /.oauth2/token\nContent-Type: application/x-www-form-urlencoded\n";
+    let answer = server.ask(head, form.as_bytes()).await;
+    assert_eq!(member(&answer, "scope"), "DOWNLOAD:/data");
+    let none = ask_json(&server, "/data", r#"{"caveats":["activity:UPLOAD,DELETE"]}"#).await;
+    assert_eq!(none.status, 401);
+    assert!(
+        none.text().contains("rights asked for (UPLOAD,DELETE)"),
+        "{}",
+        none.text()
+    );
+    // The rule that closed it is gone; who asked had no right there all the same.
+    close(&server);
+    assert_eq!(step(&server, "GET /data/f", &token).await.status, 200);
+    for (line, words) in [
+        ("GET /data/closed/f", "requester had no right here"),
+        ("HEAD /data/closed/f", ""),
+        ("PUT /data/new", "UPLOAD was asked for and not given"),
+    ] {
+        let answer = step(&server, line, &token).await;
+        assert_eq!(answer.status, 403, "{line}");
+        assert!(answer.text().contains(words), "{}", answer.text());
+    }
+}

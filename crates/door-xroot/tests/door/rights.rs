@@ -165,3 +165,28 @@ async fn who_may_not_look_is_told_the_same_whatever_is_there() {
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0], told[2]);
 }
+
+#[tokio::test]
+async fn a_macaroon_says_what_it_does_not_carry() {
+    let server = closed();
+    server.put("/f", b"1234");
+    server.put("/closed/f", b"secret");
+    let mut raw = server.client().await;
+    let id = "c0ffee00-0000-4000-8000-000000000000/withheld=UPLOAD";
+    let caveats = ["activity:DOWNLOAD", "path:/data", "except:DOWNLOAD:/data/closed"];
+    let macaroon = Macaroon::mint(&MacaroonKey::new(SECRET), "se", id, caveats).unwrap();
+    let with = |path: &str| format!("{path}?authz=Bearer%20{}", macaroon.to_text().expose());
+    raw.opened(&with("/data/f"), OpenOptions::READ).await;
+    for (path, options, words) in [
+        ("/data/closed/f", OpenOptions::READ, "requester had no right here"),
+        ("/data/new", OpenOptions::NEW, "UPLOAD was asked for and not given"),
+    ] {
+        let refused = raw.ask(&open(&with(path), options)).await;
+        assert_eq!(refused.error(), ErrorNumber::NOT_AUTHORIZED, "{path}");
+        let text = String::from_utf8_lossy(&refused.body[4..]).into_owned();
+        assert!(text.contains(words), "{text}");
+    }
+    let stat = with("/data/closed/f");
+    let stat = raw.ask(&Request::Stat(Stat::path(stat.as_bytes()))).await;
+    assert_eq!(stat.error(), ErrorNumber::NOT_AUTHORIZED);
+}
