@@ -7,7 +7,7 @@ use net::tls::{ClientTls, Suite};
 use net::{Stream, Waits};
 use remote::{ClientOptions, Resource};
 use tokio::time::Instant;
-use types::{Error, Result};
+use types::{Error, ErrorCode, Phase, Result};
 
 use super::measure::{Sample, together};
 use super::tally::{Case, Tally};
@@ -28,6 +28,32 @@ enum Beginning {
     Resumed,
 }
 
+impl Beginning {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full handshake",
+            Self::Resumed => "resumed",
+        }
+    }
+}
+
+/// What kind of connections a sample has.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    suite: Suite,
+    beginning: Beginning,
+    /// Whether clients leave Nagle's algorithm on, as plain sockets of most languages do: then a request waits until the
+    /// server has acknowledged the end of the handshake.
+    nagle: bool,
+}
+
+impl Kind {
+    fn label(self) -> String {
+        let nagle = if self.nagle { ", Nagle on" } else { "" };
+        format!("{}, {}{nagle}", self.suite.version(), self.beginning.name())
+    }
+}
+
 /// What one client did.
 #[derive(Clone, Copy, Debug, Default)]
 struct Visits {
@@ -35,25 +61,39 @@ struct Visits {
     resumed: u64,
 }
 
-/// Measures both beginnings in each version of TLS that a target speaks over HTTP; the targets take turns.
+/// Measures both beginnings in each version of TLS that a target speaks over HTTP, by clients that switch Nagle's algorithm
+/// off and by others; the targets take turns.
 pub(super) async fn measure(ground: &Ground, tls: &Tls, offers: &[(&Target, &Offer)], tally: &mut Tally) -> Option<()> {
     let of_http = offers.iter().filter(|(target, _)| target.place.location.is_http());
     let offers: Vec<(&Target, Vec<Suite>)> = of_http.map(|(target, offer)| (*target, versions(offer))).collect();
     let suites: usize = offers.iter().map(|(_, suites)| suites.len()).sum();
-    ground.progress.plan(2 * suites * tls.repetitions as usize);
+    ground.progress.plan(WAYS.len() * suites * tls.repetitions as usize);
     for place in 0..2 {
-        for beginning in [Beginning::Full, Beginning::Resumed] {
+        for (beginning, nagle) in WAYS {
             for repetition in 0..tls.repetitions {
                 for (target, suites) in &offers {
                     let Some(&suite) = suites.get(place) else { continue };
                     let run = format!("{} of {}", repetition + 1, tls.repetitions);
-                    sample(ground, tls, target, (suite, beginning), &run, tally).await?;
+                    let kind = Kind {
+                        suite,
+                        beginning,
+                        nagle,
+                    };
+                    sample(ground, tls, target, kind, &run, tally).await?;
                 }
             }
         }
     }
     Some(())
 }
+
+/// Beginnings, and whether Nagle's algorithm is on, in the order of the table.
+const WAYS: [(Beginning, bool); 4] = [
+    (Beginning::Full, false),
+    (Beginning::Full, true),
+    (Beginning::Resumed, false),
+    (Beginning::Resumed, true),
+];
 
 /// The preferred suite of each version.
 fn versions(offer: &Offer) -> Vec<Suite> {
@@ -63,20 +103,9 @@ fn versions(offer: &Offer) -> Vec<Suite> {
     newest.into_iter().chain(older).collect()
 }
 
-async fn sample(
-    ground: &Ground,
-    tls: &Tls,
-    target: &Target,
-    (suite, beginning): (Suite, Beginning),
-    run: &str,
-    tally: &mut Tally,
-) -> Option<()> {
-    let how = match beginning {
-        Beginning::Full => "full handshake",
-        Beginning::Resumed => "resumed",
-    };
+async fn sample(ground: &Ground, tls: &Tls, target: &Target, kind: Kind, run: &str, tally: &mut Tally) -> Option<()> {
     let case = Case {
-        label: format!("{}, {how}", suite.version()),
+        label: kind.label(),
         parameters: Parameters::from([("clients".to_owned(), tls.clients.into())]),
         phase: "making TLS connections",
     };
@@ -85,13 +114,13 @@ async fn sample(
         return Some(());
     }
     ground.progress.begin(format!("{}: {}, {run}", target.name, case.label));
-    let words = match ground.stop.or(clients(ground, tls, target, suite, beginning)).await? {
+    let words = match ground.stop.or(clients(ground, tls, target, kind)).await? {
         Err(error) => tally.fail(target, &case, Failure::of(case.phase, &error)),
         Ok(clients) => {
             let end = Instant::now() + tls.duration;
             let workers = clients.into_iter().map(|client| client.visit_until(end)).collect();
             let sample = together(target, &ground.stop, workers).await?;
-            match unresumed(&sample).filter(|_| beginning == Beginning::Resumed) {
+            match unresumed(&sample).filter(|_| kind.beginning == Beginning::Resumed) {
                 Some(failure) => tally.fail(target, &case, failure),
                 None => tally.take(target, &case, &made(sample)),
             }
@@ -102,21 +131,16 @@ async fn sample(
 }
 
 /// Clients that have been there already, as each remembers sessions of its own.
-async fn clients(
-    ground: &Ground,
-    tls: &Tls,
-    target: &Target,
-    suite: Suite,
-    beginning: Beginning,
-) -> Result<Vec<Client>> {
+async fn clients(ground: &Ground, tls: &Tls, target: &Target, kind: Kind) -> Result<Vec<Client>> {
     let mut clients = Vec::new();
     for _ in 0..tls.clients {
         let options = ground.client_options().clone();
-        let offering = options.tls.offering(suite, beginning == Beginning::Resumed)?;
+        let offering = options.tls.offering(kind.suite, kind.beginning == Beginning::Resumed)?;
         let client = Client {
             tls: offering.showing(target.place.access.identity.as_ref()),
             options,
             place: target.place.clone(),
+            nagle: kind.nagle,
         };
         client.visit().await?;
         clients.push(client);
@@ -155,6 +179,7 @@ struct Client {
     tls: ClientTls,
     options: ClientOptions,
     place: Resource,
+    nagle: bool,
 }
 
 impl Client {
@@ -179,6 +204,11 @@ impl Client {
             self.place.side,
         );
         let tcp = dialled.await?;
+        if self.nagle {
+            // Dialling has switched it off.
+            let told = tcp.set_nodelay(false);
+            told.map_err(|cause| Error::new(ErrorCode::Internal, self.place.side, Phase::Connect).with_private(cause))?;
+        }
         let waits = Waits {
             handshake: options.connect,
             stall: options.stall,

@@ -69,9 +69,11 @@ pub async fn run(ground: &Ground, tls: &Tls) -> Measured {
     let _: Option<()> = measure(ground, tls, (&mut bulk, &mut begun), &mut measured.notes).await;
     measured.tables = bulk.tables();
     measured.tables.extend(begun.tables());
-    measured
-        .notes
-        .push("Files are read; each connection of the second table asks for one HEAD.".to_owned());
+    measured.notes.push(
+        "Files are read; each connection of the second table asks for one HEAD. Clients switch Nagle's algorithm off \
+             unless a row says that it is on."
+            .to_owned(),
+    );
     measured
 }
 
