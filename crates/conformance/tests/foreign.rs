@@ -2,8 +2,8 @@
 //! destination has the file.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use conformance::{Lab, Reply, Scripted, Seen, Slot, adler32, bytes, last_json, last_line, shared, transfers, until};
 use testkit::{Crossload, Nginx, NginxOptions, Process, Result, Xrootd, XrootdAccess, available, free_port, require};
@@ -290,6 +290,62 @@ fn sources_that_know_only_get_are_read_and_busy_ones_waited_for() {
         assert!(last_json(&run)["verified"].is_null());
         assert!(std::fs::read(&local).is_ok_and(|stored| stored == content));
     }
+}
+
+/// A server that puts off the first request of each method that changes something, and then stores or copies.
+fn busy(again: &'static str) -> Scripted {
+    let put_off: Mutex<Vec<String>> = Mutex::default();
+    let stored = AtomicBool::new(false);
+    Scripted::start(move |seen| {
+        let mut put_off = put_off.lock().expect("no panic");
+        if !put_off.contains(&seen.method) {
+            put_off.push(seen.method.clone());
+            return Reply::whole(seen, again, &["Retry-After: 0"], b"");
+        }
+        match seen.method.as_str() {
+            "PUT" => {
+                stored.store(true, Ordering::SeqCst);
+                Reply::whole(seen, "201 Created", &[], b"")
+            }
+            "COPY" => Reply::whole(seen, "201 Created", &[], b"success: Created\n"),
+            _ if stored.load(Ordering::SeqCst) => Reply::whole(seen, "200 OK", &[], b""),
+            _ => Reply::whole(seen, "404 Not Found", &[], b""),
+        }
+    })
+}
+
+#[test]
+fn destinations_and_active_servers_that_are_busy_are_waited_for() {
+    let Some(site) = site("destinations_and_active_servers_that_are_busy_are_waited_for") else {
+        return;
+    };
+    std::fs::write(site.server.data().join("for-busy"), b"").expect("a file");
+    let local = site.lab.file(b"");
+    for again in ["429 Too Many Requests", "503 Busy"] {
+        let there = busy(again);
+        let said = site.push("for-busy", &there.url("/f"), &[]);
+        assert!(said.contains("success"), "{again}: {said}");
+        assert_eq!(there.seen().iter().filter(|seen| seen.method == "PUT").count(), 2);
+        let there = busy(again);
+        let upload = ["-f", local.to_str().expect("plain"), &there.url("/f")];
+        site.lab.run_client("copy", &upload).succeeded();
+        let active = busy(again);
+        let source = site.server.url("/data/for-busy");
+        let order = ["-f", "--mode", "pull", &source, &active.url("/f")];
+        let run = site.lab.run_client("copy", &order);
+        let orders = active.seen().iter().filter(|seen| seen.method == "COPY").count();
+        assert_eq!(orders, 2, "{again}: {}", run.said());
+    }
+    // One that puts off for longer than is waited is not waited for at all.
+    let never = Scripted::start(|seen| match seen.method.as_str() {
+        "COPY" => Reply::whole(seen, "503 Busy", &["Retry-After: 86400"], b""),
+        _ => Reply::whole(seen, "404 Not Found", &[], b""),
+    });
+    let source = site.server.url("/data/for-busy");
+    let order = ["-f", "--mode", "pull", &source, &never.url("/f")];
+    let run = site.lab.run_client("copy", &order);
+    assert!(run.stderr.contains("the peer answered 503"), "{}", run.said());
+    assert_eq!(never.seen().iter().filter(|seen| seen.method == "COPY").count(), 1);
 }
 
 #[test]

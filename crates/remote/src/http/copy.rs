@@ -99,7 +99,7 @@ impl Client {
             body: Body::Nothing,
             repeatable: true,
         };
-        self.ask(active, &ask).await
+        self.ask_until_taken(active, &ask).await
     }
 }
 

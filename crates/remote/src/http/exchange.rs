@@ -89,11 +89,39 @@ pub(crate) enum Reply {
     Continue(Box<Live>, Box<Resource>),
 }
 
+impl Reply {
+    /// The answer to a request without payload.
+    fn answered(self) -> Result<Answer> {
+        match self {
+            Self::Answered(answer) => Ok(*answer),
+            Self::Continue(_, file) => Err(file.error(ErrorCode::Internal, Phase::Open)),
+        }
+    }
+}
+
 /// Why an attempt on one connection failed.
 struct Broken {
     error: Error,
     /// Not one byte of an answer had come.
     unanswered: bool,
+}
+
+/// How long a peer has put one request off.
+#[derive(Default)]
+struct Delay(Duration);
+
+impl Delay {
+    /// The pause that an answer asks for; `None` where it asks for none, or for too much.
+    fn asked_by(&mut self, head: &ResponseHead) -> Option<Duration> {
+        let wait = Duration::from_secs(head.retry_after().filter(|_| matches!(head.status, 429 | 503))?);
+        if self.0.saturating_add(wait) > RETRY_AFTER_TIME {
+            return None;
+        }
+        // Who says 0 is not to be asked without a pause.
+        let pause = wait.max(RETRY_AFTER_MIN);
+        self.0 += pause;
+        Some(pause)
+    }
 }
 
 impl Client {
@@ -102,38 +130,54 @@ impl Client {
     /// # Errors
     /// No connection, no answer, an answer that cannot be understood, or too many redirects.
     pub(crate) async fn ask(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
-        match self.begin(file, ask).await? {
-            Reply::Answered(answer) => Ok(*answer),
-            Reply::Continue(_, file) => Err(file.error(ErrorCode::Internal, Phase::Open)),
-        }
+        self.begin(file, ask).await?.answered()
+    }
+
+    /// As [`Client::ask`]; asks again when the peer puts the request off, as [`Client::begin_patiently`].
+    pub(crate) async fn ask_until_taken(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
+        self.begin_patiently(file, ask).await?.answered()
     }
 
     /// As [`Client::ask`]; asks again while the peer says that it is still computing (202), as DPM does for checksums, and
-    /// when it asks for another attempt later (429 and 503 with Retry-After), within [`RETRY_AFTER_TIME`].
+    /// when it puts the request off, as [`Client::begin_patiently`].
     pub(crate) async fn ask_patiently(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
-        let (mut polls, mut waited) = (0, Duration::ZERO);
+        let (mut polls, mut delay) = (0, Delay::default());
         loop {
             let answer = self.ask(file, ask).await?;
-            let wait = answer.head.retry_after().map(Duration::from_secs);
-            let pause = match (answer.head.status, wait) {
-                (202, _) if polls == ACCEPTED_POLLS_MAX => break,
-                (202, wait) => {
+            let pause = match answer.head.status {
+                202 if polls == ACCEPTED_POLLS_MAX => break,
+                202 => {
                     polls += 1;
+                    let wait = answer.head.retry_after().map(Duration::from_secs);
                     wait.unwrap_or(ACCEPTED_POLL_PERIOD).min(ACCEPTED_POLL_PERIOD)
                 }
-                (429 | 503, Some(wait)) if waited + wait <= RETRY_AFTER_TIME => {
-                    // Who says 0 is not to be asked without a pause.
-                    let pause = wait.max(RETRY_AFTER_MIN);
-                    waited += pause;
-                    pause
-                }
-                _ => return Ok(answer),
+                _ => match delay.asked_by(&answer.head) {
+                    Some(pause) => pause,
+                    None => return Ok(answer),
+                },
             };
             answer.finish().await;
             tokio::time::sleep(pause).await;
         }
         let error = file.error(ErrorCode::PeerStalled, Phase::Checksum);
         Err(error.with_detail("the peer is still computing the checksum"))
+    }
+
+    /// As [`Client::begin`]; asks again when the peer wants another attempt later (429 and 503 with Retry-After), within
+    /// [`RETRY_AFTER_TIME`]. Nothing of a body has been sent then.
+    pub(crate) async fn begin_patiently(&self, file: &Resource, ask: &Ask<'_>) -> Result<Reply> {
+        let mut delay = Delay::default();
+        loop {
+            let reply = self.begin(file, ask).await?;
+            let Reply::Answered(answer) = reply else {
+                return Ok(reply);
+            };
+            let Some(pause) = delay.asked_by(&answer.head) else {
+                return Ok(Reply::Answered(answer));
+            };
+            answer.finish().await;
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Sends a request and follows its redirects until there is a final answer, or the peer waits

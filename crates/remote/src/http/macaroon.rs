@@ -44,7 +44,7 @@ impl Client {
             body: Body::Small(body.as_bytes()),
             repeatable: false,
         };
-        let mut answer = match self.ask(file, &ask).await? {
+        let mut answer = match self.ask_until_taken(file, &ask).await? {
             answer if GIVES_NONE.contains(&answer.head.status) => {
                 return Err(answer.refused_as(ErrorCode::NoMacaroons).await);
             }

@@ -178,7 +178,7 @@ impl Client {
             body: Body::Small(body.as_bytes()),
             repeatable: true,
         };
-        self.ask(file, &ask).await
+        self.ask_until_taken(file, &ask).await
     }
 
     /// A request without a body.
@@ -196,7 +196,7 @@ impl Client {
             body: Body::Nothing,
             repeatable,
         };
-        self.ask(file, &ask).await
+        self.ask_until_taken(file, &ask).await
     }
 }
 

@@ -58,7 +58,7 @@ impl Client {
             body: Body::Nothing,
             repeatable: true,
         };
-        let answer = self.ask(file, &ask).await?;
+        let answer = self.ask_until_taken(file, &ask).await?;
         let exists = answer.is_success();
         answer.finish().await;
         if exists {
@@ -87,7 +87,7 @@ impl Client {
             body: if is_empty { Body::Nothing } else { Body::WhenAsked },
             repeatable: true,
         };
-        let mut reply = self.begin(file, &ask).await?;
+        let mut reply = self.begin_patiently(file, &ask).await?;
         if matches!(&reply, Reply::Answered(answer) if answer.head.status == 417) {
             // A server that knows of no expectation at all (RFC 9110 §15.5.18).
             if let Reply::Answered(answer) = reply {
