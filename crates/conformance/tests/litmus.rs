@@ -31,6 +31,29 @@ fn the_basic_parts_of_litmus_pass() {
 }
 
 #[test]
+fn the_part_of_litmus_about_locks_passes() {
+    let Some((lab, server)) = available("the_part_of_litmus_about_locks_passes", site()) else {
+        return;
+    };
+    server.make_directory("locks");
+    let mut command = lab.command("litmus").expect("litmus is installed");
+    command.env("TESTS", "locks").arg("-k").arg(server.clear_url("locks"));
+    let said = run(&command);
+    let text = said.text();
+    assert!(text.contains("<- summary for `locks'"), "{}", said.said());
+    // What it finds about PROPPATCH is about properties.
+    let failures = text
+        .lines()
+        .filter(|line| line.contains("FAIL") && !line.contains("PROPPATCH"));
+    assert_eq!(failures.count(), 0, "{}", said.said());
+    assert!(
+        text.lines().filter(|line| line.ends_with("pass")).count() >= 33,
+        "{}",
+        said.said()
+    );
+}
+
+#[test]
 fn what_litmus_finds_in_bodies_of_propfind_is_right() {
     let Some((lab, server)) = available("what_litmus_finds_in_bodies_of_propfind_is_right", site()) else {
         return;

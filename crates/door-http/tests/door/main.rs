@@ -4,6 +4,7 @@
 
 mod checksums;
 mod collections;
+mod desktops;
 mod forwarding;
 mod framing;
 mod harness;
