@@ -33,7 +33,8 @@ pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, s
             .await;
     }
     check_wanted(exchange, head)?;
-    let mut pages = spot.store.list(&spot.path).await?;
+    let path = exchange.path.clone();
+    let mut pages = exchange.exports.list_to(exchange.asker(), spot, &path).await?;
     let mut entries = Vec::new();
     let mut is_all = false;
     while !is_all && entries.len() < LISTING_SORTED_ENTRIES {

@@ -72,7 +72,7 @@ async fn asked(exchange: &mut Exchange<'_>) -> Result<Arc<PropfindRequest>> {
 }
 
 async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, answer: &mut Answer) -> Result<()> {
-    let mut pages = spot.store.list(&spot.path).await?;
+    let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
     let href = Href::of(path);
     let holds_any_name = path.as_str().len() + 1 + NAME_BYTES_MAX <= PATH_BYTES_MAX;
     loop {

@@ -56,7 +56,7 @@ async fn stored(
     (mut writer, with_stat): (ListingWriter, bool),
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<()> {
-    let mut pages = spot.store.list(&spot.path).await?;
+    let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
     loop {
         let page = pages.next().await?;
         if page.is_empty() {

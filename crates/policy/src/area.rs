@@ -97,6 +97,7 @@ impl Area {
     /// need not be the path of anything that can exist.
     pub(crate) fn edge_below(&self, path: &LogicalPath, user: Option<&str>) -> Option<String> {
         let edge = match self {
+            Self::Below(area) if !is_below(area.as_str(), path.as_str()) => return None,
             Self::Below(area) => area.as_str().to_owned(),
             Self::BeginningWith(text) => text.clone(),
             Self::OfUser(before, after) => {

@@ -22,7 +22,7 @@ pub(crate) fn check(
     (target, own): (&LogicalPath, bool),
     trail: &mut Trail,
 ) -> Result<(), ErrorCode> {
-    let move_ = Move {
+    let move_ = Tree {
         policy,
         credential,
         request,
@@ -59,7 +59,7 @@ pub(crate) fn check_tree(
     if accesses.is_empty() {
         return Ok(());
     }
-    let tree = Move {
+    let tree = Tree {
         policy,
         credential,
         request,
@@ -73,13 +73,19 @@ pub(crate) fn check_tree(
     Ok(())
 }
 
-struct Move<'a> {
-    policy: &'a Policy,
-    credential: &'a Credential,
-    request: &'a Request,
+/// The rights of somebody everywhere below a path.
+pub(crate) struct Tree<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) credential: &'a Credential,
+    pub(crate) request: &'a Request,
 }
 
-impl<'a> Move<'a> {
+impl<'a> Tree<'a> {
+    /// Whether something is allowed at an edge below the path.
+    pub(crate) fn allows_at(&self, access: Access, edge: &str) -> bool {
+        self.allows(access, &join(&self.request.path, edge))
+    }
+
     fn rights(&self, path: &str) -> Option<(&'a ExportRules, Activities, Rights<'a>)> {
         let export = export_of_text(self.policy, path)?;
         let granted = match (self.credential.grant(), plain(path)) {
@@ -114,8 +120,8 @@ impl<'a> Move<'a> {
     }
 }
 
-/// Where below a path the rights of whoever moves it may differ, relative to the path.
-fn edges(
+/// Where below a path the rights of somebody may differ, relative to the path.
+pub(crate) fn edges(
     policy: &Policy,
     credential: &Credential,
     user: Option<&str>,

@@ -171,7 +171,7 @@ impl Exports {
     }
 }
 
-fn request(asker: Asker<'_>, operation: Operation, path: &LogicalPath, size_bytes: Option<u64>) -> Request {
+pub(crate) fn request(asker: Asker<'_>, operation: Operation, path: &LogicalPath, size_bytes: Option<u64>) -> Request {
     Request {
         operation,
         path: path.clone(),

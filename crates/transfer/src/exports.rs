@@ -98,6 +98,10 @@ impl Exports {
         &self.list
     }
 
+    pub(crate) fn shared_policy(&self) -> Arc<Policy> {
+        self.policy.clone()
+    }
+
     /// Who may do what in them.
     #[must_use]
     pub fn policy(&self) -> &Policy {

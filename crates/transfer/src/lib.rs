@@ -43,6 +43,7 @@ mod refusals;
 mod reread;
 mod rest;
 mod running;
+mod shown;
 mod store;
 mod streams;
 mod uploads;

@@ -13,6 +13,7 @@ use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare, Share};
 use crate::links::BothEnds;
+use crate::shown::ShownNames;
 use crate::users::Users;
 
 /// For whom a store acts, by name, until it is used for the first time.
@@ -254,6 +255,7 @@ impl Store {
         Ok(Pages {
             store: self.clone(),
             listing: Some(listing),
+            shown: None,
             unlisted: Unlisted::default(),
         })
     }
@@ -474,15 +476,35 @@ impl std::fmt::Debug for Store {
 pub struct Pages {
     store: Store,
     listing: Option<Box<dyn Listing>>,
+    /// Which names are seen; `None`: all.
+    shown: Option<ShownNames>,
     unlisted: Unlisted,
 }
 
 impl Pages {
+    /// With these names only.
+    pub(crate) fn showing(self, shown: Option<ShownNames>) -> Self {
+        Self { shown, ..self }
+    }
+
     /// The next entries; empty at the end.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
     pub async fn next(&mut self) -> Result<Vec<Entry>> {
+        loop {
+            let mut page = self.next_of_store().await?;
+            let Some(shown) = self.shown.as_ref().filter(|_| !page.is_empty()) else {
+                return Ok(page);
+            };
+            page.retain(|entry| shown.shows(&entry.name));
+            if !page.is_empty() {
+                return Ok(page);
+            }
+        }
+    }
+
+    async fn next_of_store(&mut self) -> Result<Vec<Entry>> {
         let Some(mut listing) = self.listing.take() else {
             return Ok(Vec::new());
         };

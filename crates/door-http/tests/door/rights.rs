@@ -1,6 +1,6 @@
 //! What a macaroon that allows little can do with what belongs to others, and what refusals tell.
 
-use policy::AnonymousAccess;
+use policy::{AnonymousAccess, Area, Rule, parse_given};
 
 use crate::harness::{Answer, Server, export, macaroon, memory};
 
@@ -104,4 +104,57 @@ async fn who_may_not_look_is_told_the_same_whatever_is_there() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_listing_leaves_out_what_its_reader_may_not_look_at() {
+    let server = closed().await;
+    for path in [
+        "/data/way/open/f",
+        "/data/dead/end/f",
+        "/data/pre-1",
+        "/data/pre-2",
+        "/data/seen",
+    ] {
+        let token = macaroon("activity:UPLOAD,MANAGE");
+        assert_eq!(step_as(&server, &format!("PUT {path}"), &token).await.status, 201);
+    }
+    let area = |text| Area::parse(text).unwrap();
+    let rules = vec![
+        Rule {
+            area: area("/data"),
+            except: ["/data/way", "/data/dead", "/data/pre-*", "/data/d"].map(area).to_vec(),
+            may: parse_given("list").unwrap(),
+            ..Rule::default()
+        },
+        Rule {
+            area: area("/data/way/open"),
+            may: parse_given("read").unwrap(),
+            ..Rule::default()
+        },
+        Rule {
+            area: area("/data/pre-2"),
+            may: parse_given("stat").unwrap(),
+            ..Rule::default()
+        },
+    ];
+    let list = server.exports.current().list().to_vec();
+    server.exports.replace(transfer::Exports::with_rules(list, rules));
+    for head in ["PROPFIND /data\nDepth: 1\n", "GET /data/\n"] {
+        let listing = server.ask(head, b"").await.text();
+        for (name, is_shown) in [
+            ("way", true),
+            ("seen", true),
+            ("pre-2", true),
+            ("g", true),
+            ("dead", false),
+            ("pre-1", false),
+        ] {
+            let is_listed = listing.contains(&format!("{name}<")) || listing.contains(&format!("{name}/<"));
+            assert_eq!(is_listed, is_shown, "{name} {listing}");
+        }
+    }
+    // Who may look sees them.
+    let all = step(&server, "PROPFIND /data\nDepth: 1", "LIST").await.text();
+    assert!(all.contains("dead") && all.contains("pre-1"), "{all}");
 }

@@ -279,3 +279,26 @@ async fn attributes_are_kept_and_told_one_by_one() {
     });
     assert_eq!(raw.ask(&missing).await.error(), ErrorNumber::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn a_listing_leaves_out_what_its_reader_may_not_look_at() {
+    let store = Memory::new(1 << 20);
+    let area = |text| policy::Area::parse(text).unwrap();
+    let rule = policy::Rule {
+        area: area("/data"),
+        may: policy::parse_given("read").unwrap(),
+        except: vec![area("/data/closed"), area("/data/pre*")],
+        ..policy::Rule::default()
+    };
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::None, store.clone())], vec![rule]);
+    let server = Server::start(|settings| settings.exports = SharedExports::new(exports));
+    let server = Server { store, ..server };
+    for path in ["/closed/f", "/pre-1", "/seen", "/d/f"] {
+        server.put(path, b"1");
+    }
+    let mut raw = server.client().await;
+    assert_eq!(list(&mut raw, "/data", ListOptions::empty()).await, ["d", "seen"]);
+    assert_eq!(list(&mut raw, "/data", ListOptions::STAT).await, ["d 0", "seen 1"]);
+    let with_sums = list(&mut raw, "/data", ListOptions::CHECKSUM).await;
+    assert_eq!(with_sums, ["d 0", "seen 1 adler32:none"]);
+}

@@ -1,0 +1,53 @@
+//! Listings as those who ask for them may see them: without the names of what they may not look at.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use credentials::Credential;
+use policy::{NameEdges, Operation, Policy};
+use types::{LogicalPath, Result};
+
+use crate::authorize::{Asker, request};
+use crate::chance::now_s;
+use crate::exports::{Exports, Spot};
+use crate::store::Pages;
+
+/// Which names of a directory an asker may see.
+pub(crate) struct ShownNames {
+    policy: Arc<Policy>,
+    credential: Arc<Credential>,
+    address: IpAddr,
+    now_s: i64,
+    edges: NameEdges,
+}
+
+impl ShownNames {
+    pub(crate) fn shows(&self, name: &str) -> bool {
+        let when = (self.address, self.now_s);
+        self.edges.shows(name, &self.policy, &self.credential, when)
+    }
+}
+
+impl Exports {
+    /// Lists a directory to somebody who may list it. Names are left out that he may not look at.
+    ///
+    /// # Errors
+    /// As [`Store::list`](crate::Store::list).
+    pub async fn list_to(&self, asker: Asker<'_>, spot: &Spot, path: &LogicalPath) -> Result<Pages> {
+        let pages = spot.store.list(&spot.path).await?;
+        Ok(pages.showing(self.shown_to(asker, path)))
+    }
+
+    fn shown_to(&self, asker: Asker<'_>, path: &LogicalPath) -> Option<ShownNames> {
+        let credential = asker.credential.as_ref().ok()?;
+        let asked = request(asker, Operation::Stat, path, None);
+        let edges = NameEdges::of(self.policy(), credential, &asked)?;
+        Some(ShownNames {
+            policy: self.shared_policy(),
+            credential: credential.clone(),
+            address: asked.client_address,
+            now_s: now_s(),
+            edges,
+        })
+    }
+}
