@@ -189,3 +189,61 @@ fn cadaver_does_all_that_it_can() {
     assert_eq!(server.stored("d/moved").as_deref(), Some(&b"hello\n"[..]));
     assert_eq!(server.stored("local"), None);
 }
+
+const LOCK_BODY: &str =
+    "<lockinfo xmlns=\"DAV:\"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+
+#[test]
+fn what_is_locked_stays_for_clients_of_every_protocol() {
+    let test = "what_is_locked_stays_for_clients_of_every_protocol";
+    let started = Lab::new("locked").and_then(|lab| {
+        for program in ["curl", "xrdcp", "xrdfs"] {
+            require(program)?;
+        }
+        let server = Endpoint::Crossload(Box::new(lab.crossload(lab.options("server"))?));
+        Ok((lab, server))
+    });
+    let Some((lab, server)) = available(test, started) else {
+        return;
+    };
+    let command = |program: &str, arguments: &[&str]| {
+        let mut command = lab.command(program).expect("it is installed");
+        command.args(arguments);
+        run(&command)
+    };
+    server.put("f", b"old");
+    let (url, root) = (server.clear_url("f"), server.root("f"));
+    let granted = command("curl", &["-sS", "-D", "-", "-X", "LOCK", "--data", LOCK_BODY, &url]).succeeded();
+    let text = granted.text();
+    let token = text.lines().find_map(|line| line.strip_prefix("Lock-Token: "));
+    let token = token.expect("a lock has a token").trim().to_owned();
+    let local = lab.file(b"new");
+    let local = local.to_str().expect("a plain name");
+    let copied = command("xrdcp", &["-f", "-s", local, &root]);
+    assert!(
+        copied.code != Some(0) && copied.stderr.contains("3003"),
+        "{}",
+        copied.said()
+    );
+    let removed = command("xrdfs", &[&server.root_address(), "rm", "/data/f"]);
+    assert!(
+        removed.code != Some(0) && removed.stderr.contains("3003"),
+        "{}",
+        removed.said()
+    );
+    let client = |word: &str, arguments: &[&str]| {
+        let words = [&[word], arguments].concat();
+        run(&lab.client(words).expect("our own client"))
+    };
+    let refused = client("rm", &[&server.url("f")]);
+    assert!(
+        refused.code != Some(0) && refused.stderr.contains("Resource locked"),
+        "{}",
+        refused.said()
+    );
+    assert_eq!(server.stored("f").as_deref(), Some(&b"old"[..]));
+    let header = format!("Lock-Token: {token}");
+    command("curl", &["-sSf", "-X", "UNLOCK", "-H", &header, &url]).succeeded();
+    command("xrdcp", &["-f", "-s", local, &root]).succeeded();
+    assert_eq!(server.stored("f").as_deref(), Some(&b"new"[..]));
+}

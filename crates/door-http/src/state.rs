@@ -79,6 +79,10 @@ impl Exchange<'_> {
 
     /// What the request brings to get past locks.
     pub(crate) fn lock_keys(&self) -> LockKeys {
+        if self.submitted.is_empty() {
+            // Whoever asks, it opens nothing.
+            return LockKeys::default();
+        }
         LockKeys {
             holder: LockHolder::of(&self.credential),
             tokens: self.submitted.clone(),

@@ -107,9 +107,12 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
     }
 }
 
-/// A peer's answer as words for people: of HTML only the text is kept, roughly.
+/// A peer's answer as words for people: of WebDAV's XML the description, of HTML the text, roughly.
 pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
     let text = String::from_utf8_lossy(body);
+    if let Some(words) = described(&text) {
+        return on_one_line(&words);
+    }
     if !is_html && !looks_like_html(&text) {
         return on_one_line(&text);
     }
@@ -134,6 +137,24 @@ pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
         }
     }
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What WebDAV's XML says for people (RFC 4918 §14.25).
+fn described(text: &str) -> Option<String> {
+    const ELEMENT: &str = "responsedescription>";
+    let inner = &text[text.find(ELEMENT)? + ELEMENT.len()..];
+    let mut words = inner[..inner.find('<')?].to_owned();
+    // What an ampersand stood for comes last, lest it begin another reference.
+    for (reference, character) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&apos;", "'"),
+        ("&amp;", "&"),
+    ] {
+        words = words.replace(reference, character);
+    }
+    Some(words)
 }
 
 /// Lines set apart by semicolons. Of an answer of our own kind the first line is kept, and the request's name, by
@@ -197,5 +218,10 @@ mod tests {
         let ours = b"client open: No such file or directory, /f\nCheck the path.\n[not_found] 1f2e\n";
         let words = "client open: No such file or directory, /f (request 1f2e)";
         assert_eq!(plain_words(ours, false), words);
+        let locked = "<?xml version=\"1.0\"?>\n<D:error xmlns:D=\"DAV:\"><D:lock-token-submitted><D:href>/f</D:href>\
+                      </D:lock-token-submitted><D:responsedescription>client open: Resource locked, /f&amp;lt;\nWait.\n\
+                      [locked] 1f2e\n</D:responsedescription></D:error>";
+        let words = "client open: Resource locked, /f&lt; (request 1f2e)";
+        assert_eq!(plain_words(locked.as_bytes(), false), words);
     }
 }

@@ -204,10 +204,10 @@ impl Error {
         match (self.code().retry(), self.peer_status()) {
             (Retry::Yes, _) => true,
             (Retry::No, _) => false,
-            // Request timeout, too many requests, and what a server says of itself; but neither
+            // Request timeout, a locked file, too many requests, and what a server says of itself; but neither
             // "not implemented" nor "no space", which do not pass by themselves.
             (Retry::PeerDecides, Some(status @ ..1000)) => {
-                matches!(status, 408 | 429) || (status >= 500 && !matches!(status, 501 | 505 | 507))
+                matches!(status, 408 | 423 | 429) || (status >= 500 && !matches!(status, 501 | 505 | 507))
             }
             // Numbers of the XRootD protocol: a locked file, trouble with a disk, memory or the server
             // itself, nobody to ask, a transfer in progress, overload, time-outs.
@@ -333,7 +333,7 @@ mod tests {
     fn a_peers_status_decides_about_another_attempt() {
         let answered =
             |status| Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(status), "");
-        assert!(answered(503).retry() && answered(429).retry());
+        assert!(answered(503).retry() && answered(429).retry() && answered(423).retry());
         assert!(!answered(507).retry() && !answered(400).retry() && !answered(501).retry());
         assert!(answered(3024).retry() && !answered(3005).retry() && !answered(3013).retry());
         assert!(!Error::new(ErrorCode::NotFound, Side::Source, Phase::Open).retry());
