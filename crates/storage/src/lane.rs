@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use types::{ErrorCode, Phase, Result};
 
+use crate::commit_gauge::CommitGauge;
 use crate::commit_pool::CommitPool;
 use crate::fault::fault;
 
@@ -29,7 +30,11 @@ const DETOUR_CALLS_MAX: u32 = 1024;
 
 /// Decides for one store (or one file) where its calls run. Clones share what was measured.
 #[derive(Clone, Default)]
-pub struct Lane(Arc<Gauge>, CommitPool);
+pub struct Lane {
+    gauge: Arc<Gauge>,
+    commit_gauge: Arc<CommitGauge>,
+    commit_pool: CommitPool,
+}
 
 #[derive(Default)]
 struct Gauge {
@@ -110,7 +115,7 @@ impl Gauge {
 
 /// How often this thread has given up the processor by itself, to wait for something.
 #[allow(unsafe_code, reason = "rustix offers no getrusage")]
-fn waits_of_this_thread() -> Option<libc::c_long> {
+pub(crate) fn waits_of_this_thread() -> Option<libc::c_long> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the pointer is to memory of the size that the call fills.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
@@ -131,19 +136,22 @@ impl Lane {
     /// The same; the threads that commits run on call `on_thread_start` first.
     #[must_use]
     pub fn starting_commit_threads(on_thread_start: fn()) -> Self {
-        Self(Arc::default(), CommitPool::starting(on_thread_start))
+        Self {
+            commit_pool: CommitPool::starting(on_thread_start),
+            ..Self::default()
+        }
     }
 
     /// Whether calls currently go to the blocking pool.
     #[must_use]
     pub fn is_detoured(&self) -> bool {
-        self.0.detour_left.load(Ordering::Relaxed) > 0
+        self.gauge.detour_left.load(Ordering::Relaxed) > 0
     }
 
     /// How many slow calls were seen.
     #[must_use]
     pub fn slow_calls(&self) -> u64 {
-        self.0.slow_calls.load(Ordering::Relaxed)
+        self.gauge.slow_calls.load(Ordering::Relaxed)
     }
 
     /// Runs a call that is fast when its data are cached.
@@ -152,10 +160,26 @@ impl Lane {
     /// Those of the call; `internal` when it panicked in the pool.
     pub async fn run<T: Send + 'static>(&self, call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         if self.is_detoured() {
-            let gauge = Arc::clone(&self.0);
+            let gauge = Arc::clone(&self.gauge);
             return self.run_blocking(move || gauge.measured(call)).await;
         }
-        self.0.measured(call)
+        self.gauge.measured(call)
+    }
+
+    /// Runs a call that makes a small file durable: here while such calls are quick and come one at a time, else as
+    /// [`Lane::run_commit`].
+    ///
+    /// # Errors
+    /// As [`Lane::run`].
+    pub async fn run_small_commit<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let commit = self.commit_gauge.begin();
+        match commit.runs_here {
+            true => commit.measured(call),
+            false => self.run_commit(move || commit.measured(call)).await,
+        }
     }
 
     /// Runs a call that makes something durable, on the threads for that: however many such calls wait for a slow
@@ -165,7 +189,7 @@ impl Lane {
     /// As [`Lane::run`].
     pub async fn run_commit<T: Send + 'static>(&self, call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let (answer, result) = tokio::sync::oneshot::channel();
-        self.1.run(Box::new(move || {
+        self.commit_pool.run(Box::new(move || {
             // Nobody may wait for it any more.
             let _ = answer.send(call());
         }));
@@ -203,19 +227,19 @@ mod tests {
     async fn slow_calls_leave_the_task_and_fast_ones_bring_them_back() {
         let lane = Lane::new();
         assert!(runs_here(&lane).await);
-        lane.0.note(SLOW * 2, Cause::Waited);
+        lane.gauge.note(SLOW * 2, Cause::Waited);
         for _ in 0..DETOUR_CALLS {
             assert!(lane.is_detoured());
             // The pool's own hand-over is not part of what is measured; the call itself is fast.
-            lane.0.note(Duration::ZERO, Cause::Unknown);
+            lane.gauge.note(Duration::ZERO, Cause::Unknown);
         }
         assert!(runs_here(&lane).await);
-        lane.0.note(SLOW * 2, Cause::Waited);
+        lane.gauge.note(SLOW * 2, Cause::Waited);
         assert!(!runs_here(&lane).await);
-        assert_eq!(lane.0.detour_length.load(Ordering::Relaxed), DETOUR_CALLS);
-        lane.0.note(SLOW * 2, Cause::Waited);
+        assert_eq!(lane.gauge.detour_length.load(Ordering::Relaxed), DETOUR_CALLS);
+        lane.gauge.note(SLOW * 2, Cause::Waited);
         assert_eq!(
-            lane.0.detour_left.load(Ordering::Relaxed),
+            lane.gauge.detour_left.load(Ordering::Relaxed),
             DETOUR_CALLS * 2,
             "it stays away longer"
         );
@@ -231,13 +255,32 @@ mod tests {
             }
         };
         let lane = Lane::new();
-        lane.0.measured(waits);
+        lane.gauge.measured(waits);
         assert!(!lane.is_detoured(), "once may be chance");
-        lane.0.measured(works);
+        lane.gauge.measured(works);
         assert!(!lane.is_detoured(), "it never waited");
-        lane.0.measured(waits);
+        lane.gauge.measured(waits);
         assert!(lane.is_detoured());
         assert_eq!(lane.slow_calls(), 1);
+    }
+
+    #[tokio::test]
+    async fn small_commits_come_back_to_the_task_while_they_are_quick() {
+        let lane = Lane::new();
+        let runs_here = async || {
+            let here = std::thread::current().id();
+            let commit = lane.run_small_commit(move || Ok(std::thread::current().id() == here));
+            commit.await.unwrap()
+        };
+        assert!(!runs_here().await, "nothing is known of the disk");
+        // On a busy machine some may wait for long.
+        while !runs_here().await {}
+        let slow = || {
+            std::thread::sleep(SLOW);
+            Ok(())
+        };
+        lane.run_small_commit(slow).await.unwrap();
+        assert!(!runs_here().await);
     }
 
     #[tokio::test]

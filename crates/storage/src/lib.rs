@@ -7,6 +7,7 @@
 
 mod adler32;
 mod api;
+mod commit_gauge;
 mod commit_pool;
 mod fault;
 mod faulty;

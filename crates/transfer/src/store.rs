@@ -8,6 +8,7 @@ use storage::{
     TreeFailure, Unlisted, Upload, UploadOptions, VoUsage,
 };
 use tokio::sync::OnceCell;
+use types::limits::SMALL_COMMIT_BYTES;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
@@ -241,8 +242,12 @@ impl Store {
     /// # Errors
     /// As [`Upload::commit`]; the old file, if any, is then still there.
     pub async fn commit(&self, upload: &Arc<dyn Upload>, facts: CommitFacts) -> Result<Stat> {
-        let upload = upload.clone();
-        self.run_commit(move |_| upload.commit(&facts)).await
+        let (upload, is_small) = (upload.clone(), facts.size_bytes <= SMALL_COMMIT_BYTES);
+        let commit = move || upload.commit(&facts);
+        match is_small {
+            true => self.lane.run_small_commit(commit).await,
+            false => self.lane.run_commit(commit).await,
+        }
     }
 
     /// Lists a directory batch by batch.

@@ -431,6 +431,8 @@ pub const CHECKSUM_SLICE_BYTES: u64 = 16 * 1024 * 1024;
 pub const CHECKSUM_LINGER_TIME: Duration = Duration::from_secs(60);
 /// Default: how long an HTTP request waits for a checksum that is being computed.
 pub const CHECKSUM_WAIT: Duration = Duration::from_secs(300);
+/// A file of up to this size is made durable on the thread that received it, while the disk is quick.
+pub const SMALL_COMMIT_BYTES: u64 = 1024 * 1024;
 /// Threads of an export that make uploads durable, each of which waits for the disk. More uploads wait for a thread.
 pub const COMMIT_THREADS_MAX: usize = 256;
 /// Files of one export that are read at the same time because somebody asked for a checksum that is
