@@ -141,10 +141,16 @@ impl ResponseHead {
         (1..=70).contains(&boundary.len()).then_some(boundary)
     }
 
-    /// Seconds to wait; the form with a date counts as absent.
+    /// Seconds to wait (RFC 9110 §10.2.3). A date is counted from that of the answer itself, so that no two clocks are
+    /// compared; without that one it counts as absent, and in the past as 0.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
-        self.headers.get(RETRY_AFTER).and_then(plain_number)
+        let value = self.headers.get(RETRY_AFTER)?;
+        let until = || {
+            let seconds = parse_date(value)?.saturating_sub(self.date()?);
+            Some(u64::try_from(seconds).unwrap_or(0))
+        };
+        plain_number(value).or_else(until)
     }
 
     /// Whether the server calls itself XRootD, with or without its version.

@@ -156,6 +156,27 @@ fn an_answer_says_what_its_builder_was_told() {
 }
 
 #[test]
+fn a_date_to_come_again_is_counted_from_the_date_of_the_answer() {
+    let wait = |lines: &str| {
+        let text = format!("HTTP/1.1 503 Busy\r\n{lines}Content-Length: 0\r\n\r\n");
+        let head = parse_response(text.as_bytes(), &HeadLimits::default()).unwrap();
+        head.unwrap().0.retry_after()
+    };
+    let date = "Date: Fri, 27 Nov 2026 14:00:00 GMT\r\n";
+    assert_eq!(
+        wait(&format!("{date}Retry-After: Fri, 27 Nov 2026 14:01:30 GMT\r\n")),
+        Some(90)
+    );
+    assert_eq!(
+        wait(&format!("{date}Retry-After: Fri, 27 Nov 2026 13:59:00 GMT\r\n")),
+        Some(0)
+    );
+    assert_eq!(wait("Retry-After: Fri, 27 Nov 2026 14:01:30 GMT\r\n"), None);
+    assert_eq!(wait(&format!("{date}Retry-After: soon\r\n")), None);
+    assert_eq!(wait("Retry-After: 7\r\n"), Some(7));
+}
+
+#[test]
 fn options_are_offered_without_blanks() {
     let bytes = ResponseBuilder::new(200)
         .dav(false)
