@@ -166,6 +166,14 @@ fn servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still() {
             lab.xrdcp(&["--tpc", "only", &source, &target])
         });
     });
+    // Its clients of IPv4 are called so, in whatever form the socket told their addresses.
+    if let Endpoint::Crossload(server) = &dual.ours[0].endpoint {
+        let log = server.log().stderr();
+        assert!(
+            log.contains("\"peer\":\"127.0.0.1:") && !log.contains("::ffff"),
+            "{log}"
+        );
+    }
 }
 
 #[test]
