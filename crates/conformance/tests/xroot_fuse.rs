@@ -29,6 +29,18 @@ printf xx | dd of=d/copy bs=1 seek=10 conv=notrunc
 test "$(head -c 12 d/copy | tail -c 2)" = xx
 truncate -s 100 d/copy
 test "$(wc -c < d/copy)" = 100
+cp "$2" d/new
+mv d/new d/moved
+cmp "$2" d/moved
+cp "$2" d/over
+echo other > d/over
+test "$(cat d/over)" = other
+rm d/over
+echo other > d/moved
+test "$(cat d/moved)" = other
+cp "$2" d/gone
+rm d/gone
+if test -e d/gone; then exit 1; fi
 : > empty
 test "$(stat -c %s empty)" = 0
 df . | grep xrootdfs

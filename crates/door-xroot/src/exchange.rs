@@ -10,6 +10,7 @@ use transfer::chance::fresh_id;
 use transfer::{
     Asker, Change, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot, refusal,
 };
+use types::limits::PENDING_WAIT;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};
@@ -227,6 +228,18 @@ impl<'c> Exchange<'c> {
     /// Whether a file that is opened to be changed may be read as well.
     pub(crate) fn may_read(&self, path: &LogicalPath) -> bool {
         self.exports.would_allow(self.asker(), Operation::Read, path, None)
+    }
+
+    /// Waits a moment for a file that this client's host is writing under a name on another session. xrootdfs closes
+    /// files when their users have gone on: whoever has just written one reads, renames or removes it before it is
+    /// stored. On a server that shows files while they are written that goes well.
+    pub(crate) async fn settle(&mut self, path: &LogicalPath) -> Result<()> {
+        let turns = self.connection.door.turns.clone();
+        let is_elsewhere = turns.is_written_from(path, self.connection.peer.ip());
+        if is_elsewhere && !self.session()?.files.writes(path) {
+            turns.end(path, PENDING_WAIT).await;
+        }
+        Ok(())
     }
 
     /// What stands under a name, to whoever may look at it.

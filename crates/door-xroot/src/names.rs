@@ -62,6 +62,7 @@ pub(crate) async fn remove_directory(exchange: &mut Exchange<'_>, request: &Remo
 pub(crate) async fn remove(exchange: &mut Exchange<'_>, request: &Remove<'_>) -> Result<()> {
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
+    exchange.settle(path).await?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
     let operation = match exchange.look(&spot, path).await.is_directory() {
         true => Operation::RemoveDirectory,
@@ -86,6 +87,7 @@ async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath)
 pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) -> Result<()> {
     let to = exchange.path(&request.destination).await?;
     let from = exchange.path(&request.source).await?;
+    exchange.settle(&from.path).await?;
     let source = exchange.spot(&from.path, ErrorCode::Forbidden)?;
     let target = exchange.spot(&to.path, ErrorCode::Forbidden)?;
     let found = exchange.look(&source, &from.path).await;
@@ -126,6 +128,7 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
 pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMode<'_>) -> Result<()> {
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
+    exchange.settle(path).await?;
     exchange.authorize(Operation::ChangeMode, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
     exchange.check_locks(&spot, path, Change::Update).await?;

@@ -6,7 +6,6 @@ use std::time::Instant;
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
 use transfer::{Change, Share, ShareKind, Spot, refusal};
-use types::limits::PENDING_OPEN_WAIT;
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
@@ -18,7 +17,7 @@ use crate::exchange::{Exchange, Named, anonymous};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
 use crate::interrupted::{PendingUpload, UploadId};
-use crate::stat::{self, pending_text, stat_text};
+use crate::stat::{pending_text, stat_text};
 use crate::third_party::{destination, source};
 use crate::turns::{Shown, Turn};
 use crate::writing::Writing;
@@ -108,15 +107,8 @@ fn share(exchange: &mut Exchange<'_>) -> Result<Option<Share>> {
 
 pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
     exchange.authorize(Operation::Read, path, None)?;
-    let mut reader = spot.store.open(&spot.path).await;
-    if reader.as_ref().is_err_and(stat::is_missing) && !exchange.session()?.files.writes(path) {
-        // xrootdfs closes files behind its users' backs: who has just closed one opens it on another session before it
-        // is stored. Of a server that shows files while they are written that would go well.
-        let turns = exchange.connection.door.turns.clone();
-        if turns.end(path, PENDING_OPEN_WAIT).await {
-            reader = spot.store.open(&spot.path).await;
-        }
-    }
+    exchange.settle(path).await?;
+    let reader = spot.store.open(&spot.path).await;
     let reader = reader.map_err(|error| blame_asker(error).with_subject(path))?;
     let stat = reader.stat().clone();
     Ok((Content::Reading(reader), stat))
@@ -135,7 +127,11 @@ fn blame_asker(error: Error) -> Error {
 /// The turn to write a file. A client that forces it does not care who else does.
 fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Result<Turn> {
     let alone = !request.options.contains(OpenOptions::FORCE);
-    let turn = exchange.connection.door.turns.take(path, alone);
+    let turn = exchange
+        .connection
+        .door
+        .turns
+        .take(path, alone, exchange.connection.peer.ip());
     let busy = || refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it");
     Ok(turn.ok_or_else(busy)?)
 }
@@ -161,6 +157,7 @@ async fn update(
     path: &LogicalPath,
     request: &Open<'_>,
 ) -> Result<(Content, Stat)> {
+    exchange.settle(path).await?;
     let found = exchange.look(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
     exchange.check_locks(spot, path, Change::Store).await?;
@@ -195,6 +192,7 @@ pub(crate) async fn admit(
 ) -> Result<Admitted> {
     let (path, creation) = (&named.path, request.creation());
     let size_bytes = named.cgi.expected_bytes();
+    exchange.settle(path).await?;
     let found = exchange.look(spot, path).await;
     let operation = match creation {
         Creation::MustNotExist => Operation::Create,

@@ -2,6 +2,7 @@
 //! written shows in a stat.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ struct Writer {
     number: u64,
     /// Whether no other that wants the same may write at the same time.
     alone: bool,
+    client: IpAddr,
     shown: Option<Shown>,
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct Turn {
 impl Turns {
     /// Takes the turn for a file; `None` while another writer has it. A writer that is not `alone` neither waits for
     /// others nor keeps them off.
-    pub(crate) fn take(&self, path: &LogicalPath, alone: bool) -> Option<Turn> {
+    pub(crate) fn take(&self, path: &LogicalPath, alone: bool, client: IpAddr) -> Option<Turn> {
         let mut table = self.open();
         let number = table.next;
         let writers = table.files.entry(path.clone()).or_default();
@@ -75,6 +77,7 @@ impl Turns {
         writers.push(Writer {
             number,
             alone,
+            client,
             shown: None,
         });
         table.next += 1;
@@ -90,6 +93,23 @@ impl Turns {
         let table = self.open();
         let mut shown = table.files.get(path)?.iter().filter_map(|writer| writer.shown.as_ref());
         shown.find_map(Shown::stat)
+    }
+
+    /// Whether a client at this address writes a file that is to get this name.
+    pub(crate) fn is_written_from(&self, path: &LogicalPath, client: IpAddr) -> bool {
+        let table = self.open();
+        let mut writers = table.files.get(path).into_iter().flatten();
+        writers.any(|writer| writer.client == client && writer.shown.as_ref().and_then(Shown::stat).is_some())
+    }
+
+    /// Whether the file of this name is changed where it lies, and by nobody but a client at this address.
+    pub(crate) fn is_changed_from(&self, path: &LogicalPath, client: IpAddr) -> bool {
+        let table = self.open();
+        let writers = table.files.get(path);
+        writers.is_some_and(|writers| {
+            let mut writers = writers.iter();
+            writers.all(|writer| writer.client == client && writer.shown.is_none())
+        })
     }
 
     /// Waits until no file is being written under this name; `false` when none is now, or one still is at the end.
@@ -141,15 +161,17 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     #[test]
     fn a_file_has_one_writer_at_a_time_unless_they_force_it() {
         let turns = Turns::default();
         let (file, other) = (LogicalPath::parse("/a").unwrap(), LogicalPath::parse("/b").unwrap());
-        let turn = turns.take(&file, true).unwrap();
-        assert!(turns.take(&file, true).is_none() && turns.take(&other, true).is_some());
-        let forced = turns.take(&file, false).unwrap();
+        let turn = turns.take(&file, true, HERE).unwrap();
+        assert!(turns.take(&file, true, HERE).is_none() && turns.take(&other, true, HERE).is_some());
+        let forced = turns.take(&file, false, HERE).unwrap();
         drop(turn);
-        let again = turns.take(&file, true).unwrap();
+        let again = turns.take(&file, true, HERE).unwrap();
         drop((forced, again));
         assert!(turns.open().files.is_empty());
     }
@@ -167,7 +189,7 @@ mod tests {
         let file = LogicalPath::parse("/a").unwrap();
         let (moment, long) = (Duration::from_millis(10), Duration::from_secs(60));
         assert!(!turns.end(&file, long).await, "nothing is being written");
-        let turn = turns.take(&file, true).unwrap();
+        let turn = turns.take(&file, true, HERE).unwrap();
         assert!(!turns.end(&file, long).await, "nothing can be shown");
         let _copy = shown(&turn);
         assert!(!turns.end(&file, moment).await, "it has not ended");
@@ -179,10 +201,14 @@ mod tests {
     fn one_of_several_writers_is_shown_as_long_as_it_writes() {
         let turns = Turns::default();
         let file = LogicalPath::parse("/a").unwrap();
-        let (one, other) = (turns.take(&file, false).unwrap(), turns.take(&file, false).unwrap());
+        let (one, other) = (
+            turns.take(&file, false, HERE).unwrap(),
+            turns.take(&file, false, HERE).unwrap(),
+        );
         let copy = shown(&other);
         assert_eq!(turns.pending(&file).unwrap().size_bytes, 0);
+        assert!(turns.is_written_from(&file, HERE) && !turns.is_written_from(&file, [192, 0, 2, 7].into()));
         drop((one, copy));
-        assert!(turns.pending(&file).is_none());
+        assert!(turns.pending(&file).is_none() && !turns.is_written_from(&file, HERE));
     }
 }

@@ -513,8 +513,8 @@ pub const TPC_LOOKUP_WAIT: Duration = Duration::from_secs(5);
 /// How long the source of an XRootD third-party copy may take to open it for a client under one spelling of its host, until
 /// the other is tried as well. Far shorter than keys live.
 pub const TPC_RESPELL_WAIT: Duration = Duration::from_secs(1);
-/// How long an open of the XRootD protocol waits for a file that is being written and not there otherwise.
-pub const PENDING_OPEN_WAIT: Duration = Duration::from_secs(1);
+/// How long a request of the XRootD protocol waits for a file that its client's host is writing on another session.
+pub const PENDING_WAIT: Duration = Duration::from_secs(1);
 /// Names and addresses that are looked up for strangers at the same time: a name service that does not
 /// answer must not hold all threads that wait for disks.
 pub const NAME_LOOKUPS_MAX: usize = 16;

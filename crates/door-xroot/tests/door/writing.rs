@@ -339,6 +339,22 @@ async fn a_file_that_is_written_by_force_is_pending_as_well() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_open_for_update_can_be_cut_by_its_name_from_the_same_host() {
+    let server = Server::open();
+    server.put("/f", b"before");
+    let (mut writer, mut other) = (server.client().await, server.client().await);
+    let handle = writer.opened("/data/f", OpenOptions::UPDATE).await;
+    let cut = Request::Truncate(Truncate {
+        target: TruncateTarget::Path(Argument::new(b"/data/f")),
+        size_bytes: 0,
+    });
+    other.ask(&cut).await.ok();
+    write(&mut writer, handle, 0, b"new").await;
+    writer.ask(&close(handle)).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"new"[..]));
+}
+
+#[tokio::test]
 async fn an_open_waits_for_a_close_that_is_on_its_way() {
     let server = Server::open();
     let (mut writer, mut other) = (server.client().await, server.client().await);
