@@ -16,7 +16,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::door::Shared;
 use crate::exchange::{Exchange, Fate, credential_of};
-use crate::{copy, delegation, delete, get, lock, mkcol, options, post, propfind, put, rename};
+use crate::{copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, rename};
 
 /// What a connection brought last and will most likely bring again.
 #[derive(Default)]
@@ -125,6 +125,7 @@ async fn dispatch(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()>
     match head.method {
         Method::Get | Method::Head => get::answer(exchange, head).await,
         Method::Propfind => propfind::answer(exchange, head).await,
+        Method::Proppatch => Box::pin(proppatch::answer(exchange, head)).await,
         Method::Put => Box::pin(put::answer(exchange, head)).await,
         Method::Delete => Box::pin(delete::answer(exchange, head)).await,
         Method::Mkcol => Box::pin(mkcol::answer(exchange, head)).await,

@@ -30,6 +30,7 @@ mod options;
 mod page;
 mod post;
 mod propfind;
+mod proppatch;
 mod put;
 mod question;
 mod rename;

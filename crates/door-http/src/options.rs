@@ -17,6 +17,7 @@ const METHODS: &[Method] = &[
     Method::Move,
     Method::Copy,
     Method::Propfind,
+    Method::Proppatch,
     Method::Post,
     Method::Lock,
     Method::Unlock,

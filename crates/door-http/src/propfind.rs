@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use http_wire::webdav::{
-    Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest, lock_discovery,
+    DeadProperties, Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest,
+    lock_discovery,
 };
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
@@ -48,8 +49,17 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let quota_bytes = quota(&spot, &stat, &request, deep).await?;
     let mut answer = Answer::new(&request);
     let checksums = answer.checksums(&spot, &spot.path, &stat).await;
+    let dead = match request.wants_dead() {
+        true => spot.store.dead_properties(&spot.path).await.unwrap_or_default(),
+        false => Vec::new(),
+    };
     let told = answer.locks(exchange, &spot, &path, !deep);
-    answer.add(Where::At(&path), &stat, (quota_bytes, told.as_deref()), &checksums);
+    answer.add(
+        Where::At(&path),
+        &stat,
+        (quota_bytes, told.as_deref()),
+        (&checksums, &dead),
+    );
     if lists {
         Box::pin(entries(exchange, &spot, &path, &mut answer)).await?;
     }
@@ -81,7 +91,8 @@ async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, a
             answer.note = exchange.note_unlisted(&pages);
             return Ok(());
         }
-        for entry in &entries {
+        let dead = answer.dead_properties(spot, &entries).await;
+        for (index, entry) in entries.iter().enumerate() {
             // A name that no request can name is not listed either. The store has looked at the path within itself,
             // which may be shorter.
             if !holds_any_name && path.check_join(&entry.name).is_err() {
@@ -96,7 +107,8 @@ async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, a
                 false => None,
             };
             let more = (None, locks.as_deref());
-            answer.add(Where::In(&href, &entry.name), &entry.stat, more, &checksums);
+            let kept = (checksums.as_slice(), dead.get(index).map_or(&[][..], Vec::as_slice));
+            answer.add(Where::In(&href, &entry.name), &entry.stat, more, kept);
             if answer.piece.len() >= MULTISTATUS_PIECE_BYTES - ENTRY_BYTES {
                 answer.send(exchange).await?;
             }
@@ -147,6 +159,7 @@ struct Answer {
     wants_locks: bool,
     /// Whether what is to be told is asked for by name.
     by_name: bool,
+    wants_dead: bool,
     piece: Vec<u8>,
     /// Where tags are put together.
     etag: String,
@@ -163,6 +176,7 @@ impl Answer {
             wants_checksums: named,
             wants_locks: request.includes(Property::LockDiscovery) || request.includes(Property::SupportedLock),
             by_name: matches!(request.as_ref(), PropfindRequest::Properties { .. }),
+            wants_dead: request.wants_dead(),
             piece: Vec::with_capacity(SHORT_ANSWER_BYTES),
             etag: String::new(),
             note: None,
@@ -180,13 +194,24 @@ impl Answer {
         spot.store.stored_checksums(path).await.unwrap_or_default()
     }
 
+    /// The dead properties of entries, in their order; none when none are asked for.
+    async fn dead_properties(&self, spot: &Spot, entries: &[storage::Entry]) -> Vec<Vec<u8>> {
+        if !self.wants_dead {
+            return Vec::new();
+        }
+        let names = entries.iter().map(|entry| entry.name.clone()).collect();
+        let read = spot.store.dead_properties_in(&spot.path, names).await;
+        read.unwrap_or_default()
+    }
+
     fn add(
         &mut self,
         place: Where<'_>,
         stat: &Stat,
         (quota_bytes, locks): (Option<(u64, u64)>, Option<&str>),
-        checksums: &[Checksum],
+        (checksums, dead): (&[Checksum], &[u8]),
     ) {
+        let dead = DeadProperties::decode(dead);
         let (modified_s, is_directory) = (unix_s(stat.modified), stat.is_directory());
         let has_tag = !is_directory && self.writer.wants(Property::Etag);
         if has_tag {
@@ -206,6 +231,7 @@ impl Answer {
             quota_bytes,
             checksums,
             locks,
+            dead: (!dead.is_empty()).then_some(&dead),
         };
         self.writer.entry(&mut self.piece, &entry);
     }
@@ -232,6 +258,7 @@ impl Answer {
             quota_bytes: None,
             checksums: &[],
             locks: None,
+            dead: None,
         };
         self.writer.entry(&mut self.piece, &entry);
     }

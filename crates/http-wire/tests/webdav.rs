@@ -21,6 +21,7 @@ fn directory(path: &LogicalPath) -> Entry<'_> {
         quota_bytes,
         checksums: &[],
         locks: None,
+        dead: None,
     }
 }
 
@@ -38,6 +39,7 @@ fn listing(request: PropfindRequest) -> Vec<u8> {
         quota_bytes: Some((1, 2)),
         checksums: &checksums,
         locks: None,
+        dead: None,
     };
     let mut writer = MultistatusWriter::new(&request);
     let mut out = Vec::new();
@@ -88,7 +90,7 @@ fn what_is_written_is_read_again_however_it_is_cut() {
 fn the_shape_is_the_one_that_clients_compare_as_text() {
     let text = String::from_utf8(listing(PropfindRequest::Properties {
         known: vec![Property::ContentLength, Property::ResourceType],
-        unknown: String::new(),
+        unknown: Vec::new(),
     }))
     .unwrap();
     let directory = "<D:response><D:href>/data/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop>\
@@ -120,6 +122,7 @@ fn a_file_is_written_with_all_that_is_known_of_it() {
         quota_bytes: None,
         checksums: &[],
         locks: None,
+        dead: None,
     };
     let expected = |href, name, date, iso_date| {
         format!(

@@ -402,6 +402,32 @@ pub trait Storage: Send + Sync + 'static {
         Err(not_offered(path))
     }
 
+    /// The dead properties that WebDAV clients gave to a file or directory, as a door has them stored; empty when there are
+    /// none. They are not among the [`Storage::attributes`].
+    ///
+    /// # Errors
+    /// As [`Storage::stat`].
+    fn dead_properties(&self, path: &LogicalPath) -> Result<Vec<u8>> {
+        self.stat(path).map(|_| Vec::new())
+    }
+
+    /// The same of some names in a directory, in their order. Where they cannot be read there are none.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened.
+    fn dead_properties_in(&self, directory: &LogicalPath, names: &[String]) -> Result<Vec<Vec<u8>>> {
+        let read = |name: &String| self.dead_properties(&directory.join(name)?);
+        Ok(names.iter().map(|name| read(name).unwrap_or_default()).collect())
+    }
+
+    /// Replaces the dead properties by what `change` makes of them, at once and with no other change in between.
+    ///
+    /// # Errors
+    /// Those of `change`; as [`Storage::set_attribute`].
+    fn change_dead_properties(&self, path: &LogicalPath, _change: &dyn Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+        Err(not_offered(path))
+    }
+
     /// Takes an attribute away; returns whether there was one of that name.
     ///
     /// # Errors

@@ -181,6 +181,12 @@ impl<S: Storage> Storage for Faulty<S> {
     fn set_attribute(&self, path: &LogicalPath, name: &str, value: &[u8], overwrite: Overwrite) -> Result<()> {
         self.inner.set_attribute(path, name, value, overwrite)
     }
+    fn dead_properties(&self, path: &LogicalPath) -> Result<Vec<u8>> {
+        self.inner.dead_properties(path)
+    }
+    fn change_dead_properties(&self, path: &LogicalPath, change: &dyn Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+        self.inner.change_dead_properties(path, change)
+    }
     fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {
         self.inner.remove_attribute(path, name)
     }

@@ -379,6 +379,39 @@ impl Store {
         self.run(move |storage| storage.remove_attribute(&path, &name)).await
     }
 
+    /// The dead properties that WebDAV clients gave.
+    ///
+    /// # Errors
+    /// As [`Storage::dead_properties`].
+    pub async fn dead_properties(&self, path: &LogicalPath) -> Result<Vec<u8>> {
+        let path = path.clone();
+        self.run(move |storage| storage.dead_properties(&path)).await
+    }
+
+    /// The same of names in a directory, in their order.
+    ///
+    /// # Errors
+    /// As [`Storage::dead_properties_in`].
+    pub async fn dead_properties_in(&self, directory: &LogicalPath, names: Vec<String>) -> Result<Vec<Vec<u8>>> {
+        let directory = directory.clone();
+        self.run(move |storage| storage.dead_properties_in(&directory, &names))
+            .await
+    }
+
+    /// Replaces them by what `change` makes of them.
+    ///
+    /// # Errors
+    /// As [`Storage::change_dead_properties`].
+    pub async fn change_dead_properties(
+        &self,
+        path: &LogicalPath,
+        change: impl Fn(&[u8]) -> Result<Vec<u8>> + Send + 'static,
+    ) -> Result<()> {
+        let path = path.clone();
+        self.run_commit(move |storage| storage.change_dead_properties(&path, &change))
+            .await
+    }
+
     /// Makes durable what was written to a file that is changed where it lies.
     ///
     /// # Errors

@@ -196,6 +196,20 @@ pub const UNLISTED_AGAIN_TIME: Duration = Duration::from_secs(3600);
 pub const CHECK_ENTRIES_MAX: usize = 200_000;
 /// How long it does, at the most.
 pub const CHECK_WALK_TIME: Duration = Duration::from_secs(5);
+/// Largest XML body of a PROPPATCH request, in bytes.
+pub const PROPPATCH_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Most properties that one PROPPATCH may change.
+pub const PROPPATCH_CHANGES_MAX: usize = 256;
+/// Largest values of one PROPPATCH together, with the declarations that each needs, in bytes.
+pub const PROPPATCH_VALUES_BYTES_MAX: usize = 256 * 1024;
+/// Most prefixes that may be declared at one place in a PROPPATCH.
+pub const PROPPATCH_SCOPE_MAX: usize = 64;
+/// Most dead properties of one file or directory.
+pub const DEAD_PROPERTIES_MAX: usize = 128;
+/// Largest dead property, its tags included, in bytes.
+pub const DEAD_PROPERTY_BYTES_MAX: usize = 16 * 1024;
+/// Largest room for all dead properties of one file or directory, in bytes. File systems allow less: ext4 some 4 KB.
+pub const DEAD_PROPERTIES_BYTES_MAX: usize = 48 * 1024;
 /// Most properties that one PROPFIND may name.
 pub const PROPFIND_PROPERTIES_MAX: usize = 256;
 /// Longest list of the properties of a PROPFIND that are not known here, as each entry repeats it.

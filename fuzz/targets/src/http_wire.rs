@@ -1,15 +1,18 @@
 //! Targets for the decoders of `http-wire`.
 
 use http_wire::webdav::{
-    ActiveLock, Entry, Href, LastPropfind, MultistatusParser, MultistatusWriter, Place, RemoteEntry, lock_answer,
-    lock_discovery, parse_lock, parse_multistatus, parse_propfind,
+    ActiveLock, DeadProperties, Entry, Href, LastPropfind, MultistatusParser, MultistatusWriter, Place, PropertyChange,
+    RemoteEntry, lock_answer, lock_discovery, parse_lock, parse_multistatus, parse_propfind, parse_proppatch,
+    proppatch_answer,
 };
 use http_wire::{
     BodyDecoder, CopyRequest, Framing, HeadLimits, LastHeaders, MarkerParser, Multipart, MultipartDecoder,
     MultipartPiece, Outcome, Progress, Ranges, RequestHead, ResourceState, State, parse_next_request, parse_request,
     parse_response,
 };
-use types::limits::{IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX, RANGE_COUNT_MAX};
+use types::limits::{
+    IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX, PROPPATCH_BODY_BYTES_MAX, RANGE_COUNT_MAX,
+};
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Secret};
 
 /// Pieces of heads.
@@ -293,6 +296,15 @@ pub(crate) const XML_WORDS: &[&str] = &[
     "<allprop/>",
     "<propname/>",
     "<getetag/>",
+    "<propertyupdate xmlns=\"DAV:\" xml:lang=\"en\">",
+    "</propertyupdate>",
+    "<set>",
+    "</set>",
+    "<remove>",
+    "</remove>",
+    "<x:a xmlns:x=\"urn:x\" b='1'>",
+    "</x:a>",
+    "<![CDATA[<]]>",
     "<D:multistatus xmlns:D=\"DAV:\">",
     "</D:multistatus>",
     "<D:response>",
@@ -432,6 +444,7 @@ pub(crate) fn propfind(data: &[u8]) {
         quota_bytes: Some((1, 2)),
         checksums: &[],
         locks: Some(""),
+        dead: None,
     };
     let mut writer = MultistatusWriter::new(&request);
     for place in [entry.place, Place::In(&directory, "<&>")] {
@@ -523,6 +536,35 @@ pub(crate) fn lock(data: &[u8]) {
         request.owner
     );
     assert_eq!(parse_lock(again.as_bytes()).ok(), Some(request));
+}
+
+/// What clients set is stored, read again, and shown in a listing that is well-formed; setting what is shown changes nothing.
+pub(crate) fn proppatch(data: &[u8]) {
+    let Ok(changes) = parse_proppatch(data) else { return };
+    let mut properties = DeadProperties::default();
+    let done: Vec<bool> = changes.iter().map(|change| properties.change(change)).collect();
+    let path = LogicalPath::parse("/a b/<&>").expect("a good path");
+    let outcomes = changes.iter().zip(&done);
+    let outcomes: Vec<_> = outcomes
+        .map(|(change, done)| (change.name(), if *done { 200 } else { 507 }))
+        .collect();
+    parse_multistatus(proppatch_answer(&path, false, &outcomes).as_bytes()).expect("our own answer");
+    if !done.iter().all(|done| *done) {
+        return;
+    }
+    assert_eq!(DeadProperties::decode(&properties.encode()), properties);
+    for change in &changes {
+        let PropertyChange::Set { element, .. } = change else {
+            continue;
+        };
+        let again =
+            format!("<D:propertyupdate xmlns:D=\"DAV:\"><D:set><D:prop>{element}</D:prop></D:set></D:propertyupdate>");
+        let Ok(again) = parse_proppatch(again.as_bytes()) else {
+            assert!(again.len() > PROPPATCH_BODY_BYTES_MAX, "{again}");
+            continue;
+        };
+        assert_eq!(again[0].name(), change.name());
+    }
 }
 
 /// How the bytes arrive does not change the listing. The first byte of the input says how they are cut.

@@ -150,6 +150,11 @@ pub const TARGETS: &[Target] = &[
         words: http_wire::XML_WORDS,
     },
     Target {
+        name: "http-proppatch",
+        run: http_wire::proppatch,
+        words: http_wire::XML_WORDS,
+    },
+    Target {
         name: "http-ranges",
         run: http_wire::ranges,
         words: http_wire::RANGE_WORDS,

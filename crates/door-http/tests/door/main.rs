@@ -12,6 +12,7 @@ mod links;
 mod load;
 mod locks;
 mod names;
+mod properties;
 mod reading;
 mod rights;
 mod shares;

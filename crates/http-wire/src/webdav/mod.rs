@@ -1,18 +1,22 @@
-//! LOCK, and PROPFIND with its multistatus answers (RFC 4918 §9.1, §9.10, §13): the request's body, the answer as a
-//! server writes it, and the answers of other servers as a client reads them.
+//! LOCK, and PROPFIND and PROPPATCH with their multistatus answers (RFC 4918 §9.1, §9.2, §9.10, §13): the requests' bodies, the
+//! answers as a server writes them, and the answers of other servers as a client reads them.
 //!
 //! XML from outside is read without document types and without entities but the five of XML itself,
 //! to a limited depth.
 
+mod dead;
 mod failures;
 mod lock;
 mod propfind;
+mod proppatch;
 mod reader;
 mod writer;
 
+pub use dead::{DeadProperties, PropertyChange, PropertyName};
 pub use failures::Failures;
 pub use lock::{ActiveLock, LockFault, LockRequest, lock_answer, lock_discovery, lock_error, parse_lock};
 pub use propfind::{LastPropfind, Property, PropfindRequest, parse_propfind, propfind_body};
+pub use proppatch::{parse_proppatch, proppatch_answer};
 pub(crate) use reader::resolve;
 pub use reader::{MultistatusParser, RemoteEntry, parse_multistatus};
 pub use writer::{Entry, Href, MultistatusWriter, Place};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quick_xml::NsReader;
-use quick_xml::escape::{escape, unescape};
+use quick_xml::escape::unescape;
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
 use types::Error;
@@ -12,6 +12,7 @@ use types::limits::{
     XML_DEPTH_MAX,
 };
 
+use super::dead::PropertyName;
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::fault::bad_request;
 
@@ -131,12 +132,21 @@ pub enum PropfindRequest {
     Properties {
         /// Those that are known here, each once.
         known: Vec<Property>,
-        /// The others, as the empty elements with which an answer names them.
-        unknown: String,
+        /// The others: dead properties, where there are such.
+        unknown: Vec<PropertyName>,
     },
 }
 
 impl PropfindRequest {
+    /// Whether the answer may hold dead properties, so that these have to be looked for. WebDAV's own names are none.
+    #[must_use]
+    pub fn wants_dead(&self) -> bool {
+        match self {
+            Self::AllProperties | Self::Names => true,
+            Self::Properties { unknown, .. } => unknown.iter().any(|name| !name.is_davs_own()),
+        }
+    }
+
     /// Whether the answer holds this property.
     #[must_use]
     pub fn includes(&self, property: Property) -> bool {
@@ -242,7 +252,7 @@ impl Reading {
                     "prop" if self.found.is_none() => {
                         self.found = Some(PropfindRequest::Properties {
                             known: Vec::new(),
-                            unknown: String::new(),
+                            unknown: Vec::new(),
                         });
                     }
                     _ => {}
@@ -285,31 +295,29 @@ impl Reading {
     }
 }
 
-/// Writes a property that is not known here as an empty element. Each entry of an answer repeats it, so what a
-/// namespace declared once could do with many names has a limit.
-fn push_unknown(out: &mut String, namespace: &str, local: &str) -> Result<(), Error> {
-    let is_name = |character: char| character.is_alphanumeric() || "-._".contains(character);
-    let begins_well = local.starts_with(|character: char| character.is_alphabetic() || character == '_');
-    if !begins_well || !local.chars().all(is_name) {
-        return Err(bad_request(
-            "the name of a property in the PROPFIND body is not one of XML",
-        ));
+/// Notes a property that is not known here. Each entry of an answer repeats it, so what a namespace declared once could do
+/// with many names has a limit.
+fn push_unknown(unknown: &mut Vec<PropertyName>, namespace: &str, local: &str) -> Result<(), Error> {
+    // It comes as it was written, with references to characters.
+    let namespace = unescape(namespace).map_err(|_| bad_request("an unknown entity in the PROPFIND body"))?;
+    let name = PropertyName::new(&namespace, local)
+        .ok_or_else(|| bad_request("the name of a property in the PROPFIND body is not one of XML"))?;
+    if !unknown.contains(&name) {
+        unknown.push(name);
     }
-    match namespace {
-        DAV_NAMESPACE => out.push_str(&format!("<D:{local}/>")),
-        "" => out.push_str(&format!("<{local}/>")),
-        other => {
-            // It comes as it was written, with references to characters.
-            let name = unescape(other).map_err(|_| bad_request("an unknown entity in the PROPFIND body"))?;
-            out.push_str(&format!("<X:{local} xmlns:X=\"{}\"/>", escape(name)));
-        }
-    }
-    if out.len() > PROPFIND_UNKNOWN_BYTES_MAX {
+    if unknown_text(unknown).len() > PROPFIND_UNKNOWN_BYTES_MAX {
         return Err(bad_request(
             "the names of the properties in the PROPFIND body are too long",
         ));
     }
     Ok(())
+}
+
+/// As empty elements, with which an answer names what is missing.
+pub(super) fn unknown_text(unknown: &[PropertyName]) -> String {
+    let mut text = String::new();
+    unknown.iter().for_each(|name| name.push_empty(&mut text));
+    text
 }
 
 /// The body with which a client asks for these properties.
@@ -330,10 +338,13 @@ mod tests {
     use super::*;
     use types::ErrorCode;
 
-    fn properties(known: &[Property], unknown: &str) -> PropfindRequest {
+    fn properties(known: &[Property], unknown: &[(&str, &str)]) -> PropfindRequest {
+        let names = unknown
+            .iter()
+            .map(|(namespace, local)| PropertyName::new(namespace, local));
         PropfindRequest::Properties {
             known: known.to_vec(),
-            unknown: unknown.to_owned(),
+            unknown: names.map(Option::unwrap).collect(),
         }
     }
 
@@ -345,6 +356,7 @@ mod tests {
         let PropfindRequest::Properties { known: list, unknown } = parse_propfind(davix.as_bytes()).unwrap() else {
             panic!("a list")
         };
+        let unknown = unknown_text(&unknown);
         assert_eq!(unknown, "<X:mode xmlns:X=\"LCGDM:\"/><D:owner/><D:group/>");
         assert_eq!(list.len(), 6);
         assert!(list.contains(&Property::QuotaUsed) && list.contains(&Property::ResourceType));
@@ -357,7 +369,7 @@ mod tests {
         let other_prefix = "<?xml version=\"1.0\"?><propfind xmlns=\"DAV:\"><propname/></propfind>";
         assert_eq!(parse_propfind(other_prefix.as_bytes()).unwrap(), PropfindRequest::Names);
         let all = propfind_body(&Property::ALL);
-        assert_eq!(parse_propfind(all.as_bytes()).unwrap(), properties(&Property::ALL, ""));
+        assert_eq!(parse_propfind(all.as_bytes()).unwrap(), properties(&Property::ALL, &[]));
     }
 
     #[test]
@@ -370,13 +382,13 @@ mod tests {
         let altered = one.replace("getetag", "getetaG");
         assert_eq!(
             *last.parse(altered.as_bytes()).unwrap(),
-            properties(&[], "<D:getetaG/>")
+            properties(&[], &[("DAV:", "getetaG")])
         );
         assert_eq!(*last.parse(one.as_bytes()).unwrap(), *first);
         assert!(last.parse(&one.as_bytes()[..one.len() - 1]).is_err());
         assert_eq!(
             *last.parse(other.as_bytes()).unwrap(),
-            properties(&[Property::Checksums], "")
+            properties(&[Property::Checksums], &[])
         );
         // One that is too long to be kept forgets nothing.
         let long = format!("{one}{}", " ".repeat(LAST_PROPFIND_BYTES_MAX));
@@ -391,12 +403,12 @@ mod tests {
         let body = "<a:propfind xmlns:a='DAV:' xmlns:b='urn:x'><a:prop><b:getetag/><a:getetag/></a:prop></a:propfind>";
         assert_eq!(
             parse_propfind(body.as_bytes()).unwrap(),
-            properties(&[Property::Etag], "<X:getetag xmlns:X=\"urn:x\"/>")
+            properties(&[Property::Etag], &[("urn:x", "getetag")])
         );
         let escaped = "<propfind xmlns='DAV:'><prop><b:c xmlns:b='urn:&amp;&#x22;'/></prop></propfind>";
         assert_eq!(
             parse_propfind(escaped.as_bytes()).unwrap(),
-            properties(&[], "<X:c xmlns:X=\"urn:&amp;&quot;\"/>")
+            properties(&[], &[("urn:&\"", "c")])
         );
     }
 
@@ -412,7 +424,7 @@ mod tests {
         let long = format!(
             "<propfind xmlns=\"DAV:\" xmlns:x=\"{}\"><prop>{}</prop></propfind>",
             "n".repeat(PROPFIND_UNKNOWN_BYTES_MAX / 4),
-            "<x:y/>".repeat(4)
+            "<x:a/><x:b/><x:c/><x:d/>"
         );
         let bad = [
             "<!DOCTYPE x [<!ENTITY a \"b\">]><propfind xmlns=\"DAV:\"><allprop/></propfind>",

@@ -10,8 +10,9 @@
 use quick_xml::escape::escape;
 use types::{Checksum, LogicalPath, encode_path};
 
+use super::dead::{DeadProperties, PropertyName};
 use super::lock::SUPPORTED_LOCKS;
-use super::propfind::{Property, PropfindRequest, Tags};
+use super::propfind::{Property, PropfindRequest, Tags, unknown_text};
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::date::DateWriter;
 use crate::number::push_number;
@@ -60,6 +61,8 @@ pub struct Entry<'a> {
     pub checksums: &'a [Checksum],
     /// The locks that it is under, as [`super::lock_discovery`] writes them; `None` where that is not to be told.
     pub locks: Option<&'a str>,
+    /// The dead properties, where they were looked for and there are any.
+    pub dead: Option<&'a DeadProperties>,
 }
 
 /// Writes an answer to one PROPFIND into buffers that the caller sends on.
@@ -68,8 +71,9 @@ pub struct MultistatusWriter {
     /// What is asked for, in the order in which it is written.
     wanted: Vec<Property>,
     names_only: bool,
-    /// What is asked for by name and not known here, as empty elements; `None` where nothing is asked for by name.
-    unknown: Option<String>,
+    /// What is asked for by name and not known here, with the empty elements for it; `None` where nothing is asked for
+    /// by name.
+    unknown: Option<(Vec<PropertyName>, String)>,
     dates: DateWriter,
 }
 
@@ -81,7 +85,7 @@ impl MultistatusWriter {
         Self {
             wanted: wanted.collect(),
             unknown: match request {
-                PropfindRequest::Properties { unknown, .. } => Some(unknown.clone()),
+                PropfindRequest::Properties { unknown, .. } => Some((unknown.clone(), unknown_text(unknown))),
                 _ => None,
             },
             names_only: *request == PropfindRequest::Names,
@@ -124,9 +128,16 @@ impl MultistatusWriter {
                 push_property(out, *property, entry, name, &mut self.dates);
             }
         }
+        match (entry.dead, &self.unknown) {
+            (Some(dead), Some((names, _))) => dead.push_named(out, names),
+            (Some(dead), None) => dead.push_all(out, self.names_only),
+            (None, _) => {}
+        }
         out.extend_from_slice(b"</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>");
-        if let Some(unknown) = &self.unknown {
-            self.push_missing(out, entry, unknown);
+        match (entry.dead, &self.unknown) {
+            (Some(dead), Some((names, _))) => self.push_missing(out, entry, &dead.missing(names)),
+            (None, Some((_, missing))) => self.push_missing(out, entry, missing),
+            (_, None) => {}
         }
         out.extend_from_slice(b"</D:response>\n");
     }

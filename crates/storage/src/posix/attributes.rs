@@ -1,9 +1,12 @@
 //! Attributes that clients give to files, kept as extended attributes under the names that XRootD
-//! uses (`user.U.<name>`), so that either server shows what was set through the other.
+//! uses (`user.U.<name>`), so that either server shows what was set through the other; and the dead properties of WebDAV
+//! clients, which are one attribute beside these, so that they change at once and show at the XRootD door nowhere.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
+use rustix::fs::{
+    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query, lgetxattr, lgetxattr_query,
+};
 use rustix::io::Errno;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
@@ -11,6 +14,8 @@ use crate::api::Overwrite;
 use crate::fault::{about, fault};
 
 const PREFIX: &str = "user.U.";
+/// The dead properties of WebDAV, all in one.
+const DEAD_PROPERTIES: &str = "user.crossload.dav";
 /// The kernel's limit on the names of one file together (`XATTR_LIST_MAX`).
 const NAMES_BYTES_MAX: usize = 65536;
 /// The kernel's limit on one value (`XATTR_SIZE_MAX`).
@@ -65,5 +70,68 @@ pub(super) fn remove(file: BorrowedFd<'_>, path: &LogicalPath, name: &str) -> Re
         Ok(()) => Ok(true),
         Err(Errno::NODATA) => Ok(false),
         Err(errno) => Err(failed(errno, path)),
+    }
+}
+
+/// The dead properties of what is open, also of what is open as a name only.
+pub(super) fn dead_properties(file: BorrowedFd<'_>, path: &LogicalPath) -> Result<Vec<u8>> {
+    read_dead(&format!("/proc/self/fd/{}", file.as_raw_fd()), true).map_err(|errno| failed(errno, path))
+}
+
+/// Those of a name in an open directory. A symbolic link has none, nor has what cannot be read.
+pub(super) fn dead_properties_in(directory: BorrowedFd<'_>, name: &str) -> Vec<u8> {
+    read_dead(&format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()), false).unwrap_or_default()
+}
+
+fn read_dead(place: &str, follow: bool) -> Result<Vec<u8>, Errno> {
+    // Most have none, so that no room is needed.
+    let length = match follow {
+        true => getxattr_query(place, DEAD_PROPERTIES),
+        false => lgetxattr_query(place, DEAD_PROPERTIES),
+    };
+    match length {
+        Ok(0) | Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Ok(_) => {}
+        Err(errno) => return Err(errno),
+    }
+    // It may be longer by now.
+    let mut buffer = vec![0; VALUE_BYTES_MAX];
+    let length = match follow {
+        true => getxattr(place, DEAD_PROPERTIES, &mut buffer[..])?,
+        false => lgetxattr(place, DEAD_PROPERTIES, &mut buffer[..])?,
+    };
+    buffer.truncate(length);
+    Ok(buffer)
+}
+
+/// Replaces the dead properties; without any there is no attribute.
+pub(super) fn set_dead_properties(file: BorrowedFd<'_>, path: &LogicalPath, value: &[u8]) -> Result<()> {
+    let done = match value.is_empty() {
+        true => match fremovexattr(file, DEAD_PROPERTIES) {
+            Err(Errno::NODATA) => Ok(()),
+            done => done,
+        },
+        false => fsetxattr(file, DEAD_PROPERTIES, value, XattrFlags::empty()),
+    };
+    done.map_err(|errno| match errno {
+        // The file system has less room for attributes.
+        Errno::TOOBIG | Errno::RANGE => failed(Errno::NOSPC, path),
+        errno => failed(errno, path),
+    })
+}
+
+/// Gives a new file or directory what clients gave to the one that it is a copy of. What cannot be kept is left out, as is
+/// everything where no attributes are kept.
+pub(super) fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    let root = LogicalPath::root();
+    for name in names(from, &root).unwrap_or_default() {
+        if let Ok(Some(held)) = value(from, &root, &name) {
+            let _ = set(to, &root, &name, &held, Overwrite::Allow);
+        }
+    }
+    if let Ok(held) = dead_properties(from, &root)
+        && !held.is_empty()
+    {
+        let _ = set_dead_properties(to, &root, &held);
     }
 }

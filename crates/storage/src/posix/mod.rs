@@ -25,7 +25,7 @@ mod writeback;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -86,6 +86,8 @@ struct Shared {
     /// Held for writing while a directory gets another name, and for reading by an upload from the look at its
     /// parent until it has its name there.
     directories: RwLock<()>,
+    /// Held while dead properties are read, changed and written.
+    properties: Mutex<()>,
     group_sync: GroupSync,
     space: Arc<SpaceBook>,
     late_close: LateClose,
@@ -144,6 +146,7 @@ impl Posix {
         let shared = Arc::new(Shared {
             root: Arc::clone(&root),
             directories: RwLock::new(()),
+            properties: Mutex::new(()),
             group_sync: GroupSync::default(),
             space,
             late_close: LateClose::start(),
@@ -483,6 +486,31 @@ impl Storage for Posix {
         let _acting = self.acting()?;
         let file = self.open_any_to_change(path)?;
         attributes::set(file.as_fd(), path, name, value, overwrite)
+    }
+
+    fn dead_properties(&self, path: &LogicalPath) -> Result<Vec<u8>> {
+        check_readable(path)?;
+        let _acting = self.acting()?;
+        let file = self.open_as(path, OFlags::PATH, LinkUse::Stat)?;
+        attributes::dead_properties(file.as_fd(), path)
+    }
+
+    fn dead_properties_in(&self, directory: &LogicalPath, names: &[String]) -> Result<Vec<Vec<u8>>> {
+        check_readable(directory)?;
+        let _acting = self.acting()?;
+        let opened = self.open_as(directory, OFlags::PATH | OFlags::DIRECTORY, LinkUse::List)?;
+        let read = |name: &String| attributes::dead_properties_in(opened.as_fd(), name);
+        Ok(names.iter().map(read).collect())
+    }
+
+    fn change_dead_properties(&self, path: &LogicalPath, change: &dyn Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+        let alone = self.shared.properties.lock().unwrap_or_else(PoisonError::into_inner);
+        let _acting = self.acting()?;
+        let file = self.open_any_to_change(path)?;
+        let changed = change(&attributes::dead_properties(file.as_fd(), path)?)?;
+        attributes::set_dead_properties(file.as_fd(), path, &changed)?;
+        drop(alone);
+        fs::fsync(&file).map_err(|errno| about(errno, Phase::Commit, path))
     }
 
     fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {

@@ -28,6 +28,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
     store.shared = Arc::new(Shared {
         root: Arc::clone(&store.root),
         directories: RwLock::new(()),
+        properties: Mutex::new(()),
         group_sync: GroupSync::default(),
         space: Arc::clone(&store.shared.space),
         late_close,

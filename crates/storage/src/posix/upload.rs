@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{self, AtFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
@@ -18,7 +18,7 @@ use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
 use super::turns::Turns;
-use super::{Shared, accounts, is_same, marks, open_name, sync_names, writeback};
+use super::{Shared, accounts, attributes, is_same, marks, open_name, sync_names, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
 };
@@ -53,6 +53,8 @@ pub(super) struct PosixUpload {
     turns: Turns,
     /// Written and not yet sent on to the disk.
     unsent_bytes: AtomicU64,
+    /// It is a copy of another file, with the attributes of that one.
+    is_copy: AtomicBool,
 }
 
 impl PosixUpload {
@@ -78,6 +80,7 @@ impl PosixUpload {
             state: RwLock::new(State::Open),
             turns,
             unsent_bytes: AtomicU64::new(0),
+            is_copy: AtomicBool::new(false),
         }
     }
 
@@ -188,7 +191,19 @@ impl PosixUpload {
         Ok(old)
     }
 
+    /// Dead properties are of the name, not of its content: a new content keeps them.
+    fn keep_dead_properties(&self) {
+        if self.overwrite == Overwrite::Allow && !self.is_copy.load(Ordering::Relaxed) {
+            let held = attributes::dead_properties_in(self.parent.as_fd(), self.name());
+            if !held.is_empty() {
+                // Where they cannot be kept the content is worth more.
+                let _ = attributes::set_dead_properties(self.part.file.as_fd(), &self.path, &held);
+            }
+        }
+    }
+
     fn finish(&self, facts: &CommitFacts) -> Result<Stat> {
+        self.keep_dead_properties();
         let acting = Acting::begin(self.owner.user.as_ref())?;
         let (stat, is_kept) = self.seal(facts)?;
         let directories = self.shared.directories.read().unwrap_or_else(PoisonError::into_inner);
@@ -287,9 +302,11 @@ impl Upload for PosixUpload {
     fn copy_from(&self, source: &dyn FileReader) -> Result<u64> {
         let size_bytes = source.stat().size_bytes;
         self.check_growth(size_bytes)?;
+        self.is_copy.store(true, Ordering::Relaxed);
         let Some(file) = source.as_file() else {
             return copy_bytes(source, self, 0);
         };
+        attributes::carry(file.as_fd(), self.part.file.as_fd());
         if fs::ioctl_ficlone(&self.part.file, file).is_ok() {
             self.reservation.redeem(size_bytes);
             return Ok(size_bytes);

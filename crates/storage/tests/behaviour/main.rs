@@ -147,6 +147,28 @@ fn trees_are_removed_with_everything_in_them(store: &dyn Storage) {
     store.remove_tree(&path("/t")).unwrap();
 }
 
+fn dead_properties_are_changed_at_once_and_are_no_attributes(store: &dyn Storage) {
+    put(store, "/p/f", b"abc", Overwrite::Allow).unwrap();
+    assert!(store.dead_properties(&path("/p/f")).unwrap().is_empty());
+    if code(store.set_attribute(&path("/p/f"), "a", b"1", Overwrite::Allow)) == Some(ErrorCode::NotImplemented) {
+        return;
+    }
+    let add = |old: &[u8]| Ok([old, b"x"].concat());
+    for name in ["/p/f", "/p/f", "/p"] {
+        store.change_dead_properties(&path(name), &add).unwrap();
+    }
+    let missing = store.stat(&path("/none")).unwrap_err();
+    let refused = store.change_dead_properties(&path("/p/f"), &|_| Err(missing.clone()));
+    assert_eq!(code(refused), Some(ErrorCode::NotFound));
+    assert_eq!(store.dead_properties(&path("/p/f")).unwrap(), b"xx");
+    let in_directory = store.dead_properties_in(&path("/p"), &["none".into(), "f".into()]);
+    assert_eq!(in_directory.unwrap(), [&b""[..], b"xx"]);
+    assert_eq!(store.attributes(&path("/p/f")).unwrap(), ["a"]);
+    store.change_dead_properties(&path("/p"), &|_| Ok(Vec::new())).unwrap();
+    assert!(store.dead_properties(&path("/p")).unwrap().is_empty());
+    assert_eq!(code(store.dead_properties(&path("/p/none"))), Some(ErrorCode::NotFound));
+}
+
 fn too_much_is_refused_before_the_first_byte(store: &dyn Storage) {
     let size = store.space().unwrap().total_bytes + 1;
     let refused = store.create(&path("/big"), &options(Some(size), Overwrite::Allow));
@@ -163,6 +185,7 @@ fn suite(store: &dyn Storage) {
     moving_copying_and_checksums(store);
     too_much_is_refused_before_the_first_byte(store);
     trees_are_removed_with_everything_in_them(store);
+    dead_properties_are_changed_at_once_and_are_no_attributes(store);
 }
 
 #[test]

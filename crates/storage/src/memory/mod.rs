@@ -1,19 +1,21 @@
 //! Files in memory, with the behaviour of files on a disk: for tests, and for trying things out.
 
+mod upload;
+
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use types::limits::LISTING_BATCH_ENTRIES;
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{Checksum, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{
-    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload,
-    UploadOptions,
+    Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload, UploadOptions,
 };
 use crate::fault::{fault, root_keeps_mode};
+use upload::{Draft, MemoryUpdate, MemoryUpload};
 
 #[derive(Clone)]
 struct Node {
@@ -21,6 +23,7 @@ struct Node {
     content: Arc<Vec<u8>>,
     checksums: Vec<Checksum>,
     attributes: BTreeMap<String, Vec<u8>>,
+    dead_properties: Vec<u8>,
 }
 
 /// Directory and name, so that the entries of a directory stand side by side. The root is the
@@ -86,6 +89,7 @@ impl Tree {
             content: Arc::new(content),
             checksums: Vec::new(),
             attributes: BTreeMap::new(),
+            dead_properties: Vec::new(),
         }
     }
 
@@ -376,6 +380,37 @@ impl Storage for Memory {
         Ok(())
     }
 
+    fn dead_properties(&self, path: &LogicalPath) -> Result<Vec<u8>> {
+        Ok(self.tree().node(path)?.dead_properties.clone())
+    }
+
+    fn change_dead_properties(&self, path: &LogicalPath, change: &dyn Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+        let mut tree = self.tree();
+        let node = tree.node_mut(path)?;
+        node.dead_properties = change(&node.dead_properties)?;
+        Ok(())
+    }
+
+    fn copy(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<Stat> {
+        let mut tree = self.tree();
+        let old = tree.file(from)?.clone();
+        tree.check_target(to, overwrite)?;
+        tree.check_parent(to, false)?;
+        tree.promise(old.stat.size_bytes, to)?;
+        tree.promised_bytes -= old.stat.size_bytes;
+        let mut node = tree.fresh(Kind::File, Vec::new());
+        node.stat.size_bytes = old.stat.size_bytes;
+        let stat = node.stat.clone();
+        tree.insert(
+            to,
+            Node {
+                stat: stat.clone(),
+                ..old
+            },
+        );
+        Ok(stat)
+    }
+
     fn remove_attribute(&self, path: &LogicalPath, name: &str) -> Result<bool> {
         Ok(self.tree().node_mut(path)?.attributes.remove(name).is_some())
     }
@@ -427,157 +462,4 @@ impl FileReader for MemoryReader {
         }
         Ok(total)
     }
-}
-
-struct Draft {
-    content: Vec<u8>,
-    promised: u64,
-    ended: bool,
-}
-
-struct MemoryUpload {
-    store: Memory,
-    path: LogicalPath,
-    announced: Option<u64>,
-    overwrite: Overwrite,
-    draft: RwLock<Draft>,
-}
-
-impl Upload for MemoryUpload {
-    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        let length: usize = slices.iter().map(|slice| slice.len()).sum();
-        let Some(end) = offset.checked_add(length as u64) else {
-            return refuse(ErrorCode::BodyTooLarge, &self.path).map_err(|error| error.in_phase(Phase::Transfer));
-        };
-        if self.announced.is_some_and(|size| end > size) {
-            return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer));
-        }
-        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
-        if draft.ended {
-            return Err(fault(ErrorCode::Cancelled, Phase::Transfer));
-        }
-        if end > draft.promised {
-            self.store
-                .tree()
-                .promise(end - draft.promised, &self.path)
-                .map_err(|error| error.in_phase(Phase::Transfer))?;
-            draft.promised = end;
-        }
-        let mut at = offset as usize;
-        let grown = draft.content.len().max(end as usize);
-        draft.content.resize(grown, 0);
-        for slice in slices {
-            draft.content[at..at + slice.len()].copy_from_slice(slice);
-            at += slice.len();
-        }
-        Ok(())
-    }
-
-    fn set_length(&self, size_bytes: u64) -> Result<()> {
-        // Extending it takes the same room as writing there.
-        self.write_vectored_at(&[], size_bytes)?;
-        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
-        draft.content.truncate(size_bytes as usize);
-        Ok(())
-    }
-
-    fn reader(&self) -> Result<Arc<dyn FileReader>> {
-        let content = self
-            .draft
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .content
-            .clone();
-        let stat = self.store.tree().fresh(Kind::File, content);
-        Ok(Arc::new(MemoryReader {
-            content: stat.content,
-            stat: stat.stat,
-        }))
-    }
-
-    fn commit(&self, facts: &CommitFacts) -> Result<Stat> {
-        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut draft.ended, true) {
-            return Err(fault(ErrorCode::Cancelled, Phase::Commit).with_subject(&self.path));
-        }
-        let mut tree = self.store.tree();
-        tree.promised_bytes -= draft.promised;
-        let content = std::mem::take(&mut draft.content);
-        let size_bytes = content.len() as u64;
-        if size_bytes != facts.size_bytes || self.announced.is_some_and(|size| size != size_bytes) {
-            return Err(Error::new(ErrorCode::BodyIncomplete, Side::Source, Phase::Commit).with_subject(&self.path));
-        }
-        tree.check_parent(&self.path, false)?;
-        tree.check_target(&self.path, self.overwrite)?;
-        let mut node = tree.fresh(Kind::File, content);
-        node.stat.modified = facts.modified.unwrap_or(node.stat.modified);
-        node.checksums.clone_from(&facts.checksums);
-        let stat = node.stat.clone();
-        tree.insert(&self.path, node);
-        Ok(stat)
-    }
-
-    fn abort(&self) {
-        let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut draft.ended, true) {
-            self.store.tree().promised_bytes -= draft.promised;
-            draft.content = Vec::new();
-        }
-    }
-}
-
-impl Drop for MemoryUpload {
-    fn drop(&mut self) {
-        self.abort();
-    }
-}
-
-/// A file that is changed where it lies.
-struct MemoryUpdate {
-    store: Memory,
-    path: LogicalPath,
-    inode: u64,
-}
-
-impl MemoryUpdate {
-    /// The files, in which this one must still have its name.
-    fn tree(&self) -> Result<MutexGuard<'_, Tree>> {
-        let tree = self.store.tree();
-        match tree.file(&self.path)?.stat.inode == self.inode {
-            true => Ok(tree),
-            false => refuse(ErrorCode::NotFound, &self.path),
-        }
-    }
-}
-
-impl Upload for MemoryUpdate {
-    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        let length: usize = slices.iter().map(|slice| slice.len()).sum();
-        let Some(end) = offset.checked_add(length as u64) else {
-            return refuse(ErrorCode::BodyTooLarge, &self.path).map_err(|error| error.in_phase(Phase::Transfer));
-        };
-        let mut tree = self.tree()?;
-        let size_bytes = tree.file(&self.path)?.stat.size_bytes.max(end);
-        tree.change(&self.path, size_bytes, |content| {
-            let mut at = offset as usize;
-            for slice in slices {
-                content[at..at + slice.len()].copy_from_slice(slice);
-                at += slice.len();
-            }
-        })
-    }
-
-    fn set_length(&self, size_bytes: u64) -> Result<()> {
-        self.tree()?.change(&self.path, size_bytes, |_| {})
-    }
-
-    fn reader(&self) -> Result<Arc<dyn FileReader>> {
-        self.store.open(&self.path)
-    }
-
-    fn commit(&self, _facts: &CommitFacts) -> Result<Stat> {
-        self.tree()?.node(&self.path).map(|node| node.stat.clone())
-    }
-
-    fn abort(&self) {}
 }

@@ -1,0 +1,116 @@
+//! PROPPATCH: clients keep properties of their own with a file or directory (RFC 4918 §9.2). All changes of a request are
+//! made or none is. It takes the right to overwrite, as attributes of the XRootD protocol do.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http_wire::webdav::{DeadProperties, PropertyChange, PropertyName, parse_proppatch, proppatch_answer};
+use http_wire::{ContentType, RequestHead};
+use policy::Operation;
+use types::limits::PROPPATCH_BODY_BYTES_MAX;
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::access::check_conditions;
+use crate::exchange::Exchange;
+use transfer::{Change, Spot};
+
+/// The status of every answer about properties (RFC 4918 §9.2.1).
+const MULTISTATUS: u16 = 207;
+/// A change that would have been made had all others been possible (§11.4).
+const FAILED_DEPENDENCY: u16 = 424;
+
+/// Answers PROPPATCH.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let path = exchange.path.clone();
+    let found = exchange.look(&spot, &path).await;
+    exchange.authorize_here(Operation::Overwrite)?;
+    let stat = found.into_stat(&path)?;
+    check_conditions(head, Some(&stat), &path)?;
+    exchange.check_changes(head, &[(&spot, &path, Change::Update)]).await?;
+    let body = exchange.small_body(PROPPATCH_BODY_BYTES_MAX).await?;
+    let changes = Arc::new(parse_proppatch(&body)?);
+    let refused = match protected(&changes) {
+        Some(refused) => Some(refused),
+        None => change(exchange, &spot, &changes).await?,
+    };
+    let outcome = |index: usize| match &refused {
+        None => 200,
+        Some(refused) => match refused.status_of(index) {
+            Some(status) => status,
+            None => FAILED_DEPENDENCY,
+        },
+    };
+    let outcomes: Vec<(&PropertyName, u16)> = changes
+        .iter()
+        .enumerate()
+        .map(|(index, change)| (change.name(), outcome(index)))
+        .collect();
+    if let Some(refused) = &refused {
+        exchange.record.error = Some((&refused.error).into());
+    }
+    let body = proppatch_answer(&path, stat.is_directory(), &outcomes);
+    exchange
+        .whole(MULTISTATUS, body.as_bytes(), |head| head.content_type(ContentType::Xml))
+        .await
+}
+
+/// Why nothing is changed, and because of which changes.
+struct Refused {
+    error: Error,
+    indexes: Vec<usize>,
+}
+
+impl Refused {
+    fn status_of(&self, index: usize) -> Option<u16> {
+        self.indexes.contains(&index).then(|| self.error.code().http_status())
+    }
+}
+
+/// WebDAV's own properties, which the server makes itself.
+fn protected(changes: &[PropertyChange]) -> Option<Refused> {
+    let numbered = changes.iter().enumerate();
+    let indexes: Vec<usize> = numbered
+        .filter(|(_, change)| change.name().is_davs_own())
+        .map(|(index, _)| index)
+        .collect();
+    let error = || {
+        let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Open);
+        error.with_detail("properties of WebDAV itself cannot be changed")
+    };
+    (!indexes.is_empty()).then(|| Refused {
+        error: error(),
+        indexes,
+    })
+}
+
+/// Makes the changes; gives what there is no room for.
+async fn change(exchange: &Exchange<'_>, spot: &Spot, changes: &Arc<Vec<PropertyChange>>) -> Result<Option<Refused>> {
+    let too_large = Arc::new(Mutex::new(None));
+    let (noted, wanted) = (too_large.clone(), changes.clone());
+    let apply = move |stored: &[u8]| {
+        let mut properties = DeadProperties::decode(stored);
+        match wanted.iter().position(|change| !properties.change(change)) {
+            None => Ok(properties.encode()),
+            Some(index) => {
+                *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+                let error = Error::new(ErrorCode::NoSpace, Side::Active, Phase::Open);
+                Err(error.with_detail("too many properties, or too large ones"))
+            }
+        }
+    };
+    let changed = spot.store.change_dead_properties(&spot.path, apply).await;
+    let index = too_large.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (changed, index) {
+        (Ok(()), _) => Ok(None),
+        (Err(error), Some(index)) => Ok(Some(Refused {
+            error,
+            indexes: vec![index],
+        })),
+        // The file system has room for less, whichever of them it is.
+        (Err(error), None) if error.code() == ErrorCode::NoSpace => Ok(Some(Refused {
+            error,
+            indexes: (0..changes.len()).collect(),
+        })),
+        (Err(error), None) => Err(error.with_subject(&exchange.path)),
+    }
+}
