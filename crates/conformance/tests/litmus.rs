@@ -12,11 +12,11 @@ fn site() -> Result<(Lab, Endpoint)> {
 }
 
 #[test]
-fn the_basic_parts_of_litmus_pass() {
-    let Some((lab, server)) = available("the_basic_parts_of_litmus_pass", site()) else {
+fn the_parts_of_litmus_pass_that_are_offered_whole() {
+    let Some((lab, server)) = available("the_parts_of_litmus_pass_that_are_offered_whole", site()) else {
         return;
     };
-    for part in ["basic", "http"] {
+    for part in ["basic", "http", "locks"] {
         // Each part wants to begin without what the one before it left.
         server.make_directory(part);
         let mut command = lab.command("litmus").expect("litmus is installed");
@@ -28,29 +28,6 @@ fn the_basic_parts_of_litmus_pass() {
             said.said()
         );
     }
-}
-
-#[test]
-fn the_part_of_litmus_about_locks_passes() {
-    let Some((lab, server)) = available("the_part_of_litmus_about_locks_passes", site()) else {
-        return;
-    };
-    server.make_directory("locks");
-    let mut command = lab.command("litmus").expect("litmus is installed");
-    command.env("TESTS", "locks").arg("-k").arg(server.clear_url("locks"));
-    let said = run(&command);
-    let text = said.text();
-    assert!(text.contains("<- summary for `locks'"), "{}", said.said());
-    // What it finds about PROPPATCH is about properties.
-    let failures = text
-        .lines()
-        .filter(|line| line.contains("FAIL") && !line.contains("PROPPATCH"));
-    assert_eq!(failures.count(), 0, "{}", said.said());
-    assert!(
-        text.lines().filter(|line| line.ends_with("pass")).count() >= 33,
-        "{}",
-        said.said()
-    );
 }
 
 #[test]

@@ -142,6 +142,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("lock local", "Locking `local': succeeded."),
     ("discover local", "Depth 0 on"),
     ("put local", "Uploading local to `/data/local': [.. succeeded."),
+    ("propset local colour blue", "Setting property on `local': succeeded."),
+    ("propget local colour", "blue"),
     (
         "copy local d/copied",
         "Copying `/data/local' to `/data/d/copied':  succeeded.",

@@ -10,6 +10,10 @@ const MACOS: &str = "User-Agent: WebDAVFS/3.0.0 (03008000) Darwin/23.4.0 (arm64)
 
 const WINDOWS_LOCK: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" ?><D:lockinfo xmlns:D=\"DAV:\"><D:lockscope>\
     <D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype><D:owner><D:href>DESKTOP\\ann</D:href></D:owner></D:lockinfo>";
+const WINDOWS_TIMES: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" ?><D:propertyupdate xmlns:D=\"DAV:\" \
+    xmlns:Z=\"urn:schemas-microsoft-com:\"><D:set><D:prop>\
+    <Z:Win32LastModifiedTime>Fri, 27 Nov 2026 12:00:00 GMT</Z:Win32LastModifiedTime>\
+    <Z:Win32FileAttributes>00000020</Z:Win32FileAttributes></D:prop></D:set></D:propertyupdate>";
 const MACOS_LOCK: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:lockinfo xmlns:D=\"DAV:\">\n<D:lockscope>\
     <D:exclusive/></D:lockscope>\n<D:locktype><D:write/></D:locktype>\n<D:owner>\n\
     <D:href>http://www.apple.com/webdav_fs/</D:href>\n</D:owner>\n</D:lockinfo>\n";
@@ -86,8 +90,11 @@ async fn windows_mounts_and_stores_a_document() {
     client
         .ask(204, &format!("PUT /data/d/new.docx\nIf: ({token})"), "document")
         .await;
+    let patch = "PROPPATCH /data/d/new.docx";
+    client.ask(207, &format!("{patch}\nIf: ({token})"), WINDOWS_TIMES).await;
     // Somebody else's Explorer meanwhile.
     let mut other = Client::new(&server, WINDOWS).await;
+    other.ask(423, patch, WINDOWS_TIMES).await;
     other.ask(423, "PUT /data/d/new.docx", "theirs").await;
     other
         .ask(

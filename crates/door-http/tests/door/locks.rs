@@ -71,6 +71,7 @@ async fn a_lock_keeps_out_who_has_no_token_until_it_is_released() {
         "COPY /data/f\nSource: http://test/data/g",
         "COPY /data/f\nSource: https://other.example.org/g",
         "PUT /data/f\nIf: (Not <DAV:no-lock>)",
+        "PROPPATCH /data/f",
         "PUT /data/f\nIf: (<urn:uuid:0>) (Not <DAV:no-lock>)",
     ] {
         server.put("/data/g", b"other").await;
@@ -248,6 +249,7 @@ async fn the_if_header_is_weighed_for_every_verb() {
         "PUT /data/f",
         "DELETE /data/f",
         "MKCOL /data/new",
+        "PROPPATCH /data/f",
         "MOVE /data/f\nDestination: /data/h",
         "COPY /data/f\nDestination: /data/h",
         "COPY /data/f\nDestination: https://other.example.org/f",
