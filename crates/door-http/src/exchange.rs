@@ -372,6 +372,7 @@ impl<'c> Exchange<'c> {
     pub(crate) async fn finish(&mut self, result: Result<()>) -> Fate {
         let mut torn = false;
         if let Err(error) = result {
+            let error = self.exports.shown(error, &self.path);
             self.record.error = Some(ErrorFacts::from(&error));
             self.may_keep &= !self.body_begun || self.incoming.is_done();
             let is_gone = error.code() == ErrorCode::ClientGone;

@@ -376,12 +376,16 @@ impl<'c> Exchange<'c> {
     }
 
     fn fail(&mut self, failure: &Failure, late: bool) -> Next {
-        self.record.error = Some(ErrorFacts::from(&failure.error));
-        if is_torn(&failure.error) {
+        let mut error = failure.error.clone();
+        if let Ok(path) = LogicalPath::parse(&self.record.path) {
+            error = self.exports.shown(error, &path);
+        }
+        self.record.error = Some(ErrorFacts::from(&error));
+        if is_torn(&error) {
             return Next::Close;
         }
         let (stream, number) = (self.stream, failure.number);
-        let words = format!("{} {}", error_words(&failure.error), self.name_request());
+        let words = format!("{} {}", error_words(&error), self.name_request());
         self.record.status = Some(number.0);
         self.connection.queue(|out| match late {
             true => respond::later(out, stream, Status::Error, &respond::error_body(number, &words)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use policy::{ExportRules, InTheNameOf, Policy, Rule};
-use types::LogicalPath;
+use types::{Error, LogicalPath};
 
 use crate::authorize::Asker;
 use crate::links::LinkRights;
@@ -106,6 +106,17 @@ impl Exports {
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// An error about a path, for whoever named it: the store knows that path within its export only.
+    #[must_use]
+    pub fn shown(&self, error: Error, path: &LogicalPath) -> Error {
+        let export = self.policy.export_of(path);
+        let inner = export.and_then(|export| path.below(&export.path));
+        match inner {
+            Some(inner) if error.subject() == Some(inner.as_str()) => error.with_subject(path),
+            _ => error,
+        }
     }
 
     /// What a path stands for to whoever asks: the deepest export that holds it. The store acts in the

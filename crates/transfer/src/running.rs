@@ -98,10 +98,15 @@ pub struct CopyJob {
 impl CopyJob {
     async fn run(self, progress: Arc<Progress>) -> Result<Outcome> {
         let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
-        match self.direction {
+        let done = match self.direction {
             Direction::Pull => pull(client, peer, store, path, &self.order, &progress).await,
             Direction::Push => push(client, store, path, peer, &self.order, &progress).await,
-        }
+        };
+        // The store knows the path within its export only.
+        done.map_err(|error| match error.subject() {
+            Some(subject) if subject == path.as_str() => error.with_subject(path.under(&self.spot.export)),
+            _ => error,
+        })
     }
 }
 

@@ -117,3 +117,53 @@ async fn a_copy_to_this_server_is_made_here() {
         assert_eq!(server.ask(&format!("GET /data/{name}\n"), b"").await.body, b"abc");
     }
 }
+
+/// Whatever goes wrong in the store, the client reads the path that it asked for, and nothing of the server's disk.
+#[tokio::test]
+async fn no_error_names_a_path_that_only_the_server_knows() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::create_dir_all(at("deep/full")).unwrap();
+    std::fs::write(at("deep/full/f"), "content").unwrap();
+    std::os::unix::fs::symlink("/etc", at("deep/escape")).unwrap();
+    std::os::unix::fs::symlink("loop", at("deep/loop")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(at("deep/pipe")).status();
+    assert!(made.unwrap().success());
+    let options = storage::PosixOptions {
+        quota_bytes: Some(20),
+        ..storage::PosixOptions::default()
+    };
+    let store = storage::Posix::open(directory.path(), &options).unwrap();
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
+    let away = Server::open().await;
+    away.put("/data/long", &[b'x'; 4096]).await;
+    let disk = directory.path().to_str().unwrap();
+    let mut failed = 0;
+    for name in ["pipe", "loop", "escape", "escape/x", "full", "full/f/x", "gone", "long"] {
+        for head in [
+            "GET /data/deep/NAME\nWant-Digest: md5",
+            "HEAD /data/deep/NAME\nWant-Digest: md5",
+            "PROPFIND /data/deep/NAME\nDepth: 1",
+            "PUT /data/deep/NAME",
+            "MKCOL /data/deep/NAME",
+            "COPY /data/deep/NAME\nDestination: /data/deep/NAME2",
+            "COPY /data/deep/NAME\nDestination: AWAY/NAME2",
+            "COPY /data/deep/NAME\nSource: AWAY/long",
+            "MOVE /data/deep/NAME\nDestination: /data/deep/NAME/moved",
+            "MOVE /data/deep/full\nDestination: /data/deep/NAME",
+            "DELETE /data/deep/NAME",
+            "LOCK /data/deep/NAME",
+        ] {
+            let head = head.replace("NAME", name).replace("AWAY", &away.url("/data"));
+            let body: &[u8] = if head.starts_with("PUT") { &[b'x'; 4096] } else { b"" };
+            let answer = server.ask(&format!("{head}\n"), body).await;
+            let text = answer.text();
+            failed += usize::from(answer.status >= 400 || answer.last_line().starts_with("failure"));
+            assert!(!text.contains(disk), "{head}: {text}");
+            for (begin, _) in text.match_indices("/deep") {
+                assert!(text[..begin].ends_with("/data"), "{head}: {text}");
+            }
+        }
+    }
+    assert!(failed > 50, "{failed}");
+}
