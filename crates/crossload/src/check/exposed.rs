@@ -1,11 +1,12 @@
-//! Files of the server itself that an export shows: the server does not start so.
+//! Files of the server itself that an export shows: the server does not start so. And secrets that one may show under
+//! another name.
 
 use std::path::Path;
 
 use super::finding::Finding;
 use super::lines::Lines;
 use crate::configuration::Configuration;
-use crate::server::exposed::{Exposed, find};
+use crate::server::exposed::{Exposed, find, linked};
 
 /// Names each of them.
 pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -> Vec<Finding> {
@@ -17,5 +18,20 @@ pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -
             None => finding,
         }
     };
-    find(configuration, Some(file)).iter().map(finding).collect()
+    let linked = linked(configuration).into_iter().map(|linked| {
+        let change = format!(
+            "replace {} by a copy, and search the exports for the other name",
+            linked.path.display()
+        );
+        let finding = Finding::warning("linked_secret", linked.to_string()).change(change);
+        match linked.key {
+            Some((section, index, key)) => finding.at(lines.of_item(section, index, key)),
+            None => finding,
+        }
+    });
+    find(configuration, Some(file))
+        .iter()
+        .map(finding)
+        .chain(linked)
+        .collect()
 }

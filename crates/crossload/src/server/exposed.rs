@@ -66,6 +66,46 @@ pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Ex
     found
 }
 
+/// A secret file that has further names, one of which may lie in an export: which one is not known without a search of
+/// the whole file system.
+pub(crate) struct Linked {
+    what: &'static str,
+    pub(crate) path: PathBuf,
+    links: u64,
+    pub(crate) key: Option<Key>,
+}
+
+impl std::fmt::Display for Linked {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, path, links) = (self.what, self.path.display(), self.links);
+        write!(
+            formatter,
+            "{what} {path} has {links} names (hard links): another one may lie in an export"
+        )
+    }
+}
+
+/// The secret files with further names, where an export is on the same file system.
+pub(crate) fn linked(configuration: &Configuration) -> Vec<Linked> {
+    let devices: Vec<u64> = configuration
+        .exports
+        .iter()
+        .filter_map(|export| identity(&export.directory))
+        .map(|(device, _)| device)
+        .collect();
+    let linked = |guarded: Guarded<'_>| {
+        let facts = std::fs::metadata(guarded.path).ok()?;
+        let may_be_exported = facts.is_file() && facts.nlink() > 1 && devices.contains(&facts.dev());
+        may_be_exported.then(|| Linked {
+            what: guarded.what,
+            path: guarded.path.to_owned(),
+            links: facts.nlink(),
+            key: guarded.key,
+        })
+    };
+    secrets(configuration).into_iter().filter_map(linked).collect()
+}
+
 /// Refuses a configuration that shows files of the server to clients.
 ///
 /// # Errors
@@ -280,6 +320,18 @@ mod tests {
             "[macaroons]\nsecret_file = \"secret\"\n[log]\nfile = \"log\"\n",
         );
         assert!(refuse(&outside, None).is_ok());
+    }
+
+    #[test]
+    fn a_secret_with_another_name_is_told() {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(site.path().join("data")).unwrap();
+        std::fs::write(site.path().join("secret"), "").unwrap();
+        let configuration = configuration(site.path(), "[macaroons]\nsecret_file = \"secret\"\n");
+        assert!(linked(&configuration).is_empty());
+        std::fs::hard_link(site.path().join("secret"), site.path().join("data/innocent")).unwrap();
+        let found = linked(&configuration);
+        assert!(found[0].to_string().contains("has 2 names"), "{}", found[0]);
     }
 
     #[test]
