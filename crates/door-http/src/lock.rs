@@ -116,6 +116,7 @@ async fn store_empty(exchange: &mut Exchange<'_>, spot: &Spot) -> Result<Stat> {
             size_bytes: 0,
             checksums: Hasher::new(&algorithms).finish(),
             modified: None,
+            mode: None,
         };
         permit.check(&spot.store, &spot.path).await?;
         spot.store.commit(&upload, facts).await

@@ -73,6 +73,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         size_bytes: bytes,
         checksums: checksums.clone(),
         modified: None,
+        mode: None,
     };
     permit.check(&spot.store, &spot.path).await?;
     let stat = spot.store.commit(&upload, facts).await;

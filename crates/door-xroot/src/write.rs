@@ -158,7 +158,7 @@ async fn store(
     payload: &mut net::frames::Payload<'_>,
     progress: &Progress,
 ) -> Result<Vec<ByteRange>> {
-    check_unlocked(file).await?;
+    check_permit(file).await?;
     let writing = file.writing()?;
     writing.check(offset, length)?;
     Ok(match wire_bytes {
@@ -170,17 +170,15 @@ async fn store(
     })
 }
 
-/// Whether a file that is changed where it lies has not been locked since it was opened: what is written to it shows at
-/// once. Anything else is asked when it takes its name.
-async fn check_unlocked(file: &mut OpenFile) -> Result<()> {
-    let Content::Writing(writing) = &mut file.content else {
-        return Ok(());
-    };
-    let Some(permit) = file.permit.as_ref().filter(|permit| permit.meets_locks()) else {
+/// Whether a file that is changed where it lies may still be: rules may have been loaded, and somebody may have locked it,
+/// since it was opened, and what is written to it shows at once. Anything else is asked when it takes its name.
+async fn check_permit(file: &mut OpenFile) -> Result<()> {
+    let (Content::Writing(writing), Some(permit)) = (&mut file.content, &file.permit) else {
         return Ok(());
     };
     if writing.holds_old_content()
-        && let Err(error) = permit.check_locks(&file.spot.store, &file.spot.path).await
+        && permit.may_have_changed()
+        && let Err(error) = permit.check(&file.spot.store, &file.spot.path).await
     {
         writing.refuse();
         return Err(error.into());
@@ -220,7 +218,7 @@ pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>
     match &request.target {
         TruncateTarget::Handle(handle) => {
             let file = exchange.file(*handle)?;
-            check_unlocked(file).await?;
+            check_permit(file).await?;
             let writing = file.writing();
             let writing = writing.map_err(|failure| failure.numbered(ErrorNumber::ARGUMENT_INVALID))?;
             writing.set_length(request.size_bytes).await?;
@@ -239,6 +237,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
     let found = exchange.look(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
+    let permit = exchange.permit(path);
     exchange.check_locks(&spot, path, Change::Store).await?;
     let client = exchange.connection.peer.ip();
     // xrootdfs opens a file for update, then cuts it by its name, and hears no refusal. Where every write shows at once
@@ -250,6 +249,8 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
+    // Rules may have been loaded since, and the change shows at once.
+    permit.check(&spot.store, &spot.path).await?;
     let mut writing = crate::writing::Writing::in_place(&spot.store, update, granted.max_upload_bytes, turn);
     writing.set_length(size_bytes).await?;
     writing.commit(&exchange.client()).await?;
@@ -267,15 +268,10 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
         if let Some(permit) = &file.permit {
             permit.check(&file.spot.store, &file.spot.path).await?;
         }
-        let mode = writing.mode;
         let stored = writing.commit(&exchange.client()).await;
         let stat = stored.map_err(|error| error.with_subject(&file.path))?;
         if let Some(pending) = file.pending {
             pending.end();
-        }
-        if let Some(mode) = mode.filter(|mode| *mode != stat.mode) {
-            // The file is stored; that its mode could not be set is no reason to say otherwise.
-            let _ = file.spot.store.set_mode(&file.spot.path, mode).await;
         }
         exchange.exports.note_upload(exchange.asker(), &file.path, &stat);
         exchange.record.committed_us = Some(exchange.elapsed_us());

@@ -173,6 +173,7 @@ impl Writing {
                 false => self.assembly.checksums(client).await?,
             },
             modified: None,
+            mode: self.mode,
         };
         self.store
             .commit(self.assembly.upload(), facts)

@@ -179,6 +179,9 @@ pub struct CommitFacts {
     pub checksums: Vec<Checksum>,
     /// Time of change to give the file; the time of commit otherwise.
     pub modified: Option<SystemTime>,
+    /// Permission bits to give the file (`0o777` and below), before it has its name, so that no other file can get
+    /// them. That a file system refuses them does not make the upload fail.
+    pub mode: Option<u32>,
 }
 
 /// How long a read may take.
@@ -323,6 +326,7 @@ pub trait Storage: Send + Sync + 'static {
             size_bytes,
             checksums,
             modified: None,
+            mode: None,
         })
     }
 
@@ -500,7 +504,8 @@ pub trait Upload: Send + Sync {
     /// # Errors
     /// Those of [`Upload::write_vectored_at`]; `not_implemented` for a store that cannot.
     fn set_length(&self, _size_bytes: u64) -> Result<()> {
-        Err(crate::fault::fault(ErrorCode::NotImplemented, Phase::Transfer))
+        Err(crate::fault::fault(ErrorCode::NotImplemented, Phase::Transfer)
+            .with_detail("this store cannot change the length of an upload"))
     }
 
     /// Makes durable what was written so far. Only [`Storage::open_update`] needs it: what is not

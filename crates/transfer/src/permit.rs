@@ -68,17 +68,17 @@ impl Permit {
         self.check_locks(store, inner).await
     }
 
-    /// Whether there are any locks that could be in the way. Costs next to nothing.
+    /// Whether anything could be in the way that was not when it was granted. Costs next to nothing.
     #[must_use]
-    pub fn meets_locks(&self) -> bool {
-        !self.began_with.locks.is_empty()
+    pub fn may_have_changed(&self) -> bool {
+        !self.began_with.locks.is_empty() || !Arc::ptr_eq(&self.exports.current(), &self.began_with)
     }
 
     /// Whether locks let the file be stored, which `store` knows as `inner`.
     ///
     /// # Errors
     /// `locked`.
-    pub async fn check_locks(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
+    async fn check_locks(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
         let (place, keys) = ((store, inner), &self.keys);
         // All exports that follow each other have the same locks.
         self.began_with

@@ -109,7 +109,7 @@ async fn pull_once(
     let facts = CommitFacts {
         size_bytes: fetched.bytes,
         checksums: ours.clone(),
-        modified: None,
+        ..CommitFacts::default()
     };
     if let Some(permit) = &order.permit {
         permit.check(store, path).await.map_err(here)?;

@@ -282,6 +282,7 @@ async fn put_together(
         size_bytes: assembly.end_bytes(),
         checksums: checksums.clone(),
         modified: None,
+        mode: None,
     };
     store.commit(assembly.upload(), facts).await.unwrap();
     let mut content = vec![0; assembly.end_bytes() as usize];

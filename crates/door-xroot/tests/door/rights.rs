@@ -190,3 +190,95 @@ async fn a_macaroon_says_what_it_does_not_carry() {
     let stat = raw.ask(&Request::Stat(Stat::path(stat.as_bytes()))).await;
     assert_eq!(stat.error(), ErrorNumber::NOT_AUTHORIZED);
 }
+
+#[tokio::test]
+async fn a_file_that_rules_close_is_changed_no_more_where_it_lies() {
+    let store = storage::Memory::new(1 << 20);
+    let exports = SharedExports::new(Exports::new(vec![export(
+        "/data",
+        AnonymousAccess::Write,
+        store.clone(),
+    )]));
+    let server = Server::start(|settings| settings.exports = exports.clone());
+    let server = Server { store, ..server };
+    server.put("/f", b"theirs");
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/f", OpenOptions::UPDATE).await;
+    let closed = policy::Rule {
+        may_not: credentials::Activities::ALL,
+        ..policy::Rule::default()
+    };
+    let list = exports.current().list().to_vec();
+    exports.replace(Exports::with_rules(list, vec![closed]));
+    let write = Request::Write(Write {
+        handle,
+        offset: 0,
+        path: 0,
+        data_bytes: 1,
+    });
+    assert_eq!(raw.ask_with(&write, b"X").await.error(), ErrorNumber::NOT_AUTHORIZED);
+    let target = xroot_wire::request::TruncateTarget::Handle(handle);
+    let cut = xroot_wire::request::Truncate { target, size_bytes: 1 };
+    assert_eq!(
+        raw.ask(&Request::Truncate(cut)).await.error(),
+        ErrorNumber::NOT_AUTHORIZED
+    );
+    assert_eq!(server.content("/f").unwrap(), b"theirs");
+}
+
+/// Whatever goes wrong in the store, the client reads the path that it asked for.
+#[tokio::test]
+async fn no_error_names_a_path_that_only_the_server_knows() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::create_dir_all(at("deep/full")).unwrap();
+    std::fs::write(at("deep/full/f"), "content").unwrap();
+    std::os::unix::fs::symlink("/etc", at("deep/escape")).unwrap();
+    let options = storage::PosixOptions {
+        quota_bytes: Some(20),
+        ..storage::PosixOptions::default()
+    };
+    let store = storage::Posix::open(directory.path(), &options).unwrap();
+    let exports = Exports::new(vec![export("/data", AnonymousAccess::Write, store)]);
+    let server = Server::start(|settings| settings.exports = SharedExports::new(exports));
+    let mut raw = server.client().await;
+    let handle = raw.opened("/data/deep/new", OpenOptions::NEW).await;
+    let write = Request::Write(Write {
+        handle,
+        offset: 0,
+        path: 0,
+        data_bytes: 4096,
+    });
+    let mut answers = vec![raw.ask_with(&write, &[b'x'; 4096]).await];
+    for name in [
+        "/data/deep/escape/x",
+        "/data/deep/full/f/x",
+        "/data/deep/full",
+        "/data/deep/gone",
+    ] {
+        let argument = || Argument::new(name.as_bytes());
+        let sums = xroot_wire::request::Query::new(xroot_wire::request::QueryKind::Checksum, name.as_bytes());
+        for request in [
+            Request::Stat(Stat::path(name.as_bytes())),
+            open(name, OpenOptions::READ),
+            open(name, OpenOptions::UPDATE),
+            Request::Query(sums),
+            Request::Remove(Remove { path: argument() }),
+            Request::Rename(Rename::new(name.as_bytes(), b"/data/deep/full/f/y")),
+        ] {
+            answers.push(raw.ask(&request).await);
+        }
+    }
+    let disk = directory.path().to_str().unwrap();
+    let failed = answers.iter().filter(|answer| answer.status == 4003);
+    let texts: Vec<_> = failed
+        .map(|answer| String::from_utf8_lossy(&answer.body[4..]).into_owned())
+        .collect();
+    assert!(texts.len() > 15, "{texts:?}");
+    for text in texts {
+        assert!(!text.contains(disk), "{text}");
+        for (begin, _) in text.match_indices("/deep") {
+            assert!(text[..begin].ends_with("/data"), "{text}");
+        }
+    }
+}

@@ -27,7 +27,7 @@ impl Upload for MemoryUpload {
     fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
         let length: usize = slices.iter().map(|slice| slice.len()).sum();
         let Some(end) = offset.checked_add(length as u64) else {
-            return refuse(ErrorCode::BodyTooLarge, &self.path).map_err(|error| error.in_phase(Phase::Transfer));
+            return Err(beyond_any_size(&self.path));
         };
         if self.announced.is_some_and(|size| end > size) {
             return Err(Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer));
@@ -91,6 +91,7 @@ impl Upload for MemoryUpload {
         tree.check_target(&self.path, self.overwrite)?;
         let mut node = tree.fresh(Kind::File, content);
         node.stat.modified = facts.modified.unwrap_or(node.stat.modified);
+        node.stat.mode = facts.mode.unwrap_or(node.stat.mode);
         node.checksums.clone_from(&facts.checksums);
         let replaced = tree.find(&self.path);
         node.dead_properties = replaced.map_or_else(Vec::new, |old| old.dead_properties.clone());
@@ -112,6 +113,12 @@ impl Drop for MemoryUpload {
     fn drop(&mut self) {
         self.abort();
     }
+}
+
+fn beyond_any_size(path: &LogicalPath) -> Error {
+    fault(ErrorCode::BodyTooLarge, Phase::Transfer)
+        .with_detail(format!("a file has at most {} bytes", u64::MAX))
+        .with_subject(path)
 }
 
 /// A file that is changed where it lies.
@@ -136,7 +143,7 @@ impl Upload for MemoryUpdate {
     fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()> {
         let length: usize = slices.iter().map(|slice| slice.len()).sum();
         let Some(end) = offset.checked_add(length as u64) else {
-            return refuse(ErrorCode::BodyTooLarge, &self.path).map_err(|error| error.in_phase(Phase::Transfer));
+            return Err(beyond_any_size(&self.path));
         };
         let mut tree = self.tree()?;
         let size_bytes = tree.file(&self.path)?.stat.size_bytes.max(end);

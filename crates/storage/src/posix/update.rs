@@ -130,6 +130,8 @@ impl Upload for PosixUpdate {
     }
 
     fn set_length(&self, size_bytes: u64) -> Result<()> {
+        // Nothing of the old content comes back: it is done to what has the name.
+        self.check_name()?;
         self.before_change(size_bytes)?;
         fs::ftruncate(&self.file, size_bytes).map_err(|errno| self.failed(errno, Phase::Transfer))
     }

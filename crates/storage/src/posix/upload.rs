@@ -143,6 +143,10 @@ impl PosixUpload {
             )
             .map_err(failed)?;
         }
+        if let Some(mode) = facts.mode {
+            // The file is whole; that its mode could not be set is no reason to refuse it.
+            let _ = fs::fchmod(&self.part.file, fs::Mode::from_raw_mode((mode & 0o777) as fs::RawMode));
+        }
         let raw = fs::fstat(&self.part.file).map_err(failed)?;
         let stat = plain_stat(&raw, Kind::File);
         let is_kept = marks::keep(self.part.file.as_fd(), &stat, &facts.checksums);

@@ -140,3 +140,43 @@ fn attributes_are_kept_with_files_and_directories() {
         assert_eq!(code(store.attributes(&path("/none"))), Some(ErrorCode::NotFound));
     });
 }
+
+#[test]
+fn only_what_has_the_name_is_cut() {
+    both(|store| {
+        put(store, "/f", b"0123456789", Overwrite::Allow).unwrap();
+        let update = store.open_update(&path("/f")).unwrap();
+        store.rename(&path("/f"), &path("/g"), Overwrite::Allow).unwrap();
+        assert_eq!(code(update.set_length(3)), Some(ErrorCode::NotFound));
+        put(store, "/f", b"another", Overwrite::Allow).unwrap();
+        assert_eq!(code(update.set_length(3)), Some(ErrorCode::NotFound));
+        assert_eq!(
+            (read(store, "/g"), read(store, "/f")),
+            (b"0123456789".to_vec(), b"another".to_vec())
+        );
+    });
+}
+
+#[test]
+fn an_upload_has_its_mode_before_its_name() {
+    both(|store| {
+        let upload = store.create(&path("/f"), &storage::UploadOptions::default()).unwrap();
+        let facts = CommitFacts {
+            mode: Some(0o640),
+            ..CommitFacts::default()
+        };
+        assert_eq!(upload.commit(&facts).unwrap().mode, 0o640);
+        assert_eq!(store.stat(&path("/f")).unwrap().mode, 0o640);
+    });
+}
+
+#[test]
+fn what_is_too_long_or_not_offered_says_what() {
+    let store = Memory::new(1 << 20);
+    let upload = store.create(&path("/f"), &storage::UploadOptions::default()).unwrap();
+    let refused = upload.write_vectored_at(&[IoSlice::new(b"12")], u64::MAX).unwrap_err();
+    assert!(
+        refused.detail().is_some_and(|detail| detail.contains("bytes")),
+        "{refused}"
+    );
+}

@@ -27,6 +27,7 @@ fn commit(store: &Posix, name: &str, content: &[u8], checksums: &[Checksum]) {
         size_bytes: content.len() as u64,
         checksums: checksums.to_vec(),
         modified: None,
+        mode: None,
     };
     upload.commit(&facts).unwrap();
 }

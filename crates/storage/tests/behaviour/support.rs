@@ -42,6 +42,7 @@ pub(crate) fn put(store: &dyn Storage, name: &str, content: &[u8], overwrite: Ov
             size_bytes: content.len() as u64,
             checksums,
             modified: None,
+            mode: None,
         })
         .map(drop)
 }

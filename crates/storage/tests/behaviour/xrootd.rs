@@ -58,6 +58,7 @@ fn xrootd_answers_from_our_checksums_and_we_from_its_own() {
             size_bytes: CONTENT.len() as u64,
             checksums,
             modified: None,
+            mode: None,
         };
         upload.commit(&facts).unwrap();
         if is_root() {
