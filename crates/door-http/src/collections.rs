@@ -4,7 +4,7 @@
 use http_wire::webdav::Failures;
 use http_wire::{ContentType, Depth, RequestHead};
 use policy::Operation;
-use storage::TreeFailure;
+use storage::{Replacing, TreeFailure};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
@@ -31,15 +31,32 @@ pub(crate) async fn remove(exchange: &mut Exchange<'_>, head: &RequestHead, spot
     }
 }
 
-/// Whether everything below `path` may be taken away, which `refused` is about.
-pub(crate) fn admit(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
+/// The refusal of a full directory, which names the key that would let it go.
+pub(crate) fn naming_the_key(refused: Error, spot: &Spot) -> Error {
+    if refused.code() != ErrorCode::NotEmpty || spot.recursive_delete {
+        return refused;
+    }
+    let key = "to allow removing it with everything in it, set `recursive_delete = true` on the export";
+    let detail = match refused.detail() {
+        Some(detail) => format!("{detail}; {key}"),
+        None => key.to_owned(),
+    };
+    refused.with_detail(detail)
+}
+
+/// What a collection or file may take the place of at `path`, where something is.
+pub(crate) fn replacing(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<Replacing> {
     if !spot.recursive_delete {
-        let key = "to allow removing it with everything in it, set `recursive_delete = true` on the export";
-        let detail = match refused.detail() {
-            Some(detail) => format!("{detail}; {key}"),
-            None => key.to_owned(),
-        };
-        return Err(refused.with_detail(detail));
+        return Ok(Replacing::Single);
+    }
+    exchange.authorize(Operation::RemoveTree, path, None)?;
+    Ok(Replacing::Tree)
+}
+
+/// Whether everything below `path` may be taken away, which `refused` is about.
+fn admit(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
+    if !spot.recursive_delete {
+        return Err(naming_the_key(refused, spot));
     }
     exchange.authorize(Operation::RemoveTree, path, None)?;
     share(exchange, path)

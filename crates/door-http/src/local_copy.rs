@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use credentials::Credential;
-use http_wire::{CopyRequest, RequestHead};
+use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
-use storage::Overwrite;
+use storage::{Overwrite, Replacing};
 use types::{ErrorCode, LogicalPath, Result};
 
 use crate::access::check_conditions;
+use crate::collections;
 use crate::exchange::Exchange;
 use crate::rename::about_target;
 use transfer::{Asker, Place, Spot};
@@ -44,7 +45,9 @@ impl LocalCopy {
         let to = stored(exchange, writer, &self.to)?;
         let source = look(exchange, reader, &from, &self.from).await;
         let target = look(exchange, writer, &to, &self.to).await;
-        let read = (&self.from, Operation::Read);
+        let others_writer = others_or_own.clone();
+        let whole = source.is_directory();
+        let read = (&self.from, if whole { Operation::ReadTree } else { Operation::Read });
         let write = (&self.to, target.upload());
         let (here, there) = match self.other {
             Other::Target => (read, write),
@@ -60,8 +63,15 @@ impl LocalCopy {
         exchange.credential = own;
         decision?;
         let stat = source.into_stat(&self.from)?;
-        if stat.is_directory() {
-            return Err(refusal(ErrorCode::IsDirectory, &self.from));
+        if whole || target.is_directory() {
+            check_conditions(head, Some(&stat), &self.from)?;
+            let writer = match self.other {
+                Other::Target => others_writer.clone(),
+                Other::Origin => exchange.credential.clone(),
+            };
+            return self
+                .tree(exchange, head, (&from, &to), (&target, copy.overwrite), writer)
+                .await;
         }
         let replaces = target.into_file(&self.to)?;
         check_conditions(head, Some(&stat), &self.from)?;
@@ -81,6 +91,49 @@ impl LocalCopy {
             exchange.bare(204, |head| head).await
         } else {
             exchange.whole(201, &[], |head| head).await
+        }
+    }
+
+    /// A copy of a collection, or in place of one (RFC 4918 §9.8.3).
+    async fn tree(
+        &self,
+        exchange: &mut Exchange<'_>,
+        head: &RequestHead,
+        (from, to): (&Spot, &Spot),
+        (target, overwrite): (&Found, bool),
+        writer: Result<Arc<Credential>>,
+    ) -> Result<()> {
+        let members = match head.depth()? {
+            None | Some(Depth::Infinity) => true,
+            Some(Depth::Zero) => false,
+            Some(Depth::One) => return Err(refusal(ErrorCode::BadRequest, &self.from).with_detail("Depth is 1")),
+        };
+        let change = if target.exists() { Change::Remove } else { Change::Store };
+        exchange.check_changes(head, &[(to, &self.to, change)]).await?;
+        self.check(from, to, target.exists() && !overwrite)?;
+        let own = std::mem::replace(&mut exchange.credential, writer);
+        let replacing = self.admit(exchange, to, target.exists());
+        exchange.credential = own;
+        let replacing = replacing?;
+        collections::share(exchange, &self.from)?;
+        let share = collections::share(exchange, &self.to)?;
+        let copied = to
+            .store
+            .copy_tree((&from.path, &to.path), members, replacing, share)
+            .await;
+        let replaced = copied.map_err(|error| collections::naming_the_key(about_target(error, &self.to), to))?;
+        if replaced {
+            return exchange.bare(204, |head| head).await;
+        }
+        exchange.whole(201, &[], |head| head).await
+    }
+
+    /// Whether the writer may make a tree there, in place of what exists.
+    fn admit(&self, exchange: &mut Exchange<'_>, to: &Spot, exists: bool) -> Result<Replacing> {
+        exchange.authorize(Operation::CreateTree, &self.to, None)?;
+        match exists {
+            true => collections::replacing(exchange, to, &self.to),
+            false => Ok(Replacing::Nothing),
         }
     }
 

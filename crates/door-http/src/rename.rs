@@ -6,6 +6,7 @@ use storage::Overwrite;
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::access::check_conditions;
+use crate::collections;
 use crate::exchange::Exchange;
 use transfer::{Change, Found, is_missing, refusal};
 use transfer::{Place, Spot};
@@ -39,6 +40,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let changes = [(&spot, &path, Change::Remove), (&new, &target, Change::Store)];
     exchange.check_changes(head, &changes).await?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
+    if there.is_directory() || (there.exists() && stat.is_directory()) {
+        return over(exchange, (&spot, &path), (&new, &target)).await;
+    }
     // What came to stand there since was not asked about.
     let overwrite = if may_replace && there.exists() {
         Overwrite::Allow
@@ -57,6 +61,20 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     } else {
         exchange.whole(201, &[], |head| head).await
     }
+}
+
+/// In place of a collection, or of a file by one: it is removed as DELETE would (RFC 4918 §9.9.3), behind the new one.
+async fn over(
+    exchange: &mut Exchange<'_>,
+    (spot, path): (&Spot, &LogicalPath),
+    (new, target): (&Spot, &LogicalPath),
+) -> Result<()> {
+    let replacing = collections::replacing(exchange, new, target)?;
+    let share = collections::share(exchange, target)?;
+    let moved = spot.store.move_over((&spot.path, &new.path), replacing, share).await;
+    moved.map_err(|error| collections::naming_the_key(about_target(error, target), new))?;
+    exchange.exports.locks().forget(path);
+    exchange.bare(204, |head| head).await
 }
 
 fn check_target(spot: &Spot, new: &Spot, path: &LogicalPath, target: &LogicalPath, taken: bool) -> Result<()> {

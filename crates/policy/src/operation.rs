@@ -23,6 +23,10 @@ pub enum Operation {
     RemoveDirectory,
     /// DELETE of a directory with everything in it: the same must be allowed wherever other rules begin to hold below.
     RemoveTree,
+    /// COPY of a directory with everything in it, at its source: the same must be allowed wherever other rules begin below.
+    ReadTree,
+    /// COPY of a directory with everything in it, at its destination; likewise.
+    CreateTree,
     /// MKCOL, and the missing parents of a new file.
     MakeDirectory,
     /// Another mode or owner.
@@ -81,6 +85,8 @@ impl Operation {
             Self::Delete => "delete",
             Self::RemoveDirectory => "remove_directory",
             Self::RemoveTree => "remove_tree",
+            Self::ReadTree => "read_tree",
+            Self::CreateTree => "create_tree",
             Self::MakeDirectory => "make_directory",
             Self::ChangeMode => "change_mode",
             Self::Rename { .. } => "rename",
@@ -102,6 +108,8 @@ impl Operation {
             "delete" | "rm" => Self::Delete,
             "rmdir" | "remove_directory" => Self::RemoveDirectory,
             "rmtree" | "remove_tree" => Self::RemoveTree,
+            "read_tree" => Self::ReadTree,
+            "create_tree" => Self::CreateTree,
             "mkdir" | "make_directory" => Self::MakeDirectory,
             "chmod" | "change_mode" => Self::ChangeMode,
             "rename" | "mv" => Self::Rename {
@@ -125,6 +133,8 @@ impl Operation {
             Self::Delete => (Access::Delete, None),
             Self::RemoveDirectory => (Access::RemoveDirectory, None),
             Self::RemoveTree => (Access::RemoveDirectory, Some((Access::Delete, path))),
+            Self::ReadTree => (Access::Read, Some((Access::List, path))),
+            Self::CreateTree => (Access::Create, Some((Access::MakeDirectory, path))),
             Self::MakeDirectory => (Access::MakeDirectory, None),
             Self::ChangeMode => (Access::ChangeMode, None),
             Self::Rename { target, replaces, own } => {
@@ -142,6 +152,8 @@ impl Operation {
     pub(crate) fn accesses_below(&self) -> &'static [Access] {
         match self {
             Self::RemoveTree => &[Access::Delete, Access::RemoveDirectory],
+            Self::ReadTree => &[Access::Read, Access::List],
+            Self::CreateTree => &[Access::Create, Access::MakeDirectory],
             _ => &[],
         }
     }

@@ -220,6 +220,17 @@ pub struct VoUsage {
     pub limit_bytes: u64,
 }
 
+/// What a tree may take the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacing {
+    /// The name must be free.
+    Nothing,
+    /// A file or an empty directory.
+    Single,
+    /// A directory with everything in it, too.
+    Tree,
+}
+
 /// Something within a tree that stayed when the tree was removed.
 #[derive(Clone, Debug)]
 pub struct TreeFailure {
@@ -295,6 +306,24 @@ pub trait Storage: Send + Sync + 'static {
     /// export begins there; `not_implemented` for a store that cannot.
     fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
         Err(not_offered(path))
+    }
+
+    /// Copies a file, or a directory and with `members` everything in it; shown in one step when it is whole. Symbolic links
+    /// are copied as links, pipes and the like left out; attributes go along. Returns whether something was replaced.
+    ///
+    /// # Errors
+    /// As [`Storage::copy`], before anything shows; `exists` and `not_empty`, as `replacing` says; `forbidden` into itself;
+    /// `path_refused` through a link; `cross_export` across a quota; as [`Storage::remove_tree`] of what is replaced.
+    fn copy_tree(&self, _from: &LogicalPath, to: &LogicalPath, _members: bool, _replacing: Replacing) -> Result<bool> {
+        Err(not_offered(to))
+    }
+
+    /// Gives a file or directory the name of another one, which may be a directory and is then removed.
+    ///
+    /// # Errors
+    /// As [`Storage::rename`] and [`Storage::copy_tree`].
+    fn move_over(&self, _from: &LogicalPath, to: &LogicalPath, _replacing: Replacing) -> Result<bool> {
+        Err(not_offered(to))
     }
 
     /// Gives a file or directory another name; returns whether an old file was replaced.

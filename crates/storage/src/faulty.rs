@@ -8,7 +8,8 @@ use std::time::Duration;
 use types::{ByteRange, Checksum, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{
-    CommitFacts, FileReader, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload, UploadOptions,
+    CommitFacts, FileReader, Listing, Overwrite, Patience, Replacing, Space, Stat, Storage, TreeFailure, Upload,
+    UploadOptions,
 };
 use crate::fault::fault;
 
@@ -149,6 +150,12 @@ impl<S: Storage> Storage for Faulty<S> {
     }
     fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
         self.inner.remove_tree(path)
+    }
+    fn copy_tree(&self, from: &LogicalPath, to: &LogicalPath, members: bool, replacing: Replacing) -> Result<bool> {
+        self.inner.copy_tree(from, to, members, replacing)
+    }
+    fn move_over(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
+        self.inner.move_over(from, to, replacing)
     }
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         self.inner.rename(from, to, overwrite)

@@ -21,8 +21,8 @@ mod unlisted;
 
 pub use adler32::Adler32;
 pub use api::{
-    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload,
-    UploadOptions, VoUsage,
+    CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Replacing, Space, Stat, Storage, TreeFailure,
+    Upload, UploadOptions, VoUsage,
 };
 pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
 pub use hash::{Hasher, RangeSums, compute, read_some};

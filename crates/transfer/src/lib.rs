@@ -46,6 +46,7 @@ mod running;
 mod shown;
 mod store;
 mod streams;
+mod trees;
 mod uploads;
 mod users;
 mod verify;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use storage::{
     CommitFacts, Entry, FileReader, Lane, LinkJudge, LinkUse, Listing, Overwrite, Owner, Space, Stat, Storage,
-    TreeFailure, Unlisted, Upload, UploadOptions, VoUsage,
+    Unlisted, Upload, UploadOptions, VoUsage,
 };
 use tokio::sync::OnceCell;
 use types::limits::SMALL_COMMIT_BYTES;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
-use crate::fair_share::{ClientId, FairShare, Share};
+use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
 use crate::shown::ShownNames;
 use crate::users::Users;
@@ -284,19 +284,6 @@ impl Store {
         self.run_blocking(move |storage| storage.remove(&path)).await
     }
 
-    /// Removes a directory with everything in it, to the end even if nobody waits for it any more.
-    ///
-    /// # Errors
-    /// As [`Storage::remove_tree`].
-    pub async fn remove_tree(&self, path: &LogicalPath, share: Share) -> Result<Option<TreeFailure>> {
-        let path = path.clone();
-        self.run_blocking(move |storage| {
-            let _held = share;
-            storage.remove_tree(&path)
-        })
-        .await
-    }
-
     /// Renames; tells whether something was replaced.
     ///
     /// # Errors
@@ -393,9 +380,8 @@ impl Store {
     /// # Errors
     /// As [`Storage::dead_properties_in`].
     pub async fn dead_properties_in(&self, directory: &LogicalPath, names: Vec<String>) -> Result<Vec<Vec<u8>>> {
-        let directory = directory.clone();
-        self.run(move |storage| storage.dead_properties_in(&directory, &names))
-            .await
+        let at = directory.clone();
+        self.run(move |storage| storage.dead_properties_in(&at, &names)).await
     }
 
     /// Replaces them by what `change` makes of them.

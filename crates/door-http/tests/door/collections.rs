@@ -121,6 +121,81 @@ async fn what_stays_of_a_collection_is_named() {
     assert_eq!(status(&server, "GET /data/d/sub/f").await, 200, "it has its name again");
 }
 
+#[tokio::test]
+async fn collections_are_copied_with_everything_or_alone() {
+    let server = filled(vec![export("/data", AnonymousAccess::Write, memory())]).await;
+    let copy = |to: &str, more: &str| format!("COPY /data/d\nDestination: {to}{more}");
+    assert_eq!(status(&server, &copy("/data/c", "")).await, 201);
+    assert_eq!(server.ask("GET /data/c/sub/g\n", b"").await.body, b"content");
+    assert_eq!(status(&server, &copy("/data/alone", "\nDepth: 0")).await, 201);
+    assert_eq!(status(&server, "GET /data/alone/f").await, 404);
+    assert_eq!(status(&server, &copy("/data/x", "\nDepth: 1")).await, 400);
+    assert_eq!(status(&server, &copy("/data/c", "\nOverwrite: F")).await, 412);
+    assert_eq!(status(&server, &copy("/data/d/sub/x", "")).await, 403);
+    assert_eq!(status(&server, &copy("/data/none/x", "")).await, 409);
+    // An empty collection is replaced; of a full one the refusal names the key.
+    assert_eq!(status(&server, &copy("/data/alone", "")).await, 204);
+    for head in [
+        copy("/data/c", ""),
+        "MOVE /data/d\nDestination: /data/c".to_owned(),
+        "MOVE /data/e\nDestination: /data/c".to_owned(),
+        "COPY /data/e\nDestination: /data/c".to_owned(),
+    ] {
+        let answer = server.ask(&format!("{head}\n"), b"").await;
+        assert_eq!(answer.status, 409, "{head}");
+        assert!(
+            answer.text().contains("set `recursive_delete = true` on the export"),
+            "{head}"
+        );
+    }
+    assert_eq!(status(&server, "GET /data/c/sub/g").await, 200);
+}
+
+#[tokio::test]
+async fn a_full_collection_is_replaced_where_it_may_be_removed() {
+    let server = filled(vec![generous("/data")]).await;
+    for (verb, from) in [
+        ("COPY", "/data/d"),
+        ("COPY", "/data/e"),
+        ("MOVE", "/data/e"),
+        ("MOVE", "/data/d"),
+    ] {
+        server.put("/data/old/x/y", b"old").await;
+        let refused = format!("{verb} {from}\nDestination: /data/old\nOverwrite: F");
+        assert_eq!(status(&server, &refused).await, 412);
+        let head = format!("{verb} {from}\nDestination: /data/old");
+        assert_eq!(status(&server, &head).await, 204, "{verb} {from}");
+        assert_eq!(
+            status(&server, "GET /data/old/x/y").await,
+            if from.ends_with('e') { 409 } else { 404 }
+        );
+        assert_eq!(status(&server, "DELETE /data/old").await, 204);
+    }
+}
+
+#[tokio::test]
+async fn a_copy_takes_the_right_to_read_everywhere_below_its_source() {
+    let rule = |path: &str, taken: &str| Rule {
+        area: Area::parse(path).unwrap(),
+        may_not: parse_taken(taken).unwrap(),
+        ..Rule::default()
+    };
+    for (area, taken, copied) in [
+        ("/data/d/private", "read", 401),
+        ("/data/d/private", "delete", 201),
+        ("/data/c/sub", "create", 401),
+        ("/data/c/other", "delete", 201),
+    ] {
+        let server = filled(vec![generous("/data")]).await;
+        let list = server.exports.current().list().to_vec();
+        server
+            .exports
+            .replace(Exports::with_rules(list, vec![rule(area, taken)]));
+        let answer = server.ask("COPY /data/d\nDestination: /data/c\n", b"").await;
+        assert_eq!(answer.status, copied, "{area} {taken}: {}", answer.text());
+    }
+}
+
 /// A directory with a file that nobody can remove; undone when it is dropped.
 struct Immutable(tempfile::TempDir);
 

@@ -12,7 +12,8 @@ use types::limits::LISTING_BATCH_ENTRIES;
 use types::{Checksum, ErrorCode, LogicalPath, Phase, Result};
 
 use crate::api::{
-    Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, TreeFailure, Upload, UploadOptions,
+    Entry, FileReader, Kind, Listing, Overwrite, Patience, Replacing, Space, Stat, Storage, TreeFailure, Upload,
+    UploadOptions,
 };
 use crate::fault::{fault, root_keeps_mode};
 use upload::{Draft, MemoryUpdate, MemoryUpload};
@@ -189,6 +190,31 @@ impl Tree {
         all.filter(|path| path.is_within(top)).collect()
     }
 
+    /// Gives everything below one path the names below another.
+    fn carry(&mut self, from: &LogicalPath, to: &LogicalPath) {
+        for path in self.paths_within(from) {
+            if let (Some(below), Some(node)) = (path.below(from), self.remove(&path)) {
+                self.insert(&below.under(to), node);
+            }
+        }
+    }
+
+    /// Removes what has a name, as far as it may be replaced; returns whether something had it.
+    fn clear(&mut self, path: &LogicalPath, replacing: Replacing) -> Result<bool> {
+        let Some(node) = self.find(path) else { return Ok(false) };
+        match replacing {
+            Replacing::Nothing => return refuse(ErrorCode::Exists, path),
+            Replacing::Single if node.stat.is_directory() && self.children(path, "").next().is_some() => {
+                return refuse(ErrorCode::NotEmpty, path);
+            }
+            _ => {}
+        }
+        for path in self.paths_within(path) {
+            self.remove(&path);
+        }
+        Ok(true)
+    }
+
     fn free_bytes(&self) -> u64 {
         self.capacity_bytes
             .saturating_sub(self.used_bytes)
@@ -299,6 +325,49 @@ impl Storage for Memory {
         Ok(None)
     }
 
+    fn copy_tree(&self, from: &LogicalPath, to: &LogicalPath, members: bool, replacing: Replacing) -> Result<bool> {
+        let mut tree = self.tree();
+        tree.node(from)?;
+        if (members && to.is_within(from)) || from.is_within(to) {
+            return refuse(ErrorCode::Forbidden, to);
+        }
+        tree.check_parent(to, false)?;
+        let mut paths = tree.paths_within(from);
+        paths.retain(|path| members || path == from);
+        let sizes = paths
+            .iter()
+            .filter_map(|path| tree.find(path))
+            .map(|node| node.stat.size_bytes);
+        let bytes = sizes.sum();
+        tree.promise(bytes, to)?;
+        tree.promised_bytes -= bytes;
+        let replaced = tree.clear(to, replacing)?;
+        for path in paths {
+            let Some((below, node)) = path.below(from).zip(tree.find(&path).cloned()) else {
+                continue;
+            };
+            let fresh = tree.fresh(node.stat.kind, Vec::new());
+            let stat = Stat {
+                size_bytes: node.stat.size_bytes,
+                ..fresh.stat
+            };
+            tree.insert(&below.under(to), Node { stat, ..node });
+        }
+        Ok(replaced)
+    }
+
+    fn move_over(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
+        let mut tree = self.tree();
+        tree.node(from)?;
+        if to.is_within(from) || from.is_within(to) {
+            return refuse(ErrorCode::Forbidden, to);
+        }
+        tree.check_parent(to, false)?;
+        let replaced = tree.clear(to, replacing)?;
+        tree.carry(from, to);
+        Ok(replaced)
+    }
+
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {
         let mut tree = self.tree();
         let moves_directory = tree.node(from)?.stat.is_directory();
@@ -310,11 +379,7 @@ impl Storage for Memory {
         if replaced && moves_directory {
             return refuse(ErrorCode::Exists, to);
         }
-        for path in tree.paths_within(from) {
-            if let (Some(below), Some(node)) = (path.below(from), tree.remove(&path)) {
-                tree.insert(&below.under(to), node);
-            }
-        }
+        tree.carry(from, to);
         Ok(replaced)
     }
 

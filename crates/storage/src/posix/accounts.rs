@@ -124,6 +124,12 @@ impl Accounts {
             .collect()
     }
 
+    /// Whether a quota begins below a path.
+    pub(crate) fn begin_below(&self, path: &LogicalPath) -> bool {
+        let mut places = self.0.iter().map(|account| &account.quota.path);
+        places.any(|place| place != path && place.is_within(path))
+    }
+
     /// Whether a directory that is given the other name would take files from one quota to another.
     pub(crate) fn divide(&self, from: &LogicalPath, to: &LogicalPath) -> bool {
         let divides = |place: &LogicalPath| {

@@ -32,7 +32,9 @@ use rustix::io::Errno;
 use types::limits::SPACE_RESERVE_BYTES;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
 
-use crate::api::{FileReader, Listing, Overwrite, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage};
+use crate::api::{
+    FileReader, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage,
+};
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::links::LinkUse;
 use crate::owner::Owner;
@@ -338,6 +340,14 @@ impl Storage for Posix {
 
     fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
         tree::remove(self, path)
+    }
+
+    fn copy_tree(&self, from: &LogicalPath, to: &LogicalPath, members: bool, replacing: Replacing) -> Result<bool> {
+        tree::copy(self, (from, to), members, replacing)
+    }
+
+    fn move_over(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {
+        tree::move_over(self, (from, to), replacing)
     }
 
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool> {

@@ -236,6 +236,34 @@ impl PosixUpload {
     }
 }
 
+/// Fills a new file with the first bytes of another, sharing blocks where the file system can.
+pub(super) fn copy_content(source: &File, target: &File, size_bytes: u64) -> Result<(), Errno> {
+    if fs::ioctl_ficlone(target, source).is_ok() {
+        return Ok(());
+    }
+    let (mut from, mut to) = (0, 0);
+    while to < size_bytes {
+        let step = COPY_STEP_BYTES.min((size_bytes - to) as usize);
+        match fs::copy_file_range(source, Some(&mut from), target, Some(&mut to), step) {
+            Ok(count) if count > 0 => {}
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(errno),
+            // Not between these file systems, or it ends here: by hand from here on.
+            _ => break,
+        }
+    }
+    let mut buffer = vec![0; types::limits::BUFFER_BYTES];
+    while to < size_bytes {
+        let wanted = buffer.len().min((size_bytes - to) as usize);
+        let count = rustix::io::pread(source, &mut buffer[..wanted], to)?;
+        if count == 0 {
+            return Ok(());
+        }
+        write_fully(target, &[IoSlice::new(&buffer[..count])], to)?;
+        to += count as u64;
+    }
+    Ok(())
+}
+
 /// Renames where nothing is; on file systems that cannot, a second link does the same for files.
 pub(super) fn rename_new(from: (BorrowedFd<'_>, &str), to: (BorrowedFd<'_>, &str)) -> Result<(), Errno> {
     match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {

@@ -19,7 +19,9 @@ mod xrootd;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 
-use storage::{CommitFacts, Effect, Fault, Faulty, Memory, Operation, Overwrite, Patience, Storage, UploadOptions};
+use storage::{
+    CommitFacts, Effect, Fault, Faulty, Memory, Operation, Overwrite, Patience, Replacing, Storage, UploadOptions,
+};
 use types::{Checksum, ErrorCode};
 
 use support::{code, names, options, path, posix, put, read};
@@ -147,6 +149,61 @@ fn trees_are_removed_with_everything_in_them(store: &dyn Storage) {
     store.remove_tree(&path("/t")).unwrap();
 }
 
+fn trees_are_copied_and_replaced(store: &dyn Storage) {
+    for name in ["/c/from/d/f", "/c/from/g", "/c/full/old"] {
+        put(store, name, b"abc", Overwrite::Allow).unwrap();
+    }
+    store.make_directory(&path("/c/from/empty"), false).unwrap();
+    let copy = |to: &str, members, replacing| store.copy_tree(&path("/c/from"), &path(to), members, replacing);
+    assert!(!copy("/c/to", true, Replacing::Nothing).unwrap());
+    assert_eq!(names(store, "/c/to"), ["d", "empty", "g"]);
+    assert_eq!(read(store, "/c/to/d/f"), b"abc");
+    assert_eq!(
+        store.stored_checksums(&path("/c/to/d/f")).unwrap(),
+        [Checksum::adler32(7)]
+    );
+    assert!(!copy("/c/alone", false, Replacing::Nothing).unwrap());
+    assert!(names(store, "/c/alone").is_empty());
+    assert_eq!(code(copy("/c/to", true, Replacing::Nothing)), Some(ErrorCode::Exists));
+    assert_eq!(
+        code(copy("/c/full", true, Replacing::Single)),
+        Some(ErrorCode::NotEmpty)
+    );
+    assert_eq!(
+        code(copy("/c/none/x", true, Replacing::Nothing)),
+        Some(ErrorCode::ParentMissing)
+    );
+    assert!(copy("/c/alone", true, Replacing::Single).unwrap());
+    assert!(copy("/c/full", true, Replacing::Tree).unwrap());
+    assert_eq!(
+        [names(store, "/c/alone"), names(store, "/c/full")],
+        [["d", "empty", "g"]; 2]
+    );
+    for inside in ["/c/from/x", "/c/from/d/x", "/c"] {
+        assert_eq!(
+            code(copy(inside, true, Replacing::Tree)),
+            Some(ErrorCode::Forbidden),
+            "{inside}"
+        );
+    }
+    // A file in place of a directory, and the other way round.
+    let (file, full) = (path("/c/from/g"), path("/c/full"));
+    assert!(store.copy_tree(&file, &full, true, Replacing::Tree).unwrap());
+    assert_eq!(read(store, "/c/full"), b"abc");
+    assert!(copy("/c/full", true, Replacing::Single).unwrap());
+    let over = |from: &str, to: &str, replacing| store.move_over(&path(from), &path(to), replacing);
+    assert_eq!(
+        code(over("/c/to", "/c/full", Replacing::Single)),
+        Some(ErrorCode::NotEmpty)
+    );
+    assert!(over("/c/to/g", "/c/full", Replacing::Tree).unwrap());
+    assert_eq!(read(store, "/c/full"), b"abc");
+    assert!(over("/c/to", "/c/full", Replacing::Single).unwrap());
+    assert_eq!(names(store, "/c/full"), ["d", "empty"]);
+    assert_eq!(names(store, "/c"), ["alone", "from", "full"]);
+    store.remove_tree(&path("/c")).unwrap();
+}
+
 fn dead_properties_are_changed_at_once_and_are_no_attributes(store: &dyn Storage) {
     put(store, "/p/f", b"abc", Overwrite::Allow).unwrap();
     assert!(store.dead_properties(&path("/p/f")).unwrap().is_empty());
@@ -186,6 +243,7 @@ fn suite(store: &dyn Storage) {
     too_much_is_refused_before_the_first_byte(store);
     trees_are_removed_with_everything_in_them(store);
     dead_properties_are_changed_at_once_and_are_no_attributes(store);
+    trees_are_copied_and_replaced(store);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Removing a directory with everything in it, on a real file system.
+//! Removing and copying a directory with everything in it, on a real file system.
 
 use std::fs;
 use std::io::IoSlice;
@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
-use storage::{LocalUser, Overwrite, Owner, Posix, PosixOptions, Storage, can_act_as};
+use storage::{LocalUser, Overwrite, Owner, Posix, PosixOptions, Replacing, Storage, can_act_as};
 use types::ErrorCode;
 
 use crate::support::{code, options, path, posix, put, quick_directory, size};
@@ -166,6 +166,78 @@ fn what_a_dead_server_was_removing_goes_at_the_next_start() {
     assert_eq!((cleaned.instances, cleaned.parts, cleaned.failed), (1, 3, 0));
     assert!(!dead.exists());
     assert_eq!(fs::read_dir(directory.path().join("d")).unwrap().count(), 0);
+}
+
+#[test]
+fn links_are_copied_as_links_and_a_copy_that_breaks_shows_nothing() {
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    put(&store, "/t/d/f", b"content", Overwrite::Allow).unwrap();
+    let tree = directory.path().join("t");
+    symlink("/etc", tree.join("out")).unwrap();
+    symlink(".", tree.join("d/loop")).unwrap();
+    store
+        .set_attribute(&path("/t/d/f"), "a", b"1", Overwrite::Allow)
+        .unwrap();
+    let copy = |from: &str, to: &str| store.copy_tree(&path(from), &path(to), true, Replacing::Nothing);
+    copy("/t", "/c").unwrap();
+    let copied = directory.path().join("c");
+    assert_eq!(fs::read_link(copied.join("out")).unwrap(), Path::new("/etc"));
+    assert_eq!(fs::read_link(copied.join("d/loop")).unwrap(), Path::new("."));
+    assert_eq!(
+        store.attribute(&path("/c/d/f"), "a").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
+    // Neither end is reached through a link.
+    symlink("t", directory.path().join("link")).unwrap();
+    for (from, to) in [("/link/d", "/x"), ("/link", "/x"), ("/t/d", "/link/x")] {
+        assert_eq!(code(copy(from, to)), Some(ErrorCode::PathRefused), "{from} {to}");
+    }
+    // What cannot be read is found in the middle.
+    let Some([ann, _]) = users() else { return };
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(tree.join("d/f"), fs::Permissions::from_mode(0o600)).unwrap();
+    let owner = Owner {
+        user: Some(ann.clone()),
+        ..Owner::default()
+    };
+    let hers = store.acting_for(&owner).unwrap();
+    let broken = hers
+        .copy_tree(&path("/t"), &path("/hers"), true, Replacing::Nothing)
+        .unwrap_err();
+    assert_eq!(
+        (broken.code(), broken.subject()),
+        (ErrorCode::Forbidden, Some("/t/d/f"))
+    );
+    assert!(!directory.path().join("hers").exists() && hidden_trees(directory.path()).is_empty());
+    fs::set_permissions(tree.join("d/f"), fs::Permissions::from_mode(0o644)).unwrap();
+    hers.copy_tree(&path("/t"), &path("/hers"), true, Replacing::Nothing)
+        .unwrap();
+    assert_eq!(
+        fs::metadata(directory.path().join("hers/d/f")).unwrap().uid(),
+        ann.uid()
+    );
+}
+
+#[test]
+fn a_copied_tree_counts_against_the_quota_and_finds_no_room_at_once() {
+    let directory = quick_directory();
+    let quota = PosixOptions {
+        quota_bytes: Some(12_000),
+        ..PosixOptions::default()
+    };
+    let store = Posix::open(directory.path(), &quota).unwrap();
+    while !store.usage_is_known() {
+        std::thread::yield_now();
+    }
+    put(&store, "/t/d/f", &[1; 5000], Overwrite::Allow).unwrap();
+    let copy = |to: &str, replacing| store.copy_tree(&path("/t"), &path(to), true, replacing);
+    copy("/c", Replacing::Nothing).unwrap();
+    assert_eq!(store.space().unwrap().used_bytes, 10_000);
+    assert_eq!(code(copy("/x", Replacing::Nothing)), Some(ErrorCode::QuotaExceeded));
+    assert_eq!(store.space().unwrap().used_bytes, 10_000);
+    store.move_over(&path("/t"), &path("/c"), Replacing::Tree).unwrap();
+    assert_eq!(store.space().unwrap().used_bytes, 5000);
 }
 
 /// Users that the tests act as; `None` where that needs more rights.

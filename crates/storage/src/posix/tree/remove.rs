@@ -63,7 +63,7 @@ pub(in crate::posix) fn remove(store: &Posix, path: &LogicalPath) -> Result<Opti
 }
 
 /// Opens the directory of that name; `None` when it is none.
-fn open_top(parent: &OwnedFd, name: &str, path: &LogicalPath) -> Result<Option<OwnedFd>> {
+pub(super) fn open_top(parent: &OwnedFd, name: &str, path: &LogicalPath) -> Result<Option<OwnedFd>> {
     let failed = |errno| about(errno, Phase::Open, path);
     let raw = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
     if !is_directory(&raw) {

@@ -61,6 +61,8 @@ impl Walk {
     /// Begins in an open directory. `empties`: everything that is met gets removed, so that coming back to a directory
     /// means reading what is still in it.
     pub(super) fn begin(top: OwnedFd, empties: bool) -> Result<Self, Errno> {
+        // A descriptor that is a copy of another has read as far as that one.
+        fs::seek(&top, SeekFrom::Start(0))?;
         Ok(Self {
             home: place_of(&top)?,
             here: top,

@@ -1,0 +1,172 @@
+//! A new thing in place of an old one, trees included: both change their names in one step, and the old one is then removed
+//! from where it cannot be seen.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::PoisonError;
+
+use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
+
+use super::hidden::HiddenTree;
+use super::remove::{check_removable, discard, open_top};
+use super::walk::{Step, Walk};
+use crate::api::Replacing;
+use crate::fault::{about, fault};
+use crate::posix::identity::Acting;
+use crate::posix::judged::missing_is_not_found;
+use crate::posix::resolve::{check_readable, check_writable};
+use crate::posix::{Posix, into_itself, is_directory, sync_names};
+
+/// An open directory and a name in it.
+type Named<'a> = (&'a OwnedFd, &'a str);
+
+fn failed(errno: Errno, path: &LogicalPath) -> Error {
+    about(errno, Phase::Commit, path)
+}
+
+fn full(path: &LogicalPath) -> Error {
+    fault(ErrorCode::NotEmpty, Phase::Commit).with_subject(path)
+}
+
+/// Looks whether the name is free, or what has it can be replaced.
+pub(super) fn check_replaceable(
+    target: Named<'_>,
+    path: &LogicalPath,
+    replacing: Replacing,
+    acting: &Acting<'_>,
+) -> Result<()> {
+    let raw = match fs::statat(target.0, target.1, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => found.map_err(|errno| failed(errno, path))?,
+    };
+    match replacing {
+        Replacing::Nothing => Err(fault(ErrorCode::Exists, Phase::Open).with_subject(path)),
+        Replacing::Tree if is_directory(&raw) => match open_top(target.0, target.1, path)? {
+            Some(top) => check_removable(top, path, acting),
+            None => Ok(()),
+        },
+        Replacing::Single if is_directory(&raw) => match open_top(target.0, target.1, path)? {
+            Some(top) => check_empty(top, path),
+            None => Ok(()),
+        },
+        Replacing::Single | Replacing::Tree => Ok(()),
+    }
+}
+
+fn check_empty(directory: OwnedFd, path: &LogicalPath) -> Result<()> {
+    let mut walk = Walk::begin(directory, false).map_err(|errno| failed(errno, path))?;
+    match walk.step().map_err(|errno| failed(errno, path))? {
+        Step::End => Ok(()),
+        _ => Err(full(path)),
+    }
+}
+
+/// Gives a hidden thing its name; returns whether something had it.
+pub(super) fn give_name(
+    store: &Posix,
+    hidden: &HiddenTree,
+    target: Named<'_>,
+    path: &LogicalPath,
+    replacing: Replacing,
+    acting: &mut Acting<'_>,
+) -> Result<bool> {
+    let source = hidden.place();
+    let moving = store.shared.directories.write().unwrap_or_else(PoisonError::into_inner);
+    let place = (target.0.as_fd(), target.1);
+    match fs::renameat_with(source.0, source.1, place.0, place.1, RenameFlags::NOREPLACE) {
+        Ok(()) => {
+            drop(moving);
+            return sync_names(&store.shared.group_sync, target.0, path).map(|()| false);
+        }
+        Err(Errno::EXIST) if replacing != Replacing::Nothing => {}
+        Err(errno) => return Err(failed(errno, path)),
+    }
+    exchange(source, place).map_err(|errno| failed(errno, path))?;
+    drop(moving);
+    if let Err(error) = drop_old(store, hidden, path, replacing, acting) {
+        // Nothing of it was removed, so both get their names back.
+        exchange(source, place).map_err(|errno| failed(errno, path))?;
+        return Err(error);
+    }
+    sync_names(&store.shared.group_sync, target.0, path).map(|()| true)
+}
+
+fn exchange(one: (BorrowedFd<'_>, &str), other: (BorrowedFd<'_>, &str)) -> Result<(), Errno> {
+    fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
+}
+
+/// Removes what was replaced and lies hidden now. An error says that all of it is still there.
+fn drop_old(
+    store: &Posix,
+    hidden: &HiddenTree,
+    path: &LogicalPath,
+    replacing: Replacing,
+    acting: &mut Acting<'_>,
+) -> Result<()> {
+    let (directory, name) = hidden.place();
+    let raw = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno, path))?;
+    if !is_directory(&raw) {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let old = fs::openat(directory, name, flags, Mode::empty()).map_err(|errno| failed(errno, path))?;
+        return acting.suspended(|| {
+            let _alone = store.shared.space.change_names();
+            fs::unlinkat(directory, name, AtFlags::empty()).map_err(|errno| failed(errno, path))?;
+            store.shared.space.forget(old.as_fd(), path);
+            Ok(())
+        })?;
+    }
+    if replacing != Replacing::Tree {
+        return acting.suspended(|| {
+            fs::unlinkat(directory, name, AtFlags::REMOVEDIR).map_err(|errno| match errno {
+                Errno::NOTEMPTY | Errno::EXIST => full(path),
+                errno => failed(errno, path),
+            })
+        })?;
+    }
+    // What cannot be removed after all stays hidden, and goes at the next start.
+    discard(store, hidden, path, acting).map(drop)
+}
+
+/// Gives `from` the name `to`, in place of what has that name.
+pub(in crate::posix) fn move_over(
+    store: &Posix,
+    (from, to): (&LogicalPath, &LogicalPath),
+    replacing: Replacing,
+) -> Result<bool> {
+    check_readable(from)?;
+    check_writable(to)?;
+    store.instance(from)?;
+    if to.is_within(from) || from.is_within(to) {
+        return Err(into_itself(to));
+    }
+    let mut acting = store.acting()?;
+    let (old_parent, old_name) = store.root.open_plain_parent(from).map_err(missing_is_not_found)?;
+    let (parent, name) = store.root.open_plain_parent(to)?;
+    let raw = fs::statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno, from))?;
+    check_replaceable((&parent, name), to, replacing, &acting)?;
+    let moved_on = store.check_quotas(&old_parent, from, to, is_directory(&raw), &mut acting)?;
+    let hidden = HiddenTree::beside(store, &old_parent, from, &mut acting)?;
+    let (source, target) = ((old_parent.as_fd(), old_name), (parent.as_fd(), name));
+    let moving = store.shared.directories.write().unwrap_or_else(PoisonError::into_inner);
+    // The new one has its name from here on; the old one has the other's for a moment, so that nothing is lost when the
+    // server dies.
+    exchange(source, target).map_err(|errno| failed(errno, to))?;
+    let place = hidden.place();
+    let hide = || fs::renameat_with(source.0, source.1, place.0, place.1, RenameFlags::NOREPLACE);
+    if let Err(errno) = hide() {
+        exchange(source, target).map_err(|errno| failed(errno, to))?;
+        return Err(failed(errno, to));
+    }
+    drop(moving);
+    if let Err(error) = drop_old(store, &hidden, to, replacing, &mut acting) {
+        fs::renameat_with(place.0, place.1, source.0, source.1, RenameFlags::NOREPLACE)
+            .and_then(|()| exchange(source, target))
+            .map_err(|errno| failed(errno, to))?;
+        return Err(error);
+    }
+    drop(acting);
+    moved_on();
+    sync_names(&store.shared.group_sync, &parent, to)?;
+    sync_names(&store.shared.group_sync, &old_parent, from).map(|()| true)
+}
