@@ -41,6 +41,13 @@ test "$(cat d/moved)" = other
 cp "$2" d/gone
 rm d/gone
 if test -e d/gone; then exit 1; fi
+echo 'a line that is longer than what replaces it' > d/short
+test "$(wc -l < d/short)" = 1
+echo b > d/short
+test "$(cat d/short)" = b
+truncate -s 1 d/short
+test "$(cat d/short)" = b
+rm d/short
 : > empty
 test "$(stat -c %s empty)" = 0
 df . | grep xrootdfs

@@ -22,6 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::files::OpenFile;
 use crate::late::{Late, LateAnswer};
 use crate::setup::Session;
+use crate::turns::Writer;
 use crate::{attributes, list, locate, names, open, prepare, query, setup, stat, write};
 
 /// One request and its answer.
@@ -307,6 +308,19 @@ impl<'c> Exchange<'c> {
     /// The session of the connection.
     pub(crate) fn session(&mut self) -> Result<&mut Session> {
         self.connection.session()
+    }
+
+    /// The program that asks, as a writer of this file.
+    pub(crate) fn writer(&mut self, path: &LogicalPath) -> Result<Writer> {
+        let (address, client) = (self.connection.peer.ip().to_canonical(), self.client());
+        let session = self.session()?;
+        Ok(Writer {
+            path: path.clone(),
+            address,
+            process: session.process,
+            agent: session.agent.clone(),
+            client,
+        })
     }
 
     /// An open file.

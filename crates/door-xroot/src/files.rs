@@ -82,6 +82,11 @@ impl OpenFile {
         matches!(self.content, Content::Writing(_))
     }
 
+    /// Whether it is changed where it lies.
+    pub(crate) fn holds_old_content(&self) -> bool {
+        matches!(&self.content, Content::Writing(writing) if writing.holds_old_content())
+    }
+
     /// What it is at this moment.
     pub(crate) fn stat(&self) -> types::Result<Stat> {
         match &self.content {
@@ -227,6 +232,13 @@ impl Files {
     pub(crate) fn writes(&self, path: &LogicalPath) -> bool {
         let mut files = self.slots.iter().filter_map(|slot| slot.file.as_ref());
         files.any(|file| file.path == *path && !matches!(file.content, Content::Reading(_)))
+    }
+
+    /// The file of this name that was opened last to be written.
+    pub(crate) fn newest_written(&mut self, path: &LogicalPath) -> Option<&mut OpenFile> {
+        let files = self.slots.iter_mut().filter_map(|slot| slot.file.as_mut());
+        let written = files.filter(|file| file.is_written() && file.path == *path);
+        written.max_by_key(|file| file.opened)
     }
 
     pub(crate) fn take_all(&mut self) -> Vec<OpenFile> {

@@ -172,6 +172,7 @@ async fn update(
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     let writing = Writing::in_place(&spot.store, update, max_bytes, turn);
+    writing.share_with(exchange.writer(path)?);
     Ok((Content::Writing(Box::new(writing)), stat))
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) user: String,
     /// User name and process number as the client gave them, by which servers name it to each other.
     pub(crate) caller: String,
+    /// The number of the client's process, as it gave it.
+    pub(crate) process: i32,
     /// The client's program.
     pub(crate) agent: Option<String>,
     /// Whether answers may come by themselves.
@@ -117,6 +119,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         registration: connection.door.sessions.register(connection.peer.ip().to_canonical()),
         user: request.user.to_text(),
         caller: format!("{}.{}", request.user.to_text(), request.process),
+        process: request.process,
         agent,
         takes_late_answers: request.takes_late_answers(),
         credential: connection.visitor.clone(),

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use storage::{Stat, Upload};
 use tokio::sync::Notify;
+use transfer::ClientId;
 use types::LogicalPath;
 
 use crate::third_party::destination::Advance;
@@ -26,17 +28,60 @@ struct Inner {
 #[derive(Default)]
 struct Table {
     /// The writers by the name that their file will get; no entry is empty.
-    files: HashMap<LogicalPath, Vec<Writer>>,
+    files: HashMap<LogicalPath, Vec<Entry>>,
     /// Told apart by their numbers.
     next: u64,
 }
 
-struct Writer {
+struct Entry {
     number: u64,
     /// Whether no other that wants the same may write at the same time.
     alone: bool,
     client: IpAddr,
     shown: Option<Shown>,
+    /// A file that is changed where it lies, and by which client.
+    update: Option<(Writer, Update)>,
+}
+
+/// A program of a client, which may use one file over several sessions. Their user names do not count: XRootD's clients
+/// make some up to keep sessions apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Writer {
+    pub(crate) path: LogicalPath,
+    pub(crate) address: IpAddr,
+    /// Its number, as its logins say.
+    pub(crate) process: i32,
+    /// Its name, as its logins say.
+    pub(crate) agent: Option<String>,
+    /// Its identity.
+    pub(crate) client: ClientId,
+}
+
+/// A file that one session changes where it lies, for the others of its client.
+#[derive(Clone)]
+pub(crate) struct Update {
+    upload: Weak<dyn Upload>,
+    is_torn: Arc<AtomicBool>,
+}
+
+impl Update {
+    /// `is_torn`: where it is noted that a change failed, since closing the file has to fail then.
+    pub(crate) fn new(upload: &Arc<dyn Upload>, is_torn: &Arc<AtomicBool>) -> Self {
+        Self {
+            upload: Arc::downgrade(upload),
+            is_torn: is_torn.clone(),
+        }
+    }
+
+    /// `None` once the file was closed.
+    pub(crate) fn upload(&self) -> Option<Arc<dyn Upload>> {
+        self.upload.upgrade()
+    }
+
+    /// A change was refused or failed.
+    pub(crate) fn refuse(&self) {
+        self.is_torn.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What others may see of a file that is being written.
@@ -74,11 +119,12 @@ impl Turns {
         if alone && writers.iter().any(|writer| writer.alone) {
             return None;
         }
-        writers.push(Writer {
+        writers.push(Entry {
             number,
             alone,
             client,
             shown: None,
+            update: None,
         });
         table.next += 1;
         Some(Turn {
@@ -102,14 +148,19 @@ impl Turns {
         writers.any(|writer| writer.client == client && writer.shown.as_ref().and_then(Shown::stat).is_some())
     }
 
-    /// Whether the file of this name is changed where it lies, and by nobody but a client at this address.
-    pub(crate) fn is_changed_from(&self, path: &LogicalPath, client: IpAddr) -> bool {
+    /// The newest update of a file by this client; `None` also while another client has the turn.
+    pub(crate) fn update(&self, writer: &Writer) -> Option<Update> {
         let table = self.open();
-        let writers = table.files.get(path);
-        writers.is_some_and(|writers| {
-            let mut writers = writers.iter();
-            writers.all(|writer| writer.client == client && writer.shown.is_none())
-        })
+        let entries = table.files.get(&writer.path)?;
+        let own = |entry: &Entry| {
+            entry
+                .update
+                .as_ref()
+                .filter(|(by, _)| by == writer)
+                .map(|(_, update)| update.clone())
+        };
+        let is_taken = entries.iter().any(|entry| entry.alone && own(entry).is_none());
+        entries.iter().rev().find_map(own).filter(|_| !is_taken)
     }
 
     /// Waits until no file is being written under this name; `false` when none is now, or one still is at the end.
@@ -134,11 +185,20 @@ impl Turns {
 impl Turn {
     /// Shows others the file that is being written.
     pub(crate) fn show(&self, shown: Shown) {
+        self.note(|own| own.shown = Some(shown));
+    }
+
+    /// Lets the other sessions of a client change the file too, which is changed where it lies.
+    pub(crate) fn share(&self, writer: Writer, update: Update) {
+        self.note(|own| own.update = Some((writer, update)));
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Entry)) {
         let mut table = self.turns.open();
         let writers = table.files.get_mut(&self.path);
         let own = writers.and_then(|writers| writers.iter_mut().find(|writer| writer.number == self.number));
         if let Some(own) = own {
-            own.shown = Some(shown);
+            change(own);
         }
     }
 }

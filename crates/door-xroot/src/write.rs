@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use policy::Operation;
 use transfer::{Change, Progress, refusal};
-use types::{ByteRange, Error, ErrorCode, Phase, Side};
+use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::request::{Close, PageWrite, SyncFile, Truncate, TruncateTarget, Write, WriteVector};
 use xroot_wire::response::{BadPages, PageStatus, respond};
 use xroot_wire::{Argument, ErrorNumber, FileHandle, StreamId};
@@ -15,6 +15,8 @@ use crate::exchange::{Exchange, is_torn};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};
 use crate::third_party::destination;
+use crate::turns::Update;
+use crate::writing::{Writing, check_end};
 
 impl Connection {
     /// Answers a write, whose data follow. They are read in any case, since something follows them.
@@ -218,10 +220,7 @@ pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>
     match &request.target {
         TruncateTarget::Handle(handle) => {
             let file = exchange.file(*handle)?;
-            check_permit(file).await?;
-            let writing = file.writing();
-            let writing = writing.map_err(|failure| failure.numbered(ErrorNumber::ARGUMENT_INVALID))?;
-            writing.set_length(request.size_bytes).await?;
+            set_length(file, request.size_bytes).await?;
         }
         TruncateTarget::Path(argument) => truncate_path(exchange, argument, request.size_bytes).await?,
     }
@@ -229,21 +228,75 @@ pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>
     Ok(())
 }
 
-/// Changes a file where it lies, like opening it for update.
+async fn set_length(file: &mut OpenFile, size_bytes: u64) -> Result<()> {
+    check_permit(file).await?;
+    let writing = file.writing();
+    let writing = writing.map_err(|failure| failure.numbered(ErrorNumber::ARGUMENT_INVALID))?;
+    Ok(writing.set_length(size_bytes).await?)
+}
+
+/// Cuts or extends a file by its name. A client that has the file open for writing means what it has open: POSIX has one
+/// file of a name, and xrootdfs truncates by name what it has just opened.
 async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, size_bytes: u64) -> Result<()> {
     let named = exchange.path(argument).await?;
     let path = &named.path;
+    let own = exchange.connection.files()?.newest_written(path);
+    let is_uploaded = own.is_some_and(|file| !file.holds_old_content());
+    if let Some(file) = exchange
+        .connection
+        .files()?
+        .newest_written(path)
+        .filter(|_| is_uploaded)
+    {
+        return set_length(file, size_bytes).await;
+    }
     exchange.settle(path).await?;
+    let writer = exchange.writer(path)?;
+    let update = exchange.connection.door.turns.update(&writer);
+    let changed = truncate_in_place(exchange, path, size_bytes, update.as_ref()).await;
+    if changed.is_err() {
+        // The client may close the file without having read the refusal.
+        if let Some(Content::Writing(writing)) = exchange
+            .connection
+            .files()?
+            .newest_written(path)
+            .map(|file| &mut file.content)
+        {
+            writing.refuse();
+        }
+        if let Some(update) = update {
+            update.refuse();
+        }
+    }
+    changed
+}
+
+/// Changes a file where it lies: over the handle that the client has for it, on whichever session, or like opening it for
+/// update.
+async fn truncate_in_place(
+    exchange: &mut Exchange<'_>,
+    path: &LogicalPath,
+    size_bytes: u64,
+    update: Option<&Update>,
+) -> Result<()> {
     let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
     let found = exchange.look(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
     let permit = exchange.permit(path);
     exchange.check_locks(&spot, path, Change::Store).await?;
-    let client = exchange.connection.peer.ip();
-    // xrootdfs opens a file for update, then cuts it by its name, and hears no refusal. Where every write shows at once
-    // both may be done.
-    let turns = &exchange.connection.door.turns;
-    let turn = turns.take(path, !turns.is_changed_from(path, client), client);
+    if let Some(file) = exchange.connection.files()?.newest_written(path) {
+        return set_length(file, size_bytes).await;
+    }
+    if let Some(upload) = update.and_then(Update::upload) {
+        check_end(size_bytes, granted.max_upload_bytes)?;
+        permit.check(&spot.store, &spot.path).await?;
+        return Ok(spot.store.set_length(&upload, size_bytes).await?);
+    }
+    let turn = exchange
+        .connection
+        .door
+        .turns
+        .take(path, true, exchange.connection.peer.ip());
     let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
     let present = found.into_file(path)?;
     present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
@@ -251,7 +304,7 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let update = update.map_err(|error| error.with_subject(path))?;
     // Rules may have been loaded since, and the change shows at once.
     permit.check(&spot.store, &spot.path).await?;
-    let mut writing = crate::writing::Writing::in_place(&spot.store, update, granted.max_upload_bytes, turn);
+    let mut writing = Writing::in_place(&spot.store, update, granted.max_upload_bytes, turn);
     writing.set_length(size_bytes).await?;
     writing.commit(&exchange.client()).await?;
     Ok(())

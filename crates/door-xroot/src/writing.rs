@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use net::frames::Payload;
 use storage::{CommitFacts, FileReader, Stat, Upload};
@@ -10,7 +11,7 @@ use transfer::{Assembly, ClientId, Progress, Store};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
 
-use crate::turns::Turn;
+use crate::turns::{Turn, Update, Writer};
 
 /// A file that is open for writing. Dropped, it is given up.
 pub(crate) struct Writing {
@@ -23,9 +24,9 @@ pub(crate) struct Writing {
     pub(crate) mode: Option<u32>,
     /// Where pages lie that arrived damaged and were not sent again: start and end.
     damaged: BTreeMap<u64, u64>,
-    /// A part of it was refused or could not be stored.
-    is_torn: bool,
-    _turn: Turn,
+    /// A part of it was refused or could not be stored. Other sessions of its client may find that too.
+    is_torn: Arc<AtomicBool>,
+    turn: Turn,
 }
 
 impl Writing {
@@ -44,8 +45,8 @@ impl Writing {
             max_bytes,
             mode: None,
             damaged: BTreeMap::new(),
-            is_torn: false,
-            _turn: turn,
+            is_torn: Arc::default(),
+            turn,
         }
     }
 
@@ -55,6 +56,12 @@ impl Writing {
             in_place: true,
             ..Self::upload(store, update, &[], max_bytes, turn)
         }
+    }
+
+    /// Lets the other sessions of its client cut or extend a file that is changed where it lies.
+    pub(crate) fn share_with(&self, writer: Writer) {
+        self.turn
+            .share(writer, Update::new(self.assembly.upload(), &self.is_torn));
     }
 
     /// Whether it shows what stood in the file before, not only what its client wrote.
@@ -73,7 +80,7 @@ impl Writing {
     /// Remembers that a change was refused: the file can take its name no more, since the client may close it
     /// without having read the refusal.
     pub(crate) fn refuse(&mut self) {
-        self.is_torn = true;
+        self.is_torn.store(true, Ordering::Relaxed);
     }
 
     /// Whether so many bytes may be written there. If not, the file is not whole any more.
@@ -83,19 +90,8 @@ impl Writing {
     }
 
     fn check_range(&self, offset: u64, length: u64) -> Result<()> {
-        let fault =
-            |phase, detail: String| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase).with_detail(detail);
-        let end = offset
-            .checked_add(length)
-            .filter(|end| i64::try_from(*end).is_ok())
-            .ok_or_else(|| fault(Phase::Transfer, format!("a file has at most {} bytes", i64::MAX)))?;
-        match self.max_bytes {
-            Some(max) if end > max => Err(fault(
-                Phase::Authorize,
-                format!("the credential allows uploads of {max} bytes"),
-            )),
-            _ => Ok(()),
-        }
+        // Behind any file where the sum is no number.
+        check_end(offset.saturating_add(length), self.max_bytes)
     }
 
     /// Stores a payload. What is left of it after an error has to be skipped.
@@ -118,7 +114,7 @@ impl Writing {
 
     /// Remembers a failure: what failed once is not whole.
     fn note<T>(&mut self, result: Result<T>) -> Result<T> {
-        self.is_torn |= result.is_err();
+        self.is_torn.fetch_or(result.is_err(), Ordering::Relaxed);
         result.map_err(of_client)
     }
 
@@ -137,14 +133,14 @@ impl Writing {
 
     /// Data for it were lost: it can take no name any more.
     pub(crate) fn mark_incomplete(&mut self) {
-        self.is_torn = true;
+        self.is_torn.store(true, Ordering::Relaxed);
     }
 
     /// Remembers pages that arrived damaged.
     pub(crate) fn note_damaged(&mut self, pages: &[ByteRange]) -> Result<()> {
         self.damaged.extend(pages.iter().map(|page| (page.start, page.end)));
         if pages.len() > BAD_PAGES_MAX || self.damaged.len() > BAD_PAGES_OPEN_MAX {
-            self.is_torn = true;
+            self.is_torn.store(true, Ordering::Relaxed);
             return Err(Error::new(ErrorCode::TooManyPageErrors, Side::Client, Phase::Transfer));
         }
         Ok(())
@@ -162,7 +158,7 @@ impl Writing {
             let error = Error::new(ErrorCode::ChecksumMismatch, Side::Client, Phase::Commit);
             return Err(error.with_detail(format!("uncorrected damaged pages: {}", self.damaged.len())));
         }
-        if self.is_torn {
+        if self.is_torn.load(Ordering::Relaxed) {
             let error = Error::new(ErrorCode::BodyIncomplete, Side::Client, Phase::Commit);
             return Err(error.with_detail("a part of it was refused or could not be stored"));
         }
@@ -179,6 +175,21 @@ impl Writing {
             .commit(self.assembly.upload(), facts)
             .await
             .map_err(of_client)
+    }
+}
+
+/// Whether a file may be so long, where its client may store files of at most `max_bytes`.
+pub(crate) fn check_end(end: u64, max_bytes: Option<u64>) -> Result<()> {
+    let fault = |phase, detail: String| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase).with_detail(detail);
+    if i64::try_from(end).is_err() {
+        return Err(fault(Phase::Transfer, format!("a file has at most {} bytes", i64::MAX)));
+    }
+    match max_bytes {
+        Some(max) if end > max => Err(fault(
+            Phase::Authorize,
+            format!("the credential allows uploads of {max} bytes"),
+        )),
+        _ => Ok(()),
     }
 }
 

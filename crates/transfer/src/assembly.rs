@@ -115,8 +115,7 @@ impl Assembly {
     /// Those of the store.
     pub async fn set_length(&mut self, size_bytes: u64) -> Result<()> {
         self.tally.set_length(size_bytes);
-        let upload = self.upload.clone();
-        self.store.lane().run(move || upload.set_length(size_bytes)).await
+        self.store.set_length(&self.upload, size_bytes).await
     }
 
     /// The checksums of the whole file, which is as long as [`Assembly::end_bytes`] says, in the order

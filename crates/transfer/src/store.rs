@@ -398,6 +398,15 @@ impl Store {
             .await
     }
 
+    /// Cuts or extends a file that is being written.
+    ///
+    /// # Errors
+    /// Those of [`Upload::set_length`].
+    pub async fn set_length(&self, upload: &Arc<dyn Upload>, size_bytes: u64) -> Result<()> {
+        let upload = upload.clone();
+        self.lane().run(move || upload.set_length(size_bytes)).await
+    }
+
     /// Makes durable what was written to a file that is changed where it lies.
     ///
     /// # Errors

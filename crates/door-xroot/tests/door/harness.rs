@@ -171,9 +171,14 @@ impl Server {
 
     /// A connection that has logged in.
     pub(crate) async fn client(&self) -> Raw {
+        self.client_of(7).await
+    }
+
+    /// A connection of the process with this number, logged in.
+    pub(crate) async fn client_of(&self, process: i32) -> Raw {
         let mut raw = self.connect().await;
         raw.greet(ProtocolOptions::empty(), Expect::Login).await;
-        let answer = raw.ask(&login(true)).await;
+        let answer = raw.ask(&login_of(process, true)).await;
         raw.session = LoginReply::parse(&answer.ok()).unwrap().session;
         raw
     }
@@ -224,8 +229,12 @@ async fn accept(door: Door, listener: TcpListener) {
 
 /// A login of the usual client.
 pub(crate) fn login(takes_late_answers: bool) -> Request<'static> {
+    login_of(7, takes_late_answers)
+}
+
+fn login_of(process: i32, takes_late_answers: bool) -> Request<'static> {
     Request::Login(Login {
-        process: 7,
+        process,
         user: UserName::new("tester"),
         extra_abilities: 0,
         abilities: LoginAbilities::empty(),

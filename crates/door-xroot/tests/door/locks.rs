@@ -147,3 +147,20 @@ async fn what_was_open_before_the_lock_changes_nothing_behind_it() {
         assert_eq!(server.content(file).as_deref(), Some(&b"old"[..]), "{file}");
     }
 }
+
+#[tokio::test]
+async fn a_truncation_by_name_that_a_lock_refuses_fails_the_close() {
+    let (server, locks) = lockable();
+    server.put("/f", b"old");
+    let (mut raw, mut sibling) = (server.client().await, server.client().await);
+    for sessions in 1..=2 {
+        let handle = raw.opened("/data/f", OpenOptions::UPDATE).await;
+        lock(&locks, "/data/f", false);
+        let by = if sessions == 1 { &mut raw } else { &mut sibling };
+        is_locked(by, truncate("/data/f")).await;
+        locks.forget(&LogicalPath::parse("/data/f").unwrap());
+        let closed = raw.ask(&Request::Close(Close { handle })).await;
+        assert_ne!(closed.status, 0, "{sessions} sessions");
+        assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
+    }
+}

@@ -9,7 +9,7 @@ use xroot_wire::request::{
 use xroot_wire::response::{OpenReply, StatText};
 use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenOptions, PageFlags, StatFlags};
 
-use crate::harness::{Raw, Server, open, soon};
+use crate::harness::{Answer, Raw, Server, open, soon};
 
 async fn write(raw: &mut Raw, handle: FileHandle, offset: u64, data: &[u8]) {
     let request = Request::Write(Write {
@@ -248,6 +248,52 @@ async fn a_file_is_changed_where_it_lies_when_that_is_asked_for() {
     assert!(raw.ask(&Request::Ping).await.ok().is_empty());
 }
 
+/// A truncation by name, as POSIX-like clients send it.
+async fn truncate_named(raw: &mut Raw, size_bytes: u64) -> Answer {
+    let target = TruncateTarget::Path(Argument::new(b"/data/f"));
+    raw.ask(&Request::Truncate(Truncate { target, size_bytes })).await
+}
+
+#[tokio::test]
+async fn a_truncation_by_name_acts_on_what_its_client_has_open() {
+    let server = Server::open();
+    server.put("/f", b"0123456789");
+    let (mut raw, mut sibling) = (server.client().await, server.client().await);
+    let mut stranger = server.client_of(8).await;
+    let handle = raw.opened("/data/f", OpenOptions::UPDATE).await;
+    truncate_named(&mut raw, 8).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"01234567"[..]));
+    truncate_named(&mut sibling, 0).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b""[..]));
+    assert_eq!(truncate_named(&mut stranger, 5).await.error(), ErrorNumber::FILE_LOCKED);
+    write(&mut raw, handle, 0, b"new").await;
+    raw.ask(&close(handle)).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"new"[..]));
+    truncate_named(&mut stranger, 2).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"ne"[..]));
+}
+
+#[tokio::test]
+async fn a_truncation_by_name_cuts_an_upload_of_its_session_and_not_the_old_file() {
+    let server = Server::open();
+    server.put("/f", b"old file");
+    let (mut raw, mut sibling) = (server.client().await, server.client().await);
+    let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
+    write(&mut raw, handle, 0, b"new content").await;
+    truncate_named(&mut raw, 3).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"old file"[..]));
+    let refused = truncate_named(&mut sibling, 1).await;
+    assert_eq!(
+        refused.error(),
+        ErrorNumber::FILE_LOCKED,
+        "an upload is that of its session"
+    );
+    raw.ask(&close(handle)).await.ok();
+    assert_eq!(server.content("/f").as_deref(), Some(&b"new"[..]));
+    let kept = server.store.stored_checksums(&LogicalPath::parse("/f").unwrap());
+    assert_eq!(kept.unwrap(), [adler32(b"new")]);
+}
+
 #[tokio::test]
 async fn many_ranges_are_written_at_once() {
     let server = Server::open();
@@ -336,22 +382,6 @@ async fn a_file_that_is_written_by_force_is_pending_as_well() {
     let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
     assert_eq!((seen.size_bytes, seen.flags.bits()), (3, 48), "the first one is stored");
     other.ask(&close(second)).await.ok();
-}
-
-#[tokio::test]
-async fn a_file_that_is_open_for_update_can_be_cut_by_its_name_from_the_same_host() {
-    let server = Server::open();
-    server.put("/f", b"before");
-    let (mut writer, mut other) = (server.client().await, server.client().await);
-    let handle = writer.opened("/data/f", OpenOptions::UPDATE).await;
-    let cut = Request::Truncate(Truncate {
-        target: TruncateTarget::Path(Argument::new(b"/data/f")),
-        size_bytes: 0,
-    });
-    other.ask(&cut).await.ok();
-    write(&mut writer, handle, 0, b"new").await;
-    writer.ask(&close(handle)).await.ok();
-    assert_eq!(server.content("/f").as_deref(), Some(&b"new"[..]));
 }
 
 #[tokio::test]
