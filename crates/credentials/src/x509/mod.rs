@@ -16,7 +16,7 @@ mod voms_directory;
 
 pub use chain::{VerifiedHost, verify_chain, verify_host};
 pub use maps::{GridMap, VomsMap};
-pub use signature::verify_request;
+pub use signature::{has_signed, verify_request};
 pub use trust::{TrustFault, TrustStore};
 pub use voms_directory::VomsDirectory;
 

@@ -95,6 +95,18 @@ pub fn verify_request(request: &CertificateRequest<'_>) -> Result<(), Error> {
     .map_err(|fault| fault.refuse("the request"))
 }
 
+/// Whether the key in `issuer` has signed `certificate`, both as DER. A signature of a kind that is not accepted counts as
+/// such, since nothing is known of it; what cannot be read has signed nothing.
+#[must_use]
+pub fn has_signed(issuer: &[u8], certificate: &[u8]) -> bool {
+    let (Ok(issuer), Ok(certificate)) = (Certificate::parse(issuer), Certificate::parse(certificate)) else {
+        return false;
+    };
+    let algorithm = certificate.signature_algorithm_content();
+    let verified = verify(&issuer, algorithm, certificate.signed_part(), certificate.signature());
+    verified != Err(SignatureFault::Wrong)
+}
+
 fn is_strong(key: PublicKeyKind) -> bool {
     match key {
         PublicKeyKind::Rsa(bits) => bits >= RSA_BITS_MIN,

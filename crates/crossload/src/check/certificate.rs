@@ -83,7 +83,8 @@ impl Subject<'_> {
         let mut findings = vec![self.validity(own)];
         findings.extend(self.names(own));
         findings.extend(self.strength(own));
-        findings.push(self.chain(&parsed));
+        findings.extend(self.authority(own));
+        findings.push(self.chain(&chain, &parsed));
         findings
     }
 
@@ -165,9 +166,21 @@ impl Subject<'_> {
         findings
     }
 
+    /// Most clients, ours among them, refuse a server that shows the certificate of an authority
+    /// (RFC 5280 §4.2.1.9).
+    fn authority(&self, own: &X509Certificate<'_>) -> Option<Finding> {
+        if !own.is_ca() {
+            return None;
+        }
+        let says = "it is the certificate of an authority (CA:TRUE), which most clients refuse from a server";
+        let finding = Finding::warning("certificate_is_authority", says);
+        let change = "have it issued with CA:FALSE (openssl req -x509: -addext basicConstraints=critical,CA:FALSE)";
+        Some(self.certificate(finding).change(change))
+    }
+
     /// Each certificate must be followed by its issuer's, up to one that an authority has issued which
     /// clients know. Those that are known here stand for those that they know.
-    fn chain(&self, parsed: &[X509Certificate<'_>]) -> Finding {
+    fn chain(&self, chain: &[CertificateDer<'_>], parsed: &[X509Certificate<'_>]) -> Finding {
         for pair in parsed.windows(2) {
             if pair[0].issuer().as_raw() != pair[1].subject().as_raw() {
                 let says = format!(
@@ -184,9 +197,25 @@ impl Subject<'_> {
         let Some(last) = last else {
             return self.certificate(Finding::ok("chain", "it has no issuer but itself"));
         };
-        let finding = match self.authorities.knows(last.issuer().as_raw()) {
-            true => Finding::ok("chain", format!("it leads to {}, which is trusted here", last.issuer())),
-            false => {
+        let of_last = parsed
+            .iter()
+            .position(|one| std::ptr::eq(one, last))
+            .and_then(|at| chain.get(at));
+        let issued = self
+            .authorities
+            .has_issued(last.issuer().as_raw(), of_last.map_or(&[], |der| der));
+        let finding = match issued {
+            Some(true) => Finding::ok("chain", format!("it leads to {}, which is trusted here", last.issuer())),
+            Some(false) => {
+                let says = format!(
+                    "an authority with the name {} is trusted here, but it has not signed this certificate: clients \
+                     will refuse it",
+                    last.issuer()
+                );
+                Finding::error("chain_signature", says)
+                    .change("add the authority that signed it to [trust], or have the certificate issued again")
+            }
+            None => {
                 let says = format!(
                     "the chain ends at a certificate of {}, which is no authority that is trusted here: clients may \
                      not be able to follow it",

@@ -167,7 +167,7 @@ type Case = (
 
 use Severity::{Error as Bad, Note, Warning};
 
-const CERTIFICATES: [Case; 10] = [
+const CERTIFICATES: [Case; 12] = [
     (
         "an expired certificate",
         |site| site.issue(|own| own.not_after = OffsetDateTime::now_utc() - Duration::hours(1)),
@@ -223,6 +223,33 @@ const CERTIFICATES: [Case; 10] = [
             site.write_private("host.key", &key.serialize_pem());
         },
         &[(Warning, "chain_incomplete", Some(4))],
+    ),
+    (
+        "an issuer that has only the name of one that is trusted",
+        |site| {
+            let namesake = CertifiedIssuer::self_signed(authority("Test CA"), KeyPair::generate().unwrap());
+            let key = KeyPair::generate().unwrap();
+            let mut own = named("se.example.org");
+            own.subject_alt_names = vec![rcgen::SanType::DnsName("se.example.org".try_into().unwrap())];
+            fs::write(
+                site.path("host.pem"),
+                own.signed_by(&key, &namesake.unwrap()).unwrap().pem(),
+            )
+            .unwrap();
+            site.write_private("host.key", &key.serialize_pem());
+        },
+        &[(Bad, "chain_signature", Some(4))],
+    ),
+    (
+        "an authority's certificate",
+        |site| {
+            let key = KeyPair::generate().unwrap();
+            let mut own = authority("se.example.org");
+            own.subject_alt_names = vec![rcgen::SanType::DnsName("se.example.org".try_into().unwrap())];
+            fs::write(site.path("host.pem"), own.signed_by(&key, &site.issuer).unwrap().pem()).unwrap();
+            site.write_private("host.key", &key.serialize_pem());
+        },
+        &[(Warning, "certificate_is_authority", Some(4))],
     ),
     (
         "a chain in the wrong order",

@@ -1,8 +1,9 @@
 //! The authorities that are trusted, and how old their lists of revoked certificates are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use credentials::x509::has_signed;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use types::limits::TRUST_FILES_MAX;
@@ -17,7 +18,8 @@ const LISTED_MAX: usize = 5;
 /// The authorities that were found.
 #[derive(Default)]
 pub(crate) struct Authorities {
-    subjects: HashSet<Vec<u8>>,
+    /// Their certificates, by subject: several may have one name.
+    by_subject: HashMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Names of those that have a list of revoked certificates.
     with_list: HashSet<Vec<u8>>,
     expired: Vec<String>,
@@ -61,9 +63,10 @@ impl Authorities {
         found
     }
 
-    /// Whether there is an authority of this name.
-    pub(crate) fn knows(&self, name: &[u8]) -> bool {
-        self.subjects.contains(name)
+    /// Whether an authority of this name is known, and whether one of that name has signed the certificate.
+    pub(crate) fn has_issued(&self, name: &[u8], certificate: &[u8]) -> Option<bool> {
+        let authorities = self.by_subject.get(name)?;
+        Some(authorities.iter().any(|authority| has_signed(authority, certificate)))
     }
 
     fn take_authorities(&mut self, file: &Path, now_s: i64) {
@@ -91,7 +94,8 @@ impl Authorities {
         let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
             return;
         };
-        self.subjects.insert(parsed.subject().as_raw().to_vec());
+        let of_name = self.by_subject.entry(parsed.subject().as_raw().to_vec()).or_default();
+        of_name.push(certificate.to_vec());
         let end = parsed.validity().not_after.timestamp();
         // The system's bundle is the system's business.
         if end <= now_s && place.starts_with('/') {
@@ -144,14 +148,14 @@ impl Authorities {
             let finding = Finding::warning("authority_directory_empty", says).at(directories.clone());
             findings.push(finding.change("install the authorities of the grid (IGTF) there, or name another one"));
         }
-        if self.subjects.is_empty() {
+        if self.by_subject.is_empty() {
             let says = "no authority is trusted: no server can be connected to over TLS";
             let finding = Finding::error("no_authorities", says).at(files.clone());
             findings.push(finding.change("set trust.ca_directories or trust.ca_files, or trust.system = true"));
         } else {
             findings.push(Finding::ok(
                 "authorities",
-                format!("{} are trusted", self.subjects.len()),
+                format!("{} are trusted", self.by_subject.len()),
             ));
         }
         if !self.expired.is_empty() {
@@ -209,7 +213,11 @@ impl Authorities {
             let finding = Finding::error("client_revocation_list_old", says).at(directory.clone());
             findings.push(finding.change("let fetch-crl run every six hours"));
         }
-        let without = self.subjects.difference(&self.with_list).count();
+        let without = self
+            .by_subject
+            .keys()
+            .filter(|name| !self.with_list.contains(*name))
+            .count();
         if demanded == Some(true) && without > 0 {
             let says = format!(
                 "{without} authorities of clients have no list of revoked certificates: nobody of them is believed"
@@ -217,8 +225,8 @@ impl Authorities {
             let finding = Finding::error("client_revocation_list_missing", says).at(directory.clone());
             findings.push(finding.change("let fetch-crl run, or set x509.revocation = \"if-present\""));
         }
-        if findings.is_empty() && !self.subjects.is_empty() {
-            let says = format!("{} authorities of clients are trusted", self.subjects.len());
+        if findings.is_empty() && !self.by_subject.is_empty() {
+            let says = format!("{} authorities of clients are trusted", self.by_subject.len());
             findings.push(Finding::ok("client_authorities", says));
         }
         findings
