@@ -265,6 +265,9 @@ fn a_directory_on_a_server_never_looks_emptier_than_it_is() {
         "{}",
         removed.said()
     );
+    let dry = site.lab.run_client("rm", &["-r", "--dry-run", &url]);
+    assert!(dry.stderr.contains("1 name that no path can hold"), "{}", dry.said());
+    assert_ne!(dry.code, Some(0), "{}", dry.said());
     let davix = site.lab.davix("ls", &[&url]).succeeded();
     assert_eq!(davix.text(), "");
     let told = |line: &Value| {

@@ -301,7 +301,8 @@ pub trait Storage: Send + Sync + 'static {
     /// example of that is returned.
     ///
     /// # Errors
-    /// As [`Storage::remove`], before anything was removed. `path_refused` when the way there leads through a symbolic link;
+    /// As [`Storage::remove`], before anything was removed. `not_empty` when it holds names that no listing shows, because
+    /// no path can hold them. `path_refused` when the way there leads through a symbolic link;
     /// `busy` when another file system is mounted below; `forbidden` when something below may not be removed, or another
     /// export begins there; `not_implemented` for a store that cannot.
     fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {

@@ -59,6 +59,7 @@ async fn remove_argument(session: &Session, options: &RemoveOptions, place: Plac
         shown: text.to_owned(),
         is_directory: info.is_directory,
         is_entered: false,
+        unlisted: None,
         is_first: true,
     };
     remove_tree(session, options, first).await
@@ -71,6 +72,8 @@ struct Pending {
     is_directory: bool,
     /// What was in it has been removed.
     is_entered: bool,
+    /// What its server says of names in it that it cannot list, which keep the directory.
+    unlisted: Option<String>,
     is_first: bool,
 }
 
@@ -84,7 +87,10 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
             true if next.is_directory && !next.is_entered => {
                 Err(Error::new(ErrorCode::NotEmpty, Side::Destination, Phase::Open))
             }
-            true => Ok(()),
+            true => match &next.unlisted {
+                Some(words) => Err(not_empty(words, &next.shown)),
+                None => Ok(()),
+            },
             false => remove_name(session, &next.place).await,
         };
         let error = match removed {
@@ -118,8 +124,10 @@ async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>
     let entries = session.list(&directory.place, Side::Destination).await?;
     let (at, mut unsaid) = (pending.len(), Vec::new());
     // What its server cannot list keeps the directory from being removed, and the refusal says so.
-    let listed = entries.into_iter().filter(|entry| entry.unfit != Some(Unfit::Unlisted));
-    for entry in listed.rev() {
+    let (unlisted, listed): (Vec<_>, Vec<_>) = entries
+        .into_iter()
+        .partition(|entry| entry.unfit == Some(Unfit::Unlisted));
+    for entry in listed.into_iter().rev() {
         let shown = format!("{}/{}", directory.shown.trim_end_matches('/'), entry.name);
         let child = directory.place.child(&entry.name).and_then(|place| match entry.unfit {
             Some(Unfit::Name) => {
@@ -134,6 +142,7 @@ async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>
                 shown,
                 is_directory: entry.is_directory,
                 is_entered: false,
+                unlisted: None,
                 is_first: false,
             }),
             Err(error) => unsaid.push((shown, error)),
@@ -141,10 +150,16 @@ async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>
     }
     let entered = Pending {
         is_entered: true,
+        unlisted: unlisted.into_iter().next().map(|entry| entry.name),
         ..directory
     };
     pending.insert(at, entered);
     Ok(unsaid)
+}
+
+fn not_empty(words: &str, shown: &str) -> Error {
+    let error = Error::new(ErrorCode::NotEmpty, Side::Destination, Phase::Open);
+    error.with_detail(words).with_subject(shown)
 }
 
 /// The first failure is told by the caller where it is that of the argument itself.

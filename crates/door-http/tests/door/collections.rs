@@ -1,5 +1,7 @@
 //! Collections with everything in them: removed, replaced and copied, where the export and the rights below allow it.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use policy::{AnonymousAccess, Area, Rule, parse_given, parse_taken};
 use storage::Posix;
 use transfer::{Export, Exports};
@@ -223,4 +225,28 @@ impl Drop for Immutable {
             .arg(self.0.path().join("d"))
             .output();
     }
+}
+
+#[tokio::test]
+async fn a_collection_with_names_that_clients_do_not_see_stays_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("d");
+    std::fs::create_dir(&inner).unwrap();
+    let unseen = inner.join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::write(&unseen, "kept").unwrap();
+    let store = Posix::open(directory.path(), &storage::PosixOptions::default()).unwrap();
+    let mut export = export("/data", AnonymousAccess::Write, store);
+    export.rules.recursive_delete = true;
+    let server = Server::start(vec![export], |_| {}).await;
+    for path in ["/data/d", "/data/d/"] {
+        let answer = server.ask(&format!("DELETE {path}\n"), b"").await;
+        assert_eq!(answer.status, 409, "{path}");
+        let text = answer.text();
+        assert!(
+            text.contains("1 name that no path can hold") && text.contains("[not_empty]"),
+            "{text}"
+        );
+        assert!(text.contains("`crossload check`"), "{text}");
+    }
+    assert!(unseen.exists());
 }

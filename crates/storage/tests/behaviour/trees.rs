@@ -1,7 +1,9 @@
 //! Removing and copying a directory with everything in it, on a real file system.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::IoSlice;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,9 +48,6 @@ fn links_are_removed_and_what_they_lead_to_stays() {
     ] {
         symlink(target, tree.join(name)).unwrap();
     }
-    let name = std::os::unix::ffi::OsStrExt::from_bytes(&b"not \xff text"[..]);
-    fs::create_dir(tree.join::<&std::ffi::OsStr>(name)).unwrap();
-    fs::write(tree.join::<&std::ffi::OsStr>(name).join("f"), "gone").unwrap();
     assert!(store.remove_tree(&path("/t")).unwrap().is_none());
     assert!(!tree.exists());
     assert!(outside.path().join("kept").exists() && directory.path().join("other/kept").exists());
@@ -62,6 +61,34 @@ fn links_are_removed_and_what_they_lead_to_stays() {
     fs::create_dir_all(directory.path().join("other/d/e")).unwrap();
     assert_eq!(code(store.remove_tree(&path("/link/d"))), Some(ErrorCode::PathRefused));
     assert!(directory.path().join("other/d/e").exists());
+}
+
+#[test]
+fn a_tree_with_names_that_no_listing_shows_stays_whole() {
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    put(&store, "/t/d/f", b"kept", Overwrite::Allow).unwrap();
+    let inner = directory.path().join("t/d");
+    let odd = |name| inner.join(<OsStr as OsStrExt>::from_bytes(name));
+    fs::create_dir(odd(b"not \xff text")).unwrap();
+    fs::write(odd(b"not \xff text").join("f"), "kept").unwrap();
+    fs::write(odd(b"line\nfeed"), "kept").unwrap();
+    for name in ["/t", "/t/d"] {
+        let refused = store.remove_tree(&path(name)).unwrap_err();
+        assert_eq!((refused.code(), refused.subject()), (ErrorCode::NotEmpty, Some(name)));
+        assert!(refused.public().contains("2 names that no path can hold"), "{refused}");
+    }
+    put(&store, "/other/f", b"new", Overwrite::Allow).unwrap();
+    let moved = store.move_over(&path("/other"), &path("/t"), Replacing::Tree);
+    let copied = store.copy_tree(&path("/other"), &path("/t"), true, Replacing::Tree);
+    assert_eq!([code(moved), code(copied)], [Some(ErrorCode::NotEmpty); 2]);
+    for kept in [inner.join("f"), odd(b"not \xff text").join("f"), odd(b"line\nfeed")] {
+        assert!(kept.exists());
+    }
+    assert!(hidden_trees(directory.path()).is_empty());
+    fs::remove_dir_all(odd(b"not \xff text")).unwrap();
+    fs::remove_file(odd(b"line\nfeed")).unwrap();
+    assert!(store.remove_tree(&path("/t")).unwrap().is_none());
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::posix::identity::Acting;
 use crate::posix::judged::missing_is_not_found;
 use crate::posix::resolve::{HIDDEN_DIRECTORY, check_readable};
 use crate::posix::{Posix, Storage, is_directory, is_same, sync_names};
+use crate::unlisted::Unlisted;
 
 /// How often a directory that should be empty is read once more: others may put something into it meanwhile.
 const READ_AGAIN_MAX: u32 = 64;
@@ -232,16 +233,17 @@ fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
 }
 
 /// Looks whether all of a tree can be removed, so that nothing is when it cannot: no other export begins below, nothing is
-/// mounted, and the system lets every name be taken away.
+/// mounted, the system lets every name be taken away, and clients can see every name.
 pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<'_>) -> Result<()> {
     let failed = |errno| about(errno, Phase::Open, path);
     let mut walk = Walk::begin(top, false).map_err(failed)?;
+    let mut unlisted = Unlisted::default();
     // Whether the directory where the walk is now was asked about.
     let mut is_asked = false;
     loop {
         let step = walk.step().map_err(failed)?;
         let found = match &step {
-            Step::End => return Ok(()),
+            Step::End => break,
             Step::Left(_) => {
                 is_asked = true;
                 continue;
@@ -259,12 +261,27 @@ pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<
         may_change_names(walk.here(), &found.name, is_asked, acting)
             .map_err(|errno| about(errno, Phase::Open, &here()))?;
         is_asked = true;
+        if !walk.can_name(path, &found.name) {
+            // What lies in it needs no look: the tree stays.
+            unlisted.add(found.name.to_bytes());
+            continue;
+        }
         if let Step::Directory(found) = &step {
             let entered = walk.enter(found);
             entered.map_err(|errno| not_entered(errno, &walk.path_of(path, &found.name)))?;
             is_asked = false;
         }
     }
+    if unlisted.count > 0 {
+        return Err(holds_unlisted(&unlisted, path));
+    }
+    Ok(())
+}
+
+/// The refusal of a tree with names that no listing shows: its client cannot know what it would remove.
+fn holds_unlisted(unlisted: &Unlisted, path: &LogicalPath) -> Error {
+    let detail = format!("{unlisted}; `crossload check` on the server finds them");
+    about(Errno::NOTEMPTY, Phase::Open, path).with_detail(detail)
 }
 
 /// Why a directory within a tree cannot be entered.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use types::LogicalPath;
-use types::limits::STORED_TREE_DEPTH_MAX;
+use types::limits::{PATH_BYTES_MAX, STORED_TREE_DEPTH_MAX};
 
 use crate::posix::{is_same, place_of};
 
@@ -123,6 +123,14 @@ impl Walk {
         fs::seek(&parent, SeekFrom::Start(level.next))?;
         self.here = parent;
         Ok(level.below)
+    }
+
+    /// Whether a path can name what has this name here, in a tree that begins at `top`.
+    pub(super) fn can_name(&self, top: &LogicalPath, name: &CStr) -> bool {
+        let above: usize = self.above.iter().map(|level| level.below.count_bytes() + 1).sum();
+        let top_bytes = if top.is_root() { 0 } else { top.as_str().len() };
+        let is_name = |name| LogicalPath::root().check_join(name).is_ok();
+        top_bytes + above + 1 + name.count_bytes() <= PATH_BYTES_MAX && name.to_str().is_ok_and(is_name)
     }
 
     /// The path of what has this name here, in a tree that begins at `top`; of the nearest directory above it that a
