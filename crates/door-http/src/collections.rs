@@ -8,27 +8,42 @@ use storage::{Replacing, TreeFailure};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
-use transfer::{Share, ShareKind, Spot, refusal};
+use transfer::{Changing, Share, ShareKind, Spot, refusal};
 
 /// The status of an answer about several resources (RFC 4918 §11.1).
 const MULTISTATUS: u16 = 207;
 
 /// Removes a collection that holds something, which `refused` says.
-pub(crate) async fn remove(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, refused: Error) -> Result<()> {
+pub(crate) async fn remove(
+    exchange: &mut Exchange<'_>,
+    head: &RequestHead,
+    (spot, changing): (&Spot, Changing),
+    refused: Error,
+) -> Result<()> {
     let path = exchange.path.clone();
     // RFC 4918 §9.6.1 knows no other depth here; who asks for less gets less.
     if matches!(head.depth()?, Some(Depth::Zero | Depth::One)) {
         return Err(refused);
     }
     let share = admit(exchange, spot, &path, refused)?;
-    let removed = spot.store.remove_tree(&spot.path, share).await;
+    let removed = spot.store.during(&changing).remove_tree(&spot.path, share).await;
     match removed.map_err(|error| shown(error, spot))? {
         None => {
-            exchange.exports.locks().forget(&path);
+            changing.forget_locks();
+            drop(changing);
             exchange.bare(204, |head| head).await
         }
         Some(failure) => partly(exchange, spot, failure).await,
     }
+}
+
+/// Whether everything in a directory may be taken away, if there is anything.
+pub(crate) async fn admit_if_full(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
+    let mut pages = spot.store.list(&spot.path).await?;
+    if pages.next().await?.is_empty() {
+        return Ok(());
+    }
+    admit(exchange, spot, path, refusal(ErrorCode::NotEmpty, path)).map(drop)
 }
 
 /// The refusal of a full directory, which names the key that would let it go.

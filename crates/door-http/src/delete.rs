@@ -25,14 +25,23 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     if let Found::Something(stat) = &found {
         check_conditions(head, Some(stat), &path)?;
     }
-    exchange.check_changes(head, &[(&spot, &path, Change::Remove)]).await?;
-    match spot.store.remove(&spot.path).await {
+    let begun = exchange.begin_changes(head, &[(&spot, &path, Change::Remove)]).await;
+    if let Err(error) = &begun
+        && error.code() == ErrorCode::Locked
+        && found.is_directory()
+    {
+        // Locks below are no business of a client that may not remove what is there.
+        collections::admit_if_full(exchange, &spot, &path).await?;
+    }
+    let changing = begun?;
+    match spot.store.during(&changing).remove(&spot.path).await {
         Ok(()) => {
-            exchange.exports.locks().forget(&path);
+            changing.forget_locks();
+            drop(changing);
             exchange.bare(204, |head| head).await
         }
         Err(error) if error.code() == ErrorCode::NotEmpty => {
-            collections::remove(exchange, head, &spot, error.with_subject(&path)).await
+            collections::remove(exchange, head, (&spot, changing), error.with_subject(&path)).await
         }
         Err(error) => Err(error.with_subject(&path)),
     }

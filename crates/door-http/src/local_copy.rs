@@ -75,7 +75,7 @@ impl LocalCopy {
         }
         let replaces = target.into_file(&self.to)?;
         check_conditions(head, Some(&stat), &self.from)?;
-        exchange.check_changes(head, &[(&to, &self.to, Change::Store)]).await?;
+        let changing = exchange.begin_changes(head, &[(&to, &self.to, Change::Store)]).await?;
         self.check(&from, &to, replaces.is_some() && !copy.overwrite)?;
         // What came to stand there since was not asked about.
         let overwrite = if copy.overwrite && replaces.is_some() {
@@ -84,9 +84,10 @@ impl LocalCopy {
             Overwrite::Refuse
         };
         // The copy is the writer's, who has to be able to read.
-        let store = to.store.reading_as(&from.store);
+        let store = to.store.reading_as(&from.store).during(&changing);
         let copied = store.copy(&from.path, &to.path, overwrite).await;
         copied.map_err(|error| about_target(error, &self.to))?;
+        drop((changing, store));
         if replaces.is_some() {
             exchange.bare(204, |head| head).await
         } else {
@@ -109,7 +110,7 @@ impl LocalCopy {
             Some(Depth::One) => return Err(refusal(ErrorCode::BadRequest, &self.from).with_detail("Depth is 1")),
         };
         let change = if target.exists() { Change::Remove } else { Change::Store };
-        exchange.check_changes(head, &[(to, &self.to, change)]).await?;
+        let changing = exchange.begin_changes(head, &[(to, &self.to, change)]).await?;
         self.check(from, to, target.exists() && !overwrite)?;
         let own = std::mem::replace(&mut exchange.credential, writer);
         let replacing = self.admit(exchange, to, target.exists());
@@ -119,6 +120,7 @@ impl LocalCopy {
         let share = collections::share(exchange, &self.to)?;
         let copied = to
             .store
+            .during(&changing)
             .copy_tree((&from.path, &to.path), members, replacing, share)
             .await;
         let replaced = copied.map_err(|error| collections::naming_the_key(about_target(error, &self.to), to))?;

@@ -36,7 +36,7 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
     }
     let (locks, token) = (exchange.exports.locks().clone(), wanted.token.clone());
     let fair_share = &exchange.door.settings.fair_share;
-    let taken = locks.take(wanted, fair_share, &exchange.client());
+    let taken = locks.take(wanted, fair_share, &exchange.client()).await;
     let facts = taken.map_err(|error| match error.code() {
         ErrorCode::Locked => {
             let error = exchange.exports.locked_for(exchange.asker(), &path, error);
@@ -46,6 +46,11 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
     })?;
     // The lock is there already when its file is stored.
     exchange.submitted.push(token.to_string());
+    if !is_new && !exchange.look(&spot, &path).await.exists() {
+        // It was removed before the lock kept it.
+        let _ = locks.release(&path, &token, &LockHolder::of(&exchange.credential));
+        return Err(refusal(ErrorCode::Busy, &path).with_detail("it has just been removed"));
+    }
     if is_new && let Err(error) = store_empty(exchange, &spot).await {
         // What cannot be stored cannot be locked.
         let _ = locks.release(&exchange.path, &token, &LockHolder::of(&exchange.credential));
@@ -118,8 +123,8 @@ async fn store_empty(exchange: &mut Exchange<'_>, spot: &Spot) -> Result<Stat> {
             modified: None,
             mode: None,
         };
-        permit.check(&spot.store, &spot.path).await?;
-        spot.store.commit(&upload, facts).await
+        let changing = permit.check(&spot.store, &spot.path).await?;
+        spot.store.during(&changing).commit(&upload, facts).await
     };
     let stat = stored.await.map_err(|error| match error.code() {
         // RFC 4918 §9.10.6, as for MKCOL.

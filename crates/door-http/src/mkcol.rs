@@ -19,9 +19,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::DirectoryExists, &path));
     }
-    exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
-    let made = spot.store.make_directory(&spot.path, false).await;
+    let changing = exchange.begin_changes(head, &[(&spot, &path, Change::Store)]).await?;
+    let made = spot.store.during(&changing).make_directory(&spot.path, false).await;
     made.map_err(|error| as_webdav_has_it(error).with_subject(&path))?;
+    drop(changing);
     exchange.whole(201, &[], |head| head).await
 }
 

@@ -20,14 +20,15 @@ const FAILED_DEPENDENCY: u16 = 424;
 
 /// Answers PROPPATCH.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
-    let spot = exchange.spot(ErrorCode::Forbidden)?;
+    let mut spot = exchange.spot(ErrorCode::Forbidden)?;
     let path = exchange.path.clone();
     let found = exchange.look(&spot, &path).await;
     exchange.authorize_here(Operation::Overwrite)?;
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
-    exchange.check_changes(head, &[(&spot, &path, Change::Update)]).await?;
     let body = exchange.small_body(PROPPATCH_BODY_BYTES_MAX).await?;
+    let changing = exchange.begin_changes(head, &[(&spot, &path, Change::Update)]).await?;
+    spot.store = spot.store.during(&changing);
     let changes = Arc::new(parse_proppatch(&body)?);
     let refused = match protected(&changes) {
         Some(refused) => Some(refused),

@@ -75,8 +75,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         modified: None,
         mode: None,
     };
-    permit.check(&spot.store, &spot.path).await?;
-    let stat = spot.store.commit(&upload, facts).await;
+    let changing = permit.check(&spot.store, &spot.path).await?;
+    let stat = spot.store.during(&changing).commit(&upload, facts).await;
     let stat = stat.map_err(|error| error.with_subject(&path))?;
     exchange.note_upload(&path, &stat);
     exchange.record.committed_us = Some(exchange.elapsed_us());

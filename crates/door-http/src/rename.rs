@@ -8,7 +8,7 @@ use types::{Error, ErrorCode, LogicalPath, Result};
 use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::Exchange;
-use transfer::{Change, Found, is_missing, refusal};
+use transfer::{Change, Changing, Found, is_missing, refusal};
 use transfer::{Place, Spot};
 
 /// Answers MOVE.
@@ -38,10 +38,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
     let changes = [(&spot, &path, Change::Remove), (&new, &target, Change::Store)];
-    exchange.check_changes(head, &changes).await?;
+    let changing = exchange.begin_changes(head, &changes).await?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
     if there.is_directory() || (there.exists() && stat.is_directory()) {
-        return over(exchange, (&spot, &path), (&new, &target)).await;
+        return over(exchange, changing, &spot, (&new, &target)).await;
     }
     // What came to stand there since was not asked about.
     let overwrite = if may_replace && there.exists() {
@@ -49,10 +49,15 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     } else {
         Overwrite::Refuse
     };
-    let moved = spot.store.rename(&spot.path, &new.path, overwrite).await;
+    let moved = spot
+        .store
+        .during(&changing)
+        .rename(&spot.path, &new.path, overwrite)
+        .await;
     let replaced = moved.map_err(|error| about_target(error, &target))?;
     // Locks stay behind (RFC 4918 §7.5), and there is nothing more to lock.
-    exchange.exports.locks().forget(&path);
+    changing.forget_locks();
+    drop(changing);
     if own {
         exchange.note_upload(&target, &stat);
     }
@@ -66,14 +71,17 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
 /// In place of a collection, or of a file by one: it is removed as DELETE would (RFC 4918 §9.9.3), behind the new one.
 async fn over(
     exchange: &mut Exchange<'_>,
-    (spot, path): (&Spot, &LogicalPath),
+    changing: Changing,
+    spot: &Spot,
     (new, target): (&Spot, &LogicalPath),
 ) -> Result<()> {
     let replacing = collections::replacing(exchange, new, target)?;
     let share = collections::share(exchange, target)?;
-    let moved = spot.store.move_over((&spot.path, &new.path), replacing, share).await;
+    let store = spot.store.during(&changing);
+    let moved = store.move_over((&spot.path, &new.path), replacing, share).await;
     moved.map_err(|error| collections::naming_the_key(about_target(error, target), new))?;
-    exchange.exports.locks().forget(path);
+    changing.forget_locks();
+    drop((changing, store));
     exchange.bare(204, |head| head).await
 }
 

@@ -4,7 +4,7 @@
 
 use http_wire::{RequestHead, ResourceState, StateConditions};
 use policy::Operation;
-use transfer::{Change, Found, LockHolder, LockKeys, Place, Spot, refusal};
+use transfer::{Change, Changing, Found, LockHolder, LockKeys, Place, Spot, refusal};
 use types::{ErrorCode, Location, LogicalPath, Result};
 
 use crate::access::etag;
@@ -109,5 +109,25 @@ impl Exchange<'_> {
             checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?;
         }
         Ok(())
+    }
+
+    /// The same for changes that are made now: until the end of what this gives, no lock is granted that forbids them.
+    ///
+    /// # Errors
+    /// As [`Exchange::check_changes`].
+    pub(crate) async fn begin_changes(
+        &mut self,
+        head: &RequestHead,
+        changes: &[(&Spot, &LogicalPath, Change)],
+    ) -> Result<Changing> {
+        self.check_state(head).await?;
+        let (keys, mut begun) = (self.lock_keys(), Changing::default());
+        for (spot, path, change) in changes {
+            let place = (&spot.store, &spot.path);
+            let changing = self.exports.begin_change(place, path, *change, &keys).await;
+            let changing = changing.map_err(|error| self.exports.locked_for(self.asker(), path, error))?;
+            begun = begun.and(changing);
+        }
+        Ok(begun)
     }
 }

@@ -22,9 +22,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes
         AttributeAction::Set(_) | AttributeAction::Delete(_) => Operation::Overwrite,
     };
     exchange.authorize(operation.clone(), &path, None)?;
-    let spot = exchange.spot(&path, ErrorCode::Forbidden)?;
+    let mut spot = exchange.spot(&path, ErrorCode::Forbidden)?;
     if operation == Operation::Overwrite {
-        exchange.check_locks(&spot, &path, Change::Update).await?;
+        let changing = exchange.begin_change(&spot, &path, Change::Update).await?;
+        spot.store = spot.store.during(&changing);
     }
     let body = act(&spot, request).await;
     let body = body.map_err(|error| about(error, &path))?;

@@ -8,7 +8,8 @@ use credentials::Credential;
 use policy::Operation;
 use transfer::chance::fresh_id;
 use transfer::{
-    Asker, Change, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot, refusal,
+    Asker, Change, Changing, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot,
+    refusal,
 };
 use types::limits::PENDING_WAIT;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
@@ -257,6 +258,16 @@ impl<'c> Exchange<'c> {
             .check_locks(place, path, change, &LockKeys::default())
             .await;
         Ok(checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
+    }
+
+    /// The same for a change that is made now: until the end of what this gives, no lock is granted that forbids it.
+    pub(crate) async fn begin_change(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<Changing> {
+        let place = (&spot.store, &spot.path);
+        let begun = self
+            .exports
+            .begin_change(place, path, change, &LockKeys::default())
+            .await;
+        Ok(begun.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
     }
 
     /// The right to store a file, to be asked again before it has its name.

@@ -2,7 +2,7 @@
 
 use policy::Operation;
 use storage::Overwrite;
-use transfer::{Change, Found, Spot, is_missing, refusal};
+use transfer::{Change, Changing, Found, Spot, is_missing, refusal};
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::request::{ChangeMode, MakeDirectory, Remove, RemoveDirectory, Rename};
 
@@ -16,10 +16,16 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
     exchange.authorize(Operation::MakeDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
     // One that is there stays as it is.
-    if !exchange.look(&spot, path).await.is_directory() {
-        exchange.check_locks(&spot, path, Change::Store).await?;
-    }
-    match spot.store.make_directory(&spot.path, request.makes_path()).await {
+    let changing = match exchange.look(&spot, path).await.is_directory() {
+        true => Changing::default(),
+        false => exchange.begin_change(&spot, path, Change::Store).await?,
+    };
+    match spot
+        .store
+        .during(&changing)
+        .make_directory(&spot.path, request.makes_path())
+        .await
+    {
         Err(error) if error.code() == ErrorCode::DirectoryExists => {}
         made => {
             made.map_err(|error| error.with_subject(path))?;
@@ -76,8 +82,8 @@ async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath)
     if spot.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, path).into());
     }
-    exchange.check_locks(spot, path, Change::Remove).await?;
-    let removed = spot.store.remove(&spot.path).await;
+    let changing = exchange.begin_change(spot, path, Change::Remove).await?;
+    let removed = spot.store.during(&changing).remove(&spot.path).await;
     removed.map_err(|error| error.with_subject(path))?;
     exchange.ok(&[]);
     Ok(())
@@ -108,11 +114,16 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     if source.path.is_root() || target.path.is_root() {
         return Err(refusal(ErrorCode::Forbidden, &from.path).into());
     }
-    exchange.check_locks(&source, &from.path, Change::Remove).await?;
-    exchange.check_locks(&target, &to.path, Change::Store).await?;
+    let away = exchange.begin_change(&source, &from.path, Change::Remove).await?;
+    let here = exchange.begin_change(&target, &to.path, Change::Store).await?;
+    let changing = away.and(here);
     // What comes to stand there meanwhile is somebody else's.
     let overwrite = if replaces { Overwrite::Allow } else { Overwrite::Refuse };
-    let moved = source.store.rename(&source.path, &target.path, overwrite).await;
+    let moved = source
+        .store
+        .during(&changing)
+        .rename(&source.path, &target.path, overwrite)
+        .await;
     moved.map_err(|error| {
         let subject = if is_missing(&error) { &from.path } else { &to.path };
         error.with_subject(subject)
@@ -131,8 +142,12 @@ pub(crate) async fn change_mode(exchange: &mut Exchange<'_>, request: &ChangeMod
     exchange.settle(path).await?;
     exchange.authorize(Operation::ChangeMode, path, None)?;
     let spot = exchange.spot(path, ErrorCode::Forbidden)?;
-    exchange.check_locks(&spot, path, Change::Update).await?;
-    let changed = spot.store.set_mode(&spot.path, u32::from(request.mode)).await;
+    let changing = exchange.begin_change(&spot, path, Change::Update).await?;
+    let changed = spot
+        .store
+        .during(&changing)
+        .set_mode(&spot.path, u32::from(request.mode))
+        .await;
     changed.map_err(|error| error.with_subject(path))?;
     exchange.ok(&[]);
     Ok(())

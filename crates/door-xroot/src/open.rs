@@ -160,7 +160,8 @@ async fn update(
     exchange.settle(path).await?;
     let found = exchange.look(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
-    exchange.check_locks(spot, path, Change::Store).await?;
+    // What is written shows at once: nobody can lock it until it is closed.
+    let changing = exchange.begin_change(spot, path, Change::Update).await?.lasting();
     let id = upload_id(exchange, path)?;
     let interrupted = &exchange.connection.door.interrupted;
     if interrupted.is_recovery(&id, found.exists() && request.mode != 0, Instant::now()) {
@@ -171,7 +172,8 @@ async fn update(
     let stat = present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
-    let writing = Writing::in_place(&spot.store, update, max_bytes, turn);
+    let store = spot.store.during(&changing);
+    let writing = Writing::in_place(&store, update, max_bytes, turn);
     writing.share_with(exchange.writer(path)?);
     Ok((Content::Writing(Box::new(writing)), stat))
 }

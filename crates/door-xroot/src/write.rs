@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use policy::Operation;
-use transfer::{Change, Progress, refusal};
+use transfer::{Change, Changing, Progress, refusal};
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::request::{Close, PageWrite, SyncFile, Truncate, TruncateTarget, Write, WriteVector};
 use xroot_wire::response::{BadPages, PageStatus, respond};
@@ -172,8 +172,8 @@ async fn store(
     })
 }
 
-/// Whether a file that is changed where it lies may still be: rules may have been loaded, and somebody may have locked it,
-/// since it was opened, and what is written to it shows at once. Anything else is asked when it takes its name.
+/// Whether a file that is changed where it lies may still be: rules may have been loaded since it was
+/// opened, and what is written to it shows at once. Nobody has locked it. Anything else is asked when it takes its name.
 async fn check_permit(file: &mut OpenFile) -> Result<()> {
     let (Content::Writing(writing), Some(permit)) = (&mut file.content, &file.permit) else {
         return Ok(());
@@ -283,14 +283,14 @@ async fn truncate_in_place(
     let found = exchange.look(&spot, path).await;
     let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
     let permit = exchange.permit(path);
-    exchange.check_locks(&spot, path, Change::Store).await?;
+    let changing = exchange.begin_change(&spot, path, Change::Update).await?;
     if let Some(file) = exchange.connection.files()?.newest_written(path) {
         return set_length(file, size_bytes).await;
     }
     if let Some(upload) = update.and_then(Update::upload) {
         check_end(size_bytes, granted.max_upload_bytes)?;
-        permit.check(&spot.store, &spot.path).await?;
-        return Ok(spot.store.set_length(&upload, size_bytes).await?);
+        let _changing = permit.check(&spot.store, &spot.path).await?;
+        return Ok(spot.store.during(&changing).set_length(&upload, size_bytes).await?);
     }
     let turn = exchange
         .connection
@@ -303,8 +303,8 @@ async fn truncate_in_place(
     let update = spot.store.open_update(&spot.path).await;
     let update = update.map_err(|error| error.with_subject(path))?;
     // Rules may have been loaded since, and the change shows at once.
-    permit.check(&spot.store, &spot.path).await?;
-    let mut writing = Writing::in_place(&spot.store, update, granted.max_upload_bytes, turn);
+    let _changing = permit.check(&spot.store, &spot.path).await?;
+    let mut writing = Writing::in_place(&spot.store.during(&changing), update, granted.max_upload_bytes, turn);
     writing.set_length(size_bytes).await?;
     writing.commit(&exchange.client()).await?;
     Ok(())
@@ -318,10 +318,11 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Resul
         destination::close(exchange, copying);
     }
     if let Content::Writing(writing) = file.content {
-        if let Some(permit) = &file.permit {
-            permit.check(&file.spot.store, &file.spot.path).await?;
-        }
-        let stored = writing.commit(&exchange.client()).await;
+        let changing = match &file.permit {
+            Some(permit) => permit.check(&file.spot.store, &file.spot.path).await?,
+            None => Changing::default(),
+        };
+        let stored = writing.during(&changing).commit(&exchange.client()).await;
         let stat = stored.map_err(|error| error.with_subject(&file.path))?;
         if let Some(pending) = file.pending {
             pending.end();

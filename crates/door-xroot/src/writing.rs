@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use net::frames::Payload;
 use storage::{CommitFacts, FileReader, Stat, Upload};
-use transfer::{Assembly, ClientId, Progress, Store};
+use transfer::{Assembly, Changing, ClientId, Progress, Store};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
 
@@ -150,6 +150,14 @@ impl Writing {
     pub(crate) fn note_repaired(&mut self, range: ByteRange) {
         self.damaged
             .retain(|start, end| !(range.start <= *start && *end <= range.end));
+    }
+
+    /// The same, which makes these changes when it ends; a file that is changed where it lies is under one of its own.
+    pub(crate) fn during(mut self, changing: &Changing) -> Self {
+        if !self.holds_old_content() {
+            self.store = self.store.during(changing);
+        }
+        self
     }
 
     /// Ends the writing: an upload takes its name. What arrived damaged, or could not be stored, takes none.

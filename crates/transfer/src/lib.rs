@@ -59,7 +59,7 @@ pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLi
 pub use found::{Found, is_missing, refusal};
 pub use gate::{Gate, Visit};
 pub use locks::{
-    Change, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
+    Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
 };
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};

@@ -13,7 +13,7 @@ use crate::authorize::Asker;
 use crate::chance::now_s;
 use crate::exports::{Exports, Place, SharedExports};
 use crate::found::is_missing;
-use crate::locks::{Change, LockKeys};
+use crate::locks::{Change, Changing, LockKeys};
 use crate::store::Store;
 
 /// The right to store a file, as it was granted when the upload began.
@@ -58,32 +58,25 @@ impl Permit {
     }
 
     /// Whether the file may still be stored, which `store` knows as `inner`. Only new rules and locks can have changed
-    /// that: a token that expired during the upload was valid when it began, which suffices.
+    /// that: a token that expired during the upload was valid when it began, which suffices. No lock is granted in the way
+    /// of storing it until the end of what this gives.
     ///
     /// # Errors
     /// The refusal.
-    pub async fn check(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
+    pub async fn check(&self, store: &Store, inner: &LogicalPath) -> Result<Changing> {
         let current = self.exports.current();
         self.check_rules(&current, store, inner).await?;
-        self.check_locks(store, inner).await
-    }
-
-    /// Whether anything could be in the way that was not when it was granted. Costs next to nothing.
-    #[must_use]
-    pub fn may_have_changed(&self) -> bool {
-        !self.began_with.locks.is_empty() || !Arc::ptr_eq(&self.exports.current(), &self.began_with)
-    }
-
-    /// Whether locks let the file be stored, which `store` knows as `inner`.
-    ///
-    /// # Errors
-    /// `locked`.
-    async fn check_locks(&self, store: &Store, inner: &LogicalPath) -> Result<()> {
         let (place, keys) = ((store, inner), &self.keys);
         // All exports that follow each other have the same locks.
         self.began_with
-            .check_locks(place, &self.path, Change::Store, keys)
+            .begin_change(place, &self.path, Change::Store, keys)
             .await
+    }
+
+    /// Whether there are other rules than when it was granted. Costs next to nothing.
+    #[must_use]
+    pub fn may_have_changed(&self) -> bool {
+        !Arc::ptr_eq(&self.exports.current(), &self.began_with)
     }
 
     async fn check_rules(&self, current: &Arc<Exports>, store: &Store, inner: &LogicalPath) -> Result<()> {

@@ -12,6 +12,7 @@ use types::limits::EARLY_CHECKSUM_WAIT;
 use types::{Checksum, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::job::Job;
+use crate::locks::Changing;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::pace::keep_pace;
 use crate::progress::Progress;
@@ -111,9 +112,8 @@ async fn pull_once(
         checksums: ours.clone(),
         ..CommitFacts::default()
     };
-    if let Some(permit) = &order.permit {
-        permit.check(store, path).await.map_err(here)?;
-    }
+    let changing = permitted(store, path, order).await?;
+    let store = store.during(&changing);
     store.commit(&upload, facts).await.map_err(here)?;
     let (bytes, streams) = (fetched.bytes, fetched.streams);
     Ok(Outcome {
@@ -124,6 +124,14 @@ async fn pull_once(
         resumed: progress.resumed(),
         streams,
     })
+}
+
+/// Asks whether the file may still take its name.
+async fn permitted(store: &Store, path: &LogicalPath, order: &Order) -> Result<Changing> {
+    match &order.permit {
+        Some(permit) => permit.check(store, path).await.map_err(here),
+        None => Ok(Changing::default()),
+    }
 }
 
 /// Compares what came with what the source told, reading the part again only when the source knows

@@ -14,6 +14,7 @@ use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
+use crate::locks::Changing;
 use crate::shown::ShownNames;
 use crate::users::Users;
 
@@ -35,6 +36,8 @@ pub struct Store {
     behalf: Option<Arc<Behalf>>,
     lane: Lane,
     pub(crate) checksums: Checksums,
+    /// The changes that its calls make: they end with the calls, even if nobody waits for these any more.
+    changing: Changing,
 }
 
 impl Store {
@@ -47,6 +50,7 @@ impl Store {
             // Who asks for little goes before those who wait for a disk.
             lane: Lane::starting_commit_threads(net::background::give_way),
             checksums: Checksums::new(FairShare::default()),
+            changing: Changing::default(),
         }
     }
 
@@ -56,6 +60,15 @@ impl Store {
         Self {
             checksums: Checksums::new(fair_share),
             ..self
+        }
+    }
+
+    /// The same, whose calls make these changes.
+    #[must_use]
+    pub fn during(&self, changing: &Changing) -> Self {
+        Self {
+            changing: changing.clone(),
+            ..self.clone()
         }
     }
 
@@ -172,8 +185,12 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let storage = self.storage().await?;
-        self.lane.run(move || call(storage.as_ref())).await
+        let (storage, changing) = (self.storage().await?, self.changing.clone());
+        let call = move || {
+            let _until_done = changing;
+            call(storage.as_ref())
+        };
+        self.lane.run(call).await
     }
 
     /// Runs a call that certainly waits for the disk.
@@ -181,8 +198,12 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let storage = self.storage().await?;
-        self.lane.run_blocking(move || call(storage.as_ref())).await
+        let (storage, changing) = (self.storage().await?, self.changing.clone());
+        let call = move || {
+            let _until_done = changing;
+            call(storage.as_ref())
+        };
+        self.lane.run_blocking(call).await
     }
 
     /// Runs a call that makes something durable.
@@ -190,8 +211,12 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let storage = self.storage().await?;
-        self.lane.run_commit(move || call(storage.as_ref())).await
+        let (storage, changing) = (self.storage().await?, self.changing.clone());
+        let call = move || {
+            let _until_done = changing;
+            call(storage.as_ref())
+        };
+        self.lane.run_commit(call).await
     }
 
     pub(crate) fn lane(&self) -> &Lane {
@@ -243,7 +268,11 @@ impl Store {
     /// As [`Upload::commit`]; the old file, if any, is then still there.
     pub async fn commit(&self, upload: &Arc<dyn Upload>, facts: CommitFacts) -> Result<Stat> {
         let (upload, is_small) = (upload.clone(), facts.size_bytes <= SMALL_COMMIT_BYTES);
-        let commit = move || upload.commit(&facts);
+        let changing = self.changing.clone();
+        let commit = move || {
+            let _until_done = changing;
+            upload.commit(&facts)
+        };
         match is_small {
             true => self.lane.run_small_commit(commit).await,
             false => self.lane.run_commit(commit).await,

@@ -502,6 +502,8 @@ pub const ROOT_STATS_MAX: usize = 64;
 
 /// WebDAV locks of all clients together.
 pub const LOCKS_MAX: usize = 16 * 1024;
+/// How long a new lock waits for the end of changes that are being made to what it is on.
+pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// How long a lock lasts whose client does not say, or was not understood.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a lock lasts at the most, whatever its client asks for: one that is left behind ends by itself.

@@ -2,6 +2,7 @@
 
 use credentials::{Macaroon, MacaroonKey};
 use policy::{AnonymousAccess, ExportRules};
+use storage::{Effect, Fault, Faulty, Gate, Operation};
 use transfer::{Export, FairShare, ShareLimits};
 use types::limits::CLIENT_SHARE_MIN;
 
@@ -29,6 +30,13 @@ async fn lock(server: &Server, path: &str, depth: &str) -> String {
 async fn status(server: &Server, head: &str) -> u16 {
     let body: &[u8] = if head.starts_with("PUT") { b"new" } else { b"" };
     server.ask(&format!("{head}\n"), body).await.status
+}
+
+/// From now on directories are removed with everything in them.
+fn removes_trees(server: &Server) {
+    let mut list = server.exports.current().list().to_vec();
+    list[0].rules.recursive_delete = true;
+    server.exports.replace(transfer::Exports::new(list));
 }
 
 /// What a client shows that is somebody of this name.
@@ -193,6 +201,7 @@ async fn a_locked_directory_neither_gets_nor_loses_names() {
 async fn a_locked_file_holds_the_directories_above_it() {
     let server = Server::open().await;
     server.put("/data/d/sub/f", b"x").await;
+    removes_trees(&server);
     let token = lock(&server, "/data/d/sub/f", "0").await;
     for head in ["DELETE /data/d", "MOVE /data/d\nDestination: /data/e"] {
         let refused = server.ask(&format!("{head}\n"), b"").await;
@@ -342,16 +351,13 @@ async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
     let mut list = server.exports.current().list().to_vec();
     list[1].rules.anonymous = AnonymousAccess::None;
     server.exports.replace(transfer::Exports::new(list));
-    let delete = server.ask("DELETE /data/d\n", b"").await;
     let lock = server.ask("LOCK /data/d\n", EXCLUSIVE.as_bytes()).await;
-    for answer in [delete, lock] {
-        assert_eq!(answer.status, 423);
-        let text = answer.text();
-        assert!(
-            text.contains("<D:href>/data/d</D:href>") && !text.contains("secret"),
-            "{text}"
-        );
-    }
+    assert_eq!(lock.status, 423);
+    let text = lock.text();
+    assert!(
+        text.contains("<D:href>/data/d</D:href>") && !text.contains("secret"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -484,4 +490,48 @@ async fn what_is_no_lock_is_refused() {
         assert_eq!(server.ask(head, body.as_bytes()).await.status, 400, "{head}");
     }
     assert_eq!(status(&server, "PUT /data/f").await, 204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_lock_is_granted_when_the_file_that_takes_its_name_has_it() {
+    let gate = Gate::default();
+    let held = Fault {
+        operation: Operation::Commit,
+        nth: 2,
+        effect: Effect::Hold(gate.clone()),
+    };
+    let store = Faulty::new(memory(), vec![held]);
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
+    server.put("/data/f", b"old").await;
+    let mut upload = server.connect().await;
+    upload.send(head_text("PUT /data/f\n", Some(3))).await;
+    upload.send("new").await;
+    while gate.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut locker = server.connect().await;
+    locker.send(head_text("LOCK /data/f\n", Some(EXCLUSIVE.len()))).await;
+    locker.send(EXCLUSIVE).await;
+    while server.exports.current().locks().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // No later upload gets past it, and it is not granted as long as the earlier one goes on.
+    assert_eq!(status(&server, "PUT /data/f").await, 423);
+    assert!(locker.tcp.try_read(&mut [0; 1]).is_err());
+    gate.open();
+    assert_eq!(upload.answer(false).await.status, 204);
+    assert_eq!(locker.answer(false).await.status, 200);
+    assert_eq!(server.ask("GET /data/f\n", b"").await.body, b"new");
+}
+
+#[tokio::test]
+async fn who_may_not_remove_a_tree_learns_nothing_of_locks_below() {
+    let server = Server::open().await;
+    server.put("/data/d/f", b"x").await;
+    let free = status(&server, "DELETE /data/d").await;
+    lock(&server, "/data/d/f", "0").await;
+    assert_eq!(status(&server, "DELETE /data/d").await, free);
+    assert_ne!(free, 423);
+    removes_trees(&server);
+    assert_eq!(status(&server, "DELETE /data/d").await, 423);
 }

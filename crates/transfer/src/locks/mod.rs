@@ -4,6 +4,7 @@
 //! A lock belongs to whom it was given: its token is of no use to anybody else (§6.4). It ends when its holder releases
 //! it, when what it is on is removed or gets another name, and after its timeout.
 
+mod changing;
 mod table;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use credentials::Credential;
 use policy::Operation;
+use tokio::sync::Notify;
 use types::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+pub use changing::Changing;
 pub use table::Unusable;
 
 use crate::authorize::Asker;
@@ -23,7 +26,8 @@ use crate::exports::Exports;
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
 use crate::store::Store;
-use table::Table;
+use changing::Pending;
+use table::{Met, Table};
 
 /// Who holds a lock. Everybody without a credential is the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +127,13 @@ pub fn locked(root: &LogicalPath) -> Error {
     Error::new(ErrorCode::Locked, Side::Client, Phase::Open).with_subject(root)
 }
 
+/// The refusal of a lock because of what is being done there.
+fn being_changed(root: &LogicalPath) -> Error {
+    Error::new(ErrorCode::Busy, Side::Client, Phase::Open)
+        .with_subject(root)
+        .with_detail("it is being changed, and can be locked afterwards")
+}
+
 /// All locks of a server. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Locks(Arc<Shared>);
@@ -132,6 +143,8 @@ struct Shared {
     /// How many there are, so that those who meet none do not wait for others.
     count: AtomicUsize,
     table: Mutex<Table>,
+    /// Tells the locks that wait for it that a change has ended.
+    ended: Notify,
 }
 
 /// The table for as long as it is used; what it holds then is counted.
@@ -163,19 +176,32 @@ impl Locks {
         }
     }
 
-    /// Takes a lock, which counts in the share of a client.
+    /// Takes a lock, which counts in the share of a client. Changes that begin from then on meet it; those under way
+    /// it waits for.
     ///
     /// # Errors
-    /// `locked`, with where the lock begins that is in the way; `overloaded` and `share_used_up`.
-    pub fn take(&self, wanted: NewLock, fair_share: &FairShare, client: &ClientId) -> Result<LockFacts> {
+    /// `locked`, with where the lock begins that is in the way; `busy` where something is being changed that does not end
+    /// soon, or takes the path away; `overloaded` and `share_used_up`.
+    pub async fn take(&self, wanted: NewLock, fair_share: &FairShare, client: &ClientId) -> Result<LockFacts> {
         let now = Instant::now();
         // What has timed out gives its place back before another one is asked for.
         drop(self.table(now));
         let share = fair_share.take(ShareKind::Locks, client)?;
-        let mut guard = self.table(now);
-        match guard.table.conflict(&wanted) {
-            Some(root) => Err(locked(&root)),
-            None => Ok(guard.table.add(wanted, Some(share), now)),
+        let (facts, pending) = {
+            let mut guard = self.table(now);
+            if let Some(root) = guard.table.conflict(&wanted) {
+                return Err(locked(&root));
+            }
+            let met = guard.table.met(&wanted.root, wanted.is_deep, u64::MAX);
+            if met == Some(Met::Long) {
+                return Err(being_changed(&wanted.root));
+            }
+            let pending = met.map(|_| Pending::new(self, &wanted, guard.table.next_number()));
+            (guard.table.add(wanted, Some(share), now), pending)
+        };
+        match pending {
+            None => Ok(facts),
+            Some(pending) => pending.granted().await,
         }
     }
 
@@ -205,13 +231,6 @@ impl Locks {
         let now = Instant::now();
         self.table(now).table.covering(path, now)
     }
-
-    /// Ends all locks at a path and below it: what they were on has been removed.
-    pub fn forget(&self, path: &LogicalPath) {
-        if !self.is_empty() {
-            self.table(Instant::now()).table.forget(path);
-        }
-    }
 }
 
 impl Exports {
@@ -239,19 +258,50 @@ impl Exports {
         if self.locks.is_empty() {
             return Ok(());
         }
-        let holding = match change {
-            Change::Update => None,
-            Change::Store => grown(store, inner, path).await,
-            Change::Remove => path.parent(),
-        };
-        let guard = self.locks.table(Instant::now());
-        let closed = |path: &LogicalPath| guard.table.closed(path, keys);
-        let below = || match change {
-            Change::Update => None,
-            Change::Store | Change::Remove => guard.table.closed_below(path, keys),
-        };
-        let found = closed(path).or_else(|| closed(holding.as_ref()?)).or_else(below);
-        found.map_or(Ok(()), |root| Err(locked(&root)))
+        self.begin_change((store, inner), path, change, keys).await.map(drop)
+    }
+
+    /// The same for a change that is made now: until the end of what this gives, no lock is granted that forbids it.
+    ///
+    /// # Errors
+    /// As [`Exports::check_locks`].
+    pub async fn begin_change(
+        &self,
+        (store, inner): (&Store, &LogicalPath),
+        path: &LogicalPath,
+        change: Change,
+        keys: &LockKeys,
+    ) -> Result<Changing> {
+        let mut holding = None;
+        loop {
+            let is_empty = self.locks.is_empty();
+            if !is_empty && holding.is_none() {
+                holding = Some(match change {
+                    Change::Update => None,
+                    Change::Store => grown(store, inner, path).await,
+                    Change::Remove => path.parent(),
+                });
+            }
+            let guard = self.locks.table(Instant::now());
+            let Some(holding) = &holding else {
+                if guard.table.len() == 0 {
+                    return Ok(Changing::begin(&self.locks, guard, path, change));
+                }
+                // The first lock came this very moment.
+                drop(guard);
+                continue;
+            };
+            let closed = |path: &LogicalPath| guard.table.closed(path, keys);
+            let below = || match change {
+                Change::Update => None,
+                Change::Store | Change::Remove => guard.table.closed_below(path, keys),
+            };
+            let found = closed(path).or_else(|| closed(holding.as_ref()?)).or_else(below);
+            return match found {
+                Some(root) => Err(locked(&root)),
+                None => Ok(Changing::begin(&self.locks, guard, path, change)),
+            };
+        }
     }
 
     /// A refusal because of a lock in the way of changing `path`, as the asker may see it: without the name of something

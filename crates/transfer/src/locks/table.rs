@@ -3,6 +3,9 @@
 //! They lie in an ordered map by path, so that looking at a path takes a look-up for each of its ancestors, and looking
 //! below one a range. Each call first drops what has timed out, which a second map finds in order: nothing is left
 //! behind, and no task has to sweep.
+//!
+//! Beside them lie the changes that are being made at the moment: a check and the change that it lets through are one
+//! step for locks.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use types::LogicalPath;
 
-use super::{LockFacts, LockHolder, LockKeys, NewLock};
+use super::{Change, LockFacts, LockHolder, LockKeys, NewLock};
 use crate::fair_share::Share;
 
 /// All locks.
@@ -20,7 +23,27 @@ pub(super) struct Table {
     by_path: BTreeMap<Arc<str>, Vec<Lock>>,
     /// Where a lock ends that ends then; the number tells apart those that end at the same time.
     ends: BTreeMap<(Instant, u64), Arc<str>>,
+    /// What is being changed.
+    changes: BTreeMap<Arc<str>, Vec<UnderWay>>,
+    /// Counts locks and changes, so that of two the older one is known.
     next_number: u64,
+}
+
+/// A change that is being made.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    number: u64,
+    change: Change,
+    is_long: bool,
+}
+
+/// What becomes of a lock that meets a change under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// It waits for the end of the change.
+    Short,
+    /// It is refused: what it is to be on goes away, or is open for as long as its client likes.
+    Long,
 }
 
 #[derive(Debug)]
@@ -84,22 +107,19 @@ impl Table {
     }
 
     /// The locks that a path is under: its own, and those of its ancestors that reach down to it.
-    fn over<'a>(&'a self, path: &'a LogicalPath) -> impl Iterator<Item = &'a Lock> {
-        ancestors(path.as_str()).flat_map(move |place| {
-            let locks = self.by_path.get(place).into_iter().flatten();
-            locks.filter(move |lock| lock.facts.is_deep || place == path.as_str())
+    fn over(&self, path: &LogicalPath) -> impl Iterator<Item = &Lock> {
+        let key = key(path);
+        let places = ancestors(&key).filter_map(|place| Some((self.by_path.get(place)?, place.len() == key.len())));
+        let places: Vec<_> = places.collect();
+        places.into_iter().flat_map(|(locks, is_here)| {
+            let reaches = move |lock: &&Lock| lock.facts.is_deep || is_here;
+            locks.iter().filter(reaches)
         })
     }
 
     /// The locks that begin below a path.
     fn below(&self, path: &LogicalPath) -> impl Iterator<Item = &Lock> {
-        let (start, end) = inside(path.as_str());
-        let range = (Bound::Included(&*start), Bound::Excluded(&*end));
-        // The root itself is not below itself.
-        let range = self.by_path.range::<str, _>(range);
-        range
-            .filter(move |(place, _)| ***place != *path.as_str())
-            .flat_map(|(_, locks)| locks)
+        within(&self.by_path, &key(path)).flat_map(|(_, locks)| locks)
     }
 
     /// The locks that a path is under, as they are told.
@@ -114,9 +134,104 @@ impl Table {
         (!locks.any(|lock| lock.opens_for(keys))).then_some(root)
     }
 
-    /// The same for everything below a path.
+    /// The same for everything below a path. Each place is visited once, with what the deep locks above it open.
     pub(super) fn closed_below(&self, path: &LogicalPath, keys: &LockKeys) -> Option<LogicalPath> {
-        self.below(path).find_map(|lock| self.closed(&lock.facts.root, keys))
+        let is_open = self.over(path).any(|lock| lock.facts.is_deep && lock.opens_for(keys));
+        self.walk_below(path, is_open, |from_above, locks| {
+            if !from_above && !locks.iter().any(|lock| lock.opens_for(keys)) {
+                return Err(locks[0].facts.root.clone());
+            }
+            Ok(from_above || locks.iter().any(|lock| lock.facts.is_deep && lock.opens_for(keys)))
+        })
+        .err()
+    }
+
+    /// Visits each place with locks below a path, behind those above it, with what the visit of the nearest of these
+    /// gave; at first with `from`.
+    fn walk_below<C: Copy, E>(
+        &self,
+        path: &LogicalPath,
+        from: C,
+        mut visit: impl FnMut(C, &[Lock]) -> Result<C, E>,
+    ) -> Result<(), E> {
+        let mut above: Vec<(&str, C)> = Vec::new();
+        for (place, locks) in within(&self.by_path, &key(path)) {
+            while above.last().is_some_and(|(last, _)| !is_below(place, last)) {
+                above.pop();
+            }
+            let carried = above.last().map_or(from, |(_, carried)| *carried);
+            above.push((place, visit(carried, locks)?));
+        }
+        Ok(())
+    }
+
+    /// Notes a change that begins now. Gives the number by which it ends.
+    pub(super) fn begin(&mut self, path: &LogicalPath, change: Change, is_long: bool) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        let under_way = UnderWay {
+            number,
+            change,
+            is_long,
+        };
+        self.changes.entry(key(path).into()).or_default().push(under_way);
+        number
+    }
+
+    /// The number of the next lock or change.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// A change lasts for as long as its client likes.
+    pub(super) fn set_long(&mut self, path: &LogicalPath, number: u64) {
+        let changes = self.changes.get_mut(&*key(path)).into_iter().flatten();
+        for change in changes.filter(|change| change.number == number) {
+            change.is_long = true;
+        }
+    }
+
+    /// A change has been made, or not.
+    pub(super) fn end(&mut self, path: &LogicalPath, number: u64) {
+        let key = key(path);
+        if let Some(changes) = self.changes.get_mut(&*key) {
+            changes.retain(|change| change.number != number);
+            if changes.is_empty() {
+                self.changes.remove(&*key);
+            }
+        }
+    }
+
+    /// What a lock would meet of the changes that began before that number.
+    pub(super) fn met(&self, root: &LogicalPath, is_deep: bool, before: u64) -> Option<Met> {
+        let (key, mut met) = (key(root), None);
+        let mut note = |change: &UnderWay, takes_root: bool| {
+            if change.number < before {
+                let is_long = change.is_long || (takes_root && change.change == Change::Remove);
+                met = if is_long {
+                    Some(Met::Long)
+                } else {
+                    met.or(Some(Met::Short))
+                };
+            }
+        };
+        for place in ancestors(&key) {
+            let changes = self.changes.get(place).into_iter().flatten();
+            let reaches = |change: &&UnderWay| change.change != Change::Update || place.len() == key.len();
+            changes.filter(reaches).for_each(|change| note(change, true));
+        }
+        for (place, changes) in within(&self.changes, &key) {
+            // A new name is one of the directory that gets it, which may be any above it; what is removed changes the
+            // directory that it was in.
+            let reaches = |change: &&UnderWay| match change.change {
+                _ if is_deep => true,
+                Change::Store => true,
+                Change::Remove => ancestors(place).nth(1) == Some(&*key),
+                Change::Update => false,
+            };
+            changes.iter().filter(reaches).for_each(|change| note(change, false));
+        }
+        met
     }
 
     /// Where a lock begins that would be in the way of a new one.
@@ -134,7 +249,7 @@ impl Table {
     pub(super) fn add(&mut self, facts: NewLock, share: Option<Share>, now: Instant) -> LockFacts {
         let number = self.next_number;
         self.next_number += 1;
-        let place: Arc<str> = facts.root.as_str().into();
+        let place: Arc<str> = key(&facts.root).into();
         let lock = Lock {
             ends: now + facts.timeout,
             number,
@@ -163,7 +278,7 @@ impl Table {
         }
         let usable = named.into_iter().find(|(_, _, is_ours)| *is_ours);
         let (number, root, _) = usable.ok_or(Unusable::NotYours)?;
-        let mut locks = self.by_path.get_mut(root.as_str()).into_iter().flatten();
+        let mut locks = self.by_path.get_mut(&*key(&root)).into_iter().flatten();
         let lock = locks.find(|lock| lock.number == number).ok_or(Unusable::Unknown)?;
         if let Some(place) = self.ends.remove(&(lock.ends, number)) {
             lock.ends = now + timeout;
@@ -179,52 +294,67 @@ impl Table {
         if lock.facts.holder != *holder {
             return Err(Unusable::NotYours);
         }
-        let (ends, number, place) = (lock.ends, lock.number, lock.facts.root.as_str().to_owned());
+        let (ends, number, place) = (lock.ends, lock.number, key(&lock.facts.root));
         self.ends.remove(&(ends, number));
         self.drop_lock(&place, number);
         Ok(())
     }
 
-    /// Ends all locks that begin at a path or below it.
-    pub(super) fn forget(&mut self, path: &LogicalPath) {
-        let (start, end) = inside(path.as_str());
-        let below = self
-            .by_path
-            .range::<str, _>((Bound::Included(&*start), Bound::Excluded(&*end)));
-        let mut places: Vec<Arc<str>> = below.map(|(place, _)| place.clone()).collect();
-        places.push(path.as_str().into());
+    /// Ends all locks that begin at a path or below it and are older than that number.
+    pub(super) fn forget(&mut self, path: &LogicalPath, before: u64) {
+        let key = key(path);
+        let mut places: Vec<Arc<str>> = within(&self.by_path, &key).map(|(place, _)| place.clone()).collect();
+        places.push(key.into());
         for place in places {
-            for lock in self.by_path.remove(&place).into_iter().flatten() {
+            let Some(locks) = self.by_path.get_mut(&place) else {
+                continue;
+            };
+            for lock in locks.extract_if(.., |lock| lock.number < before) {
                 self.ends.remove(&(lock.ends, lock.number));
+            }
+            if locks.is_empty() {
+                self.by_path.remove(&place);
             }
         }
     }
 }
 
-/// A path and all above it, the root included.
+/// A path as the maps have it: its slashes come before all that names can hold, so that everything below a path stands
+/// right behind it.
+fn key(path: &LogicalPath) -> String {
+    path.as_str().replace('/', "\0")
+}
+
+/// A key and those of all above it, the root included.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let mut next = Some(path);
     std::iter::from_fn(move || {
         let place = next?;
-        next = match place.rfind('/') {
-            _ if place == "/" => None,
-            Some(0) | None => Some("/"),
+        next = match place.rfind('\0') {
+            _ if place == "\0" => None,
+            Some(0) | None => Some("\0"),
             Some(cut) => Some(&place[..cut]),
         };
         Some(place)
     })
 }
 
-/// Between which texts all paths below a path lie: those that begin with it and a slash.
-fn inside(path: &str) -> (String, String) {
-    let start = if path == "/" {
-        path.to_owned()
-    } else {
-        format!("{path}/")
-    };
-    // The byte behind the slash.
-    let end = format!("{}0", &start[..start.len() - 1]);
-    (start, end)
+/// What a map has below a key.
+fn within<'a, T>(
+    map: &'a BTreeMap<Arc<str>, T>,
+    key: &str,
+) -> impl Iterator<Item = (&'a Arc<str>, &'a T)> + use<'a, T> {
+    let start = format!("{}\0", key.trim_end_matches('\0'));
+    let end = format!("{}\u{1}", key.trim_end_matches('\0'));
+    let range = map.range::<str, _>((Bound::Included(&*start), Bound::Excluded(&*end)));
+    // The root itself is not below itself.
+    range.filter(|(place, _)| place.len() > 1)
+}
+
+/// Whether a key is that of something below another one.
+fn is_below(place: &str, above: &str) -> bool {
+    let rest = place.strip_prefix(above.trim_end_matches('\0'));
+    rest.is_some_and(|rest| rest.starts_with('\0'))
 }
 
 #[cfg(test)]
@@ -355,10 +485,91 @@ mod tests {
     fn with_what_is_removed_its_locks_go() {
         let all = ["/a", "/a/b/c", "/a0", "/ab"].map(|root| lock(root, root, false, false));
         let (mut table, _) = table(all);
-        table.forget(&path("/a"));
-        let left: Vec<_> = table.by_path.keys().map(|place| place.to_string()).collect();
+        table.forget(&path("/a"), u64::MAX);
+        let left: Vec<_> = table.by_path.keys().map(|place| place.replace('\0', "/")).collect();
         assert_eq!((left, table.len()), (vec!["/a0".to_owned(), "/ab".to_owned()], 2));
-        table.forget(&LogicalPath::root());
+        table.forget(&LogicalPath::root(), u64::MAX);
         assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn a_path_is_forgotten_with_older_locks_only() {
+        let (mut table, now) = table([lock("/a", "old", true, true)]);
+        let removal = table.begin(&path("/a"), Change::Remove, false);
+        table.add(lock("/a/b", "new", true, true), None, now);
+        table.forget(&path("/a"), removal);
+        assert_eq!(table.len(), 1);
+        assert_eq!(table.covering(&path("/a/b"), now)[0].token.as_ref(), "new");
+    }
+
+    #[test]
+    fn each_place_below_is_closed_unless_something_over_it_opens() {
+        // '!' comes before the slash: what is below a path would not stand right behind it.
+        let roots = [("/t/a", "a", true), ("/t/a!x", "x", true), ("/t/a/b", "b", false)];
+        let (table, _) = table(roots.map(|(root, token, is_deep)| lock(root, token, true, is_deep)));
+        let closed = |at: &str, tokens: &[&str]| table.closed_below(&path(at), &keys(ANN, tokens));
+        assert_eq!(closed("/t", &["a", "x"]), None);
+        assert_eq!(closed("/", &["a", "x"]), None);
+        assert_eq!(closed("/t", &["x", "b"]), Some(path("/t/a")));
+        assert_eq!(closed("/t", &["a", "b"]), Some(path("/t/a!x")));
+        assert_eq!(closed("/t/a", &["x"]), Some(path("/t/a/b")));
+        assert_eq!(closed("/t/a", &["a"]), None);
+        assert_eq!(closed("/t/a/b", &[]), None);
+    }
+
+    #[test]
+    fn many_locks_below_are_looked_at_once_each() {
+        // Over each place lie all the others above it: looking at them for each would take a billion steps.
+        let mut deep = String::new();
+        let roots = (0..1000).map(|_| {
+            deep.push_str("/d");
+            deep.clone()
+        });
+        let locks = roots.flat_map(|root| (0..8).map(move |n| lock(&root, &format!("{n}"), true, true)));
+        let (table, _) = table(locks.collect::<Vec<_>>());
+        let visits = std::cell::Cell::new(0);
+        let done = table.walk_below(&LogicalPath::root(), 0, |above, locks: &[Lock]| {
+            visits.set(visits.get() + locks.len());
+            Ok::<_, ()>(above + 1)
+        });
+        assert_eq!((done, visits.get()), (Ok(()), 8000));
+        assert_eq!(table.closed_below(&LogicalPath::root(), &keys(ANN, &["7"])), None);
+    }
+
+    #[test]
+    fn a_lock_meets_what_is_being_changed_under_it() {
+        let (mut table, _) = table([]);
+        let update = table.begin(&path("/a/f"), Change::Update, false);
+        let store = table.begin(&path("/n/new/f"), Change::Store, false);
+        let removal = table.begin(&path("/r/tree"), Change::Remove, false);
+        let open = table.begin(&path("/o"), Change::Update, true);
+        for (root, is_deep, met) in [
+            ("/a/f", false, Some(Met::Short)),
+            ("/a", false, None),
+            ("/a", true, Some(Met::Short)),
+            ("/a/g", true, None),
+            ("/n/new/f", false, Some(Met::Short)),
+            ("/n", false, Some(Met::Short)),
+            ("/r/tree", false, Some(Met::Long)),
+            ("/r/tree/x/y", false, Some(Met::Long)),
+            ("/r/treex", true, None),
+            ("/r", false, Some(Met::Short)),
+            ("/r", true, Some(Met::Short)),
+            ("/o", false, Some(Met::Long)),
+            ("/", true, Some(Met::Long)),
+        ] {
+            assert_eq!(table.met(&path(root), is_deep, u64::MAX), met, "{root} {is_deep}");
+        }
+        // What began later found the lock.
+        assert_eq!(table.met(&path("/a/f"), false, update), None);
+        for (at, number) in [
+            ("/a/f", update),
+            ("/n/new/f", store),
+            ("/r/tree", removal),
+            ("/o", open),
+        ] {
+            table.end(&path(at), number);
+        }
+        assert!(table.changes.is_empty());
     }
 }

@@ -1,0 +1,252 @@
+//! Changes that are being made, and the locks that wait for their end.
+//!
+//! A lock is entered in the table before it waits, so that no later change gets past it; a change that began earlier is
+//! over when the lock is granted.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use types::limits::LOCK_WAIT;
+use types::{LogicalPath, Result};
+
+use super::{Change, Guard, LockFacts, LockKeys, Locks, NewLock, being_changed};
+
+/// Changes that are being made. Clones are the same; they end with the last one.
+#[derive(Clone, Debug, Default)]
+#[must_use = "the changes end with it"]
+pub struct Changing(Vec<Arc<UnderWay>>);
+
+#[derive(Debug)]
+struct UnderWay {
+    locks: Locks,
+    path: LogicalPath,
+    change: Change,
+    number: u64,
+}
+
+impl Changing {
+    pub(super) fn begin(locks: &Locks, mut guard: Guard<'_>, path: &LogicalPath, change: Change) -> Self {
+        let number = guard.table.begin(path, change, false);
+        Self(vec![Arc::new(UnderWay {
+            locks: locks.clone(),
+            path: path.clone(),
+            change,
+            number,
+        })])
+    }
+
+    /// These and others.
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// From now on locks do not wait for them, since nobody knows when they end.
+    pub fn lasting(self) -> Self {
+        for change in &self.0 {
+            let mut guard = change.locks.table(Instant::now());
+            guard.table.set_long(&change.path, change.number);
+        }
+        self
+    }
+
+    /// Ends the locks on what has been removed, which were taken before the removal began (RFC 4918 §7.5, §9.6).
+    pub fn forget_locks(&self) {
+        let removals = self.0.iter().filter(|change| change.change == Change::Remove);
+        for removal in removals.filter(|removal| !removal.locks.is_empty()) {
+            let mut guard = removal.locks.table(Instant::now());
+            guard.table.forget(&removal.path, removal.number);
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let table = self.locks.0.table.lock();
+        let mut table = table.unwrap_or_else(PoisonError::into_inner);
+        table.end(&self.path, self.number);
+        drop(table);
+        self.locks.0.ended.notify_waiters();
+    }
+}
+
+/// A lock that keeps out new changes and waits for the end of older ones. It goes unless it is granted.
+pub(super) struct Pending {
+    locks: Locks,
+    root: LogicalPath,
+    is_deep: bool,
+    keys: LockKeys,
+    timeout: Duration,
+    number: u64,
+    is_granted: bool,
+}
+
+impl Pending {
+    pub(super) fn new(locks: &Locks, wanted: &NewLock, number: u64) -> Self {
+        Self {
+            locks: locks.clone(),
+            root: wanted.root.clone(),
+            is_deep: wanted.is_deep,
+            keys: LockKeys {
+                holder: wanted.holder.clone(),
+                tokens: vec![wanted.token.to_string()],
+            },
+            timeout: wanted.timeout,
+            number,
+            is_granted: false,
+        }
+    }
+
+    /// The lock, when everything that was being changed under it is done.
+    pub(super) async fn granted(mut self) -> Result<LockFacts> {
+        let over = timeout(LOCK_WAIT, self.changes_over()).await;
+        over.map_err(|_| being_changed(&self.root))?;
+        // Its time begins now.
+        let facts = self.locks.refresh(&self.root, &self.keys, self.timeout);
+        let facts = facts.map_err(|_| being_changed(&self.root))?;
+        self.is_granted = true;
+        Ok(facts)
+    }
+
+    async fn changes_over(&self) {
+        loop {
+            let ended = self.locks.0.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let met = {
+                let guard = self.locks.table(Instant::now());
+                guard.table.met(&self.root, self.is_deep, self.number)
+            };
+            if met.is_none() {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_granted {
+            for token in &self.keys.tokens {
+                let _ = self.locks.release(&self.root, token, &self.keys.holder);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::ExportRules;
+    use storage::Memory;
+    use types::ErrorCode;
+
+    use super::*;
+    use crate::exports::{Export, Exports};
+    use crate::fair_share::{ClientId, FairShare};
+    use crate::locks::{LockHolder, new_lock_token};
+    use crate::store::Store;
+
+    struct Fixture {
+        exports: Exports,
+        store: Store,
+    }
+
+    fn path(text: &str) -> LogicalPath {
+        LogicalPath::parse(text).unwrap()
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let store = Store::new(Arc::new(Memory::new(1 << 20)));
+            let rules = ExportRules::default();
+            let export = Export {
+                rules,
+                store: store.clone(),
+            };
+            let exports = Exports::new(vec![export]);
+            Self { exports, store }
+        }
+
+        async fn begin(&self, at: &str, change: Change) -> Result<Changing> {
+            let at = path(at);
+            let place = (&self.store, &at);
+            let keys = LockKeys::default();
+            self.exports.begin_change(place, &at, change, &keys).await
+        }
+
+        fn take(&self, root: &str) -> impl Future<Output = Result<LockFacts>> + use<> {
+            let locks = self.exports.locks().clone();
+            let lock = NewLock {
+                root: path(root),
+                token: new_lock_token(),
+                is_shared: false,
+                is_deep: true,
+                owner: String::new(),
+                holder: LockHolder::default(),
+                timeout: Duration::from_secs(600),
+            };
+            async move { locks.take(lock, &FairShare::default(), &ClientId::own()).await }
+        }
+
+        /// Waits until a lock keeps out changes.
+        async fn locked(&self) {
+            while self.exports.locks().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_waits_for_older_changes_and_keeps_out_new_ones() {
+        let fixture = Fixture::new();
+        let older = fixture.begin("/d/f", Change::Store).await.unwrap();
+        let taken = tokio::spawn(fixture.take("/d"));
+        fixture.locked().await;
+        let refused = fixture.begin("/d/f", Change::Store).await.unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::Locked);
+        assert!(!taken.is_finished());
+        drop(older);
+        taken.await.unwrap().unwrap();
+        assert_eq!(fixture.exports.locks().covering(&path("/d/f")).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_nobody_waits_for_any_more_is_gone() {
+        let fixture = Fixture::new();
+        let older = fixture.begin("/f", Change::Update).await.unwrap();
+        let taken = tokio::spawn(fixture.take("/f"));
+        fixture.locked().await;
+        taken.abort();
+        let _ = taken.await;
+        assert!(fixture.exports.locks().is_empty());
+        drop(older);
+    }
+
+    #[tokio::test]
+    async fn what_is_being_removed_or_is_open_for_long_cannot_be_locked() {
+        let fixture = Fixture::new();
+        let removal = fixture.begin("/tree", Change::Remove).await.unwrap();
+        let open = fixture.begin("/open", Change::Update).await.unwrap().lasting();
+        for root in ["/tree", "/tree/x", "/open"] {
+            let refused = fixture.take(root).await.unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::Busy, "{root}");
+        }
+        assert!(fixture.exports.locks().is_empty());
+        drop((removal, open));
+        fixture.take("/tree/x").await.unwrap();
+        fixture.take("/open").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_change_lasts_as_long_as_the_call_that_makes_it() {
+        let fixture = Fixture::new();
+        let changing = fixture.begin("/f", Change::Remove).await.unwrap();
+        let store = fixture.store.during(&changing);
+        drop(changing);
+        assert_eq!(fixture.take("/f").await.unwrap_err().code(), ErrorCode::Busy);
+        drop(store);
+        fixture.take("/f").await.unwrap();
+    }
+}
