@@ -2,6 +2,7 @@
 
 use http_wire::webdav::{ActiveLock, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
+use policy::Operation;
 use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions};
 use transfer::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
 use types::limits::LOCK_BODY_BYTES_MAX;
@@ -26,6 +27,9 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
         ..new_lock(exchange, head, parse_lock(&body)?)?
     };
     let is_new = matches!(found, Found::Nothing);
+    if wanted.is_deep && !is_new && found.is_directory() {
+        admit_tree(exchange)?;
+    }
     let path = exchange.path.clone();
     if is_new {
         // A new name is a change of the directory that gets it.
@@ -82,6 +86,23 @@ async fn admit(exchange: &mut Exchange<'_>) -> Result<(Spot, Found)> {
         true => Ok((spot, found)),
         false => Err(refusal(ErrorCode::MethodNotAllowed, &path).with_detail("locks are off for this export")),
     }
+}
+
+/// Asks for the right to change everything below: a lock keeps others out there too.
+fn admit_tree(exchange: &mut Exchange<'_>) -> Result<()> {
+    const WAY_OUT: &str = "lock it with Depth 0";
+    let path = exchange.path.clone();
+    if exchange.exports.begins_below(&path) {
+        let detail = format!("another export begins below it; {WAY_OUT}");
+        return Err(refusal(ErrorCode::Forbidden, &path).with_detail(detail));
+    }
+    exchange.authorize_here(Operation::LockTree).map_err(|error| {
+        let detail = match error.detail() {
+            Some(detail) => format!("{detail}; or {WAY_OUT}"),
+            None => WAY_OUT.to_owned(),
+        };
+        error.with_detail(detail)
+    })
 }
 
 fn new_lock(exchange: &Exchange<'_>, head: &RequestHead, request: LockRequest) -> Result<NewLock> {

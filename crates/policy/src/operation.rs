@@ -27,6 +27,8 @@ pub enum Operation {
     ReadTree,
     /// COPY of a directory with everything in it, at its destination; likewise.
     CreateTree,
+    /// LOCK of a directory with everything in it: replacing must be allowed wherever other rules begin to hold below.
+    LockTree,
     /// MKCOL, and the missing parents of a new file.
     MakeDirectory,
     /// Another mode or owner.
@@ -87,6 +89,7 @@ impl Operation {
             Self::RemoveTree => "remove_tree",
             Self::ReadTree => "read_tree",
             Self::CreateTree => "create_tree",
+            Self::LockTree => "lock_tree",
             Self::MakeDirectory => "make_directory",
             Self::ChangeMode => "change_mode",
             Self::Rename { .. } => "rename",
@@ -110,6 +113,7 @@ impl Operation {
             "rmtree" | "remove_tree" => Self::RemoveTree,
             "read_tree" => Self::ReadTree,
             "create_tree" => Self::CreateTree,
+            "lock_tree" => Self::LockTree,
             "mkdir" | "make_directory" => Self::MakeDirectory,
             "chmod" | "change_mode" => Self::ChangeMode,
             "rename" | "mv" => Self::Rename {
@@ -135,6 +139,7 @@ impl Operation {
             Self::RemoveTree => (Access::RemoveDirectory, Some((Access::Delete, path))),
             Self::ReadTree => (Access::Read, Some((Access::List, path))),
             Self::CreateTree => (Access::Create, Some((Access::MakeDirectory, path))),
+            Self::LockTree => (Access::Overwrite, None),
             Self::MakeDirectory => (Access::MakeDirectory, None),
             Self::ChangeMode => (Access::ChangeMode, None),
             Self::Rename { target, replaces, own } => {
@@ -153,6 +158,7 @@ impl Operation {
         match self {
             Self::RemoveTree => &[Access::Delete, Access::RemoveDirectory],
             Self::ReadTree => &[Access::Read, Access::List],
+            Self::LockTree => &[Access::Overwrite],
             Self::CreateTree => &[Access::Create, Access::MakeDirectory],
             _ => &[],
         }

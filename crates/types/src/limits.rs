@@ -502,6 +502,10 @@ pub const ROOT_STATS_MAX: usize = 64;
 
 /// WebDAV locks of all clients together.
 pub const LOCKS_MAX: usize = 16 * 1024;
+/// Shortest time that a lock lasts, whatever its client asks for.
+pub const LOCK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+/// Locks over one path, those of directories above it included.
+pub const LOCKS_PER_PATH_MAX: usize = 32;
 /// How long a new lock waits for the end of changes that are being made to what it is on.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// How long a lock lasts whose client does not say, or was not understood.

@@ -1,10 +1,10 @@
 //! LOCK, UNLOCK and `If` (RFC 4918): what a lock forbids to whom, at each verb, and how clients are told.
 
-use credentials::{Macaroon, MacaroonKey};
-use policy::{AnonymousAccess, ExportRules};
+use credentials::{Activities, Macaroon, MacaroonKey};
+use policy::{AnonymousAccess, Area, ExportRules, Rule};
 use storage::{Effect, Fault, Faulty, Gate, Operation};
 use transfer::{Export, FairShare, ShareLimits};
-use types::limits::CLIENT_SHARE_MIN;
+use types::limits::{CLIENT_SHARE_MIN, LOCKS_PER_PATH_MAX};
 
 use crate::harness::{Answer, Raw, SECRET, Server, export, head_text, memory};
 
@@ -123,7 +123,10 @@ async fn a_lock_ends_with_its_time_or_its_file_and_lasts_when_refreshed() {
         .ask("LOCK /data/f\nTimeout: Second-0\n", EXCLUSIVE.as_bytes())
         .await;
     assert_eq!(over.status, 200);
-    assert_eq!(status(&server, "PUT /data/f").await, 204);
+    assert!(over.text().contains("<D:timeout>Second-"), "{}", over.text());
+    let over = token(&over);
+    let unlocked = status(&server, &format!("UNLOCK /data/f\nLock-Token: <{over}>")).await;
+    assert!(matches!(unlocked, 204 | 409));
     let infinite = "LOCK /data/f\nTimeout: Infinite, Second-4100000000\n";
     let granted = server.ask(infinite, EXCLUSIVE.as_bytes()).await;
     assert!(granted.text().contains("<D:timeout>Second-3600<") || granted.text().contains("<D:timeout>Second-3599<"));
@@ -352,12 +355,8 @@ async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
     list[1].rules.anonymous = AnonymousAccess::None;
     server.exports.replace(transfer::Exports::new(list));
     let lock = server.ask("LOCK /data/d\n", EXCLUSIVE.as_bytes()).await;
-    assert_eq!(lock.status, 423);
-    let text = lock.text();
-    assert!(
-        text.contains("<D:href>/data/d</D:href>") && !text.contains("secret"),
-        "{text}"
-    );
+    assert_eq!(lock.status, 403);
+    assert!(!lock.text().contains("secret"), "{}", lock.text());
 }
 
 #[tokio::test]
@@ -534,4 +533,55 @@ async fn who_may_not_remove_a_tree_learns_nothing_of_locks_below() {
     assert_ne!(free, 423);
     removes_trees(&server);
     assert_eq!(status(&server, "DELETE /data/d").await, 423);
+}
+
+#[tokio::test]
+async fn a_deep_lock_is_refused_where_other_rules_or_exports_begin_below() {
+    let exports = ["/data", "/data/e/nested"].map(|path| export(path, AnonymousAccess::Write, memory()));
+    let server = Server::start(exports.into(), |_| {}).await;
+    for file in ["/data/d/f", "/data/d/closed/f", "/data/e/f", "/data/free/f"] {
+        server.put(file, b"x").await;
+    }
+    let rule = Rule {
+        area: Area::parse("/data/d/closed").unwrap(),
+        may_not: Activities::ALL,
+        ..Rule::default()
+    };
+    let list = server.exports.current().list().to_vec();
+    server.exports.replace(transfer::Exports::with_rules(list, vec![rule]));
+    for directory in ["/data/d", "/data/e"] {
+        let refused = server.ask(&format!("LOCK {directory}\n"), EXCLUSIVE.as_bytes()).await;
+        assert!(matches!(refused.status, 401 | 403), "{directory}: {refused:?}");
+        assert!(refused.text().contains("Depth 0"), "{}", refused.text());
+        lock(&server, directory, "0").await;
+    }
+    lock(&server, "/data/free", "infinity").await;
+}
+
+#[tokio::test]
+async fn a_lock_from_above_does_not_reach_to_where_locks_are_off() {
+    let server = Server::open().await;
+    server.put("/data/off/f", b"x").await;
+    lock(&server, "/data", "infinity").await;
+    let mut list = server.exports.current().list().to_vec();
+    let mut off = export("/data/off", AnonymousAccess::Write, memory());
+    off.rules.locks = false;
+    list.push(off);
+    server.exports.replace(transfer::Exports::new(list));
+    assert_eq!(status(&server, "PUT /data/f").await, 423);
+    assert_eq!(status(&server, "PUT /data/off/f").await, 201);
+}
+
+#[tokio::test]
+async fn only_so_many_shared_locks_are_over_one_path() {
+    let server = Server::open().await;
+    server.put("/data/d/f", b"x").await;
+    for _ in 0..LOCKS_PER_PATH_MAX {
+        token(&server.ask("LOCK /data/d/f\nDepth: 0\n", shared().as_bytes()).await);
+    }
+    for path in ["/data/d/f", "/data/d"] {
+        let refused = server.ask(&format!("LOCK {path}\n"), shared().as_bytes()).await;
+        assert_eq!(refused.status, 503, "{path}");
+        assert!(refused.text().contains("32 locks"), "{}", refused.text());
+    }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use credentials::Credential;
 use policy::Operation;
 use tokio::sync::Notify;
-use types::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX};
+use types::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN, LOCKS_PER_PATH_MAX};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 pub use changing::Changing;
@@ -118,13 +118,23 @@ pub fn new_lock_token() -> Arc<str> {
 /// How long a lock lasts for which a client asks for so many seconds, or for nothing in particular.
 #[must_use]
 pub fn lock_timeout(wanted_s: Option<u64>) -> Duration {
-    wanted_s.map_or(LOCK_TIMEOUT, Duration::from_secs).min(LOCK_TIMEOUT_MAX)
+    wanted_s
+        .map_or(LOCK_TIMEOUT, Duration::from_secs)
+        .clamp(LOCK_TIMEOUT_MIN, LOCK_TIMEOUT_MAX)
 }
 
 /// The refusal because of a lock that begins there.
 #[must_use]
 pub fn locked(root: &LogicalPath) -> Error {
     Error::new(ErrorCode::Locked, Side::Client, Phase::Open).with_subject(root)
+}
+
+/// The refusal of one lock more over a path.
+fn crowded(root: &LogicalPath) -> Error {
+    let detail = format!("no more than {LOCKS_PER_PATH_MAX} locks can be over one path");
+    Error::new(ErrorCode::Overloaded, Side::Client, Phase::Open)
+        .with_subject(root)
+        .with_detail(detail)
 }
 
 /// The refusal of a lock because of what is being done there.
@@ -191,6 +201,9 @@ impl Locks {
             let mut guard = self.table(now);
             if let Some(root) = guard.table.conflict(&wanted) {
                 return Err(locked(&root));
+            }
+            if guard.table.is_crowded(&wanted) {
+                return Err(crowded(&wanted.root));
             }
             let met = guard.table.met(&wanted.root, wanted.is_deep, u64::MAX);
             if met == Some(Met::Long) {
@@ -272,6 +285,9 @@ impl Exports {
         change: Change,
         keys: &LockKeys,
     ) -> Result<Changing> {
+        if !self.has_locks_at(path) {
+            return Ok(Changing::default());
+        }
         let mut holding = None;
         loop {
             let is_empty = self.locks.is_empty();
@@ -302,6 +318,14 @@ impl Exports {
                 None => Ok(Changing::begin(&self.locks, guard, path, change)),
             };
         }
+    }
+
+    /// Whether locks count at a path: those from above do not reach into an export where they are off.
+    fn has_locks_at(&self, path: &LogicalPath) -> bool {
+        let over = self.list().iter().map(|export| &export.rules);
+        let over = over.filter(|rules| path.is_within(&rules.path));
+        let deepest = over.max_by_key(|rules| rules.path.as_str().len());
+        deepest.is_none_or(|rules| rules.locks)
     }
 
     /// A refusal because of a lock in the way of changing `path`, as the asker may see it: without the name of something
@@ -346,6 +370,7 @@ mod tests {
     #[test]
     fn timeouts_have_a_default_and_an_end() {
         assert_eq!(lock_timeout(None), LOCK_TIMEOUT);
+        assert_eq!(lock_timeout(Some(0)), LOCK_TIMEOUT_MIN);
         assert_eq!(lock_timeout(Some(5)), Duration::from_secs(5));
         assert_eq!(lock_timeout(Some(u64::MAX)), LOCK_TIMEOUT_MAX);
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use types::LogicalPath;
+use types::limits::LOCKS_PER_PATH_MAX;
 
 use super::{Change, LockFacts, LockHolder, LockKeys, NewLock};
 use crate::fair_share::Share;
@@ -245,6 +246,23 @@ impl Table {
         found.map(|lock| lock.facts.root.clone())
     }
 
+    /// Whether there would be too many over a path.
+    pub(super) fn is_crowded(&self, wanted: &NewLock) -> bool {
+        let over = self.over(&wanted.root).count();
+        if over >= LOCKS_PER_PATH_MAX || !wanted.is_deep {
+            return over >= LOCKS_PER_PATH_MAX;
+        }
+        let deep = |locks: &[Lock]| locks.iter().filter(|lock| lock.facts.is_deep).count();
+        let from_above = self.over(&wanted.root).filter(|lock| lock.facts.is_deep).count();
+        let walked = self.walk_below(&wanted.root, from_above, |above, locks| {
+            match above + locks.len() < LOCKS_PER_PATH_MAX {
+                true => Ok(above + deep(locks)),
+                false => Err(()),
+            }
+        });
+        walked.is_err()
+    }
+
     /// Adds a lock, with which none must be in conflict.
     pub(super) fn add(&mut self, facts: NewLock, share: Option<Share>, now: Instant) -> LockFacts {
         let number = self.next_number;
@@ -446,6 +464,25 @@ mod tests {
         assert_eq!(table.conflict(&lock("/", "new", false, true)), Some(path("/f")));
         assert!(table.conflict(&lock("/", "new", false, false)).is_none());
         assert!(table.conflict(&lock("/", "new", true, true)).is_none());
+    }
+
+    #[test]
+    fn so_many_locks_are_over_a_path_whichever_came_first() {
+        let shared = |root: &str, is_deep| lock(root, "t", true, is_deep);
+        let half = LOCKS_PER_PATH_MAX / 2;
+        let below = (0..half).map(|_| shared("/a/b", false));
+        let above = (0..half - 1).map(|_| shared("/a", true));
+        let (mut table, now) = table(below.chain(above));
+        for root in ["/", "/a", "/a/b"] {
+            assert!(!table.is_crowded(&shared(root, true)), "{root}");
+        }
+        table.add(shared("/", true), None, now);
+        for root in ["/", "/a", "/a/b"] {
+            assert!(table.is_crowded(&shared(root, true)), "{root}");
+        }
+        assert!(!table.is_crowded(&shared("/a", false)));
+        assert!(!table.is_crowded(&shared("/a/c", true)));
+        assert!(table.is_crowded(&shared("/a/b", false)));
     }
 
     #[test]
