@@ -74,6 +74,8 @@ pub struct Issued {
     pub activities: Activities,
     /// What was asked for, or meant by asking for nothing in particular, and is not given.
     pub withheld: Activities,
+    /// Where below the path some of the activities are not given.
+    pub except: Vec<Exception>,
     /// Its path.
     pub path: LogicalPath,
     /// For how long, in seconds from now.
@@ -137,6 +139,7 @@ pub fn issue(
         identifier: macaroon.identifier(),
         activities,
         withheld,
+        except: rights.except.clone(),
         path: path.clone(),
         expires_in_s,
     })

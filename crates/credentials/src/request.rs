@@ -172,14 +172,28 @@ impl RequestForm {
                 Self::OAuth => ("scope", scope_of(issued)),
             };
             body[member] = given.into();
-            body["note"] = format!(
-                "{} was asked for and is not given: the requester has no right to it there",
-                issued.withheld
-            )
-            .into();
+        }
+        let note = note(issued);
+        if !note.is_empty() {
+            body["note"] = note.into();
         }
         Secret::new(body.to_string())
     }
+}
+
+/// What was asked for and is not given, in words; empty when all is given.
+fn note(issued: &Issued) -> String {
+    let mut parts = Vec::new();
+    if !issued.withheld.is_empty() {
+        parts.push(format!(
+            "{} was asked for and is not given: the requester lacks the right there, or at more places below than a \
+             macaroon can name; ask for a deeper path",
+            issued.withheld
+        ));
+    }
+    let excepted = issued.except.iter().map(|exception| format!("not given: {exception}"));
+    parts.extend(excepted);
+    parts.join("; ")
 }
 
 /// What a macaroon grants, as form 2 names it.
@@ -236,6 +250,7 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exception::Exception;
 
     #[test]
     fn the_json_form_as_clients_send_it() {
@@ -351,6 +366,7 @@ mod tests {
             identifier: String::new(),
             activities: Activities::READ,
             withheld: Activities::NONE,
+            except: Vec::new(),
             path: LogicalPath::parse("/p").unwrap(),
             expires_in_s: 5,
         };
@@ -375,5 +391,10 @@ mod tests {
                 "{body}"
             );
         }
+        issued.withheld = Activities::NONE;
+        issued.except = vec![Exception::parse("LIST,DOWNLOAD:/p/closed").unwrap()];
+        let told = body(RequestForm::Json, &issued);
+        assert_eq!(told["note"], "not given: LIST,DOWNLOAD:/p/closed");
+        assert_eq!(told.get("activities"), None, "all of them are given, elsewhere");
     }
 }

@@ -67,9 +67,7 @@ fn fit(given: &Secret, options: &MacaroonOptions, lifetime_s: u64, deadline: Cav
         output::complain(&format!("the server did not grant {}", missing.join(",")));
     }
     for exception in macaroon.as_ref().ok().and_then(exceptions_of).unwrap_or_default() {
-        output::complain(&format!(
-            "the server does not grant everything below: except {exception}"
-        ));
+        output::complain(&format!("the server did not grant {exception}"));
     }
     if restrictions.is_empty() {
         return Ok(given.clone());
