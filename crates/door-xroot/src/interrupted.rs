@@ -21,6 +21,10 @@ use types::limits::INTERRUPTED_UPLOADS_MAX;
 /// How long a client may try to recover an upload (`XRD_STREAMERRORWINDOW` is 30 minutes by default).
 const RECOVERY_TIME: Duration = Duration::from_secs(30 * 60);
 
+/// Of an open that a server cannot tell from a recovery because it has forgotten what was there before its start.
+const AFTER_START: &str = "the server has started less than 30 minutes ago, and an open for update that names permission \
+                           bits looks like the rest of an upload; an open of a file that is whole needs none";
+
 /// One upload of one client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UploadId {
@@ -68,14 +72,18 @@ impl InterruptedUploads {
         }
     }
 
-    /// Whether an open for update is one with which a client recovers an upload.
-    pub(crate) fn is_recovery(&self, id: &UploadId, names_mode: bool, now: Instant) -> bool {
+    /// Why an open for update is taken for one with which a client recovers an upload; `None` when it is not.
+    pub(crate) fn recovery(&self, id: &UploadId, names_mode: bool, now: Instant) -> Option<&'static str> {
         let known = match lock(&self.table).get(id) {
             Some(Some(lost)) => now.saturating_duration_since(*lost) < RECOVERY_TIME,
             Some(None) => true,
             None => false,
         };
-        known || (names_mode && now.saturating_duration_since(self.started) < RECOVERY_TIME)
+        let is_fresh = now.saturating_duration_since(self.started) < RECOVERY_TIME;
+        match known {
+            true => Some("this client began an upload of the file, and has not ended it"),
+            false => (names_mode && is_fresh).then_some(AFTER_START),
+        }
     }
 }
 
@@ -133,7 +141,7 @@ mod tests {
     /// A server that has been up for a day.
     fn old_server(now: Instant) -> InterruptedUploads {
         let uploads = InterruptedUploads::new(now);
-        assert!(!uploads.is_recovery(&id("/a", 1, 1), true, now + RECOVERY_TIME));
+        assert!(uploads.recovery(&id("/a", 1, 1), true, now + RECOVERY_TIME).is_none());
         uploads
     }
 
@@ -142,13 +150,17 @@ mod tests {
         let now = Instant::now();
         let uploads = old_server(now);
         let pending = uploads.begin(id("/a", 1, 1), now);
-        assert!(uploads.is_recovery(&id("/a", 1, 1), false, now));
+        assert!(uploads.recovery(&id("/a", 1, 1), false, now).is_some());
         drop(pending);
-        assert!(uploads.is_recovery(&id("/a", 1, 1), false, now));
+        assert!(uploads.recovery(&id("/a", 1, 1), false, now).is_some());
         for other in [id("/b", 1, 1), id("/a", 2, 1), id("/a", 1, 2)] {
-            assert!(!uploads.is_recovery(&other, false, now));
+            assert!(uploads.recovery(&other, false, now).is_none());
         }
-        assert!(!uploads.is_recovery(&id("/a", 1, 1), false, now + RECOVERY_TIME + Duration::from_secs(60)));
+        assert!(
+            uploads
+                .recovery(&id("/a", 1, 1), false, now + RECOVERY_TIME + Duration::from_secs(60))
+                .is_none()
+        );
     }
 
     #[test]
@@ -156,15 +168,15 @@ mod tests {
         let now = Instant::now();
         let uploads = old_server(now);
         uploads.begin(id("/a", 1, 1), now).end();
-        assert!(!uploads.is_recovery(&id("/a", 1, 1), false, now));
+        assert!(uploads.recovery(&id("/a", 1, 1), false, now).is_none());
     }
 
     #[test]
     fn shortly_after_the_start_permission_bits_tell_a_recovery() {
         let now = Instant::now();
         let uploads = InterruptedUploads::new(now);
-        assert!(uploads.is_recovery(&id("/a", 1, 1), true, now));
-        assert!(!uploads.is_recovery(&id("/a", 1, 1), false, now));
+        assert!(uploads.recovery(&id("/a", 1, 1), true, now).is_some());
+        assert!(uploads.recovery(&id("/a", 1, 1), false, now).is_none());
     }
 
     #[test]
@@ -175,7 +187,7 @@ mod tests {
         for process in 0..INTERRUPTED_UPLOADS_MAX as u32 + 10 {
             drop(uploads.begin(id("/b", process, 2), now));
         }
-        assert!(uploads.is_recovery(&id("/a", 1, 1), false, now));
+        assert!(uploads.recovery(&id("/a", 1, 1), false, now).is_some());
         assert_eq!(lock(&uploads.table).len(), INTERRUPTED_UPLOADS_MAX);
     }
 }

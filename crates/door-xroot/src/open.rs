@@ -164,8 +164,8 @@ async fn update(
     let changing = exchange.begin_change(spot, path, Change::Update).await?.lasting();
     let id = upload_id(exchange, path)?;
     let interrupted = &exchange.connection.door.interrupted;
-    if interrupted.is_recovery(&id, found.exists() && request.mode != 0, Instant::now()) {
-        return Err(refusal(ErrorCode::UploadInterrupted, path).into());
+    if let Some(why) = interrupted.recovery(&id, found.exists() && request.mode != 0, Instant::now()) {
+        return Err(refusal(ErrorCode::UploadInterrupted, path).with_detail(why).into());
     }
     let turn = turn(exchange, path, request)?;
     let present = found.into_file(path)?;
