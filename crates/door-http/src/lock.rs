@@ -38,6 +38,10 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
         found.into_stat(&path)?;
         exchange.check_state(head).await?;
     }
+    if exchange.exports.is_another_name((&spot.store, &spot.path), &path).await {
+        let detail = "a symbolic link is on the way to it; lock the path that it leads to";
+        return Err(refusal(ErrorCode::Forbidden, &path).with_detail(detail));
+    }
     let (locks, token) = (exchange.exports.locks().clone(), wanted.token.clone());
     let fair_share = &exchange.door.settings.fair_share;
     let taken = locks.take(wanted, fair_share, &exchange.client()).await;

@@ -2,7 +2,7 @@
 //! reached, as it was about the one that was named.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use credentials::Credential;
 use policy::{Operation, Policy, Request, allows_at_most, decide};
@@ -11,7 +11,9 @@ use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
 use crate::chance::now_s;
+use crate::found::is_missing;
 use crate::own_uploads::OwnUploads;
+use crate::store::Store;
 
 /// The rights of an asker in one export.
 #[derive(Debug)]
@@ -106,6 +108,40 @@ impl LinkJudge for LinkRights {
         // The client named another path, and need not learn where it leads.
         decided.map_err(|error| leads_where_it_is_refused(error.code()).with_private(error.public()))
     }
+}
+
+/// Allows everything, and remembers where links led.
+#[derive(Debug, Default)]
+struct Witness(Mutex<Option<LogicalPath>>);
+
+impl LinkJudge for Witness {
+    fn judge(&self, reached: &LogicalPath, _: LinkUse<'_>) -> Result<()> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached.clone());
+        Ok(())
+    }
+}
+
+/// What `path`, under which a store knows `inner`, is without the symbolic links on the way; `None` when there are none. With
+/// `follows_last` the last name is followed too. Names that are not there yet lead nowhere.
+pub(crate) async fn without_links(
+    store: &Store,
+    (inner, path): (&LogicalPath, &LogicalPath),
+    follows_last: bool,
+) -> Option<LogicalPath> {
+    let store = store.for_itself();
+    let mut there = if follows_last { inner.clone() } else { inner.parent()? };
+    while store.stat(&there).await.is_err_and(|error| is_missing(&error)) {
+        there = there.parent()?;
+    }
+    let witness = Arc::new(Witness::default());
+    let seeing = store.acting_for(None, None, None, Some(witness.clone()));
+    // What cannot be looked at cannot be changed either, and says so then.
+    let _ = seeing.check_links(&there, LinkUse::Stat).await;
+    let reached = witness.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let length = |path: &LogicalPath| if path.is_root() { 0 } else { path.as_str().len() };
+    let (reached, rest) = (&reached.as_str()[..length(&reached)], &inner.as_str()[length(&there)..]);
+    let export = path.as_str().strip_suffix(inner.as_str()).unwrap_or_default();
+    LogicalPath::parse(&format!("{export}{reached}{rest}")).ok()
 }
 
 /// What may be done with a file over links on the way to it for one end of a copy, and for the other.

@@ -2,7 +2,7 @@
 
 use credentials::{Activities, Macaroon, MacaroonKey};
 use policy::{AnonymousAccess, Area, ExportRules, Rule};
-use storage::{Effect, Fault, Faulty, Gate, Operation};
+use storage::{Effect, Fault, Faulty, Gate, Operation, Posix, PosixOptions};
 use transfer::{Export, FairShare, ShareLimits};
 use types::limits::{CLIENT_SHARE_MIN, LOCKS_PER_PATH_MAX};
 
@@ -584,4 +584,50 @@ async fn only_so_many_shared_locks_are_over_one_path() {
         assert_eq!(refused.status, 503, "{path}");
         assert!(refused.text().contains("32 locks"), "{}", refused.text());
     }
+}
+
+/// A file can have other names over symbolic links; a lock on it holds for all of them.
+#[tokio::test]
+async fn a_lock_holds_over_symbolic_links() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("real/deep")).unwrap();
+    std::fs::create_dir(directory.path().join("free")).unwrap();
+    for file in ["real/f", "real/deep/f", "free/f"] {
+        std::fs::write(directory.path().join(file), "old").unwrap();
+    }
+    for (target, name) in [("real", "link"), ("free", "other"), ("real/f", "file-link")] {
+        std::os::unix::fs::symlink(target, directory.path().join(name)).unwrap();
+    }
+    let store = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
+    for path in ["/data/link/f", "/data/file-link", "/data/link/new"] {
+        let refused = server.ask(&format!("LOCK {path}\n"), EXCLUSIVE.as_bytes()).await;
+        assert_eq!(refused.status, 403, "{path}: {}", refused.text());
+    }
+    let token = lock(&server, "/data/real/f", "0").await;
+    for head in [
+        "PUT /data/link/f",
+        "DELETE /data/link/f",
+        "MOVE /data/link/f\nDestination: /data/x",
+        "COPY /data/free/f\nDestination: /data/link/f",
+        "MOVE /data/free/f\nDestination: /data/link/f",
+    ] {
+        assert_eq!(status(&server, head).await, 423, "{head}");
+    }
+    assert_eq!(status(&server, "PUT /data/other/f").await, 204);
+    assert_eq!(
+        status(&server, &format!("PUT /data/link/f\nIf: </data/real/f> (<{token}>)")).await,
+        204
+    );
+    // A lock on the directory holds for new names behind the link too.
+    lock(&server, "/data/real/deep", "infinity").await;
+    for head in [
+        "PUT /data/link/deep/new",
+        "MKCOL /data/link/deep/d",
+        "PUT /data/link/deep/made/too/new",
+    ] {
+        assert_eq!(status(&server, head).await, 423, "{head}");
+    }
+    // What takes the place of the link itself changes nothing of what is locked.
+    assert_eq!(status(&server, "PUT /data/file-link").await, 204);
 }

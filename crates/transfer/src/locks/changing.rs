@@ -26,14 +26,21 @@ struct UnderWay {
 }
 
 impl Changing {
-    pub(super) fn begin(locks: &Locks, mut guard: Guard<'_>, path: &LogicalPath, change: Change) -> Self {
-        let number = guard.table.begin(path, change, false);
-        Self(vec![Arc::new(UnderWay {
-            locks: locks.clone(),
-            path: path.clone(),
-            change,
-            number,
-        })])
+    pub(super) fn begin<'a>(
+        locks: &Locks,
+        mut guard: Guard<'_>,
+        paths: impl IntoIterator<Item = &'a LogicalPath>,
+        change: Change,
+    ) -> Self {
+        let mut begin = |path: &LogicalPath| {
+            Arc::new(UnderWay {
+                locks: locks.clone(),
+                path: path.clone(),
+                change,
+                number: guard.table.begin(path, change, false),
+            })
+        };
+        Self(paths.into_iter().map(&mut begin).collect())
     }
 
     /// These and others.

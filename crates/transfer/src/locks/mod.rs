@@ -25,6 +25,7 @@ use crate::chance::{hex, random};
 use crate::exports::Exports;
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
+use crate::links::without_links;
 use crate::store::Store;
 use changing::Pending;
 use table::{Met, Table};
@@ -288,36 +289,37 @@ impl Exports {
         if !self.has_locks_at(path) {
             return Ok(Changing::default());
         }
-        let mut holding = None;
+        let mut touched = None;
         loop {
-            let is_empty = self.locks.is_empty();
-            if !is_empty && holding.is_none() {
-                holding = Some(match change {
-                    Change::Update => None,
-                    Change::Store => grown(store, inner, path).await,
-                    Change::Remove => path.parent(),
-                });
+            if !self.locks.is_empty() && touched.is_none() {
+                touched = Some(Touched::find((store, inner), path, change).await);
             }
             let guard = self.locks.table(Instant::now());
-            let Some(holding) = &holding else {
+            let Some(touched) = &touched else {
                 if guard.table.len() == 0 {
-                    return Ok(Changing::begin(&self.locks, guard, path, change));
+                    return Ok(Changing::begin(&self.locks, guard, [path], change));
                 }
                 // The first lock came this very moment.
                 drop(guard);
                 continue;
             };
             let closed = |path: &LogicalPath| guard.table.closed(path, keys);
-            let below = || match change {
+            let below = |path: &LogicalPath| match change {
                 Change::Update => None,
                 Change::Store | Change::Remove => guard.table.closed_below(path, keys),
             };
-            let found = closed(path).or_else(|| closed(holding.as_ref()?)).or_else(below);
-            return match found {
+            let (paths, holding) = (&touched.paths, &touched.holding);
+            let found = paths.iter().chain(holding).find_map(closed);
+            return match found.or_else(|| paths.iter().find_map(below)) {
                 Some(root) => Err(locked(&root)),
-                None => Ok(Changing::begin(&self.locks, guard, path, change)),
+                None => Ok(Changing::begin(&self.locks, guard, paths, change)),
             };
         }
+    }
+
+    /// Whether a path leads over symbolic links: it is another name of something, under which a lock would not hold.
+    pub async fn is_another_name(&self, (store, inner): (&Store, &LogicalPath), path: &LogicalPath) -> bool {
+        without_links(store, (inner, path), true).await.is_some()
     }
 
     /// Whether locks count at a path: those from above do not reach into an export where they are off.
@@ -338,6 +340,35 @@ impl Exports {
             true => locked(path),
             false => error,
         }
+    }
+}
+
+/// What a change is about: the path that was named, and the one that it leads to over symbolic links.
+struct Touched {
+    paths: Vec<LogicalPath>,
+    /// The directories whose names change.
+    holding: Vec<LogicalPath>,
+}
+
+impl Touched {
+    async fn find((store, inner): (&Store, &LogicalPath), path: &LogicalPath, change: Change) -> Self {
+        let grown = match change {
+            Change::Store => grown(store, inner, path).await,
+            Change::Update | Change::Remove => None,
+        };
+        let reached = without_links(store, (inner, path), change == Change::Update).await;
+        let paths: Vec<_> = std::iter::once(path.clone()).chain(reached).collect();
+        let holding = match (change, grown) {
+            (Change::Remove, _) => paths.iter().filter_map(LogicalPath::parent).collect(),
+            (_, Some(grown)) => {
+                let mut holding = vec![grown];
+                // Behind a link, the directory that is nearest: those above it are no part of a new name's way.
+                holding.extend(paths.iter().skip(1).filter_map(LogicalPath::parent));
+                holding
+            }
+            _ => Vec::new(),
+        };
+        Self { paths, holding }
     }
 }
 
