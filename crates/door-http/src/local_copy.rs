@@ -109,13 +109,13 @@ impl LocalCopy {
             Some(Depth::Zero) => false,
             Some(Depth::One) => return Err(refusal(ErrorCode::BadRequest, &self.from).with_detail("Depth is 1")),
         };
-        let change = if target.exists() { Change::Remove } else { Change::Store };
-        let changing = exchange.begin_changes(head, &[(to, &self.to, change)]).await?;
         self.check(from, to, target.exists() && !overwrite)?;
         let own = std::mem::replace(&mut exchange.credential, writer);
         let replacing = self.admit(exchange, to, target.exists());
         exchange.credential = own;
         let replacing = replacing?;
+        let change = if target.exists() { Change::Remove } else { Change::Store };
+        let changing = exchange.begin_changes(head, &[(to, &self.to, change)]).await?;
         collections::share(exchange, &self.from)?;
         let share = collections::share(exchange, &self.to)?;
         let copied = to

@@ -2,7 +2,7 @@
 
 use http_wire::{DestinationPath, RequestHead};
 use policy::Operation;
-use storage::Overwrite;
+use storage::{Overwrite, Replacing};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::access::check_conditions;
@@ -37,11 +37,17 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     })?;
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
+    let is_over = there.is_directory() || (there.exists() && stat.is_directory());
+    let replacing = match is_over && may_replace {
+        // Rights first: who may not replace it learns nothing of locks below.
+        true => Some(collections::replacing(exchange, &new, &target)?),
+        false => None,
+    };
     let changes = [(&spot, &path, Change::Remove), (&new, &target, Change::Store)];
     let changing = exchange.begin_changes(head, &changes).await?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
-    if there.is_directory() || (there.exists() && stat.is_directory()) {
-        return over(exchange, changing, &spot, (&new, &target)).await;
+    if let Some(replacing) = replacing {
+        return over(exchange, changing, &spot, (&new, &target), replacing).await;
     }
     // What came to stand there since was not asked about.
     let overwrite = if may_replace && there.exists() {
@@ -74,8 +80,8 @@ async fn over(
     changing: Changing,
     spot: &Spot,
     (new, target): (&Spot, &LogicalPath),
+    replacing: Replacing,
 ) -> Result<()> {
-    let replacing = collections::replacing(exchange, new, target)?;
     let share = collections::share(exchange, target)?;
     let store = spot.store.during(&changing);
     let moved = store.move_over((&spot.path, &new.path), replacing, share).await;

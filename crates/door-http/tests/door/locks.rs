@@ -631,3 +631,26 @@ async fn a_lock_holds_over_symbolic_links() {
     // What takes the place of the link itself changes nothing of what is locked.
     assert_eq!(status(&server, "PUT /data/file-link").await, 204);
 }
+
+/// Who may not replace a tree gets the same refusal whether something in it is locked or not.
+#[tokio::test]
+async fn who_may_not_replace_a_tree_learns_nothing_of_locks_below() {
+    let server = Server::open().await;
+    for path in ["/data/new/f", "/data/old/kept/f"] {
+        server.put(path, b"x").await;
+    }
+    let mut list = server.exports.current().list().to_vec();
+    list[0].rules.recursive_delete = true;
+    let rule = Rule {
+        area: Area::parse("/data/old/kept").unwrap(),
+        may_not: Activities::ALL,
+        ..Rule::default()
+    };
+    let kept = "/data/old/kept/f";
+    lock(&server, kept, "0").await;
+    server.exports.replace(transfer::Exports::with_rules(list, vec![rule]));
+    for head in ["COPY /data/new", "MOVE /data/new"] {
+        let refused = server.ask(&format!("{head}\nDestination: /data/old\n"), b"").await;
+        assert_eq!(refused.status, 401, "{head}: {}", refused.text());
+    }
+}
