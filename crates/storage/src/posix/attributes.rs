@@ -5,7 +5,8 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{
-    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query, lgetxattr, lgetxattr_query,
+    self, AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query,
+    lgetxattr, lgetxattr_query,
 };
 use rustix::io::Errno;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
@@ -71,6 +72,26 @@ pub(super) fn remove(file: BorrowedFd<'_>, path: &LogicalPath, name: &str) -> Re
         Err(Errno::NODATA) => Ok(false),
         Err(errno) => Err(failed(errno, path)),
     }
+}
+
+/// A file in the hidden directory that is there once anything in the export was given dead properties. Without it a listing
+/// asks no file for them, which would take three times as long.
+const DEAD_PROPERTIES_MARK: &str = ".crossload/properties";
+
+/// Whether anything in the export with this root may have dead properties.
+pub(super) fn has_dead_properties(root: BorrowedFd<'_>) -> bool {
+    let there = fs::statat(root, DEAD_PROPERTIES_MARK, AtFlags::SYMLINK_NOFOLLOW);
+    !matches!(there, Err(Errno::NOENT | Errno::NOTDIR))
+}
+
+/// From now on something in the export with this root may have dead properties.
+pub(super) fn note_dead_properties(root: BorrowedFd<'_>, path: &LogicalPath) -> Result<()> {
+    if has_dead_properties(root) {
+        return Ok(());
+    }
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mark = fs::openat(root, DEAD_PROPERTIES_MARK, flags, Mode::RUSR | Mode::WUSR);
+    mark.map(drop).map_err(|errno| failed(errno, path))
 }
 
 /// The dead properties of what is open, also of what is open as a name only.

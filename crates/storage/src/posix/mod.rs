@@ -507,6 +507,9 @@ impl Storage for Posix {
 
     fn dead_properties_in(&self, directory: &LogicalPath, names: &[String]) -> Result<Vec<Vec<u8>>> {
         check_readable(directory)?;
+        if !attributes::has_dead_properties(self.root.fd()) {
+            return Ok(vec![Vec::new(); names.len()]);
+        }
         let _acting = self.acting()?;
         let opened = self.open_as(directory, OFlags::PATH | OFlags::DIRECTORY, LinkUse::List)?;
         let read = |name: &String| attributes::dead_properties_in(opened.as_fd(), name);
@@ -515,6 +518,8 @@ impl Storage for Posix {
 
     fn change_dead_properties(&self, path: &LogicalPath, change: &dyn Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
         let alone = self.shared.properties.lock().unwrap_or_else(PoisonError::into_inner);
+        self.instance(path)?;
+        attributes::note_dead_properties(self.root.fd(), path)?;
         let _acting = self.acting()?;
         let file = self.open_any_to_change(path)?;
         let changed = change(&attributes::dead_properties(file.as_fd(), path)?)?;

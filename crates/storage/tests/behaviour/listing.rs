@@ -115,3 +115,20 @@ fn a_directory_that_holds_only_names_that_no_path_can_hold_says_so() {
         error.public()
     );
 }
+
+/// Asking each file would make listings three times as slow where nobody ever gave any.
+#[test]
+fn a_listing_asks_for_dead_properties_once_there_are_any() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, other) = (posix(directory.path()), posix(directory.path()));
+    put(&store, "/f", b"x", Overwrite::Allow).unwrap();
+    let listed = |store: &dyn Storage| store.dead_properties_in(&path("/"), &["f".to_owned()]).unwrap();
+    assert_eq!(listed(&store), [b""]);
+    let mark = directory.path().join(".crossload/properties");
+    assert!(!mark.exists());
+    other
+        .change_dead_properties(&path("/f"), &|_| Ok(b"held".to_vec()))
+        .unwrap();
+    assert!(mark.exists());
+    assert_eq!(listed(&store), [b"held"]);
+}
