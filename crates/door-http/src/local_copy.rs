@@ -125,6 +125,8 @@ impl LocalCopy {
             .await;
         let replaced = copied.map_err(|error| collections::naming_the_key(about_target(error, &self.to), to))?;
         if replaced {
+            // With what was replaced its locks go.
+            changing.forget_locks();
             return exchange.bare(204, |head| head).await;
         }
         exchange.whole(201, &[], |head| head).await

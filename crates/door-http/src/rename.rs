@@ -43,7 +43,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         true => Some(collections::replacing(exchange, &new, &target)?),
         false => None,
     };
-    let changes = [(&spot, &path, Change::Remove), (&new, &target, Change::Store)];
+    // With a collection that is replaced go the locks in it.
+    let there_too = if is_over { Change::Remove } else { Change::Store };
+    let changes = [(&spot, &path, Change::Remove), (&new, &target, there_too)];
     let changing = exchange.begin_changes(head, &changes).await?;
     check_target(&spot, &new, &path, &target, there.exists() && !may_replace)?;
     if let Some(replacing) = replacing {

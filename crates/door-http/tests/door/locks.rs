@@ -654,3 +654,18 @@ async fn who_may_not_replace_a_tree_learns_nothing_of_locks_below() {
         assert_eq!(refused.status, 401, "{head}: {}", refused.text());
     }
 }
+
+#[tokio::test]
+async fn locks_in_a_collection_go_when_it_is_replaced() {
+    let server = Server::open().await;
+    removes_trees(&server);
+    for verb in ["COPY", "MOVE"] {
+        server.put("/data/new/f", b"x").await;
+        server.put("/data/old/d/f", b"x").await;
+        let token = lock(&server, "/data/old/d/f", "0").await;
+        let head = format!("{verb} /data/new\nDestination: /data/old\nIf: </data/old/d/f> (<{token}>)");
+        assert_eq!(status(&server, &head).await, 204, "{verb}");
+        assert_eq!(status(&server, "MKCOL /data/old/d").await, 201, "{verb}");
+        assert_eq!(status(&server, "PUT /data/old/d/f").await, 201, "{verb}");
+    }
+}

@@ -4,7 +4,7 @@
 use quick_xml::escape::escape;
 use types::limits::{DEAD_PROPERTIES_BYTES_MAX, DEAD_PROPERTIES_MAX, DEAD_PROPERTY_BYTES_MAX};
 
-use super::DAV_NAMESPACE;
+use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 
 /// The name of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,10 +29,10 @@ impl PropertyName {
         &self.namespace
     }
 
-    /// Whether it is one of WebDAV's own names, which no client can give a value of its own.
+    /// Whether it is in a namespace whose properties the server gives values to: WebDAV's own, and that of dCache's checksums.
     #[must_use]
     pub fn is_davs_own(&self) -> bool {
-        self.namespace == DAV_NAMESPACE
+        self.namespace == DAV_NAMESPACE || self.namespace == DCACHE_NAMESPACE
     }
 
     /// Writes it as an empty element, where `D` stands for WebDAV's own namespace and nothing for a default one.

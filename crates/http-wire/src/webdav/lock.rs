@@ -7,7 +7,7 @@ use quick_xml::name::{Namespace, ResolveResult};
 use types::limits::{LOCK_BODY_BYTES_MAX, LOCK_OWNER_BYTES_MAX, XML_DEPTH_MAX};
 use types::{Error, LogicalPath};
 
-use super::{DAV_NAMESPACE, resolve};
+use super::{DAV_NAMESPACE, is_reserved, resolve};
 use crate::fault::bad_request;
 
 /// What a LOCK asks for.
@@ -214,6 +214,11 @@ impl Reading {
             other => {
                 // It comes as it was written, with references to characters.
                 let name = unescape(other).map_err(|_| bad_request("an unknown entity in the LOCK body"))?;
+                if is_reserved(&name) {
+                    return Err(bad_request(
+                        "the owner uses a namespace that is reserved for XML itself",
+                    ));
+                }
                 (format!("X:{local}"), format!(" xmlns:X=\"{}\"", escape(name)))
             }
         };
@@ -311,6 +316,9 @@ mod tests {
             "",
             "hello",
             "<lockinfo/>",
+            &inside("<xml:a/>"),
+            &inside("<c xmlns='http://www.w3.org/2000/xmlns/'/>"),
+            &inside("<c xmlns='http://www.w3.org/2000/xmlns&#x2f;'/>"),
             "<lockinfo xmlns=\"DAV:\"/>",
             "<lockinfo xmlns=\"DAV:\"><lockscope><exclusive/></lockscope></lockinfo>",
             "<lockinfo xmlns=\"DAV:\"><locktype><write/></locktype></lockinfo>",

@@ -29,3 +29,12 @@ pub const FINITE_DEPTH_ERROR: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>
 const DAV_NAMESPACE: &str = "DAV:";
 /// The namespace in which dCache publishes checksums.
 const DCACHE_NAMESPACE: &str = "http://www.dcache.org/2013/webdav";
+
+/// Whether a namespace is one of XML's own, which no declaration may name (Namespaces in XML 1.0 §3): written anew under
+/// another prefix it would make the whole answer unreadable.
+fn is_reserved(namespace: &str) -> bool {
+    matches!(
+        namespace,
+        "http://www.w3.org/XML/1998/namespace" | "http://www.w3.org/2000/xmlns/"
+    )
+}

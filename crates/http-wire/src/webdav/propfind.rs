@@ -13,7 +13,7 @@ use types::limits::{
 };
 
 use super::dead::PropertyName;
-use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
+use super::{DAV_NAMESPACE, DCACHE_NAMESPACE, is_reserved};
 use crate::fault::bad_request;
 
 /// An element as it is written: whole texts, so that one copy of a known length puts each into an answer.
@@ -214,6 +214,10 @@ pub fn parse_propfind(body: &[u8]) -> Result<PropfindRequest, Error> {
                     ResolveResult::Bound(Namespace(name)) => name,
                     ResolveResult::Unbound => "",
                 };
+                let is_legal = unescape(namespace).is_ok_and(|namespace| !is_reserved(&namespace));
+                if !is_legal {
+                    return Err(bad_request("a namespace in the PROPFIND body is none for properties"));
+                }
                 state.start(namespace, element.local_name().into_inner())?;
             }
             Event::End(_) => state.depth = state.depth.saturating_sub(1),

@@ -12,9 +12,9 @@ use types::limits::{
 };
 use types::{Error, LogicalPath};
 
-use super::DAV_NAMESPACE;
 use super::dead::{PropertyChange, PropertyName, is_name};
 use super::reader::resolve;
+use super::{DAV_NAMESPACE, is_reserved};
 use crate::fault::bad_request;
 use crate::status::reason_phrase;
 
@@ -114,6 +114,9 @@ impl Reading {
         let raw = element.name().into_inner();
         let (prefix, local) = split(raw)?;
         let namespace = self.namespace_of(prefix)?.to_owned();
+        if is_reserved(&namespace) {
+            return Err(reserved());
+        }
         let is_davs = namespace == DAV_NAMESPACE;
         match self.depth {
             1 if !is_davs || local != "propertyupdate" => {
@@ -158,10 +161,16 @@ impl Reading {
             self.declare(key, &value)?;
             list.push((key.to_owned(), value.into_owned()));
         }
+        let mut names = Vec::new();
         for (key, _) in &list {
-            let (prefix, _) = split(key)?;
+            let (prefix, local) = split(key)?;
             if prefix.is_some_and(|prefix| prefix != "xmlns") {
-                self.namespace_of(prefix)?;
+                let name = (self.namespace_of(prefix)?, local);
+                // Two prefixes may stand for one namespace (Namespaces in XML 1.0 §6.3).
+                if names.contains(&name) {
+                    return Err(malformed());
+                }
+                names.push(name);
             }
         }
         Ok(list)
@@ -179,6 +188,9 @@ impl Reading {
             }
             _ => return Ok(()),
         };
+        if is_reserved(value) {
+            return Err(reserved());
+        }
         self.bindings.push(Binding {
             depth: self.depth,
             prefix,
@@ -220,9 +232,9 @@ impl Reading {
                 continue;
             }
             match prefix {
-                Some(prefix) => out.push_str(&format!(" xmlns:{prefix}=\"{}\"", escape(namespace.as_str()))),
+                Some(prefix) => out.push_str(&format!(" xmlns:{prefix}=\"{}\"", attribute_text(namespace))),
                 None if namespace.is_empty() => {}
-                None => out.push_str(&format!(" xmlns=\"{}\"", escape(namespace.as_str()))),
+                None => out.push_str(&format!(" xmlns=\"{}\"", attribute_text(namespace))),
             }
         }
         let has_own = own.iter().any(|(key, _)| key == "xml:lang");
@@ -289,9 +301,19 @@ fn split(raw: &str) -> Result<(Option<&str>, &str), Error> {
     }
 }
 
+fn reserved() -> Error {
+    bad_request("the PROPPATCH body uses a namespace that is reserved for XML itself")
+}
+
+/// The value of an attribute; line ends and tabs would be read as blanks (XML 1.0 §3.3.3).
+fn attribute_text(value: &str) -> String {
+    let escaped = escape(value);
+    escaped.replace('\n', "&#10;").replace('\t', "&#9;")
+}
+
 fn push_attributes(out: &mut String, attributes: &[(String, String)]) {
     for (key, value) in attributes {
-        out.push_str(&format!(" {key}=\"{}\"", escape(value.as_str())));
+        out.push_str(&format!(" {key}=\"{}\"", attribute_text(value)));
     }
     out.push('>');
 }
@@ -404,6 +426,15 @@ mod tests {
             value("<a:x/>"),
             value("<x a:b='1'/>"),
             value("<a:x xmlns:a=''/>"),
+            // What would make the listings of others unreadable.
+            value("<a xmlns='u:'><b xmlns:p='n' xmlns:q='n' p:b='1' q:b='2'/></a>"),
+            value("<a xmlns='u:' xmlns:p='n' xmlns:q='n' p:b='1' q:b='2'/>"),
+            value("<a xmlns='u:' xmlns:p='http://www.w3.org/2000/xmlns/'/>"),
+            value("<a xmlns='u:' xmlns:p='http://www.w3.org/XML/1998/namespace'/>"),
+            value("<a xmlns='http://www.w3.org/2000/xmlns/'>v</a>"),
+            value("<a xmlns='http://www.w3.org/2000/xmlns&#47;'>v</a>"),
+            value("<xml:a>v</xml:a>"),
+            value("<a xmlns='u:'><xml:a/></a>"),
             value("<1x/>"),
             value("<x><y></x></y>"),
             value("<x><!-- a -- b --></x>"),
