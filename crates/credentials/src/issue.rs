@@ -1,6 +1,6 @@
 //! Issuing a macaroon: what was asked for, cut down to what the requester may do.
 
-use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side};
+use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side, uuid_text};
 
 use crate::activity::Activities;
 use crate::bad_request;
@@ -224,7 +224,8 @@ const WITHHELD_MARK: &str = "withheld=";
 /// server takes an identifier as it is, and the signature covers it from the start.
 fn identifier(random: [u8; 16], owner: Owner<'_>, withheld: Activities) -> String {
     let is_plain = |name: &&str| !name.is_empty() && !name.contains(['/', '\n']);
-    let mut text = uuid_text(random);
+    // A random UUID (RFC 9562 §5.4), the form of identifier that XRootD's macaroons have.
+    let mut text = uuid_text(random, 4);
     for (mark, name) in [(USER_MARK, owner.user), (VO_MARK, owner.vo)] {
         if let Some(name) = name.filter(is_plain) {
             text.extend(["/", mark, name]);
@@ -258,14 +259,6 @@ pub(crate) fn owner_of(identifier: &str) -> Owner<'_> {
 
 /// How long a UUID in text is.
 const UUID_BYTES: usize = 36;
-
-/// A random UUID (RFC 9562 §5.4), the form of identifier that XRootD's macaroons have.
-fn uuid_text(mut bytes: [u8; 16]) -> String {
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use net::tls::ClientIdentity;
 use serde_json::{Value, json};
 use transfer::refusal;
 use types::limits::{DELEGATION_BODY_BYTES_MAX, DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
-use types::{Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Side, uuid_text};
 
 use crate::exchange::Exchange;
 
@@ -155,17 +155,7 @@ fn vo_id(vo: &str) -> String {
     hash.update(vo.as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.finish().as_ref()[..16]);
-    bytes[6] = bytes[6] & 0x0f | 0x50;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
-    let parts = [
-        &digits[..8],
-        &digits[8..12],
-        &digits[12..16],
-        &digits[16..20],
-        &digits[20..],
-    ];
-    parts.join("-")
+    uuid_text(bytes, 5)
 }
 
 fn describe(delegations: &Delegations, owner: &Delegator, id: &str) -> Value {

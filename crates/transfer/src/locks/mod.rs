@@ -15,13 +15,13 @@ use credentials::Credential;
 use policy::Operation;
 use tokio::sync::Notify;
 use types::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN, LOCKS_PER_PATH_MAX};
-use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, uuid_text};
 
 pub use changing::Changing;
 pub use table::Unusable;
 
 use crate::authorize::Asker;
-use crate::chance::{hex, random};
+use crate::chance::random;
 use crate::exports::Exports;
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
@@ -102,18 +102,7 @@ pub enum Change {
 /// A new token, unlike all others (RFC 4918 §6.5): a random UUID (RFC 9562 §5.4).
 #[must_use]
 pub fn new_lock_token() -> Arc<str> {
-    let mut bytes: [u8; 16] = random();
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let digits = hex(&bytes);
-    let parts = [
-        &digits[..8],
-        &digits[8..12],
-        &digits[12..16],
-        &digits[16..20],
-        &digits[20..],
-    ];
-    format!("urn:uuid:{}", parts.join("-")).into()
+    format!("urn:uuid:{}", uuid_text(random(), 4)).into()
 }
 
 /// How long a lock lasts for which a client asks for so many seconds, or for nothing in particular.
