@@ -123,7 +123,7 @@ impl LinkJudge for Witness {
 
 /// What `path`, under which a store knows `inner`, is without the symbolic links on the way; `None` when there are none. With
 /// `follows_last` the last name is followed too. Names that are not there yet lead nowhere.
-pub(crate) async fn without_links(
+pub(crate) async fn path_reached(
     store: &Store,
     (inner, path): (&LogicalPath, &LogicalPath),
     follows_last: bool,

@@ -25,7 +25,7 @@ use crate::chance::random;
 use crate::exports::Exports;
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
-use crate::links::without_links;
+use crate::links::path_reached;
 use crate::store::Store;
 use changing::Pending;
 use table::{Met, Table};
@@ -308,7 +308,7 @@ impl Exports {
 
     /// Whether a path leads over symbolic links: it is another name of something, under which a lock would not hold.
     pub async fn is_another_name(&self, (store, inner): (&Store, &LogicalPath), path: &LogicalPath) -> bool {
-        without_links(store, (inner, path), true).await.is_some()
+        path_reached(store, (inner, path), true).await.is_some()
     }
 
     /// Whether locks count at a path: those from above do not reach into an export where they are off.
@@ -345,7 +345,7 @@ impl Touched {
             Change::Store => grown(store, inner, path).await,
             Change::Update | Change::Remove => None,
         };
-        let reached = without_links(store, (inner, path), change == Change::Update).await;
+        let reached = path_reached(store, (inner, path), change == Change::Update).await;
         let paths: Vec<_> = std::iter::once(path.clone()).chain(reached).collect();
         let holding = match (change, grown) {
             (Change::Remove, _) => paths.iter().filter_map(LogicalPath::parent).collect(),
