@@ -179,17 +179,25 @@ impl Store {
         found.await.cloned()
     }
 
+    /// A call bound to the storage, during which the changes that it makes are under way.
+    async fn bound<T>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<impl FnOnce() -> Result<T> + Send + 'static> {
+        let (storage, changing) = (self.storage().await?, self.changing.clone());
+        Ok(move || {
+            let _until_done = changing;
+            call(storage.as_ref())
+        })
+    }
+
     /// Runs a call on the storage where it belongs: here while the storage is fast, on the blocking
     /// pool while it is slow.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (storage, changing) = (self.storage().await?, self.changing.clone());
-        let call = move || {
-            let _until_done = changing;
-            call(storage.as_ref())
-        };
+        let call = self.bound(call).await?;
         self.lane.run(call).await
     }
 
@@ -198,11 +206,7 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (storage, changing) = (self.storage().await?, self.changing.clone());
-        let call = move || {
-            let _until_done = changing;
-            call(storage.as_ref())
-        };
+        let call = self.bound(call).await?;
         self.lane.run_blocking(call).await
     }
 
@@ -211,11 +215,7 @@ impl Store {
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (storage, changing) = (self.storage().await?, self.changing.clone());
-        let call = move || {
-            let _until_done = changing;
-            call(storage.as_ref())
-        };
+        let call = self.bound(call).await?;
         self.lane.run_commit(call).await
     }
 
