@@ -188,6 +188,14 @@ pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -
     start.elapsed()
 }
 
+/// Whether a file system is mounted there.
+#[must_use]
+pub fn is_mounted(point: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let point = point.to_string_lossy();
+    mounts.lines().any(|line| line.split(' ').nth(1) == Some(&point))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,8 @@ pub use client::{json_lines, last_json};
 pub use curl::{Answer, last_line};
 pub use endpoint::Endpoint;
 pub use files::{
-    adler32, base64_of, bytes, crc32c, hex, is_whole, md5_of, parts, put_tree, sha256_of, tree, until, visible,
+    adler32, base64_of, bytes, crc32c, hex, is_mounted, is_whole, md5_of, parts, put_tree, sha256_of, tree, until,
+    visible,
 };
 pub use lab::{Lab, Slot, shared};
 pub use log::{log_lines, requests, requests_with, transfers};

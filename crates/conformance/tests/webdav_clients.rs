@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use conformance::{Endpoint, Lab, bytes, requests_with, run, run_with_input};
+use conformance::{Endpoint, Lab, bytes, is_mounted, requests_with, run, run_with_input};
 use testkit::{Error, Result, available, is_root, require};
 
 /// What users do, in the mounted directory ($1) with a local file of 10 MiB ($2).
@@ -85,17 +85,11 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // After a failure: at once, whoever is still in it.
+        // After a failure: at once, even if it is busy.
         if is_mounted(&self.point) {
             let _ = run(Command::new("umount").arg("-l").arg(&self.point));
         }
     }
-}
-
-fn is_mounted(point: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let point = point.to_string_lossy();
-    mounts.lines().any(|line| line.split(' ').nth(1) == Some(&point))
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! another, and closes it after its user has gone on. XRootD itself now and then refuses a file for that reason, as locked
 //! (`Resource deadlock avoided`), so what is demanded here is more than it keeps.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use conformance::{Endpoint, Lab, bytes, run};
+use conformance::{Endpoint, Lab, bytes, is_mounted, run};
 use testkit::{Error, Process, Result, available, require};
 
 /// How long it may take to mount.
@@ -91,15 +91,9 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // At once, whoever is still in it.
+        // At once, even if it is busy.
         let _ = run(Command::new(&self.unmount).args(["-u", "-z"]).arg(&self.point));
     }
-}
-
-fn is_mounted(point: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let point = point.to_string_lossy();
-    mounts.lines().any(|line| line.split(' ').nth(1) == Some(&point))
 }
 
 #[test]
