@@ -1,5 +1,5 @@
 //! Clients that leave Nagle's algorithm on, as plain sockets of many languages do: they send a small piece only when the one
-//! before it has been acknowledged, which the system of the server puts off for 40 ms where nobody tells it otherwise.
+//! before it has been acknowledged, which Linux delays by 40 ms unless the server asks for quick acknowledgements.
 
 use std::path::Path;
 use std::time::Instant;

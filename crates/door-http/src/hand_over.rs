@@ -131,7 +131,7 @@ impl Exchange<'_> {
             (CapabilityUse::Write, true) => (307, LinkUse::Overwrite),
             (CapabilityUse::Write, false) => (307, LinkUse::Create),
         };
-        // Whoever brings the capability is asked no more.
+        // The server behind the capability does not check rights again.
         let checked = spot.store.check_links(&spot.path, used).await;
         checked.map_err(|error| error.with_subject(&self.path))?;
         self.whole(status, &[], |head| head.location(url.expose()).no_store())

@@ -55,7 +55,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         .await
 }
 
-/// Why nothing is changed, and because of which changes.
+/// The reason why a request changes nothing, and the changes that caused it.
 struct Refused {
     error: Error,
     indexes: Vec<usize>,

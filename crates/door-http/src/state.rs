@@ -80,7 +80,7 @@ impl Exchange<'_> {
     /// What the request brings to get past locks.
     pub(crate) fn lock_keys(&self) -> LockKeys {
         if self.submitted.is_empty() {
-            // Whoever asks, it opens nothing.
+            // Without a token no lock opens, so the holder does not matter.
             return LockKeys::default();
         }
         LockKeys {

@@ -75,7 +75,7 @@ impl Shared {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // Whoever waits for a job that panics sees that its answer does not come.
+                // The caller of a job that panics sees that its answer does not come.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 state = self.lock();
                 continue;

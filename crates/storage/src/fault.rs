@@ -15,7 +15,7 @@ pub(crate) fn from_errno(errno: Errno, phase: Phase) -> Error {
     fault(code_of(errno), phase).with_private(errno)
 }
 
-/// The refusal to change the mode of an export's root: whoever may write in it does not decide who gets in.
+/// The refusal to change the mode of an export's root: the right to write in it is no right to decide who gets in.
 pub(crate) fn root_keeps_mode(path: &LogicalPath) -> Error {
     fault(ErrorCode::Forbidden, Phase::Open)
         .with_detail("the root of an export keeps its mode")

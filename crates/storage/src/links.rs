@@ -39,7 +39,7 @@ pub enum LinkUse<'a> {
     },
 }
 
-/// Whoever knows the rights of those for whom a store acts. It is asked only when a link was met.
+/// Knows the rights of the client for whom a store acts. It is asked only when a link was met.
 pub trait LinkJudge: Debug + Send + Sync {
     /// Whether this may be done with what lies at `reached`, a path of the store that has no link in it.
     ///

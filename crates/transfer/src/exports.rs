@@ -108,7 +108,7 @@ impl Exports {
         &self.policy
     }
 
-    /// An error about a path, for whoever named it: the store knows that path within its export only.
+    /// An error with the path as the client named it: the store knows that path within its export only.
     #[must_use]
     pub fn shown(&self, error: Error, path: &LogicalPath) -> Error {
         let export = self.policy.export_of(path);

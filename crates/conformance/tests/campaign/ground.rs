@@ -494,7 +494,7 @@ impl Ground {
             None => drop(party.holds.remove(path)),
         }
         if !is_before {
-            let whose = whose.unwrap_or_else(|| "nobody stored".to_owned());
+            let whose = whose.unwrap_or_else(|| "no client has stored".to_owned());
             ledger.violation(format!("{words}: /{path} holds {size:?} bytes that {whose}"));
             return Outcome::Broken;
         }

@@ -66,8 +66,8 @@ pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Ex
     found
 }
 
-/// A secret file that has further names, one of which may lie in an export: which one is not known without a search of
-/// the whole file system.
+/// A secret file with further hard links, one of which may lie in an export. Only a search of the whole file system
+/// would tell.
 pub(crate) struct Linked {
     what: &'static str,
     pub(crate) path: PathBuf,

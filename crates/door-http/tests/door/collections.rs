@@ -198,7 +198,7 @@ async fn a_copy_takes_the_right_to_read_everywhere_below_its_source() {
     }
 }
 
-/// A directory with a file that nobody can remove; undone when it is dropped.
+/// A directory with an immutable file; undone when it is dropped.
 struct Immutable(tempfile::TempDir);
 
 fn immutable() -> Option<Immutable> {
