@@ -60,7 +60,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     let is_new = matches!(&content, Content::Writing(writing) if !writing.holds_old_content());
     let pending = is_new.then(|| begin(exchange, &named.path)).transpose()?;
     let file = OpenFile {
-        permit: matches!(content, Content::Writing(_)).then(|| exchange.permit(&named.path)),
+        permit: is_upload.then(|| exchange.permit(&named.path)),
         path: named.path,
         spot,
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
