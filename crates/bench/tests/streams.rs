@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::relay::Relay;
+use endpoint::Store;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
@@ -15,7 +16,7 @@ use storage::Memory;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::RwLock;
-use transfer::{Order, Outcome, Progress, Store, Streams, pull};
+use transfer::{Order, Outcome, Progress, Streams, pull};
 use types::{Location, LogicalPath, Side};
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

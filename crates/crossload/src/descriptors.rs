@@ -1,7 +1,7 @@
 //! How many files and connections this process may have open, and how they are shared out.
 
+use endpoint::ShareLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use transfer::ShareLimits;
 use types::limits::{
     CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
     DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, LOCKS_MAX, TPC_KEYS_MAX, TREES_MAX,

@@ -7,9 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use endpoint::Refusals;
 use serde_json::json;
 use tokio::net::TcpListener;
-use transfer::Refusals;
 
 use crate::metrics::Metrics;
 use crate::ready::{Check, Export, check_certificate, check_export, check_reload};

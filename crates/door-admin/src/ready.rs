@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use endpoint::Store;
 use storage::UploadOptions;
-use transfer::Store;
 use types::LogicalPath;
 
 /// A check that takes longer has failed: a disk that hangs is not ready.

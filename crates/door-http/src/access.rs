@@ -7,8 +7,8 @@ use types::{ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
 use crate::hand_over;
-use transfer::chance::unix_s;
-use transfer::{Asker, Found, Granted, Holder, Permit, Place, Spot, refusal};
+use endpoint::chance::unix_s;
+use endpoint::{Asker, Found, Granted, Holder, Permit, Place, Spot, refusal};
 
 impl Exchange<'_> {
     /// Asks policy. Why something is refused is kept under the name of the request.

@@ -8,7 +8,7 @@ use storage::{Replacing, TreeFailure};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
-use transfer::{Changing, Share, ShareKind, Spot, refusal};
+use endpoint::{Changing, Share, ShareKind, Spot, refusal};
 
 /// The status of an answer about several resources (RFC 4918 §11.1).
 const MULTISTATUS: u16 = 207;

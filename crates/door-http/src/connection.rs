@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
+use endpoint::{FairShare, Share, ShareKind};
 use http_wire::webdav::LastPropfind;
 use http_wire::{Method, RequestHead};
 use identity::LastShown;
 use net::Stream;
 use net::http::Connection;
-use transfer::{FairShare, Share, ShareKind};
 use types::limits::LINGER_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 

@@ -6,13 +6,13 @@
 //! nothing to delegate.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use endpoint::refusal;
 use http_wire::{
     ContentType, CopyRequest, Delegation, DelegationAnswer, DelegationRequest, Method, RequestHead, delegation_fault,
 };
 use identity::delegation::{Delegations, Delegator};
 use net::tls::ClientIdentity;
 use serde_json::{Value, json};
-use transfer::refusal;
 use types::limits::{DELEGATION_BODY_BYTES_MAX, DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
 use types::{Error, ErrorCode, Location, Phase, Result, Side, uuid_text};
 

@@ -8,7 +8,7 @@ use types::{ErrorCode, Result};
 use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::Exchange;
-use transfer::{Change, Found};
+use endpoint::{Change, Found};
 
 /// Answers DELETE.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

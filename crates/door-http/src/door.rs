@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::{ActiveUploads, Gate, chance};
 use http_wire::{ContentType, ResponseBuilder};
 use net::listen::{self, Opening};
 use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
-use transfer::{ActiveUploads, Gate, chance};
 use types::limits::REFUSED_BODY_BYTES_MAX;
 use types::{Error, Result};
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use credentials::capability::Redeemed;
+use endpoint::{ClientId, ErrorFacts, Exports, Pages};
 use http_wire::webdav::{LastPropfind, LockFault, lock_error};
 use http_wire::{
     Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
@@ -22,11 +23,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use crate::door::{RETRY_AFTER_S, Shared};
 use crate::events::RequestRecord;
 use crate::options::methods;
-use transfer::ClientId;
-use transfer::ErrorFacts;
-use transfer::Exports;
-use transfer::Pages;
-use transfer::chance::{child_trace, fresh_id, now_s};
+use endpoint::chance::{child_trace, fresh_id, now_s};
 
 /// As much of what a client says about itself, or of a path that is refused, goes to the log.
 const LOGGED_CHARS: usize = 256;

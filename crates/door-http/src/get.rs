@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::capability::CapabilityUse;
+use endpoint::{Place, Spot, refusal};
 use http_wire::{
     ContentType, Method, Multipart, Ranges, RequestHead, ResponseBuilder, Validators, Verdict, status_trailer,
 };
@@ -20,9 +21,7 @@ use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
 use crate::{page, post, question};
-use transfer::chance::{hex, random, unix_s};
-use transfer::refusal;
-use transfer::{Place, Spot};
+use endpoint::chance::{hex, random, unix_s};
 
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

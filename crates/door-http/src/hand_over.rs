@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use credentials::SealingKey;
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder, Presented, Redeemed, UsedCapabilities};
+use endpoint::chance::{now_s, random};
+use endpoint::{Granted, Spot, refusal};
 use http_wire::{Method, RequestHead};
 use policy::Operation;
 use storage::LinkUse;
-use transfer::chance::{now_s, random};
-use transfer::{Granted, Spot, refusal};
 use types::{Error, ErrorCode, Location, LogicalPath, Result, Secret};
 
 use crate::exchange::Exchange;

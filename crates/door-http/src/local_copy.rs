@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use credentials::Credential;
+use endpoint::{Asker, Change, Found, Place, Spot, refusal};
 use http_wire::{CopyRequest, Depth, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -12,8 +13,6 @@ use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::Exchange;
 use crate::rename::about_target;
-use transfer::{Asker, Place, Spot};
-use transfer::{Change, Found, refusal};
 
 /// Which end of the copy the request does not name in its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! LOCK and UNLOCK (RFC 4918 §9.10, §9.11): who may change something may keep others from it for a while.
 
+use endpoint::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
 use http_wire::webdav::{ActiveLock, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions};
-use transfer::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
 use types::limits::LOCK_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 

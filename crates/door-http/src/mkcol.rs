@@ -5,7 +5,7 @@ use policy::Operation;
 use types::{Error, ErrorCode, Result};
 
 use crate::exchange::Exchange;
-use transfer::{Change, refusal};
+use endpoint::{Change, refusal};
 
 /// Answers MKCOL.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

@@ -1,7 +1,7 @@
 //! OPTIONS: what is offered here.
 
+use endpoint::Place;
 use http_wire::Method;
-use transfer::Place;
 use types::Result;
 
 use crate::exchange::Exchange;

@@ -9,8 +9,8 @@ use types::limits::{LISTING_PIECE_BYTES, LISTING_SORTED_ENTRIES};
 use types::{ErrorCode, Result, encode_path};
 
 use crate::exchange::Exchange;
-use transfer::chance::unix_s;
-use transfer::{Spot, refusal};
+use endpoint::chance::unix_s;
+use endpoint::{Spot, refusal};
 
 /// How the page looks: light or dark as its reader likes it, with figures below each other.
 const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem}\

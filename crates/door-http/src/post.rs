@@ -9,7 +9,7 @@ use types::limits::MACAROON_REQUEST_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::Exchange;
-use transfer::chance::{now_s, random};
+use endpoint::chance::{now_s, random};
 
 /// Where tokens are asked for, as XRootD has it.
 const TOKEN_ENDPOINT: &str = "/.oauth2/token";

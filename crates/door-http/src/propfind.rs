@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use endpoint::{Place, Spot, refusal};
 use http_wire::webdav::{
     DeadProperties, Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest,
     lock_discovery,
@@ -15,9 +16,7 @@ use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
 use crate::lock::active;
-use transfer::chance::unix_s;
-use transfer::refusal;
-use transfer::{Place, Spot};
+use endpoint::chance::unix_s;
 
 /// The status of every answer with properties (RFC 4918 §11.1).
 const MULTISTATUS: u16 = 207;

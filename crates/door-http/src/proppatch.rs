@@ -11,7 +11,7 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::check_conditions;
 use crate::exchange::Exchange;
-use transfer::{Change, Spot};
+use endpoint::{Change, Spot};
 
 /// The status of every answer about properties (RFC 4918 §9.2.1).
 const MULTISTATUS: u16 = 207;

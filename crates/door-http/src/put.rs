@@ -15,7 +15,7 @@ use crate::counted::Counted;
 use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
-use transfer::{Change, Spot, refusal};
+use endpoint::{Change, Spot, refusal};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

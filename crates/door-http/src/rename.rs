@@ -1,5 +1,6 @@
 //! MOVE: another name within the same export (RFC 4918 §9.9).
 
+use endpoint::{Change, Changing, Found, Place, Spot, is_missing, refusal};
 use http_wire::{DestinationPath, RequestHead};
 use policy::Operation;
 use storage::{Overwrite, Replacing};
@@ -8,8 +9,6 @@ use types::{Error, ErrorCode, LogicalPath, Result};
 use crate::access::check_conditions;
 use crate::collections;
 use crate::exchange::Exchange;
-use transfer::{Change, Changing, Found, is_missing, refusal};
-use transfer::{Place, Spot};
 
 /// Answers MOVE.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

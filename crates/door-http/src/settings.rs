@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::{Lifetimes, MacaroonKey};
+use endpoint::{FairShare, Refusals, ShareKind, SharedExports};
 use http_wire::HeadLimits;
 use identity::Authenticator;
 use identity::delegation::Delegations;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::{FairShare, Refusals, ShareKind, Slots, Verification};
+use transfer::{Slots, Verification};
 use types::limits::{
     ATTEMPTS_MAX, CHECKSUM_WAIT, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD,
     SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
@@ -19,7 +20,6 @@ use types::{ChecksumAlgorithm, Location};
 
 use crate::events::Events;
 use crate::hand_over::HandOver;
-use transfer::SharedExports;
 
 /// What a door needs.
 #[derive(Clone)]

@@ -2,9 +2,9 @@
 //!
 //! Both are asked behind policy and in front of the change: who may not do it anyway learns nothing of locks.
 
+use endpoint::{Change, Changing, Found, LockHolder, LockKeys, Place, Spot, refusal};
 use http_wire::{RequestHead, ResourceState, StateConditions};
 use policy::Operation;
-use transfer::{Change, Changing, Found, LockHolder, LockKeys, Place, Spot, refusal};
 use types::{ErrorCode, Location, LogicalPath, Result};
 
 use crate::access::etag;

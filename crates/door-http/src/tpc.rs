@@ -7,15 +7,15 @@
 
 use std::time::Duration;
 
+use endpoint::chance::{child_trace, fresh_id, now_s};
+use endpoint::{Change, Spot, TransferOutcome, TransferStart, refusal};
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
 use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use transfer::chance::{child_trace, fresh_id, now_s};
-use transfer::{Change, CopyJob, Order, Outcome, Progress, Running, Spot, Streams, Verification, refusal};
-use transfer::{TransferOutcome, TransferStart};
+use transfer::{CopyJob, Order, Outcome, Progress, Running, Streams, Verification};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::access::check_conditions;

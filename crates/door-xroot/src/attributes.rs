@@ -1,8 +1,8 @@
 //! Attributes that clients give to files.
 
+use endpoint::{Change, Spot};
 use policy::Operation;
 use storage::Overwrite;
-use transfer::{Change, Spot};
 use types::{Error, ErrorCode, LogicalPath};
 use xroot_wire::request::{AttributeAction, FileAttributes};
 use xroot_wire::response::{AttributeAnswer, AttributeEntry, AttributeList, AttributeStatus};

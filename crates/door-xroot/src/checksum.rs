@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use endpoint::{Found, refusal};
 use policy::Operation;
-use transfer::{Found, refusal};
 use types::limits::XROOT_LATE_ANSWER_TIME;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::Query;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use credentials::Credential;
+use endpoint::ShareKind;
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
-use transfer::ShareKind;
 use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Refusal;

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use endpoint::{ActiveUploads, Gate};
 use net::Waits;
 use tokio::net::TcpStream;
-use transfer::{ActiveUploads, Gate};
 use types::{ChecksumAlgorithm, Result};
 
 use crate::connection::converse;

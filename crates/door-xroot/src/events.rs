@@ -5,9 +5,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use endpoint::{ErrorFacts, TransferRecord};
 use serde::Serialize;
 use storage::Unlisted;
-use transfer::{ErrorFacts, TransferEvents, TransferRecord};
+use transfer::TransferEvents;
 use types::LogicalPath;
 
 /// Who is told. All calls must return at once.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
-use policy::Operation;
-use transfer::chance::fresh_id;
-use transfer::{
+use endpoint::chance::fresh_id;
+use endpoint::{
     Asker, Change, Changing, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot,
     refusal,
 };
+use policy::Operation;
 use types::limits::PENDING_WAIT;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};

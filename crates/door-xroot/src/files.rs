@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use credentials::Credential;
+use endpoint::{ActiveUpload, Permit, Share, Spot};
 use storage::{FileReader, Stat};
-use transfer::{ActiveUpload, Permit, Share, Spot};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 

@@ -163,7 +163,7 @@ impl Gsi {
 }
 
 fn random(bytes: &mut [u8]) {
-    transfer::chance::fill(bytes);
+    endpoint::chance::fill(bytes);
 }
 
 fn failed(fault: Fault) -> Error {

@@ -1,8 +1,8 @@
 //! What is in a directory, sent in parts while it is read.
 
+use endpoint::{Place, Spot};
 use policy::Operation;
 use storage::Entry;
-use transfer::{Place, Spot};
 use types::limits::LISTING_PIECE_BYTES;
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 use xroot_wire::request::ListDirectory;
@@ -27,7 +27,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
             exchange.authorize(Operation::List, &named.path, None)?;
             let stat = found.into_stat(&named.path)?;
             if !stat.is_directory() {
-                return Err(transfer::refusal(ErrorCode::NotDirectory, &named.path).into());
+                return Err(endpoint::refusal(ErrorCode::NotDirectory, &named.path).into());
             }
             stored(exchange, &spot, &named.path, (writer, request.wants_stat()), algorithm).await
         }

@@ -1,8 +1,8 @@
 //! Requests that change names: directories made, files and directories removed, renamed, and their modes.
 
+use endpoint::{Change, Changing, Found, Spot, is_missing, refusal};
 use policy::Operation;
 use storage::Overwrite;
-use transfer::{Change, Changing, Found, Spot, is_missing, refusal};
 use types::{ErrorCode, LogicalPath};
 use xroot_wire::request::{ChangeMode, MakeDirectory, Remove, RemoveDirectory, Rename};
 

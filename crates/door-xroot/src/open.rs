@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use endpoint::{Change, Share, ShareKind, Spot, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
-use transfer::{Change, Share, ShareKind, Spot, refusal};
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Side};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};

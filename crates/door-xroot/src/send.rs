@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use endpoint::Store;
 use net::Stream;
 use storage::FileReader;
-use transfer::{Progress, Store, serve, serve_pages};
+use transfer::{Progress, serve, serve_pages};
 use types::limits::XROOT_PART_BYTES;
 use types::{ByteRange, Result};
 use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};

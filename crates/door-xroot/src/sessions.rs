@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use endpoint::chance::random;
 use tokio::sync::mpsc;
-use transfer::chance::random;
 use types::limits::XROOT_BOUND_QUEUE_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::BOUND_STREAMS_MAX;

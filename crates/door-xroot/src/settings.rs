@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::{FairShare, Refusals, ShareKind, SharedExports};
 use identity::Authenticator;
 use net::tls::ServerTls;
 use remote::Client;
-use transfer::{FairShare, Refusals, ShareKind, SharedExports, Slots, Verification};
+use transfer::{Slots, Verification};
 use types::limits::{
     ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX,
     TLS_HANDSHAKE_TIMEOUT, TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,

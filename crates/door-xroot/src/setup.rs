@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::Credential;
-use transfer::Share;
+use endpoint::Share;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::ServerFlags;
 use xroot_wire::limits::PROTOCOL_VERSION;

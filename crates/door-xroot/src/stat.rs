@@ -1,9 +1,9 @@
 //! What a file is, by name or handle; what space there is; what many files are.
 
+use endpoint::Place;
+use endpoint::chance::unix_s;
 use policy::Operation;
 use storage::{Kind, Stat};
-use transfer::Place;
-use transfer::chance::unix_s;
 use types::{Error, ErrorCode, LogicalPath};
 use xroot_wire::StatFlags;
 use xroot_wire::request::{self, StatMany, StatTarget};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use endpoint::ClientId;
 use storage::{Stat, Upload};
 use tokio::sync::Notify;
-use transfer::ClientId;
 use types::LogicalPath;
 
 use crate::third_party::destination::Advance;

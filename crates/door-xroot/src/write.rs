@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use endpoint::{Change, Changing, refusal};
 use policy::Operation;
-use transfer::{Change, Changing, Progress, refusal};
+use transfer::Progress;
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::request::{Close, PageWrite, SyncFile, Truncate, TruncateTarget, Write, WriteVector};
 use xroot_wire::response::{BadPages, PageStatus, respond};

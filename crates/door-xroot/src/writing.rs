@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use endpoint::{Changing, ClientId, Store};
 use net::frames::Payload;
 use storage::{CommitFacts, FileReader, Stat, Upload};
-use transfer::{Assembly, Changing, ClientId, Progress, Store};
+use transfer::{Assembly, Progress};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
 

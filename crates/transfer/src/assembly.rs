@@ -4,16 +4,15 @@
 
 use std::sync::Arc;
 
+use endpoint::{ClientId, Store};
 use net::Batch;
 use net::pages::Pages;
 use storage::{Hasher, RangeSums, Upload};
 use types::limits::{HASHED_RANGES_MAX, HASHED_RUNS_MAX};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::fair_share::ClientId;
 use crate::mover::{Payload, write};
 use crate::progress::Progress;
-use crate::store::Store;
 
 /// A file on its way into a store, block by block.
 ///

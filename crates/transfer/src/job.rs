@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use endpoint::Store;
 use remote::{Client, Resource};
 use storage::Upload;
 use types::Checksum;
 
 use crate::options::Order;
 use crate::progress::Progress;
-use crate::store::Store;
 
 /// What the data phase brought.
 pub(crate) struct Fetched {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
+use endpoint::Store;
 use net::http::Body;
 use net::{Batch, Outgoing, Stream, Turn};
 use remote::{Download, Outlet};
@@ -13,7 +14,6 @@ use types::limits::{SEALED_TURN_BYTES, STEADY_BYTES_MIN, STEADY_TURN_BYTES};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use crate::progress::Progress;
-use crate::store::Store;
 
 /// How far ahead it is made sure that a file which the kernel sends is in memory, and what is handed to the kernel in one
 /// go. It takes only as much as the socket has room for, so that a transfer can be stopped and others get their turn.

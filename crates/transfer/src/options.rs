@@ -1,12 +1,10 @@
 //! What a transfer is asked to do, and what came of it.
 
+use endpoint::{ClientId, Permit};
 use remote::Resource;
 use storage::Overwrite;
 use types::limits::ATTEMPTS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
-
-use crate::fair_share::ClientId;
-use crate::permit::Permit;
 
 /// Whether the checksums of the two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
+use endpoint::Store;
 use net::Outgoing;
 use storage::{FileReader, Patience};
 use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
 use crate::mover::Drain;
 use crate::progress::Progress;
-use crate::store::Store;
 
 /// One part of an answer of pages: what its head has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

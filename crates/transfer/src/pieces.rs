@@ -5,6 +5,7 @@ use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
 
+use endpoint::Store;
 use net::{Bundle, Outgoing};
 use storage::{FileReader, Patience};
 use types::limits::BUNDLE_BYTES;
@@ -12,7 +13,6 @@ use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
 use crate::mover::{COPIED_BYTES_MAX, Drain, serve, touch};
 use crate::progress::Progress;
-use crate::store::Store;
 
 /// Pieces up to this length are in memory if their last byte is. It is what Linux reads ahead where nobody has set another length.
 const SHORT_BYTES: u64 = 128 * 1024;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use endpoint::{Changing, Store};
 use remote::{Client, Facts, Resource};
 use storage::{CommitFacts, Overwrite, Upload, UploadOptions};
 use tokio::time::timeout;
@@ -12,11 +13,9 @@ use types::limits::EARLY_CHECKSUM_WAIT;
 use types::{Checksum, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::job::Job;
-use crate::locks::Changing;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::pace::keep_pace;
 use crate::progress::Progress;
-use crate::store::Store;
 use crate::verify::{blame_store, check_announced, compare, missing, wanted};
 
 /// Copies `source` to `path`.

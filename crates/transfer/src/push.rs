@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use endpoint::Store;
 use remote::{Client, GetOptions, Outlet, PutOptions, Resource};
 use storage::{FileReader, Hasher, Overwrite};
 use types::{ByteRange, Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -12,7 +13,6 @@ use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::pull::{is_refused_look, refusal_or};
-use crate::store::Store;
 use crate::verify::{are_comparable, blame_store, check_announced, compare, computed, wanted};
 
 /// Copies the file `path` to `destination`.

@@ -4,18 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::{
+    ClientId, FairShare, Share, ShareKind, ShareLimits, Spot, TransferOutcome, TransferRecord, TransferStart,
+};
 use remote::{Client, Direction, Resource};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use crate::exports::Spot;
-use crate::fair_share::{ClientId, FairShare, Share, ShareKind, ShareLimits};
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
 use crate::pull::pull;
 use crate::push::push;
-use crate::record::{TransferOutcome, TransferRecord, TransferStart};
 
 /// Who is told of third-party copies. All calls must return at once.
 pub trait TransferEvents: Send + Sync + 'static {

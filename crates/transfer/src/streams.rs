@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use endpoint::Store;
 use remote::{Client, Download, Facts, GetOptions, Opened, Resource, Validator};
 use storage::{Hasher, RangeSums, Upload};
 use tokio::sync::watch;
@@ -20,7 +21,6 @@ use crate::mover::write;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::rest::{Rest, least_block_bytes};
-use crate::store::Store;
 use crate::verify::computed;
 
 /// Where the streams of one transfer have their data from.

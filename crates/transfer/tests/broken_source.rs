@@ -5,11 +5,12 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use endpoint::Store;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::{Memory, Patience};
-use transfer::{Order, Outcome, Progress, Store, Streams, pull};
+use transfer::{Order, Outcome, Progress, Streams, pull};
 use types::{ErrorCode, Location, LogicalPath, Result, Side};
 
 const SIZE: usize = 1_000_000;

@@ -4,12 +4,13 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::Store;
 use net::{Frames, Outgoing, Role, Stream, Waits};
 use storage::{CommitFacts, FileReader, Hasher, Memory, Patience, Stat, UploadOptions};
 use testkit::SelfSigned;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use transfer::{Assembly, Drain, PagesPart, Progress, Store, send_from, serve_pages};
+use transfer::{Assembly, Drain, PagesPart, Progress, send_from, serve_pages};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, LogicalPath, Side};
 use xroot_wire::pages::{data_bytes, encode_units, encoded_bytes, units};
 
@@ -277,7 +278,7 @@ async fn put_together(
         damaged
     };
     let ((), damaged) = tokio::join!(sending, receiving);
-    let checksums = assembly.checksums(&transfer::ClientId::own()).await.unwrap();
+    let checksums = assembly.checksums(&endpoint::ClientId::own()).await.unwrap();
     let facts = CommitFacts {
         size_bytes: assembly.end_bytes(),
         checksums: checksums.clone(),

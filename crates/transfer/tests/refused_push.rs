@@ -5,13 +5,14 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::{ClientId, Store};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use storage::{Posix, PosixOptions};
 use testkit::{SelfSigned, tls_server};
-use transfer::{ClientId, Order, Progress, Store, push};
+use transfer::{Order, Progress, push};
 use types::{ErrorCode, Location, LogicalPath, Side};
 
 /// Far more than sockets buffer, so that the sender is still busy when the answer comes.

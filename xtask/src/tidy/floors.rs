@@ -4,48 +4,30 @@ use super::source::crate_of;
 use super::{Finding, Rule};
 
 /// The house, floor by floor. A crate that is not listed here has no place yet: give it one, and one in ARCHITECTURE.md.
-const FLOORS: [(&str, u8); 23] = [
+const FLOORS: [(&str, u8); 19] = [
     ("types", 0),
     ("http-wire", 1),
     ("xroot-wire", 1),
     ("gsi-wire", 1),
     ("records", 1),
+    ("net", 2),
     ("credentials", 2),
-    ("policy", 2),
-    ("schedule", 2),
+    ("policy", 3),
     ("remote", 3),
     ("storage", 3),
-    ("catalog", 3),
-    ("net", 3),
-    ("transfer", 4),
+    ("endpoint", 4),
     ("identity", 4),
-    ("cluster", 4),
-    ("queue", 4),
-    ("door-http", 5),
-    ("door-xroot", 5),
-    ("door-queue", 5),
-    ("door-admin", 5),
-    ("bench", 6),
-    ("probe", 6),
-    ("crossload", 7),
+    ("transfer", 5),
+    ("door-http", 7),
+    ("door-xroot", 7),
+    ("door-admin", 7),
+    ("bench", 8),
+    ("probe", 8),
+    ("crossload", 9),
 ];
 
 /// Crates beside the house: they may look into every room, and no room may need them.
 const BESIDE: [&str; 5] = ["testkit", "conformance", "bench-peers", "fuzz-targets", "xtask"];
-
-/// Dependencies that the floors alone would refuse, each with its reason.
-const AGREED: [(&str, &str, &str); 2] = [
-    (
-        "remote",
-        "net",
-        "a client of a peer is made of connections; net knows nothing of remote",
-    ),
-    (
-        "policy",
-        "credentials",
-        "a decision is about whoever credentials found; credentials knows nothing of policy",
-    ),
-];
 
 /// The floor of a crate of the house.
 pub(crate) fn floor(name: &str) -> Option<u8> {
@@ -135,9 +117,6 @@ fn inherits_lints(manifest: &toml::Table) -> bool {
 }
 
 fn may_use(user: &str, used: &str, tests_only: bool) -> bool {
-    if AGREED.iter().any(|(from, to, _)| *from == user && *to == used) {
-        return true;
-    }
     match (floor(user), floor(used)) {
         (None, _) => true,
         (Some(_), None) => tests_only && used == "testkit",
@@ -185,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_do_not_know_each_other_unless_agreed() {
+    fn neighbours_do_not_know_each_other() {
         assert_eq!(
             found("door-http", "[dependencies]\ndoor-admin.workspace = true\n"),
             [(Rule::Floors, 4)]

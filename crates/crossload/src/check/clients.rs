@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use credentials::x509::{GridMap, Revocation, VomsMap};
-use transfer::{UserSettings, Users};
+use endpoint::{UserSettings, Users};
 use types::ErrorCode;
 
 use super::finding::{Finding, Spot};

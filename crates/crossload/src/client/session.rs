@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use credentials::discovery::trust_directory;
+use endpoint::{ClientId, Store};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::Stat;
-use transfer::{ClientId, Store};
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 

@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::{ClientId, FairShare, Gate, Share, ShareKind};
 use net::listen::{Acceptor, Opening, opening};
 use net::{Role, background};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use transfer::{ClientId, FairShare, Gate, Share, ShareKind};
 use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -168,7 +168,7 @@ impl Inner {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    use transfer::ShareLimits;
+    use endpoint::ShareLimits;
 
     use super::*;
     use crate::configuration::Configuration;

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use credentials::{Lifetimes, MacaroonKey, SealingKey};
 use door_http::{HandOver, HandOverSettings, MacaroonSettings, Settings};
 use door_xroot::{Keys, ThirdPartySettings};
+use endpoint::chance::random;
+use endpoint::{Exports, FairShare, Refusals, SharedExports, Store, Users};
 use http_wire::HeadLimits;
 use identity::delegation::{DelegationSettings, Delegations};
 use identity::{Authenticator, Sources};
@@ -17,8 +19,7 @@ use policy::{AnonymousAccess, Rule};
 use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions, VoQuota};
-use transfer::chance::random;
-use transfer::{Exports, FairShare, Refusals, SharedExports, Slots, Store, Users};
+use transfer::Slots;
 use types::Location;
 use xroot_wire::TlsPolicy;
 
@@ -153,7 +154,7 @@ impl Assembly {
             };
             stores.insert(key, store.clone());
             let rules = export.rules();
-            exports.push((transfer::Export { rules, store }, writable));
+            exports.push((endpoint::Export { rules, store }, writable));
         }
         Ok(Opened {
             stores,
@@ -377,7 +378,7 @@ struct Opened {
     /// Stores by what they were opened with.
     stores: HashMap<StoreKey, Store>,
     /// The exports that use them; with each, whether it can be written.
-    exports: Vec<(transfer::Export, bool)>,
+    exports: Vec<(endpoint::Export, bool)>,
     /// Who may do what in them.
     rules: Vec<Rule>,
     /// As whom files are used.

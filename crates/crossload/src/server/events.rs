@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use door_admin::{ErrorNames, Metrics};
 use door_http::{Events, RequestRecord};
+use endpoint::{ErrorFacts, FairShare, ShareEvents, ShareKind, ShareUsedUp, TransferRecord, TransferStart};
 use serde_json::json;
 use storage::Unlisted;
-use transfer::{
-    ErrorFacts, FairShare, Progress, ShareEvents, ShareKind, ShareUsedUp, TransferEvents, TransferRecord, TransferStart,
-};
+use transfer::{Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath};
 
 use super::log::Log;

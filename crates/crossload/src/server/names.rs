@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
-use transfer::ErrorFacts;
-use transfer::chance::random;
+use endpoint::ErrorFacts;
+use endpoint::chance::random;
 use types::ErrorCode;
 
 /// As many bytes of the hash are shown.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use endpoint::{UserSettings, Users};
 use storage::VoQuota;
-use transfer::{UserSettings, Users};
 use types::LogicalPath;
 
 use crate::configuration::{Configuration, Export, Switch, UserGroups};

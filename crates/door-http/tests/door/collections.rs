@@ -2,9 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
+use endpoint::{Export, Exports};
 use policy::{AnonymousAccess, Area, Rule, parse_given, parse_taken};
 use storage::Posix;
-use transfer::{Export, Exports};
 
 use crate::harness::{Answer, Server, export, macaroon, memory};
 

@@ -8,7 +8,7 @@ use types::{Location, Secret, Side};
 
 use crate::harness::{Server, export, memory};
 
-fn exports() -> Vec<transfer::Export> {
+fn exports() -> Vec<endpoint::Export> {
     vec![export("/data", AnonymousAccess::Write, memory())]
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use credentials::{Lifetimes, Macaroon, MacaroonKey};
 use door_http::{Door, Events, Limits, MacaroonSettings, RequestRecord, Settings};
+use endpoint::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferRecord};
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
@@ -16,9 +17,7 @@ use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{
-    Export, Exports, FairShare, Refusals, SharedExports, Slots, Store, TransferEvents, TransferRecord, Verification,
-};
+use transfer::{Slots, TransferEvents, Verification};
 use types::{ChecksumAlgorithm, LogicalPath};
 
 /// No wait in these tests may take longer: then something hangs.

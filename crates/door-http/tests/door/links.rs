@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use credentials::Activities;
+use endpoint::Exports;
 use policy::{AnonymousAccess, Area, Rule};
 use storage::{Posix, PosixOptions};
-use transfer::Exports;
 
 use crate::harness::{Server, export};
 

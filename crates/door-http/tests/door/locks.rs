@@ -1,9 +1,9 @@
 //! LOCK, UNLOCK and `If` (RFC 4918): what a lock forbids to whom, at each verb, and how clients are told.
 
 use credentials::{Activities, Macaroon, MacaroonKey};
+use endpoint::{Export, FairShare, ShareLimits};
 use policy::{AnonymousAccess, Area, ExportRules, Rule};
 use storage::{Effect, Fault, Faulty, Gate, Operation, Posix, PosixOptions};
-use transfer::{Export, FairShare, ShareLimits};
 use types::limits::{CLIENT_SHARE_MIN, LOCKS_PER_PATH_MAX};
 
 use crate::harness::{Answer, Raw, SECRET, Server, export, head_text, memory};
@@ -36,7 +36,7 @@ async fn status(server: &Server, head: &str) -> u16 {
 fn removes_trees(server: &Server) {
     let mut list = server.exports.current().list().to_vec();
     list[0].rules.recursive_delete = true;
-    server.exports.replace(transfer::Exports::new(list));
+    server.exports.replace(endpoint::Exports::new(list));
 }
 
 /// What a client shows that is somebody of this name.
@@ -327,7 +327,7 @@ async fn who_may_not_change_a_file_learns_nothing_of_its_lock() {
     let token = lock(&server, "/data/f", "0").await;
     let mut list = server.exports.current().list().to_vec();
     list[0].rules.anonymous = AnonymousAccess::None;
-    server.exports.replace(transfer::Exports::new(list));
+    server.exports.replace(endpoint::Exports::new(list));
     let reader = bearer("reader", "activity:DOWNLOAD");
     let words = async |method: &str, path: &str, who: &str| {
         let head = format!("{method} {path}\n{who}\nIf: (<{token}>)\nLock-Token: <{token}>\nDestination: /data/x\n");
@@ -353,7 +353,7 @@ async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
     lock(&server, "/data/d/secret/f", "0").await;
     let mut list = server.exports.current().list().to_vec();
     list[1].rules.anonymous = AnonymousAccess::None;
-    server.exports.replace(transfer::Exports::new(list));
+    server.exports.replace(endpoint::Exports::new(list));
     let lock = server.ask("LOCK /data/d\n", EXCLUSIVE.as_bytes()).await;
     assert_eq!(lock.status, 403);
     assert!(!lock.text().contains("secret"), "{}", lock.text());
@@ -548,7 +548,7 @@ async fn a_deep_lock_is_refused_where_other_rules_or_exports_begin_below() {
         ..Rule::default()
     };
     let list = server.exports.current().list().to_vec();
-    server.exports.replace(transfer::Exports::with_rules(list, vec![rule]));
+    server.exports.replace(endpoint::Exports::with_rules(list, vec![rule]));
     for directory in ["/data/d", "/data/e"] {
         let refused = server.ask(&format!("LOCK {directory}\n"), EXCLUSIVE.as_bytes()).await;
         assert!(matches!(refused.status, 401 | 403), "{directory}: {refused:?}");
@@ -567,7 +567,7 @@ async fn a_lock_from_above_does_not_reach_to_where_locks_are_off() {
     let mut off = export("/data/off", AnonymousAccess::Write, memory());
     off.rules.locks = false;
     list.push(off);
-    server.exports.replace(transfer::Exports::new(list));
+    server.exports.replace(endpoint::Exports::new(list));
     assert_eq!(status(&server, "PUT /data/f").await, 423);
     assert_eq!(status(&server, "PUT /data/off/f").await, 201);
 }
@@ -648,7 +648,7 @@ async fn who_may_not_replace_a_tree_learns_nothing_of_locks_below() {
     };
     let kept = "/data/old/kept/f";
     lock(&server, kept, "0").await;
-    server.exports.replace(transfer::Exports::with_rules(list, vec![rule]));
+    server.exports.replace(endpoint::Exports::with_rules(list, vec![rule]));
     for head in ["COPY /data/new", "MOVE /data/new"] {
         let refused = server.ask(&format!("{head}\nDestination: /data/old\n"), b"").await;
         assert_eq!(refused.status, 401, "{head}: {}", refused.text());

@@ -121,7 +121,7 @@ async fn who_may_only_read_sees_properties_and_changes_none() {
     server.put("/data/f", b"content").await;
     patch(&server, "/data/f", &set("<x:a>kept</x:a>")).await;
     closed.rules.anonymous = AnonymousAccess::Read;
-    server.exports.replace(transfer::Exports::new(vec![closed]));
+    server.exports.replace(endpoint::Exports::new(vec![closed]));
     assert_eq!(patch(&server, "/data/f", &set("<x:a>mine</x:a>")).await.status, 401);
     for (activities, status) in [("DOWNLOAD,LIST,UPLOAD", 403), ("UPLOAD,DELETE", 207)] {
         let head = format!(

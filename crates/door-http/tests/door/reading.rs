@@ -319,7 +319,7 @@ async fn exports_can_be_replaced_while_the_door_is_open() {
     let mut client = server.connect().await;
     assert_eq!(client.ask("GET /data/f\n", b"").await.status, 200);
     let other = export("/other", AnonymousAccess::Read, memory());
-    server.exports.replace(transfer::Exports::new(vec![other]));
+    server.exports.replace(endpoint::Exports::new(vec![other]));
     assert_eq!(client.ask("GET /data/f\n", b"").await.status, 404);
     assert_eq!(client.ask("GET /other/\n", b"").await.status, 200);
 }

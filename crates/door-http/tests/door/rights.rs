@@ -13,7 +13,7 @@ async fn closed() -> Server {
     }
     let mut list = server.exports.current().list().to_vec();
     list[0].rules.anonymous = AnonymousAccess::None;
-    server.exports.replace(transfer::Exports::new(list));
+    server.exports.replace(endpoint::Exports::new(list));
     server
 }
 
@@ -50,7 +50,7 @@ async fn create_alone_renames_what_its_holder_stored_and_nothing_else() {
     assert_eq!(step(&server, "PUT /data/own", "UPLOAD").await.status, 201);
     server
         .exports
-        .replace(transfer::Exports::new(server.exports.current().list().to_vec()));
+        .replace(endpoint::Exports::new(server.exports.current().list().to_vec()));
     assert_eq!(step(&server, &rename("own", "own2"), "UPLOAD").await.status, 201);
     assert_eq!(step(&server, &rename("g", "h"), "UPLOAD,DELETE").await.status, 201);
     assert_eq!(step(&server, &rename("h", "i"), "MANAGE").await.status, 201);
@@ -139,7 +139,7 @@ async fn a_listing_leaves_out_what_its_reader_may_not_look_at() {
         },
     ];
     let list = server.exports.current().list().to_vec();
-    server.exports.replace(transfer::Exports::with_rules(list, rules));
+    server.exports.replace(endpoint::Exports::with_rules(list, rules));
     for head in ["PROPFIND /data\nDepth: 1\n", "GET /data/\n"] {
         let listing = server.ask(head, b"").await.text();
         for (name, is_shown) in [

@@ -1,7 +1,8 @@
 //! What one client may hold: connections and third-party copies.
 
+use endpoint::{ClientId, FairShare, Share, ShareKind, ShareLimits};
 use policy::AnonymousAccess;
-use transfer::{ClientId, FairShare, Share, ShareKind, ShareLimits, Slots};
+use transfer::Slots;
 use types::limits::CLIENT_SHARE_MIN;
 
 use crate::harness::{Server, export, macaroon, memory};

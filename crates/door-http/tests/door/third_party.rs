@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::TransferOutcome;
 use net::address::AddressPolicy;
 use policy::AnonymousAccess;
 use storage::{Effect, Fault, Faulty, Operation, Posix, PosixOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use transfer::{Slots, TransferOutcome};
+use transfer::Slots;
 use types::ErrorCode;
 
 use crate::harness::{Server, export, head_text, memory, pattern, soon};

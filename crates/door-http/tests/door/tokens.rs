@@ -21,7 +21,7 @@ fn close(server: &Server) {
     let old = server.exports.current();
     let mut closed = old.list().to_vec();
     closed[0].rules.anonymous = AnonymousAccess::None;
-    server.exports.replace(transfer::Exports::new(closed));
+    server.exports.replace(endpoint::Exports::new(closed));
 }
 
 async fn ask_json(server: &Server, path: &str, body: &str) -> Answer {
@@ -296,12 +296,12 @@ async fn a_body_without_length_that_grows_above_the_limit_leaves_the_old_file() 
     client.send(head_text(&head, None)).await;
     client.send("3\r\nnew\r\n7\r\n longer\r\n0\r\n\r\n").await;
     assert_eq!(client.answer(false).await.status, 413);
-    server.exports.replace(transfer::Exports::new(vec![open(&server)]));
+    server.exports.replace(endpoint::Exports::new(vec![open(&server)]));
     assert_eq!(server.ask("GET /data/f\n", b"").await.body, b"abc");
 }
 
 /// The export as it was before [`close`].
-fn open(server: &Server) -> transfer::Export {
+fn open(server: &Server) -> endpoint::Export {
     let mut open = server.exports.current().list()[0].clone();
     open.rules.anonymous = AnonymousAccess::Write;
     open
@@ -318,7 +318,7 @@ async fn a_macaroon_keeps_what_its_requester_may_do_and_says_what_it_lacks() {
         may_not: credentials::Activities::ALL,
         ..policy::Rule::default()
     };
-    server.exports.replace(transfer::Exports::with_rules(list, vec![rule]));
+    server.exports.replace(endpoint::Exports::with_rules(list, vec![rule]));
     let answer = ask_json(&server, "/data", r#"{"caveats":["activity:DOWNLOAD,UPLOAD"]}"#).await;
     assert_eq!(
         (answer.status, member(&answer, "activities").as_str()),

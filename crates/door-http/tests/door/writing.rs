@@ -255,14 +255,14 @@ async fn rules_that_came_during_an_upload_hold_when_it_ends() {
     let open = server.exports.current().list().to_vec();
     let mut closed = open.clone();
     closed[0].rules.anonymous = AnonymousAccess::Read;
-    server.exports.replace(transfer::Exports::new(closed));
+    server.exports.replace(endpoint::Exports::new(closed));
     held.send("new").await;
     assert_eq!(held.answer(false).await.status, 401);
     assert_eq!(server.ask("GET /data/in/job/f\n", b"").await.body, b"old");
-    server.exports.replace(transfer::Exports::new(open));
+    server.exports.replace(endpoint::Exports::new(open));
     let mut held = begin_held(&server).await;
     let same = server.exports.current().list().to_vec();
-    server.exports.replace(transfer::Exports::new(same));
+    server.exports.replace(endpoint::Exports::new(same));
     held.send("new").await;
     assert_eq!(held.answer(false).await.status, 204, "a reload that changes nothing");
 }

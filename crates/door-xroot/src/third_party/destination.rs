@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use endpoint::chance::{child_trace, fresh_id};
+use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};
 use storage::{Kind, Overwrite, Stat};
-use transfer::chance::{child_trace, fresh_id};
-use transfer::{CopyJob, Order, Progress, Running, Spot, Streams, TransferOutcome, TransferStart, Verification};
+use transfer::{CopyJob, Order, Progress, Running, Streams, Verification};
 use types::limits::{TPC_COPY_TIME, TPC_STREAMS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
 use xroot_wire::request::Open;

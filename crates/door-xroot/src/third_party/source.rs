@@ -1,8 +1,8 @@
 //! The source of a third-party copy: keys are registered, and claimed.
 
+use endpoint::Spot;
 use policy::rendezvous::{Claim, Offer, Origin, Verdict};
 use storage::Stat;
-use transfer::Spot;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::ThirdParty;
 

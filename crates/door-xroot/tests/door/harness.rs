@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use credentials::MacaroonKey;
 use door_xroot::{Door, Events, Limits, RequestRecord, Settings, ThirdPartySettings};
+use endpoint::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferRecord};
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
@@ -16,7 +17,7 @@ use testkit::SelfSigned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferEvents, TransferRecord};
+use transfer::TransferEvents;
 use types::{Checksum, ChecksumAlgorithm, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};

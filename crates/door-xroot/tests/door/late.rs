@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
+use endpoint::{Exports, SharedExports};
 use policy::AnonymousAccess;
 use storage::{FileReader, Listing, Memory, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions};
-use transfer::{Exports, SharedExports};
 use types::{Checksum, LogicalPath, Result};
 use xroot_wire::request::{Expect, Query, QueryKind, Request};
 use xroot_wire::{ErrorNumber, ProtocolOptions, StreamId};

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use credentials::Activities;
+use endpoint::{Exports, SharedExports};
 use policy::{AnonymousAccess, Area, Rule};
 use storage::{Posix, PosixOptions};
-use transfer::{Exports, SharedExports};
 use xroot_wire::request::{
     AttributeAction, ChangeMode, FileAttributes, ListDirectory, MakeDirectory, Query, QueryKind, Remove, Rename,
     Request, Stat, Truncate, TruncateTarget,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use credentials::Credential;
-use transfer::{ClientId, FairShare, LockFacts, LockHolder, Locks, NewLock, SharedExports, new_lock_token};
+use endpoint::{ClientId, FairShare, LockFacts, LockHolder, Locks, NewLock, SharedExports, new_lock_token};
 use types::{ErrorCode, LogicalPath, Result};
 use xroot_wire::request::{
     AttributeAction, ChangeMode, Close, FileAttributes, MakeDirectory, Remove, RemoveDirectory, Rename, Request,

@@ -1,8 +1,8 @@
 //! Names, metadata and questions.
 
+use endpoint::{Exports, SharedExports};
 use policy::AnonymousAccess;
 use storage::Memory;
-use transfer::{Exports, SharedExports};
 use xroot_wire::request::{
     AttributeAction, ChangeMode, FileAttributes, ListDirectory, Locate, MakeDirectory, PathArguments, Prepare, Query,
     QueryKind, Remove, RemoveDirectory, Rename, Request, Stat, StatMany,

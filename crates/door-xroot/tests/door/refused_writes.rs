@@ -1,8 +1,8 @@
 //! Writes that are refused: what was open can take its name no more, and an old file stays.
 
 use credentials::{Macaroon, MacaroonKey};
+use endpoint::{Exports, SharedExports};
 use policy::AnonymousAccess;
-use transfer::{Exports, SharedExports};
 use xroot_wire::pages::encode_units;
 use xroot_wire::request::{
     Checkpoint, CheckpointAction, Close, Open, PageWrite, Request, Truncate, TruncateTarget, VectorItem, Write,

@@ -1,8 +1,8 @@
 //! What a credential that allows little can do with what belongs to others.
 
 use credentials::{Macaroon, MacaroonKey};
+use endpoint::{Exports, SharedExports};
 use policy::AnonymousAccess;
-use transfer::{Exports, SharedExports};
 use xroot_wire::request::{
     PageRead, Read, ReadVector, Remove, RemoveDirectory, Rename, Request, Stat, VectorItem, Write,
 };

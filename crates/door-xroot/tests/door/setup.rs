@@ -2,13 +2,13 @@
 
 use credentials::{Macaroon, MacaroonKey};
 use door_xroot::AuthenticationMethod;
+use endpoint::{Exports, SharedExports};
 use identity::{Authenticator, ClearText, Sources};
 use net::frames::Frames;
 use net::tls::{ClientTls, Trust};
 use net::{Role, Stream, Waits};
 use policy::AnonymousAccess;
 use storage::Memory;
-use transfer::{Exports, SharedExports};
 use types::Secret;
 use xroot_wire::request::{Authenticate, EndSession, Expect, Request, Stat};
 use xroot_wire::response::{LoginReply, ProtocolReply};

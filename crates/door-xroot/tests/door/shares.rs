@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use door_xroot::{Keys, Settings};
-use transfer::{ClientId, FairShare, Share, ShareKind, ShareLimits};
+use endpoint::{ClientId, FairShare, Share, ShareKind, ShareLimits};
 use types::limits::CLIENT_SHARE_MIN;
 use xroot_wire::{ErrorNumber, OpenOptions};
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use credentials::{Macaroon, MacaroonKey};
+use endpoint::{Exports, SharedExports, TransferOutcome};
 use net::address::AddressPolicy;
 use policy::AnonymousAccess;
 use tokio::net::TcpListener;
-use transfer::{Exports, SharedExports, Slots, TransferOutcome};
+use transfer::Slots;
 use types::Location;
 use xroot_wire::request::{Close, Query, QueryKind, Request, Stat, SyncFile};
 use xroot_wire::response::{OpenReply, StatText};

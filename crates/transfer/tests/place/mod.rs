@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::Store;
 use net::{Role, Stream, Waits};
 use storage::{FileReader, Posix, PosixOptions};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use transfer::Store;
 use types::LogicalPath;
 
 /// The file `f` in a directory of its own.

@@ -91,7 +91,7 @@ fn local_users_that_do_not_exist_are_found() {
     site.configure(|text| format!("{text}{more}"));
     let lines = CONFIGURATION.lines().count();
     let found = bad(&site.findings());
-    if !transfer::Users::can_switch() {
+    if !endpoint::Users::can_switch() {
         assert!(!found.iter().any(|(_, code, _)| *code == "user_unknown"), "{found:?}");
         return;
     }

@@ -37,7 +37,7 @@ impl Store {
     ///
     /// # Errors
     /// When they cannot be read back.
-    pub(crate) async fn reread_front(
+    pub async fn reread_front(
         &self,
         upload: &Arc<dyn Upload>,
         bytes: u64,

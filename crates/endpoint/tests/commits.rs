@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use endpoint::Store;
 use storage::{CommitFacts, Effect, Fault, Faulty, Gate, Memory, Operation, UploadOptions};
-use transfer::Store;
 use types::LogicalPath;
 
 /// More than there are threads for commits.

@@ -219,7 +219,9 @@ impl Store {
         self.lane.run_commit(call).await
     }
 
-    pub(crate) fn lane(&self) -> &Lane {
+    /// Decides on which thread a call on an open file runs.
+    #[must_use]
+    pub fn lane(&self) -> &Lane {
         &self.lane
     }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use endpoint::{ClientId, FairShare, ShareKind, ShareLimits, Store};
 use storage::{CommitFacts, FileReader, Patience, Posix, PosixOptions, Stat, Upload, UploadOptions};
-use transfer::{ClientId, FairShare, ShareKind, ShareLimits, Store};
 use types::limits::REREADS_OF_CLIENT_MAX;
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
 

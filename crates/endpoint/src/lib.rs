@@ -1,0 +1,43 @@
+//! What stands here, and who may use it: what the doors share below the protocols.
+//!
+//! [`Exports`] says which store answers for a path, [`Exports::authorize`] whether a client may do
+//! something there, and [`Found`] what stands there. A [`Store`] is asked for files; a [`Permit`] is
+//! asked once more when an upload takes its name, and so are the [`Locks`] of WebDAV. [`FairShare`]
+//! limits what one client can take of all this.
+#![forbid(unsafe_code)]
+
+mod authorize;
+pub mod chance;
+mod checksums;
+mod exports;
+mod fair_share;
+mod found;
+mod gate;
+mod links;
+mod locks;
+mod own_uploads;
+mod permit;
+mod record;
+mod refusals;
+mod reread;
+mod shown;
+mod store;
+mod trees;
+mod uploads;
+mod users;
+
+pub use authorize::{Asker, Granted, Holder};
+pub use checksums::ChecksumAsker;
+pub use exports::{Export, Exports, Place, SharedExports, Spot};
+pub use fair_share::{ClientId, FairShare, Share, ShareEvents, ShareKind, ShareLimits, ShareUsedUp};
+pub use found::{Found, is_missing, refusal};
+pub use gate::{Gate, Visit};
+pub use locks::{
+    Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
+};
+pub use permit::Permit;
+pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
+pub use refusals::Refusals;
+pub use store::{Pages, Store};
+pub use uploads::{ActiveUpload, ActiveUploads};
+pub use users::{UserSettings, Users};
