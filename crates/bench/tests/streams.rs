@@ -15,8 +15,7 @@ use remote::{Access, Client, ClientOptions, Resource};
 use storage::Memory;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::RwLock;
-use transfer::{Order, Outcome, Progress, Streams, pull};
+use transfer::{Budget, Order, Outcome, Progress, Streams, pull};
 use types::{Location, LogicalPath, Side};
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -24,12 +23,9 @@ const SIZE: u64 = 80 << 20;
 const RTT: Duration = Duration::from_millis(50);
 const WINDOW: u64 = 512 << 10;
 /// Time in which it shows that a line is long and one stream does not fill it.
-const LOOKS: Duration = Duration::from_millis(600);
+const LOOKS: Duration = Duration::from_millis(400);
 /// How often what depends on how busy the machine is may be tried.
 const TRIES: usize = 8;
-
-/// Held for writing by who needs to be the only transfer of this process.
-static TRANSFERS: RwLock<()> = RwLock::const_new(());
 
 /// What a source does when it is asked for data while it sends some already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +156,10 @@ fn expected() -> types::Checksum {
 }
 
 async fn fetch(from: SocketAddr, streams: Streams) -> Outcome {
+    fetch_under(&Budget::new(), from, streams).await
+}
+
+async fn fetch_under(budget: &Budget, from: SocketAddr, streams: Streams) -> Outcome {
     let (tls, _) = ClientTls::load(&Trust::default()).unwrap();
     let client = Client::new(ClientOptions {
         tls,
@@ -180,7 +180,7 @@ async fn fetch(from: SocketAddr, streams: Streams) -> Outcome {
         streams,
         ..Order::default()
     };
-    let outcome = pull(&client, &source, &store, &path, &order, &Progress::new()).await;
+    let outcome = pull(&client, &source, &store, &path, &order, budget, &Progress::new()).await;
     let outcome = outcome.unwrap();
     assert_eq!((outcome.bytes, &outcome.checksums[..]), (SIZE, &[expected()][..]));
     outcome
@@ -188,7 +188,6 @@ async fn fetch(from: SocketAddr, streams: Streams) -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
-    let _beside_others = TRANSFERS.read().await;
     let source = Source::start(true).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     // One stream cannot be faster than this.
@@ -206,27 +205,25 @@ async fn a_long_line_is_filled_by_several_streams_that_nobody_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_begins_with_what_the_one_before_has_found() {
-    // Those that run share what is known between them.
-    let _alone = TRANSFERS.write().await;
+    let budget = Budget::new();
     let source = Source::start(true).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     // Until the second stream is asked for.
     let mut waits = Vec::new();
     for _ in 0..2 {
         source.asked.lock().unwrap().clear();
-        assert!(fetch(line.address(), Streams::Chosen(8)).await.streams > 1);
+        assert!(fetch_under(&budget, line.address(), Streams::Chosen(8)).await.streams > 1);
         let asked = source.asked.lock().unwrap();
         waits.push(asked[1] - asked[0]);
     }
-    // Before anything is known the rate is looked at three times, 0.2 seconds apart.
+    // Before anything is known, two periods of 0.2 seconds are measured before a stream is added.
     assert!(waits[0] >= LOOKS && waits[1] < LOOKS, "{waits:?}");
     // Nobody is given more than one who says that it is to be one.
-    assert_eq!(fetch(line.address(), Streams::Fixed(1)).await.streams, 1);
+    assert_eq!(fetch_under(&budget, line.address(), Streams::Fixed(1)).await.streams, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
-    let _beside_others = TRANSFERS.read().await;
     let mut seen = Vec::new();
     // How far a source is shows in how soon it answers: on a machine that is busy for a moment, no source is near.
     while seen.len() < TRIES && seen.last() != Some(&(1, 1)) {
@@ -243,7 +240,6 @@ async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
 
 /// Pulls over a long line from a source that does not serve two at once, and gives how many streams brought something.
 async fn fetch_past(second: Second) -> u32 {
-    let _beside_others = TRANSFERS.read().await;
     let source = Source::start_with(true, second).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();
     let outcome = fetch(line.address(), Streams::Chosen(8)).await;

@@ -1,6 +1,6 @@
 //! How much payload a request has moved, which the log is told also when the request is cut off.
 
-use transfer::Progress;
+use transfer::{Budget, Progress};
 
 /// Adds what was moved to a number of the record when it is dropped.
 pub(crate) struct Counted<'r> {
@@ -9,10 +9,10 @@ pub(crate) struct Counted<'r> {
 }
 
 impl<'r> Counted<'r> {
-    /// Begins with nothing moved.
-    pub(crate) fn new(bytes: &'r mut u64) -> Self {
+    /// Begins with nothing moved. What moves is counted in `budget` too.
+    pub(crate) fn new(bytes: &'r mut u64, budget: &Budget) -> Self {
         Self {
-            progress: Progress::new(),
+            progress: Progress::counted_in(budget),
             bytes,
         }
     }

@@ -254,12 +254,18 @@ impl Sending<'_> {
         }
         let nothing = ByteRange::new(0, 0);
         pieces.add(multipart.end().as_bytes(), &self.spot.store, self.reader, nothing);
-        let counted = Counted::new(&mut exchange.record.bytes_out);
+        let counted = Counted::new(
+            &mut exchange.record.bytes_out,
+            exchange.door.settings.transfers.budget(),
+        );
         serve_pieces(&pieces, &mut exchange.connection.stream, &counted.progress).await
     }
 
     async fn send(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
-        let counted = Counted::new(&mut exchange.record.bytes_out);
+        let counted = Counted::new(
+            &mut exchange.record.bytes_out,
+            exchange.door.settings.transfers.budget(),
+        );
         let stream = &mut exchange.connection.stream;
         serve(&self.spot.store, self.reader, range, stream, None, &counted.progress).await
     }
@@ -268,7 +274,10 @@ impl Sending<'_> {
     /// is told there; the client must not take the body for whole.
     async fn in_chunks(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
         exchange.connection.stream.flush().await?;
-        let counted = Counted::new(&mut exchange.record.bytes_out);
+        let counted = Counted::new(
+            &mut exchange.record.bytes_out,
+            exchange.door.settings.transfers.budget(),
+        );
         let mut drain = Chunks(&mut exchange.connection.stream);
         let sent = serve(
             &self.spot.store,

@@ -39,7 +39,7 @@ pub(crate) async fn serve(door: &Arc<Shared>, mut frames: Frames, mut binding: B
         match errand {
             None => break,
             Some(Errand::Send(task)) => {
-                let sent = task.send(&mut frames.stream, door.settings.events.as_ref()).await;
+                let sent = task.send(&mut frames.stream, door).await;
                 if sent.is_err() || frames.stream.flush().await.is_err() {
                     return;
                 }

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use types::{ChecksumAlgorithm, Result};
 
 use crate::connection::converse;
+use crate::events::Moved;
 use crate::gsi::Gsi;
 use crate::interrupted::InterruptedUploads;
 use crate::sessions::Sessions;
@@ -35,6 +36,13 @@ impl Shared {
             handshake: limits.handshake,
             stall: limits.stall,
         }
+    }
+
+    /// Tells of data that was moved for a request, and counts it in the budget that copies share.
+    pub(crate) fn tell_moved(&self, moved: &Moved) {
+        let budget = self.settings.third_party.transfers.budget();
+        budget.add_moved(moved.bytes_in + moved.bytes_out);
+        self.settings.events.moved(moved);
     }
 }
 

@@ -65,8 +65,7 @@ impl Connection {
     ) -> types::Result<Next> {
         let handed = match (task, path.unwrap_or(0)) {
             (Ok(task), 0) => {
-                let events = self.door.settings.events.clone();
-                task.send(&mut self.frames.stream, events.as_ref()).await?;
+                task.send(&mut self.frames.stream, &self.door).await?;
                 return Ok(Next::Request);
             }
             (Ok(task), path) => self.hand_to(path, task).await,

@@ -12,7 +12,8 @@ use types::{ByteRange, Result};
 use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
 use xroot_wire::{Status, StreamId};
 
-use crate::events::{Ending, Events, Moved};
+use crate::door::Shared;
+use crate::events::{Ending, Moved};
 use crate::exchange::{error_words, is_torn};
 use crate::files::Traffic;
 
@@ -35,7 +36,7 @@ impl Task {
     ///
     /// # Errors
     /// When nothing more can be sent on the connection.
-    pub(crate) async fn send(&self, stream: &mut Stream, events: &dyn Events) -> Result<()> {
+    pub(crate) async fn send(&self, stream: &mut Stream, door: &Shared) -> Result<()> {
         let progress = Progress::new();
         let sent = match self.paged {
             true => self.send_pages(stream, &progress).await,
@@ -43,7 +44,7 @@ impl Task {
         };
         let moved = progress.moved_bytes();
         self.traffic.add_out(moved);
-        events.moved(&Moved {
+        door.tell_moved(&Moved {
             method: if self.paged { "page_read" } else { "read" },
             bytes_in: 0,
             bytes_out: moved,

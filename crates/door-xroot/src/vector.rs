@@ -31,7 +31,7 @@ impl Connection {
         let progress = Progress::new();
         let sent = serve_pieces(&pieces, &mut self.frames.stream, &progress).await;
         let moved = progress.moved_bytes();
-        self.door.settings.events.moved(&Moved {
+        self.door.tell_moved(&Moved {
             method: "read_vector",
             bytes_in: 0,
             bytes_out: moved,

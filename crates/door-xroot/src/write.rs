@@ -142,7 +142,7 @@ impl Connection {
         if let Some(traffic) = traffic {
             traffic.add_in(moved);
         }
-        self.door.settings.events.moved(&Moved {
+        self.door.tell_moved(&Moved {
             method,
             bytes_in: moved,
             bytes_out: 0,

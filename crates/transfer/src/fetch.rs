@@ -1,8 +1,6 @@
 //! Fetching a file over one connection after another until all of it has come.
 
-use std::num::NonZero;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use net::Batch;
@@ -22,14 +20,16 @@ impl Job<'_> {
     /// Brings the data into the part, over as many connections as were asked for and make sense.
     pub(crate) async fn fetch(&self, facts: Option<&Facts>) -> Result<Fetched> {
         self.progress.enter(Phase::Transfer);
-        let _running = Running::begin();
+        let _running = self.budget.begin_copy(self.progress);
         if self.opens_once() {
             let opened = self.client.open(self.source).await?;
             return self.fetch_opened(opened).await;
         }
         let size = facts.and_then(|facts| facts.size_bytes);
         let ranges = facts.and_then(|facts| facts.accepts_ranges);
-        let near_max = Running::near_max(facts.is_some_and(|facts| self.shares_processors(facts)));
+        let near_max = self
+            .budget
+            .near_streams_max(facts.is_some_and(|facts| self.shares_processors(facts)));
         let span = span(self.order.streams, size, ranges, (self.asked_for, near_max));
         match (facts, size) {
             (Some(facts), Some(size)) if span.most > 1 => {
@@ -70,7 +70,7 @@ impl Job<'_> {
             self.order.check_size(bytes)?;
         }
         // Between near servers a second stream is for a second processor; where all have work it only costs.
-        let crowded = Running::processors_each() == 0;
+        let crowded = self.budget.processors_each() == 0;
         let distance_matters = match self.order.streams {
             Streams::Chosen(_) => size >= Some(CHOSEN_STREAMS_BYTES_MIN),
             Streams::Fixed(_) => crowded && size > Some(STREAM_BLOCK_BYTES),
@@ -79,7 +79,7 @@ impl Job<'_> {
             true => opened.distance().await?,
             false => Duration::ZERO,
         };
-        let near_max = Running::near_max(self.shares_processors(&facts));
+        let near_max = self.budget.near_streams_max(self.shares_processors(&facts));
         let span = span(self.order.streams, size, facts.accepts_ranges, (distance, near_max));
         let pays = span.most > 1 && (!crowded || distance >= CHOSEN_STREAMS_RTT_MIN);
         match size {
@@ -295,45 +295,6 @@ pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
     }
 }
 
-/// A copy while its data comes.
-pub(crate) struct Running;
-
-/// How many there are.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
-
-impl Running {
-    fn begin() -> Self {
-        RUNNING.fetch_add(1, Ordering::Relaxed);
-        Self
-    }
-
-    /// How many processors there are for each of them; none when they are more.
-    pub(crate) fn processors_each() -> u32 {
-        static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
-            let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-            u32::try_from(processors).unwrap_or(u32::MAX)
-        });
-        Self::part(*PROCESSORS)
-    }
-
-    /// What each of them has of `count` when all have the same.
-    pub(crate) fn part(count: u32) -> u32 {
-        let running = u32::try_from(RUNNING.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-        count / running.max(1)
-    }
-
-    /// The most streams from a near source: one for each processor, or one.
-    pub(crate) fn near_max(shares: bool) -> u32 {
-        if shares { Self::processors_each() } else { 1 }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// How many streams a transfer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -370,19 +331,6 @@ fn span(asked: Streams, size: Option<u64>, ranges: Option<bool>, (asked_for, nea
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn more_copies_than_processors_are_noticed_while_they_run() {
-        let processors = std::thread::available_parallelism().unwrap().get();
-        let mut running: Vec<Running> = (0..processors).map(|_| Running::begin()).collect();
-        assert_eq!(Running::processors_each(), 1);
-        running.push(Running::begin());
-        assert_eq!(Running::processors_each(), 0);
-        assert_eq!(Running::part(8) as usize, 8 / (processors + 1));
-        running.truncate(1);
-        assert_eq!(Running::processors_each() as usize, processors);
-        assert_eq!(Running::part(8), 8);
-    }
 
     const FAR: Duration = Duration::from_millis(100);
 

@@ -4,7 +4,7 @@
 //! One stream carries a window in each round trip. On a long line, from [`CHOSEN_STREAMS_RTT_MIN`] on, that is less than the
 //! line carries. The rate is looked at until it no longer rises by itself; then the streams are doubled. If the rate
 //! grows by half of what that could bring, it goes on so; if it does not for some time, the new streams are taken
-//! back, and the number stays. The rate of all transfers of this process has to grow as much, so that transfers that
+//! back, and the number stays. The rate of everything under the same budget has to grow as much, so that transfers that
 //! share a full line, or a busy machine, do not take from each other by adding streams; and the streams that were
 //! added are counted over all of them.
 //!
@@ -13,13 +13,12 @@
 //! disks and common lines are ([`CHOSEN_STREAMS_NEAR_RATE_MIN`]), since two readers of one disk take turns to move its
 //! head; and less of a gain is asked for, as two processors that are one core do the work of one and a quarter at the best.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
-use types::limits::{
-    CHOSEN_STREAMS_ADDED_MAX, CHOSEN_STREAMS_NEAR_RATE_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES,
-};
+use types::limits::{CHOSEN_STREAMS_NEAR_RATE_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
+
+use crate::budget::{Budget, ExtraStream};
 
 /// Round trips between two looks: a new stream's connection takes as many to begin.
 const LOOK_ROUND_TRIPS: u32 = 3;
@@ -39,15 +38,12 @@ const NEAR_GAIN_PERCENT: u64 = 5;
 /// reaches a window of 4 MiB in eight round trips.
 const TRIAL_LOOKS_MAX: u32 = 5;
 
-/// Streams that all transfers of this process have added.
-static ADDED: AtomicU32 = AtomicU32::new(0);
-
 /// What has moved until a moment, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     /// For this transfer.
     pub(crate) own: u64,
-    /// For all transfers of this process.
+    /// For everything under the same budget.
     pub(crate) all: u64,
 }
 
@@ -84,10 +80,10 @@ struct Trial {
 }
 
 /// What is to be done about the number of streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Change {
-    /// So many more are to begin.
-    Add(u32),
+    /// These are to begin.
+    Add(Vec<ExtraStream>),
     /// They are to be this many again.
     Return(u32),
     /// Nothing.
@@ -97,6 +93,7 @@ pub(crate) enum Change {
 /// The number of streams of one transfer.
 #[derive(Debug)]
 pub(crate) struct Growth {
+    budget: Budget,
     first: u32,
     streams: u32,
     streams_max: u32,
@@ -109,11 +106,12 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Begins with `first`, and with `joined` more that another transfer has found to be worth it; at `streams_max`
-    /// they are as many as there can be.
-    pub(crate) fn new(first: u32, joined: u32, streams_max: u32) -> Self {
+    /// Begins with `first`, and with `joined` more that another transfer has found to be worth it. There are at most
+    /// `streams_max`, and the budget grants each that is added.
+    pub(crate) fn new(budget: &Budget, first: u32, joined: u32, streams_max: u32) -> Self {
         let changes = first < streams_max;
         Self {
+            budget: budget.clone(),
             first,
             streams: first + joined,
             streams_max,
@@ -216,51 +214,28 @@ impl Growth {
         let work = u32::try_from(rest_bytes / STREAM_BLOCK_BYTES).unwrap_or(u32::MAX);
         let wanted = self.streams.min(most.saturating_sub(self.streams)).min(work);
         let tries = lasts && (is_fast || !self.is_near);
-        let added = if tries { permitted(wanted) } else { 0 };
-        if added == 0 {
+        let granted = if tries {
+            self.budget.add_streams(wanted)
+        } else {
+            Vec::new()
+        };
+        if granted.is_empty() {
             self.step = Step::Done;
             return Change::None;
         }
+        let added = granted.len() as u32;
         self.streams += added;
         self.trial = Some(Trial {
             before: rates,
             added,
             looks: 0,
         });
-        Change::Add(added)
+        Change::Add(granted)
     }
 }
 
 fn rises(before: u64, now: u64) -> bool {
     now > before + before * RISE_PERCENT / 100
-}
-
-/// Counts streams that are added, as many of them as there may be. For each an [`Added`] has to be made.
-pub(crate) fn permitted(wanted: u32) -> u32 {
-    let mut granted = 0;
-    let grant = |added: u32| {
-        granted = wanted.min(CHOSEN_STREAMS_ADDED_MAX.saturating_sub(added));
-        Some(added + granted)
-    };
-    let _ = ADDED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant);
-    granted
-}
-
-/// A stream that was added; it counts until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Added(());
-
-impl Added {
-    /// For a stream that [`Growth::look`] or [`permitted`] has given.
-    pub(crate) fn new() -> Self {
-        Self(())
-    }
-}
-
-impl Drop for Added {
-    fn drop(&mut self) {
-        ADDED.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 fn rates(from: Sample, to: Sample, time: Duration) -> Rates {
@@ -290,16 +265,15 @@ mod tests {
 
     /// The same for one with streams that have joined at the beginning, and with all that is known in the end.
     async fn followed((joined, max): (u32, u32), rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> Growth {
-        let mut growth = Growth::new(1, joined, max);
+        let budget = Budget::for_processors(4);
+        let mut growth = Growth::new(&budget, 1, joined, max);
         let (mut moved, mut last) = (0, Instant::now());
         while !growth.is_done() {
             growth.due().await;
             moved += rate(growth.streams) * u64::try_from(last.elapsed().as_millis()).unwrap() / 1000;
             last = Instant::now();
             let sample = Sample { own: moved, all: moved };
-            if let Change::Add(added) = growth.look(sample, rest_bytes, Some(rtt), 4) {
-                (0..added).for_each(|_| drop(Added::new()));
-            }
+            growth.look(sample, rest_bytes, Some(rtt), 4);
         }
         growth
     }
@@ -376,7 +350,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_one_transfer_takes_from_another_is_no_gain() {
-        let mut growth = Growth::new(1, 0, 8);
+        let mut growth = Growth::new(&Budget::for_processors(4), 1, 0, 8);
         growth.streams = 2;
         let before = Rates { own: 40, all: 400 };
         let trial = Trial {
@@ -387,20 +361,5 @@ mod tests {
         assert!(growth.pays(trial, Rates { own: 60, all: 420 }));
         assert!(!growth.pays(trial, Rates { own: 60, all: 400 }));
         assert!(!growth.pays(trial, Rates { own: 40, all: 500 }));
-    }
-
-    #[test]
-    fn all_transfers_together_add_no_more_than_the_limit() {
-        // Other tests of this process add some too, for moments.
-        let mut granted = 0;
-        while granted < CHOSEN_STREAMS_ADDED_MAX {
-            let more = permitted(8);
-            if more == 0 {
-                break;
-            }
-            granted += more;
-        }
-        assert!(granted <= CHOSEN_STREAMS_ADDED_MAX);
-        (0..granted).for_each(|_| drop(Added::new()));
     }
 }

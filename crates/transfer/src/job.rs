@@ -9,6 +9,7 @@ use remote::{Client, Resource};
 use storage::Upload;
 use types::Checksum;
 
+use crate::budget::Budget;
 use crate::options::Order;
 use crate::progress::Progress;
 
@@ -27,6 +28,7 @@ pub(crate) struct Job<'a> {
     pub(crate) source: &'a Resource,
     pub(crate) store: &'a Store,
     pub(crate) order: &'a Order,
+    pub(crate) budget: &'a Budget,
     pub(crate) progress: &'a Progress,
     pub(crate) upload: &'a Arc<dyn Upload>,
     /// The source has told what the file is.

@@ -10,9 +10,9 @@
 #![forbid(unsafe_code)]
 
 mod assembly;
+mod budget;
 mod fetch;
 mod growth;
-mod habit;
 mod job;
 mod mover;
 mod options;
@@ -30,6 +30,7 @@ mod streams;
 mod verify;
 
 pub use assembly::Assembly;
+pub use budget::Budget;
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use types::Phase;
 
-use crate::growth::Sample;
+use crate::budget::Budget;
 
 /// Shared counters of one transfer.
 ///
@@ -25,6 +25,7 @@ struct Inner {
     attempts: AtomicU32,
     connections: Mutex<Connections>,
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
+    counted_in: OnceLock<Budget>,
 }
 
 /// Peers' addresses. Those that were open last stay listed until others are, because a short copy is
@@ -34,9 +35,6 @@ struct Connections {
     addresses: Vec<SocketAddr>,
     open: usize,
 }
-
-/// Bytes that all transfers of this process have moved.
-static ALL_MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Stands for a size that nobody has told yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -63,6 +61,7 @@ impl Default for Inner {
             attempts: AtomicU32::new(0),
             connections: Mutex::new(Connections::default()),
             marks: Mutex::new(Vec::new()),
+            counted_in: OnceLock::new(),
         }
     }
 }
@@ -74,18 +73,23 @@ impl Progress {
         Self::default()
     }
 
+    /// The same, whose bytes are counted in a budget too.
+    #[must_use]
+    pub fn counted_in(budget: &Budget) -> Self {
+        let progress = Self::new();
+        progress.count_in(budget);
+        progress
+    }
+
+    /// Counts further bytes in `budget`, unless they are counted in one already.
+    pub(crate) fn count_in(&self, budget: &Budget) {
+        let _ = self.0.counted_in.set(budget.clone());
+    }
+
     /// Bytes that have reached the sink.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         self.0.moved_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that this transfer and all of this process have moved.
-    pub(crate) fn sample(&self) -> Sample {
-        Sample {
-            own: self.moved_bytes(),
-            all: ALL_MOVED_BYTES.load(Ordering::Relaxed),
-        }
     }
 
     /// Size of the file, once known.
@@ -132,7 +136,9 @@ impl Progress {
     /// Counts bytes that have reached the sink.
     pub fn add_moved(&self, bytes: u64) {
         self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        ALL_MOVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(budget) = self.0.counted_in.get() {
+            budget.add_moved(bytes);
+        }
     }
 
     /// Starts the count at `bytes`, when a transfer takes up an earlier part or begins anew.

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use types::limits::EARLY_CHECKSUM_WAIT;
 use types::{Checksum, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
+use crate::budget::Budget;
 use crate::job::Job;
 use crate::options::{Order, Outcome, Verification, Verified};
 use crate::pace::keep_pace;
@@ -33,14 +34,15 @@ pub async fn pull(
     store: &Store,
     path: &LogicalPath,
     order: &Order,
+    budget: &Budget,
     progress: &Progress,
 ) -> Result<Outcome> {
-    let first = pull_once(client, source, store, path, order, progress).await;
+    let first = pull_once(client, source, store, path, order, budget, progress).await;
     match first {
         // What was begun belongs to a file that is no more; the new one deserves one fresh start.
         Err(error) if error.code() == ErrorCode::SourceChanged => {
             progress.set_moved(0);
-            pull_once(client, source, store, path, order, progress).await
+            pull_once(client, source, store, path, order, budget, progress).await
         }
         other => other,
     }
@@ -52,6 +54,7 @@ async fn pull_once(
     store: &Store,
     path: &LogicalPath,
     order: &Order,
+    budget: &Budget,
     progress: &Progress,
 ) -> Result<Outcome> {
     progress.enter(Phase::Open);
@@ -82,6 +85,7 @@ async fn pull_once(
         source,
         store,
         order,
+        budget,
         progress,
         upload: &upload,
         is_asked: facts.is_some(),

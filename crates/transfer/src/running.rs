@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
+use crate::budget::Budget;
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
 use crate::pull::pull;
@@ -31,6 +32,7 @@ pub trait TransferEvents: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Slots {
     fair_share: FairShare,
+    budget: Budget,
     /// `None`: on that of whoever asks.
     runtime: Option<Handle>,
 }
@@ -40,25 +42,27 @@ pub struct Slots {
 pub struct Slot {
     #[expect(dead_code, reason = "it is held, not looked at")]
     share: Share,
+    budget: Budget,
     runtime: Option<Handle>,
 }
 
 impl Slots {
-    /// Room for `count` copies, which no other count knows of.
+    /// Room for `count` copies, with a fair share and a budget of their own.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let limits = ShareLimits {
             transfers: count,
             ..ShareLimits::default()
         };
-        Self::sharing(FairShare::new(&limits, None))
+        Self::sharing(FairShare::new(&limits, None), Budget::new())
     }
 
-    /// Room for as many as are shared out here.
+    /// Room for as many as are shared out here, which run on this budget.
     #[must_use]
-    pub fn sharing(fair_share: FairShare) -> Self {
+    pub fn sharing(fair_share: FairShare, budget: Budget) -> Self {
         Self {
             fair_share,
+            budget,
             runtime: Handle::try_current().ok(),
         }
     }
@@ -70,8 +74,15 @@ impl Slots {
     pub fn take(&self, client: &ClientId) -> Result<Slot> {
         Ok(Slot {
             share: self.fair_share.take(ShareKind::Transfers, client)?,
+            budget: self.budget.clone(),
             runtime: self.runtime.clone(),
         })
+    }
+
+    /// What the copies share with all else that moves bytes here.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// How many copies run now.
@@ -96,10 +107,10 @@ pub struct CopyJob {
 }
 
 impl CopyJob {
-    async fn run(self, progress: Arc<Progress>) -> Result<Outcome> {
+    async fn run(self, budget: Budget, progress: Arc<Progress>) -> Result<Outcome> {
         let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
         let done = match self.direction {
-            Direction::Pull => pull(client, peer, store, path, &self.order, &progress).await,
+            Direction::Pull => pull(client, peer, store, path, &self.order, &budget, &progress).await,
             Direction::Push => push(client, store, path, peer, &self.order, &progress).await,
         };
         // The store knows the path within its export only.
@@ -125,11 +136,11 @@ impl Running {
     /// Begins a copy, and tells so.
     #[must_use]
     pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
-        let progress = Arc::new(Progress::new());
+        let progress = Arc::new(Progress::counted_in(&slot.budget));
         events.transfer_started(&start, &progress);
         let runtime = slot.runtime.clone().unwrap_or_else(Handle::current);
         Self {
-            engine: runtime.spawn(job.run(progress.clone())),
+            engine: runtime.spawn(job.run(slot.budget.clone(), progress.clone())),
             events,
             progress,
             start: Some(start),
@@ -229,7 +240,7 @@ fn record(
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: fn(CopyJob, Arc<Progress>) -> F) -> usize {
+    fn size_of_future<F: Future>(_: fn(CopyJob, Budget, Arc<Progress>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use types::limits::STREAM_BLOCK_BYTES;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::fetch::{Running, Span, check_size};
-use crate::growth::{Added, Change, Growth, permitted};
-use crate::habit::Habits;
+use crate::budget::{Budget, ExtraStream};
+use crate::fetch::{Span, check_size};
+use crate::growth::{Change, Growth, Sample};
 use crate::job::{Fetched, Job};
 use crate::mover::write;
 use crate::patience::Patience;
@@ -52,6 +52,7 @@ impl Origin {
 /// What the streams of one transfer share.
 struct Shared {
     origin: Origin,
+    budget: Budget,
     store: Store,
     upload: Arc<dyn Upload>,
     validator: Option<Validator>,
@@ -91,6 +92,7 @@ impl Shared {
     ) -> Arc<Self> {
         Arc::new(Self {
             origin,
+            budget: job.budget.clone(),
             store: job.store.clone(),
             upload: job.upload.clone(),
             validator: facts.validator(),
@@ -125,6 +127,13 @@ impl Shared {
     /// Whether it would come out that a part belongs to another state of the file.
     fn tells_versions_apart(&self) -> bool {
         self.validator.is_some() || self.is_compared || self.is_told.load(Ordering::Relaxed)
+    }
+
+    fn sample(&self) -> Sample {
+        Sample {
+            own: self.progress.moved_bytes(),
+            all: self.budget.moved_bytes(),
+        }
     }
 
     fn take_block(&self, least_bytes: u64) -> ByteRange {
@@ -190,14 +199,15 @@ pub(crate) async fn receive_ranges(
 
 /// Lets the streams run until nothing is left, and gives how many there were at the same time.
 async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32> {
-    let joined = permitted(usual(source, span) - span.first);
-    let mut growth = Growth::new(span.first, joined, span.most);
-    let mut streams = span.first + joined;
+    let budget = &shared.budget;
+    let joined = budget.add_streams(usual(budget, source, span) - span.first);
+    let mut streams = span.first + joined.len() as u32;
+    let mut growth = Growth::new(budget, span.first, joined.len() as u32, span.most);
     let mut streams_most = streams;
     let mut workers = JoinSet::new();
-    for number in 0..streams {
-        let added = (number >= span.first).then(Added::new);
-        workers.spawn(work(shared.clone(), number, added));
+    let ordered = (0..span.first).map(|_| None);
+    for (number, extra) in (0..).zip(ordered.chain(joined.into_iter().map(Some))) {
+        workers.spawn(work(shared.clone(), number, extra));
     }
     loop {
         tokio::select! {
@@ -207,7 +217,7 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
                         let served = streams_most - shared.idle.load(Ordering::Relaxed).min(streams_most - 1);
                         let is_limited = shared.is_limited.load(Ordering::Relaxed);
                         if let Some(settled) = growth.settled().or(is_limited.then_some(served)) {
-                            Habits::shared().settle(source, settled.min(served));
+                            budget.history().settle(source, settled.min(served));
                         }
                         return Ok(served);
                     }
@@ -222,13 +232,13 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
                 }
             }
             () = growth.due() => {
-                let (rest_bytes, near_max) = (shared.rest().bytes(), Running::near_max(shared.shares_processors));
-                match growth.look(shared.progress.sample(), rest_bytes, shared.nearest(), near_max) {
+                let (rest_bytes, near_max) = (shared.rest().bytes(), budget.near_streams_max(shared.shares_processors));
+                match growth.look(shared.sample(), rest_bytes, shared.nearest(), near_max) {
                     Change::Add(added) => {
-                        for number in streams..streams + added {
-                            workers.spawn(work(shared.clone(), number, Some(Added::new())));
+                        for extra in added {
+                            workers.spawn(work(shared.clone(), streams, Some(extra)));
+                            streams += 1;
                         }
-                        streams += added;
                         streams_most = streams_most.max(streams);
                     }
                     Change::Return(count) => {
@@ -245,14 +255,14 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
     }
 }
 
-/// With how many streams a transfer begins: where it may choose, with its part of those that were worth it not long ago.
-fn usual(source: &Resource, span: Span) -> u32 {
-    let usual = Running::part(Habits::shared().streams(source));
+/// How many streams a copy begins with: where it may choose, its share of those that recent copies have settled on.
+fn usual(budget: &Budget, source: &Resource, span: Span) -> u32 {
+    let usual = budget.share_of(budget.history().streams(source));
     usual.clamp(span.first, span.most)
 }
 
 /// One stream: block after block until none is left.
-async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<()> {
+async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> Result<()> {
     if !shared.origin.admits(number).await {
         shared.idle.fetch_add(1, Ordering::Relaxed);
         shared.is_limited.store(true, Ordering::Relaxed);
@@ -266,12 +276,12 @@ async fn work(shared: Arc<Shared>, number: u32, added: Option<Added>) -> Result<
             return Ok(());
         }
         let (start, begun) = (block.start, Instant::now());
-        match added {
+        match extra {
             None => fetch_all(&shared, &mut block).await?,
             Some(_) => fetch_some(&shared, &mut block).await?,
         }
         has_brought |= block.start > start;
-        if added.is_some() && !block.is_empty() {
+        if extra.is_some() && !block.is_empty() {
             if !has_brought {
                 shared.idle.fetch_add(1, Ordering::Relaxed);
                 let came_too_late = *shared.is_spent.borrow();

@@ -9,6 +9,7 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::Stat;
+use transfer::Budget;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
@@ -84,6 +85,8 @@ async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 's
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) files: Store,
+    /// What all copies of the command share.
+    pub(crate) budget: Budget,
     pub(crate) common: Common,
     tls: ClientTls,
     credentials: Credentials,
@@ -135,6 +138,7 @@ impl Session {
         Ok(Self {
             client,
             files: Store::new(Arc::new(LocalFiles)),
+            budget: Budget::new(),
             common: common.clone(),
             tls,
             credentials,

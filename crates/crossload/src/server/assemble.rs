@@ -19,7 +19,7 @@ use policy::{AnonymousAccess, Rule};
 use remote::{Client, ClientOptions};
 use serde_json::json;
 use storage::{Posix, PosixOptions, VoQuota};
-use transfer::Slots;
+use transfer::{Budget, Slots};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
@@ -122,7 +122,7 @@ impl Assembly {
             authenticator,
             addresses,
             refusals: Refusals::default(),
-            transfers: Slots::sharing(fair_share.clone()),
+            transfers: Slots::sharing(fair_share.clone(), Budget::new()),
             keys: Keys::sharing(fair_share.clone()),
             fair_share,
         };

@@ -2,7 +2,7 @@
 
 use endpoint::{ClientId, FairShare, Share, ShareKind, ShareLimits};
 use policy::AnonymousAccess;
-use transfer::Slots;
+use transfer::{Budget, Slots};
 use types::limits::CLIENT_SHARE_MIN;
 
 use crate::harness::{Server, export, macaroon, memory};
@@ -12,7 +12,7 @@ async fn start(limits: ShareLimits) -> (Server, FairShare) {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
     let own = fair_share.clone();
     let server = Server::start(exports, |settings| {
-        settings.transfers = Slots::sharing(own.clone());
+        settings.transfers = Slots::sharing(own.clone(), Budget::new());
         settings.fair_share = own;
     });
     (server.await, fair_share)

@@ -241,7 +241,7 @@ impl<'a> Copier<'a> {
         }
         self.report.start(source, target, info.size_bytes);
         let expected = self.sum_before(source).await?;
-        let progress = Progress::new();
+        let progress = Progress::counted_in(&self.session.budget);
         if let Some(bytes) = info.size_bytes {
             progress.set_total(bytes);
         }

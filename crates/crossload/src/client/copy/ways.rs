@@ -53,7 +53,8 @@ impl Job<'_> {
         match (self.source, self.target) {
             (Place::Remote(source), Place::Remote(target)) => self.between_servers(source, target).await,
             (Place::Remote(source), Place::Local(path)) => {
-                let outcome = pull(client, &self.source_at(source), files, path, order, progress).await;
+                let (source, budget) = (self.source_at(source), &self.session.budget);
+                let outcome = pull(client, &source, files, path, order, budget, progress).await;
                 outcome.map(|outcome| Copied::new(outcome, "download"))
             }
             (Place::Local(path), Place::Remote(target)) => {

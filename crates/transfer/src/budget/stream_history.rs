@@ -1,10 +1,9 @@
-//! How many streams transfers from a server have settled on, so that the next one begins with as many.
+//! How many streams copies from a server have settled on, so that the next one begins with as many.
 //!
-//! What [`Growth`](crate::growth::Growth) finds out takes seconds on a long line, and each file of many would have to find it
-//! out again.
+//! [`Growth`](crate::growth::Growth) needs seconds on a long line to find the number, and would need them again for each file.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use remote::Resource;
 use tokio::time::Instant;
@@ -19,22 +18,16 @@ fn server(of: &Resource) -> Server {
     (location.scheme(), location.host().to_owned(), location.port())
 }
 
-/// What has proved itself with each server not long ago.
-#[derive(Default)]
-pub(crate) struct Habits(Mutex<HashMap<Server, (u32, Instant)>>);
+/// The number that recent copies from each server have settled on.
+#[derive(Debug, Default)]
+pub(crate) struct StreamHistory(Mutex<HashMap<Server, (u32, Instant)>>);
 
-impl Habits {
-    /// Those of this process.
-    pub(crate) fn shared() -> &'static Self {
-        static SHARED: LazyLock<Habits> = LazyLock::new(Habits::default);
-        &SHARED
-    }
-
+impl StreamHistory {
     fn kept(&self) -> MutexGuard<'_, HashMap<Server, (u32, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With how many streams a transfer from `source` begins; one where nothing is known.
+    /// How many streams a copy from `source` begins with; one where nothing is known.
     pub(crate) fn streams(&self, source: &Resource) -> u32 {
         match self.kept().get(&server(source)) {
             Some((streams, since)) if since.elapsed() < CHOSEN_STREAMS_KEPT => *streams,
@@ -42,8 +35,7 @@ impl Habits {
         }
     }
 
-    /// Keeps what a transfer has settled on. Of more servers than there is place for, new ones are not kept until
-    /// what is known of others is too old.
+    /// Remembers what a copy has settled on. When the list is full, a new server is left out until an entry is too old.
     pub(crate) fn settle(&self, source: &Resource, streams: u32) {
         let (server, mut kept) = (server(source), self.kept());
         if streams <= 1 {
@@ -77,38 +69,38 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_settled_on_counts_for_its_server_and_for_some_time() {
-        let habits = Habits::default();
+        let history = StreamHistory::default();
         let (file, other) = (resource("https://a/f"), resource("https://a/g"));
-        assert_eq!(habits.streams(&file), 1);
-        habits.settle(&file, 4);
-        assert_eq!(habits.streams(&other), 4);
+        assert_eq!(history.streams(&file), 1);
+        history.settle(&file, 4);
+        assert_eq!(history.streams(&other), 4);
         for elsewhere in ["https://a:8443/f", "https://b/f", "roots://a:443//f"] {
-            assert_eq!(habits.streams(&resource(elsewhere)), 1);
+            assert_eq!(history.streams(&resource(elsewhere)), 1);
         }
         tokio::time::advance(CHOSEN_STREAMS_KEPT / 2).await;
-        habits.settle(&other, 2);
+        history.settle(&other, 2);
         tokio::time::advance(CHOSEN_STREAMS_KEPT / 2).await;
-        assert_eq!(habits.streams(&file), 2);
+        assert_eq!(history.streams(&file), 2);
         tokio::time::advance(CHOSEN_STREAMS_KEPT / 2).await;
-        assert_eq!(habits.streams(&file), 1);
-        habits.settle(&file, 4);
-        habits.settle(&file, 1);
-        assert_eq!(habits.streams(&file), 1);
+        assert_eq!(history.streams(&file), 1);
+        history.settle(&file, 4);
+        history.settle(&file, 1);
+        assert_eq!(history.streams(&file), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_more_servers_are_kept_than_there_is_place_for() {
-        let habits = Habits::default();
+        let history = StreamHistory::default();
         let numbered = |number: usize| resource(&format!("https://a{number}/f"));
         for number in 0..=CHOSEN_STREAMS_SERVERS_MAX {
-            habits.settle(&numbered(number), 2);
+            history.settle(&numbered(number), 2);
         }
-        assert_eq!(habits.kept().len(), CHOSEN_STREAMS_SERVERS_MAX);
-        assert_eq!(habits.streams(&numbered(CHOSEN_STREAMS_SERVERS_MAX)), 1);
-        habits.settle(&numbered(0), 3);
-        assert_eq!(habits.streams(&numbered(0)), 3);
+        assert_eq!(history.kept().len(), CHOSEN_STREAMS_SERVERS_MAX);
+        assert_eq!(history.streams(&numbered(CHOSEN_STREAMS_SERVERS_MAX)), 1);
+        history.settle(&numbered(0), 3);
+        assert_eq!(history.streams(&numbered(0)), 3);
         tokio::time::advance(CHOSEN_STREAMS_KEPT).await;
-        habits.settle(&numbered(CHOSEN_STREAMS_SERVERS_MAX), 2);
-        assert_eq!(habits.kept().len(), 1);
+        history.settle(&numbered(CHOSEN_STREAMS_SERVERS_MAX), 2);
+        assert_eq!(history.kept().len(), 1);
     }
 }

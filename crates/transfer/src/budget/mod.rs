@@ -1,0 +1,170 @@
+//! What the copies of one owner share: how many run, how many extra streams they use, how much they move, and how many
+//! streams were worth it with each server.
+//!
+//! The owner is a server, or one command of the client. It hands the same budget to all of its copies.
+
+mod stream_history;
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use types::limits::CHOSEN_STREAMS_ADDED_MAX;
+
+use crate::progress::Progress;
+use stream_history::StreamHistory;
+
+/// The resources that all copies of one owner share. Cheap to clone; clones are the same budget.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    processors: u32,
+    running_copies: AtomicU32,
+    extra_streams: AtomicU32,
+    moved_bytes: AtomicU64,
+    history: StreamHistory,
+}
+
+impl Budget {
+    /// A budget for as many processors as this process may use.
+    #[must_use]
+    pub fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self::for_processors(u32::try_from(processors).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn for_processors(processors: u32) -> Self {
+        Self(Arc::new(Shared {
+            processors,
+            running_copies: AtomicU32::new(0),
+            extra_streams: AtomicU32::new(0),
+            moved_bytes: AtomicU64::new(0),
+            history: StreamHistory::default(),
+        }))
+    }
+
+    /// Bytes that everything under this budget has moved.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        self.0.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that were moved beside the copies. [`Progress::counted_in`] does so by itself.
+    pub fn add_moved(&self, bytes: u64) {
+        self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a copy as running until the returned guard is dropped. What it moves is counted here.
+    pub(crate) fn begin_copy(&self, progress: &Progress) -> RunningCopy {
+        progress.count_in(self);
+        self.0.running_copies.fetch_add(1, Ordering::Relaxed);
+        RunningCopy(self.clone())
+    }
+
+    /// Fair share of `count` for each running copy.
+    pub(crate) fn share_of(&self, count: u32) -> u32 {
+        count / self.0.running_copies.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Processors for each running copy; 0 when there are more copies than processors.
+    pub(crate) fn processors_each(&self) -> u32 {
+        self.share_of(self.0.processors)
+    }
+
+    /// The most streams from a near source: one for each processor, or one.
+    pub(crate) fn near_streams_max(&self, shares_processors: bool) -> u32 {
+        if shares_processors { self.processors_each() } else { 1 }
+    }
+
+    /// Grants up to `wanted` streams beyond those that a copy began with; fewer when all copies together use too many.
+    pub(crate) fn add_streams(&self, wanted: u32) -> Vec<ExtraStream> {
+        let mut granted = 0;
+        let grant = |used: u32| {
+            granted = wanted.min(CHOSEN_STREAMS_ADDED_MAX.saturating_sub(used));
+            Some(used + granted)
+        };
+        let _ = self
+            .0
+            .extra_streams
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant);
+        (0..granted).map(|_| ExtraStream(self.clone())).collect()
+    }
+
+    /// How many streams were worth it with each server.
+    pub(crate) fn history(&self) -> &StreamHistory {
+        &self.0.history
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A copy while its data moves.
+#[derive(Debug)]
+pub(crate) struct RunningCopy(Budget);
+
+impl Drop for RunningCopy {
+    fn drop(&mut self) {
+        self.0.0.running_copies.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream that was granted by [`Budget::add_streams`]; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct ExtraStream(Budget);
+
+impl Drop for ExtraStream {
+    fn drop(&mut self) {
+        self.0.0.extra_streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_copies_than_processors_are_noticed_while_they_run() {
+        let budget = Budget::for_processors(4);
+        let begin = || budget.begin_copy(&Progress::new());
+        let mut running: Vec<RunningCopy> = (0..4).map(|_| begin()).collect();
+        assert_eq!((budget.processors_each(), budget.near_streams_max(true)), (1, 1));
+        running.push(begin());
+        assert_eq!(budget.processors_each(), 0);
+        assert_eq!(budget.share_of(8), 1);
+        running.truncate(1);
+        assert_eq!((budget.processors_each(), budget.near_streams_max(true)), (4, 4));
+        assert_eq!((budget.share_of(8), budget.near_streams_max(false)), (8, 1));
+    }
+
+    #[test]
+    fn all_copies_together_get_no_more_streams_than_the_limit() {
+        let budget = Budget::for_processors(4);
+        let mut granted = budget.add_streams(CHOSEN_STREAMS_ADDED_MAX - 1);
+        granted.extend(budget.add_streams(8));
+        assert_eq!(granted.len(), CHOSEN_STREAMS_ADDED_MAX as usize);
+        assert!(budget.add_streams(1).is_empty());
+        granted.truncate(1);
+        let after = budget.add_streams(CHOSEN_STREAMS_ADDED_MAX);
+        assert_eq!(after.len(), CHOSEN_STREAMS_ADDED_MAX as usize - 1);
+    }
+
+    #[test]
+    fn what_a_copy_moves_is_counted_from_its_beginning_and_other_owners_do_not_see_it() {
+        let (budget, other) = (Budget::for_processors(1), Budget::for_processors(1));
+        let (copy, download) = (Progress::new(), Progress::counted_in(&budget));
+        copy.add_moved(1);
+        let _running = budget.begin_copy(&copy);
+        copy.add_moved(10);
+        download.add_moved(100);
+        budget.add_moved(1000);
+        copy.set_moved(5);
+        assert_eq!((budget.moved_bytes(), other.moved_bytes()), (1110, 0));
+        assert_eq!(copy.moved_bytes(), 5);
+    }
+}
