@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use endpoint::{ErrorFacts, TransferRecord};
 use serde::Serialize;
-use storage::Unlisted;
 use transfer::TransferEvents;
-use types::LogicalPath;
+use types::{LogicalPath, Unlisted};
 
 /// Who is told. All calls must return at once.
 pub trait Events: TransferEvents {

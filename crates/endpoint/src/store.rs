@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use storage::{
-    CommitFacts, Entry, FileReader, Lane, LinkJudge, LinkUse, Listing, Overwrite, Owner, Space, Stat, Storage,
-    Unlisted, Upload, UploadOptions, VoUsage,
+    CommitFacts, Entry, FileReader, Lane, LinkJudge, LinkUse, Listing, Overwrite, Owner, Space, Stat, Storage, Upload,
+    UploadOptions, VoUsage,
 };
 use tokio::sync::OnceCell;
 use types::limits::SMALL_COMMIT_BYTES;
-use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result};
+use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare};

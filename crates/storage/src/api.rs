@@ -8,11 +8,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side, Unlisted};
 
 use crate::links::LinkUse;
 use crate::owner::Owner;
-use crate::unlisted::Unlisted;
 
 /// Whether a name is a file or a directory. Nothing else is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,6 @@ mod links;
 mod memory;
 mod owner;
 mod posix;
-mod unlisted;
 
 pub use adler32::Adler32;
 pub use api::{
@@ -31,4 +30,3 @@ pub use links::{LinkJudge, LinkUse, leads_where_it_is_refused};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
 pub use posix::{Cleaned, HIDDEN_DIRECTORY, Posix, PosixOptions, VoQuota, can_act_as};
-pub use unlisted::Unlisted;

@@ -11,6 +11,7 @@ mod location;
 mod path;
 mod range;
 mod secret;
+mod unlisted;
 mod uuid;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, combine_adler32};
@@ -19,4 +20,5 @@ pub use location::{Location, Scheme};
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;
 pub use secret::{Secret, is_same};
+pub use unlisted::Unlisted;
 pub use uuid::uuid_text;

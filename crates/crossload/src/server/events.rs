@@ -9,9 +9,8 @@ use door_admin::{ErrorNames, Metrics};
 use door_http::{Events, RequestRecord};
 use endpoint::{ErrorFacts, FairShare, ShareEvents, ShareKind, ShareUsedUp, TransferRecord, TransferStart};
 use serde_json::json;
-use storage::Unlisted;
 use transfer::{Progress, TransferEvents};
-use types::{Error, ErrorCode, LogicalPath};
+use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
 use super::log::Log;
 use super::names::Names;

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use types::limits::LISTING_BATCH_ENTRIES;
-use types::{Error, LogicalPath, Phase};
+use types::{Error, LogicalPath, Phase, Unlisted};
 
 use super::identity::Acting;
 use super::resolve::{Root, is_kept, stat_of};
 use crate::api::{Entry, Listing};
 use crate::fault::about;
 use crate::owner::Owner;
-use crate::unlisted::Unlisted;
 
 /// The least that the kernel takes for an entry: `linux_dirent64` with a name of one letter.
 const ENTRY_BYTES_MIN: usize = 24;

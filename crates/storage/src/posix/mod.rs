@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use types::limits::SPACE_RESERVE_BYTES;
-use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result};
+use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use crate::api::{
     FileReader, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage,
@@ -38,7 +38,6 @@ use crate::api::{
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::links::LinkUse;
 use crate::owner::Owner;
-use crate::unlisted::Unlisted;
 use accounts::Accounts;
 pub use accounts::VoQuota;
 use group_sync::GroupSync;

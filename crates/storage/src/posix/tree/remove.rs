@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 
 use rustix::fs::{self, AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
-use types::{Error, ErrorCode, LogicalPath, Phase, Result};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use super::hidden::HiddenTree;
 use super::walk::{Found, Step, Walk, open_directory};
@@ -19,7 +19,6 @@ use crate::posix::identity::Acting;
 use crate::posix::judged::missing_is_not_found;
 use crate::posix::resolve::{HIDDEN_DIRECTORY, check_readable};
 use crate::posix::{Posix, Storage, is_directory, is_same, sync_names};
-use crate::unlisted::Unlisted;
 
 /// How often a directory that should be empty is read once more: others may put something into it meanwhile.
 const READ_AGAIN_MAX: u32 = 64;
