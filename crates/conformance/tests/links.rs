@@ -244,32 +244,30 @@ fn a_directory_on_a_server_never_looks_emptier_than_it_is() {
     let directory = server.data().join("strange");
     fs::create_dir(&directory).expect("a directory");
     fs::write(directory.join(OsStr::from_bytes(b"odd\xff")), b"x").expect("a file");
-    let url = server.davs("strange");
-    for _ in 0..2 {
+    let says = "1 name that no path can hold";
+    for url in [server.davs("strange"), server.root("strange")] {
         let listed = site.lab.run_client("ls", &[&url]).succeeded();
+        assert!(listed.stderr.contains(says), "{}", listed.said());
+        let copy = site.lab.fresh("copy");
+        let copied = site.lab.run_client("copy", &["-r", "--json", &url, text(&copy)]);
+        let copied = copied.failed_with(1);
+        assert_eq!(left_out(&copied), [("strange".to_owned(), "unlisted".to_owned())]);
+        let dry = site.lab.run_client("copy", &["-r", "--dry-run", &url, text(&copy)]);
+        assert_eq!(dry.code, Some(1), "{}", dry.said());
+        let removed = site.lab.run_client("rm", &["-r", &url]);
         assert!(
-            listed.stderr.contains("1 name that no path can hold"),
+            removed.stderr.contains("not empty") && removed.stderr.contains(says) && directory.exists(),
             "{}",
-            listed.said()
+            removed.said()
         );
+        let dry = site.lab.run_client("rm", &["-r", "--dry-run", &url]);
+        assert!(dry.stderr.contains(says), "{}", dry.said());
+        assert_ne!(dry.code, Some(0), "{}", dry.said());
     }
-    site.lab.run_client("ls", &[&server.root("strange")]).succeeded();
-    let copied = site
-        .lab
-        .run_client("copy", &["-r", "--json", &url, text(&site.lab.fresh("copy"))]);
-    let copied = copied.failed_with(1);
-    assert_eq!(left_out(&copied), [("strange".to_owned(), "unlisted".to_owned())]);
-    let removed = site.lab.run_client("rm", &["-r", &url]);
-    assert!(
-        removed.stderr.contains("not empty") && directory.exists(),
-        "{}",
-        removed.said()
-    );
-    let dry = site.lab.run_client("rm", &["-r", "--dry-run", &url]);
-    assert!(dry.stderr.contains("1 name that no path can hold"), "{}", dry.said());
-    assert_ne!(dry.code, Some(0), "{}", dry.said());
-    let davix = site.lab.davix("ls", &[&url]).succeeded();
+    let davix = site.lab.davix("ls", &[&server.davs("strange")]).succeeded();
     assert_eq!(davix.text(), "");
+    let xrdfs = site.lab.xrdfs(server, &["ls", "/data/strange"]);
+    assert_eq!(xrdfs.succeeded().text(), "");
     let told = |line: &Value| {
         line["event"] == "names_unlisted" && line["path"].as_str().is_some_and(|path| path.ends_with("strange"))
     };

@@ -1,17 +1,34 @@
-//! What is in a directory, sent in parts while it is read.
+//! What is in a directory, sent in parts while it is read, and what the listing leaves out.
 
+use std::sync::Arc;
+
+use credentials::Credential;
 use endpoint::{Place, Spot};
 use policy::Operation;
 use storage::Entry;
 use types::limits::LISTING_PIECE_BYTES;
-use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
-use xroot_wire::request::ListDirectory;
-use xroot_wire::response::{ListingWriter, respond};
+use types::{ChecksumAlgorithm, ErrorCode, LogicalPath, Unlisted};
+use xroot_wire::request::{ListDirectory, Query};
+use xroot_wire::response::{ListingWriter, respond, unlisted_answer};
 
 use crate::checksum::algorithm_of;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::stat::{directory_above, stat_text};
+
+/// What the last listing of a session left out.
+pub(crate) struct Listed {
+    path: LogicalPath,
+    credential: Arc<Credential>,
+    unlisted: Unlisted,
+}
+
+/// A directory that the client may list.
+enum Directory {
+    Stored(Spot),
+    /// Above all exports, with the names of the ways down to them. No rules hold there.
+    Above(Vec<String>),
+}
 
 /// Answers a listing.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<'_>) -> Result<()> {
@@ -21,23 +38,60 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
         false => None,
     };
     let writer = ListingWriter::new(request.wants_stat());
-    match exchange.place(&named.path) {
-        Place::Stored(spot) => {
-            let found = exchange.look(&spot, &named.path).await;
-            exchange.authorize(Operation::List, &named.path, None)?;
-            let stat = found.into_stat(&named.path)?;
-            if !stat.is_directory() {
-                return Err(endpoint::refusal(ErrorCode::NotDirectory, &named.path).into());
-            }
+    match directory(exchange, &named.path).await? {
+        Directory::Stored(spot) => {
             stored(exchange, &spot, &named.path, (writer, request.wants_stat()), algorithm).await
         }
-        Place::Above(names) => {
-            // No rules hold there, and nothing is seen but the way to where they do.
+        Directory::Above(names) => {
             above(exchange, &names, writer, request.wants_stat());
             Ok(())
         }
-        Place::Nowhere => Err(exchange.nowhere(&named.path)),
     }
+}
+
+/// Answers how many names the listing of a directory leaves out, for which a listing itself has no place.
+pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
+    let named = exchange.path(&query.argument).await?;
+    let unlisted = match directory(exchange, &named.path).await? {
+        Directory::Above(_) => Unlisted::default(),
+        Directory::Stored(spot) => match just_listed(exchange, &named.path)? {
+            Some(unlisted) => unlisted,
+            None => count(exchange, &spot, &named.path).await?,
+        },
+    };
+    exchange.ok_text(&unlisted_answer(&unlisted));
+    Ok(())
+}
+
+/// The directory of that name, where the client may list it.
+async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Directory> {
+    match exchange.place(path) {
+        Place::Stored(spot) => {
+            let found = exchange.look(&spot, path).await;
+            exchange.authorize(Operation::List, path, None)?;
+            match found.into_stat(path)?.is_directory() {
+                true => Ok(Directory::Stored(spot)),
+                false => Err(endpoint::refusal(ErrorCode::NotDirectory, path).into()),
+            }
+        }
+        Place::Above(names) => Ok(Directory::Above(names)),
+        Place::Nowhere => Err(exchange.nowhere(path)),
+    }
+}
+
+/// What was left out when this session listed the directory just now, with the same credential: clients ask right
+/// after a listing, and the directory need not be read twice.
+fn just_listed(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Option<Unlisted>> {
+    let credential = exchange.credential.clone()?;
+    let listed = exchange.session()?.listed.take();
+    let fits = |listed: &Listed| listed.path == *path && Arc::ptr_eq(&listed.credential, &credential);
+    Ok(listed.filter(fits).map(|listed| listed.unlisted))
+}
+
+async fn count(exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<Unlisted> {
+    let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
+    while !pages.next().await?.is_empty() {}
+    Ok(pages.unlisted().cloned().unwrap_or_default())
 }
 
 /// The ways down to exports, which are all that is seen above them.
@@ -77,9 +131,14 @@ async fn stored(
         }
     }
     if let Some(unlisted) = pages.unlisted() {
-        // The protocol has no place to tell the client.
         exchange.connection.door.settings.events.names_unlisted(path, unlisted);
     }
+    let listed = Listed {
+        path: path.clone(),
+        credential: exchange.credential.clone()?,
+        unlisted: pages.unlisted().cloned().unwrap_or_default(),
+    };
+    exchange.session()?.listed = Some(listed);
     exchange.ok(&writer.finish());
     Ok(())
 }

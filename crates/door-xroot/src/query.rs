@@ -13,7 +13,7 @@ use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::settings::Settings;
 use crate::third_party::{PROTOCOLS, PROTOCOLS_KEY, destination, is_about_copies};
-use crate::{checksum, locate, stat};
+use crate::{checksum, list, locate, stat};
 
 /// The only space that there is.
 const SPACE_NAME: &str = "public";
@@ -25,6 +25,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
         QueryKind::CancelChecksum => checksum::cancel(exchange, query).await?,
         QueryKind::Config => config(exchange, query),
         QueryKind::OpaqueHandle if query.cancels_third_party() => destination::cancel(exchange, query.handle)?,
+        QueryKind::OpaquePath if query.asks_for_unlisted() => list::unlisted(exchange, query).await?,
         QueryKind::Space => space(exchange, query).await?,
         QueryKind::ExtendedAttributes => fixed(exchange, query).await?,
         QueryKind::Statistics => tell_statistics(exchange),

@@ -56,7 +56,7 @@ impl Sessions {
             client,
             streams: Mutex::default(),
         });
-        let id = SessionId(random());
+        let id = SessionId::own(random());
         lock(&self.0).insert(id, entry.clone());
         Registration {
             id,

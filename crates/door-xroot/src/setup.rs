@@ -17,6 +17,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::files::{Files, OpenFile};
 use crate::gsi::Progress;
+use crate::list::Listed;
 use crate::sessions::Registration;
 use crate::settings::AuthenticationMethod;
 
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     /// How far an authentication of several steps has come.
     pub(crate) progress: Option<Progress>,
     pub(crate) files: Files,
+    /// What its last listing left out, for the client to ask about.
+    pub(crate) listed: Option<Listed>,
     /// Counts the connection for its identity.
     pub(crate) counted: Option<Share>,
 }
@@ -125,6 +128,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         credential: connection.visitor.clone(),
         progress: None,
         files: Files::new(settings.limits.handles),
+        listed: None,
         counted: None,
     };
     let upgrade = connection.gate.on_login(!protocols.is_empty(), &tls);

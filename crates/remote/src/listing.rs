@@ -33,12 +33,12 @@ impl Listing {
     }
 
     /// What the server says about the listing as a whole, once all have come: that it leaves something out.
-    /// The XRootD protocol has no place for it.
+    /// Over the XRootD protocol only our servers can say so.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         match &self.0 {
             Way::Http(listing) => listing.description(),
-            Way::Root(_) => None,
+            Way::Root(listing) => listing.description(),
         }
     }
 }

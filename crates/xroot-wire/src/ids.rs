@@ -46,6 +46,28 @@ impl FileHandle {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
+impl SessionId {
+    /// The first bytes of every id that a Crossload server gives.
+    const OWN_PREFIX: [u8; 4] = *b"CrLd";
+
+    /// The id of a session of a Crossload server. `random` must not be guessed.
+    #[must_use]
+    pub fn own(random: [u8; 12]) -> Self {
+        let mut id = [0; 16];
+        let (prefix, rest) = id.split_at_mut(Self::OWN_PREFIX.len());
+        prefix.copy_from_slice(&Self::OWN_PREFIX);
+        rest.copy_from_slice(&random);
+        Self(id)
+    }
+
+    /// Whether a Crossload server gave it. Such a server answers [`Query::unlisted`](crate::request::Query::unlisted),
+    /// and a client knows it without asking. A wrong guess costs one refused question.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.0.starts_with(&Self::OWN_PREFIX)
+    }
+}
+
 impl fmt::Debug for SessionId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("SessionId(…)")

@@ -260,6 +260,16 @@ fn configuration_keys_are_separated_by_spaces_or_lines() {
     }
     assert!(Query::new(QueryKind::OpaqueHandle, b"ofs.tpc cancel\0").cancels_third_party());
     assert!(!Query::new(QueryKind::OpaqueHandle, b"ofs.tpc cancel").cancels_third_party());
+    for (asks, argument) in [
+        (true, &b"/d?crossload.unlisted="[..]),
+        (true, b"/d?authz=x&crossload.unlisted\0"),
+        (false, b"/crossload.unlisted"),
+        (false, b"/d?crossload.unlisted.more="),
+        (false, b"/\xff?crossload.unlisted="),
+    ] {
+        assert_eq!(Query::unlisted(argument).asks_for_unlisted(), asks, "{argument:?}");
+        assert!(!Query::new(QueryKind::Opaque, argument).asks_for_unlisted());
+    }
 }
 
 #[test]

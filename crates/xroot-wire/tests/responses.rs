@@ -9,7 +9,7 @@ use xroot_wire::response::{
     Attention, AttributeAnswer, AttributeList, BadPages, ConfigAnswer, ListingReader, ListingWriter, LoginReply,
     OpenReply, PageStatus, PageStatusKind, ProtocolReply, ReadVectorDecoder, Redirect, RedirectTarget, SecurityEntry,
     SigningLevel, SigningNeed, SigningRules, SpaceText, StatExtension, StatText, VectorPiece, parse_checksum,
-    parse_file_kinds, parse_locations, parse_security_list, parse_vector_answer,
+    parse_file_kinds, parse_locations, parse_security_list, parse_unlisted, parse_vector_answer,
 };
 use xroot_wire::{
     Answer, ErrorNumber, FileHandle, Opcode, ResponseHeader, StatFlags, Status, StreamId, pages, respond,
@@ -353,6 +353,18 @@ fn small_answers_are_refused_when_they_are_wrong() {
     }
     assert!(misbehaves(AttributeList::parse(b"a", false)) && misbehaves(AttributeList::parse(b"a\0\0\0\0\x01", true)));
     assert!(misbehaves(parse_vector_answer(&[0; 17])));
+    for bad in [
+        &b""[..],
+        b"names",
+        b"names=",
+        b"names=-1",
+        b"names=18446744073709551616",
+        b"links=1",
+        b"\xff",
+    ] {
+        assert!(misbehaves(parse_unlisted(bad)), "{bad:?}");
+    }
+    assert_eq!(parse_unlisted(b"names=2&more=x\0").expect("sound").count, 2);
 }
 
 fn vector_pieces(body: &[u8], piece_bytes: usize) -> (Vec<VectorItem>, Vec<u8>) {

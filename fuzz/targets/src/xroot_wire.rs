@@ -7,7 +7,7 @@ use xroot_wire::request::VectorItem;
 use xroot_wire::response::{
     Attention, AttributeAnswer, AttributeList, BadPages, ListedEntry, ListingReader, ListingWriter, LocateWriter,
     LoginReply, OpenReply, ProtocolReply, ReadVectorDecoder, SpaceText, SpaceUsage, StatText, VectorPiece,
-    checksum_answer, parse_checksum, parse_locations, parse_vector_answer,
+    checksum_answer, parse_checksum, parse_locations, parse_unlisted, parse_vector_answer, unlisted_answer,
 };
 use xroot_wire::{Answer, Argument, Cgi, CgiBuilder, Payload, Request, RequestHeader, ResponseHeader, pages, respond};
 
@@ -56,6 +56,7 @@ pub(crate) const BODY_WORDS: &[&str] = &[
     "adler32 f627ce87",
     "&P=",
     "oss.space=1",
+    "names=1",
     "oss.free=1",
     "&",
     "S\0\0\0\x03\0",
@@ -181,7 +182,7 @@ pub(crate) fn body(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else {
         return;
     };
-    match choice % 13 {
+    match choice % 14 {
         0 => same(StatText::parse(body).ok(), stat_text, |bytes| {
             StatText::parse(bytes).ok()
         }),
@@ -234,11 +235,16 @@ pub(crate) fn body(data: &[u8]) {
         11 => same(AttributeList::parse(body, true).ok(), AttributeList::encode, |bytes| {
             AttributeList::parse(bytes, true).ok()
         }),
-        _ => {
+        12 => {
             if let Ok(Some(pages)) = BadPages::parse(body) {
                 assert!(!pages.offsets.is_empty() && pages.offsets.len() * 8 + 8 == body.len());
             }
         }
+        _ => same(
+            parse_unlisted(body).ok(),
+            |unlisted| unlisted_answer(unlisted).into_bytes(),
+            |bytes| parse_unlisted(bytes).ok(),
+        ),
     }
 }
 

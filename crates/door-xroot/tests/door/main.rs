@@ -15,4 +15,5 @@ mod setup;
 mod shares;
 mod streams;
 mod third_party;
+mod unlisted;
 mod writing;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use net::frames::Expected;
 use types::limits::ROOT_STATS_MAX;
-use types::{ErrorCode, Result};
-use xroot_wire::request::{ListDirectory, Stat};
-use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum};
+use types::{ErrorCode, Result, Unlisted};
+use xroot_wire::request::{ListDirectory, Query, Stat};
+use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum, parse_unlisted};
 use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
 
 use super::ask::{Ask, Begun, Client, Opening};
@@ -31,6 +31,8 @@ pub(crate) struct Listing {
     /// Names without more.
     names: VecDeque<String>,
     ready: Vec<Entry>,
+    /// What a server of ours says that it left out, in words.
+    description: Option<String>,
 }
 
 impl Client {
@@ -74,6 +76,7 @@ impl Listing {
             is_last: true,
             names: VecDeque::new(),
             ready: Vec::new(),
+            description: None,
         };
         match begun.first {
             Opening::Part { length, last } => {
@@ -135,9 +138,35 @@ impl Listing {
         reader.finish(|entry| rest.push(entry))?;
         rest.into_iter().for_each(|entry| self.take(entry));
         if let Some(session) = self.session.take() {
+            let is_own = session.server.session.is_own();
             self.client.keep(&self.route, session);
+            if is_own {
+                self.ask_for_unlisted().await?;
+            }
         }
         Ok(())
+    }
+
+    /// Asks what the listing left out. The listing itself has no place for it, and only our servers know the question.
+    async fn ask_for_unlisted(&mut self) -> Result<()> {
+        let ask = Ask {
+            own: &[(Query::UNLISTED, "")],
+            ..Ask::looking(&|spot, id, out| Request::Query(Query::unlisted(spot.target)).encode(id, out))
+        };
+        let answered = match self.client.ask_on(self.route.clone(), &ask).await {
+            // It is gone meanwhile, or the session was one of another server behind the same name.
+            Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::PeerUnsupported) => return Ok(()),
+            answered => answered?,
+        };
+        self.client.keep(&answered.route, answered.session);
+        let unlisted = parse_unlisted(&answered.body)?;
+        self.description = (unlisted != Unlisted::default()).then(|| unlisted.to_string());
+        Ok(())
+    }
+
+    /// What the server says that the listing left out, once all have come.
+    pub(crate) fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 
     fn feed(&mut self, piece: &[u8]) -> Result<()> {

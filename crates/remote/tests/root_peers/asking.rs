@@ -2,9 +2,9 @@
 
 use types::{Checksum, ChecksumAlgorithm, ErrorCode};
 use xroot_wire::response::ListingWriter;
-use xroot_wire::{ErrorNumber, Opcode, StatFlags, respond};
+use xroot_wire::{ErrorNumber, Opcode, SessionId, StatFlags, respond};
 
-use crate::script::{Server, client, stat};
+use crate::script::{Server, client, data_server, stat};
 
 /// A server that answers each request of any client with what `answer` gives for its path: a body, or
 /// a refusal.
@@ -225,4 +225,64 @@ async fn a_server_that_tells_only_names_is_asked_about_each() {
 async fn a_listing_that_leads_out_of_its_directory_is_refused() {
     let server = server(|_, _| Ok(b"a\n../b\0".to_vec())).await;
     assert_eq!(names(&server).await.unwrap_err().code(), ErrorCode::PeerMisbehaved);
+}
+
+/// A server that greets every client with a session of this name, lists one file and answers any question with `told`.
+async fn listing_server(session: SessionId, told: Result<&'static str, ErrorNumber>) -> Server {
+    Server::start(move |_, mut peer| async move {
+        peer.greet(data_server()).await;
+        peer.log_in_to(session, &[]).await;
+        while let Some(heard) = peer.request().await {
+            match (heard.opcode(), told) {
+                (Opcode::ListDirectory, _) => {
+                    let mut writer = ListingWriter::new(true);
+                    writer.add("f", Some(&stat(5)), None);
+                    peer.ok(heard.id(), &writer.finish()).await;
+                }
+                (_, Ok(told)) => peer.ok(heard.id(), told.as_bytes()).await,
+                (_, Err(number)) => peer.refuse(heard.id(), number, "no").await,
+            }
+        }
+    })
+    .await
+}
+
+/// What the client says that the listing leaves out, and the questions that the server heard.
+async fn described(
+    session: SessionId,
+    told: Result<&'static str, ErrorNumber>,
+) -> (types::Result<Option<String>>, Vec<String>) {
+    let server = listing_server(session, told).await;
+    let mut listing = client().list(&server.file("/d")).await.unwrap();
+    let read = async {
+        while listing.next().await?.is_some() {}
+        Ok(listing.description().map(str::to_owned))
+    };
+    let read = read.await;
+    let heard = server.heard_of(Opcode::Query);
+    (read, heard.iter().map(crate::script::Heard::text).collect())
+}
+
+#[tokio::test]
+async fn our_servers_are_asked_what_a_listing_leaves_out_and_no_others() {
+    let (own, foreign) = (SessionId::own([7; 12]), SessionId([5; 16]));
+    let question = "/d?crossload.unlisted=";
+    let (words, heard) = described(own, Ok("names=2\0")).await;
+    assert!(words.unwrap().unwrap().starts_with("2 names that no path can hold"));
+    assert_eq!(heard, [question]);
+    let (words, heard) = described(own, Ok("names=0\0")).await;
+    assert_eq!((words.unwrap(), heard.len()), (None, 1));
+    let (words, heard) = described(foreign, Ok("names=2\0")).await;
+    assert_eq!((words.unwrap(), heard.len()), (None, 0), "nothing new for others");
+    for number in [ErrorNumber::UNSUPPORTED, ErrorNumber::NOT_FOUND] {
+        assert_eq!(described(own, Err(number)).await.0.unwrap(), None);
+    }
+    // A directory must not look whole when nobody knows.
+    for (told, code) in [
+        (Err(ErrorNumber::OVERLOADED), ErrorCode::PeerFailed),
+        (Ok("many"), ErrorCode::PeerMisbehaved),
+    ] {
+        let error = described(own, told).await.0.unwrap_err();
+        assert!(error.code() == code || error.retry(), "{error:?}");
+    }
 }

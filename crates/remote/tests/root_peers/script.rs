@@ -151,9 +151,14 @@ impl Peer {
 
     /// Login, with these authentication protocols on offer.
     pub(crate) async fn log_in(&mut self, offered: &[&str]) {
+        self.log_in_to(SessionId([5; 16]), offered).await;
+    }
+
+    /// The same, to a session of this name.
+    pub(crate) async fn log_in_to(&mut self, session: SessionId, offered: &[&str]) {
         self.expect(Opcode::Login).await;
         let reply = LoginReply {
-            session: SessionId([5; 16]),
+            session,
             protocols: offered
                 .iter()
                 .map(|name| xroot_wire::response::SecurityEntry::plain(name))

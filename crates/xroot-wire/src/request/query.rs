@@ -3,7 +3,7 @@
 use super::RequestHeader;
 use crate::bytes::text_bytes;
 use crate::ids::FileHandle;
-use crate::path::Argument;
+use crate::path::{Argument, Cgi};
 use crate::refusal::{Refusal, argument_missing};
 
 /// What is asked.
@@ -98,6 +98,24 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// What a client sends about an open destination file to give up its third-party copy, NUL included.
     pub const CANCEL_THIRD_PARTY: &'static [u8] = b"ofs.tpc cancel\0";
+
+    /// The CGI key of a question about what the listing of a directory leaves out. It stands behind the path of an
+    /// [`QueryKind::OpaquePath`], which the protocol leaves to each server.
+    pub const UNLISTED: &'static str = "crossload.unlisted";
+
+    /// Asks a Crossload server what the listing of a directory leaves out. `argument` is the path with [`Self::UNLISTED`]
+    /// in its CGI.
+    #[must_use]
+    pub fn unlisted(argument: &'a [u8]) -> Self {
+        Self::new(QueryKind::OpaquePath, argument)
+    }
+
+    /// Whether it is asked what the listing of a directory leaves out.
+    #[must_use]
+    pub fn asks_for_unlisted(&self) -> bool {
+        let cgi = self.argument.text().and_then(|text| text.split_once('?'));
+        self.kind == QueryKind::OpaquePath && cgi.is_some_and(|(_, cgi)| Cgi::new(cgi).value(Self::UNLISTED).is_some())
+    }
 
     /// A question without an open file.
     #[must_use]

@@ -26,7 +26,9 @@ pub use locate::{LocateWriter, Location, parse_locations};
 pub use open::OpenReply;
 pub use page_status::{BadPages, PageStatus, PageStatusKind};
 pub use protocol::{ProtocolReply, SigningLevel, SigningNeed, SigningRules};
-pub use query::{ConfigAnswer, SpaceUsage, checksum_answer, config_answer, parse_checksum};
+pub use query::{
+    ConfigAnswer, SpaceUsage, checksum_answer, config_answer, parse_checksum, parse_unlisted, unlisted_answer,
+};
 pub use read_vector::{ReadVectorDecoder, VectorPiece, parse_vector_answer};
 pub use security::{LoginReply, SecurityEntry, parse_security_list, security_list};
 pub use stat::{SpaceText, StatExtension, StatText};

@@ -1,6 +1,6 @@
 //! Answers to questions.
 
-use types::{Checksum, ChecksumAlgorithm, Error};
+use types::{Checksum, ChecksumAlgorithm, Error, Unlisted};
 
 use crate::bytes::text_bytes;
 use crate::refusal::misbehaved;
@@ -72,6 +72,28 @@ impl<'a> ConfigAnswer<'a> {
         let digits = value.strip_prefix('+').unwrap_or(value);
         digits.parse::<u32>().is_ok_and(|number| number > 0)
     }
+}
+
+/// Builds the answer about what a listing leaves out: how many names of each kind, without a NUL.
+#[must_use]
+pub fn unlisted_answer(unlisted: &Unlisted) -> String {
+    format!("names={}", unlisted.count)
+}
+
+/// Reads the answer about what a listing leaves out. Kinds that are not known here are passed over.
+///
+/// # Errors
+/// `peer_misbehaved` when a count is missing or no number.
+pub fn parse_unlisted(body: &[u8]) -> Result<Unlisted, Error> {
+    let wrong = || misbehaved("the answer about unlisted names cannot be understood");
+    let text = std::str::from_utf8(text_bytes(body)).map_err(|_| wrong())?;
+    let count = crate::Cgi::new(text)
+        .value("names")
+        .and_then(|value| value.parse().ok());
+    Ok(Unlisted {
+        count: count.ok_or_else(wrong)?,
+        example: None,
+    })
 }
 
 /// The space of an export, in bytes.

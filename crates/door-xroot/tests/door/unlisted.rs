@@ -1,0 +1,95 @@
+//! What listings leave out: a client of ours can ask how many names that are.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use credentials::Activities;
+use endpoint::{Exports, SharedExports};
+use policy::{AnonymousAccess, Area, Rule};
+use storage::{Posix, PosixOptions};
+use xroot_wire::request::{ListDirectory, Query, QueryKind, Request};
+use xroot_wire::{Argument, ErrorNumber, ListOptions};
+
+use crate::harness::{Server, export};
+
+/// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
+fn server(directory: &Path) -> Server {
+    let store = Posix::open(directory, &PosixOptions::default()).unwrap();
+    let rule = Rule {
+        area: Area::parse("/data/closed").unwrap(),
+        may_not: Activities::ALL,
+        ..Rule::default()
+    };
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![rule]);
+    Server::start(|settings| settings.exports = SharedExports::new(exports))
+}
+
+fn list(path: &str) -> Request<'_> {
+    Request::ListDirectory(ListDirectory {
+        options: ListOptions::empty(),
+        path: Argument::new(path.as_bytes()),
+    })
+}
+
+fn ask(argument: &str) -> Request<'_> {
+    Request::Query(Query::unlisted(argument.as_bytes()))
+}
+
+#[tokio::test]
+async fn names_that_no_path_can_hold_are_counted_for_who_may_list_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    for name in ["closed", "plain", "strange"] {
+        std::fs::create_dir(at(name.as_bytes())).unwrap();
+    }
+    for name in [&b"closed/\xff"[..], b"plain/f", b"strange/\xff", b"strange/line\nfeed"] {
+        std::fs::write(at(name), "x").unwrap();
+    }
+    let server = server(directory.path());
+    let mut raw = server.client().await;
+    assert!(raw.session.is_own(), "a client knows whom it may ask");
+    for listed_before in [true, false] {
+        for (path, names) in [("/data/strange", 2), ("/data/plain", 0), ("/", 0)] {
+            if listed_before {
+                raw.ask(&list(path)).await.ok();
+            }
+            let told = raw.ask(&ask(&format!("{path}?crossload.unlisted="))).await.text();
+            assert_eq!(told, format!("names={names}"), "{path}");
+        }
+    }
+    // What was told of one directory is not taken for another one.
+    raw.ask(&list("/data/strange")).await.ok();
+    assert_eq!(raw.ask(&ask("/data/plain?crossload.unlisted")).await.text(), "names=0");
+    std::fs::remove_file(at(b"strange/\xff")).unwrap();
+    assert_eq!(
+        raw.ask(&ask("/data/strange?crossload.unlisted")).await.text(),
+        "names=1"
+    );
+}
+
+/// What a refusal says, without the name of the request behind it.
+fn words(body: &[u8]) -> String {
+    let text = String::from_utf8(body[4..].to_vec()).unwrap();
+    text.split(" [").next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn who_may_not_list_a_directory_learns_no_more_from_the_question() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("closed")).unwrap();
+    std::fs::write(directory.path().join("f"), "x").unwrap();
+    let server = server(directory.path());
+    let mut raw = server.client().await;
+    for path in ["/data/closed", "/data/none", "/data/f", "/elsewhere"] {
+        let listed = raw.ask(&list(path)).await;
+        let told = raw.ask(&ask(&format!("{path}?crossload.unlisted"))).await;
+        assert_eq!(told.error(), listed.error(), "{path}");
+        assert_eq!(words(&told.body), words(&listed.body), "{path}");
+    }
+    // Other questions for plug-ins are refused as before.
+    for kind in [QueryKind::Opaque, QueryKind::OpaquePath] {
+        let query = Request::Query(Query::new(kind, b"/data/closed"));
+        assert_eq!(raw.ask(&query).await.error(), ErrorNumber::UNSUPPORTED);
+    }
+}
