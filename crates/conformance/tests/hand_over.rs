@@ -400,3 +400,26 @@ fn another_endpoint_honours_what_is_meant_for_it() {
     let place = written.expect("it was written");
     lab.upload(&place, &content, &["Expect: 100-continue"]).expect(403);
 }
+
+#[test]
+fn hand_over_begins_and_ends_with_a_reload() {
+    let test = "hand_over_begins_and_ends_with_a_reload";
+    let Some((lab, mut twins)) = available(test, site("curl", "")) else {
+        return;
+    };
+    twins.open.put("f", &bytes(2 * MIB, 2));
+    let url = twins.guarded.url("f");
+    let bearer = bearer(&twins.macaroon(&lab, "", "DOWNLOAD,LIST"));
+    let status = || lab.request("GET", &url, &[&bearer]).status;
+    assert_eq!(status(), 200);
+    let Endpoint::Crossload(server) = &mut twins.guarded else {
+        unreachable!("the twins are ours");
+    };
+    let file = server.configuration().to_owned();
+    let before = std::fs::read_to_string(&file).expect("the configuration");
+    for (text, expected) in [(format!("{before}\n{BOTH}"), 302), (before, 200)] {
+        std::fs::write(&file, text).expect("written");
+        server.process().hang_up().expect("SIGHUP");
+        until("the reload took effect", PATIENCE, || status() == expected);
+    }
+}

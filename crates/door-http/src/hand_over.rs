@@ -48,7 +48,7 @@ pub struct HandOver {
     /// What each process calls itself, so that nothing of before a restart counts.
     life: Audience,
     started_s: i64,
-    used: Mutex<UsedCapabilities>,
+    used: Arc<Mutex<UsedCapabilities>>,
 }
 
 impl HandOver {
@@ -59,8 +59,25 @@ impl HandOver {
             settings,
             life: Audience::life(random()),
             started_s: now_s(),
-            used: Mutex::default(),
+            used: Arc::default(),
         }
+    }
+
+    /// The same hand-over by other settings. What was used up with either is used up with both.
+    #[must_use]
+    pub fn with_settings(&self, settings: HandOverSettings) -> Self {
+        Self {
+            settings,
+            life: self.life,
+            started_s: self.started_s,
+            used: self.used.clone(),
+        }
+    }
+
+    /// What it was made or renewed with.
+    #[must_use]
+    pub fn settings(&self) -> &HandOverSettings {
+        &self.settings
     }
 
     /// Takes the capability of a request, if it brings one.

@@ -16,25 +16,11 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines, uid: u32) -> V
 
 /// Whatever is named must be there to be read.
 fn files(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
-    let (x509, tokens, policy) = (&configuration.x509, &configuration.tokens, &configuration.policy);
-    let mut named = vec![
-        (x509.trust_directory.as_deref(), lines.of("x509", "trust_directory")),
-        (x509.voms_directory.as_deref(), lines.of("x509", "voms_directory")),
-        (x509.grid_map_file.as_deref(), lines.of("x509", "grid_map_file")),
-        (x509.voms_map_file.as_deref(), lines.of("x509", "voms_map_file")),
-        (tokens.scitokens_file.as_deref(), lines.of("tokens", "scitokens_file")),
-        (policy.authdb_file.as_deref(), lines.of("policy", "authdb_file")),
-    ];
-    for (index, issuer) in configuration.issuers.iter().enumerate() {
-        let spot = |key: &str| lines.of_item("issuer", index, key);
-        named.push((issuer.name_map_file.as_deref(), spot("name_map_file")));
-        named.push((issuer.jwks_file.as_deref(), spot("jwks_file")));
-    }
-    let missing = named.into_iter().filter_map(|(path, spot)| {
-        let path = path?;
-        let why = unreadable(path)?;
-        let says = format!("{} cannot be read: {why}", path.display());
-        let finding = Finding::error("file_missing", says).at(spot);
+    let named = configuration.files().into_iter();
+    let missing = named.filter(|file| file.purpose.must_be_readable()).filter_map(|file| {
+        let why = unreadable(&file.path)?;
+        let says = format!("{} cannot be read: {why}", file.path.display());
+        let finding = Finding::error("file_missing", says).at(lines.of_place(&file.place));
         Some(finding.change("make it readable for the server's user, or correct the name"))
     });
     missing.collect()

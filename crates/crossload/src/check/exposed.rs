@@ -13,8 +13,8 @@ pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -
     let finding = |exposed: &Exposed| {
         let finding = Finding::error("exported_secret", format!("{exposed}; the server does not start"));
         let finding = finding.change(format!("move {} out of every export", exposed.path.display()));
-        match exposed.key {
-            Some((section, index, key)) => finding.at(lines.of_item(section, index, key)),
+        match exposed.place {
+            Some(place) => finding.at(lines.of_place(&place)),
             None => finding,
         }
     };
@@ -24,10 +24,7 @@ pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -
             linked.path.display()
         );
         let finding = Finding::warning("linked_secret", linked.to_string()).change(change);
-        match linked.key {
-            Some((section, index, key)) => finding.at(lines.of_item(section, index, key)),
-            None => finding,
-        }
+        finding.at(lines.of_place(&linked.place))
     });
     find(configuration, Some(file))
         .iter()

@@ -5,6 +5,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 use super::finding::Spot;
+use crate::configuration::Place;
 
 /// The text of a configuration file.
 pub(crate) struct Lines {
@@ -25,6 +26,11 @@ impl Lines {
     /// is not there the last line.
     pub(crate) fn of(&self, section: &str, key: &str) -> Spot {
         self.of_item(section, 0, key)
+    }
+
+    /// As [`Lines::of`], of a key that is known.
+    pub(crate) fn of_place(&self, place: &Place) -> Spot {
+        self.of_item(place.section, place.index, place.key.name)
     }
 
     /// As [`Lines::of`], in the section of that name at this place in their order.

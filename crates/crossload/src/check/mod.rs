@@ -34,13 +34,13 @@ use types::Location;
 
 use crate::client::session::{Session, new_client};
 use crate::command_line::CheckOptions;
-use crate::configuration::{Configuration, Faults};
+use crate::configuration::{Configuration, Faults, Purpose};
 use crate::failure::Failure;
 use crate::output;
 pub(crate) use certificate::date;
 use finding::{Finding, Severity, Spot, Sum};
 use lines::Lines;
-use secrets::{Kind, SecretFile};
+use secrets::SecretFile;
 use trust::Authorities;
 
 /// What the examination takes from the machine and the command line.
@@ -206,43 +206,15 @@ fn named(configuration: &Configuration) -> Option<Location> {
 
 /// All files with secrets that the configuration names.
 fn secret_files(configuration: &Configuration, lines: &Lines) -> Vec<SecretFile> {
-    let mut files = Vec::new();
-    if let Some(key) = &configuration.server.key {
-        files.push(SecretFile {
-            kind: Kind::PrivateKey,
-            path: key.clone(),
-            spot: lines.of("server", "key"),
-        });
-    }
-    if let Some(secret) = &configuration.macaroons.secret_file {
-        files.push(SecretFile {
-            kind: Kind::MadeWhenMissing,
-            path: secret.clone(),
-            spot: lines.of("macaroons", "secret_file"),
-        });
-    }
-    if let Some(key) = &configuration.hand_over.key_file {
-        files.push(SecretFile {
-            kind: Kind::Other,
-            path: key.clone(),
-            spot: lines.of("hand_over", "key_file"),
-        });
-    }
-    if let Some(key) = &configuration.delegation.key_file {
-        files.push(SecretFile {
-            kind: Kind::Other,
-            path: key.clone(),
-            spot: lines.of("delegation", "key_file"),
-        });
-    }
-    for old in &configuration.macaroons.old_secret_files {
-        files.push(SecretFile {
-            kind: Kind::Needed,
-            path: old.clone(),
-            spot: lines.of("macaroons", "old_secret_files"),
-        });
-    }
-    files
+    let files = configuration.files().into_iter();
+    let secrets = files.filter(|file| file.purpose.is_secret() && file.purpose != Purpose::Private);
+    secrets
+        .map(|file| SecretFile {
+            purpose: file.purpose,
+            spot: lines.of_place(&file.place),
+            path: file.path,
+        })
+        .collect()
 }
 
 fn exports(configuration: &Configuration, lines: &Lines, around: &Surroundings) -> Vec<Finding> {

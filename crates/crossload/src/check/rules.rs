@@ -62,7 +62,7 @@ pub(crate) fn takes_credentials(configuration: &Configuration) -> bool {
 fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut end = None;
-    for (index, rule) in configuration.rules.iter().enumerate() {
+    for (index, rule) in configuration.policy_rules().iter().enumerate() {
         let number = index + 1;
         let place = |key: &str| lines.of_item("rule", index, key);
         let area = rule.area.to_string();

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Spot};
+use crate::configuration::Purpose;
 use crate::server::secret;
 
 /// Permissions for others than the owner.
@@ -13,22 +14,9 @@ const ALL_WRITE: u32 = 0o002;
 /// The bit that keeps others from renaming what is not theirs.
 const STICKY: u32 = 0o1000;
 
-/// What kind of secret a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A private key in PEM.
-    PrivateKey,
-    /// A secret of macaroons, made by the server when it is missing.
-    MadeWhenMissing,
-    /// An earlier secret of macaroons.
-    Needed,
-    /// Something else that the server makes when it is missing.
-    Other,
-}
-
 /// One such file.
 pub(crate) struct SecretFile {
-    pub(crate) kind: Kind,
+    pub(crate) purpose: Purpose,
     pub(crate) path: PathBuf,
     pub(crate) spot: Spot,
 }
@@ -78,15 +66,15 @@ impl SecretFile {
             findings.push(finding.change(change));
         }
         if findings.is_empty() {
-            findings.extend(self.content());
+            findings.push(self.content());
         }
         findings
     }
 
     fn missing(&self) -> Vec<Finding> {
         let shown = self.path.display();
-        let finding = match self.kind {
-            Kind::MadeWhenMissing | Kind::Other if self.path.parent().is_some_and(is_directory) => Finding::note(
+        let finding = match self.purpose {
+            Purpose::Secret | Purpose::SealingKey if self.path.parent().is_some_and(is_directory) => Finding::note(
                 "secret_not_made_yet",
                 format!("{shown} will be made when the server starts"),
             ),
@@ -103,17 +91,19 @@ impl SecretFile {
         facts.is_ok_and(|facts| facts.mode() & ALL_WRITE != 0 && facts.mode() & STICKY == 0)
     }
 
-    fn content(&self) -> Option<Finding> {
+    fn content(&self) -> Finding {
         let shown = self.path.display();
-        match self.kind {
-            // Whether it can be used is seen together with its certificate.
-            Kind::PrivateKey | Kind::Other => Some(Finding::ok("secret", format!("only its owner may read {shown}"))),
-            Kind::MadeWhenMissing | Kind::Needed => Some(match secret::load(&self.path, false) {
-                Ok(_) => Finding::ok("secret", format!("only its owner may read {shown}")),
-                Err(failure) => Finding::error("secret_unusable", failure.words)
-                    .at(self.spot.clone())
-                    .change("write base64 of at least 32 random bytes: openssl rand -base64 -out FILE 64"),
-            }),
+        let read = match self.purpose {
+            Purpose::Secret | Purpose::OldSecret => secret::load(&self.path, false).map(drop),
+            Purpose::SealingKey => secret::load_sealing_key(&self.path, false).map(drop),
+            // Whether a private key can be used is seen together with its certificate.
+            _ => Ok(()),
+        };
+        match read {
+            Ok(()) => Finding::ok("secret", format!("only its owner may read {shown}")),
+            Err(failure) => Finding::error("secret_unusable", failure.words)
+                .at(self.spot.clone())
+                .change("write base64 of at least 32 random bytes: openssl rand -base64 -out FILE 64"),
         }
     }
 }

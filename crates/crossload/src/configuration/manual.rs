@@ -1,6 +1,6 @@
 //! The manual of the configuration file and an example, both made from the keys' own description.
 
-use super::keys::SECTIONS;
+use super::Configuration;
 use super::section::{Key, Section};
 
 const PREAMBLE: &str = "\
@@ -17,19 +17,27 @@ wrong with a file, and `crossload config example` prints one with every key.
 - File names are relative to the directory of the configuration file.
 - Changes of the file, of certificates and of authorities are picked up within seconds, or at once on SIGHUP. When the new
   state is broken the old one stays in use, and the log says why.
+- A changed key takes effect `at once`; for `new connections`, while those that are open keep the old value; or with a
+  `restart`, until which the log says `reload_ignored`.
 ";
 
 /// The manual in Markdown.
 pub(crate) fn docs() -> String {
-    let mut text = PREAMBLE.to_owned();
-    for section in &SECTIONS {
+    PREAMBLE.to_owned() + &tables(Configuration::SECTIONS)
+}
+
+/// The tables of these sections.
+pub(crate) fn tables(sections: &[Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
         text.push_str(&format!("\n## {}\n\n{}\n\n", heading(section), flow(section.about)));
-        text.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
+        text.push_str("| key | value | default | takes effect | meaning |\n|---|---|---|---|---|\n");
         for key in section.keys {
-            let line = [key.name, key.kind, &default_of(key), &flow(key.about)].map(cell);
+            let [kind, default, about] = [key.kind, &default_of(key), &flow(key.about)].map(cell);
+            let reload = key.facts.reload.shown();
             text.push_str(&format!(
-                "| `{}` | {} | {} | {} |\n",
-                line[0], line[1], line[2], line[3]
+                "| `{}` | {kind} | {default} | {reload} | {about} |\n",
+                key.name
             ));
         }
     }
@@ -39,7 +47,7 @@ pub(crate) fn docs() -> String {
 /// A file with every key at its default; keys without a default are commented out.
 pub(crate) fn example() -> String {
     let mut text = "# Every key with its default. `crossload config docs` says more.\n".to_owned();
-    for section in &SECTIONS {
+    for section in Configuration::SECTIONS {
         // What there may be several of is only shown, but for the export that everybody needs.
         let is_optional = section.repeated && section.name != "export";
         let mark = if is_optional { "# " } else { "" };

@@ -2,6 +2,7 @@
 //!
 //! All that is wrong with a file is told at once, each fault with its line.
 
+mod changes;
 mod forwarding;
 mod keys;
 mod manual;
@@ -21,38 +22,44 @@ use identity::ClearText;
 use toml::de::{DeTable, DeValue};
 use types::LogicalPath;
 
+pub(crate) use changes::Changes;
 pub(crate) use forwarding::{forward_http, forward_root};
 pub(crate) use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 pub(crate) use manual::{docs, example};
 pub(crate) use other_side::{Delegation, HandOver};
 pub(crate) use rules::Given;
-use section::{Fault, Reader, Section};
+use section::{Fault, Section, Values as _, sections, tables};
+pub(crate) use section::{NamedFile, Place, Purpose};
 pub(crate) use tokens::{Issuer, Tokens};
 pub(crate) use users::{Quota, Switch, UserGroups, Users};
 pub(crate) use values::{Bytes, Niceness, XrootTls, parse_duration, parse_size};
 pub(crate) use x509::X509;
 
-/// Everything that the file can say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Configuration {
-    pub(crate) server: Server,
-    pub(crate) exports: Vec<Export>,
-    /// The rules of the file; those of the `authdb` come behind them.
-    pub(crate) rules: Vec<policy::Rule>,
-    pub(crate) policy: PolicyFiles,
-    pub(crate) users: Users,
-    pub(crate) quotas: Vec<Quota>,
-    pub(crate) x509: X509,
-    pub(crate) macaroons: Macaroons,
-    pub(crate) tokens: Tokens,
-    pub(crate) issuers: Vec<Issuer>,
-    pub(crate) xroot: Xroot,
-    pub(crate) tpc: ThirdPartyCopy,
-    pub(crate) hand_over: HandOver,
-    pub(crate) delegation: Delegation,
-    pub(crate) trust: Trust,
-    pub(crate) limits: Limits,
-    pub(crate) log: Log,
+sections! {
+    /// Everything that the file can say.
+    Configuration {
+        server: Server;
+        exports: Vec<Export>;
+        rules: Vec<Rule>;
+        policy: PolicyFiles;
+        users: Users;
+        quotas: Vec<Quota>;
+        x509: X509;
+        macaroons: Macaroons;
+        tokens: Tokens;
+        issuers: Vec<Issuer>;
+        xroot: Xroot;
+        tpc: ThirdPartyCopy;
+        hand_over: HandOver;
+        delegation: Delegation;
+        trust: Trust;
+        limits: Limits;
+        log: Log;
+    }
+    beside {
+        /// The line of each rule, for explanations.
+        rule_lines: Vec<usize>;
+    }
 }
 
 /// Why a configuration cannot be used: one line for each fault, beginning with `file:line:`.
@@ -86,8 +93,15 @@ impl Configuration {
         let mut faults = Vec::new();
         let configuration = match DeTable::parse(text) {
             Ok(table) => {
-                let line = |offset: usize| line_of(text, offset);
-                Self::from_table(table.get_ref(), base, &line, &mut faults)
+                let root = table.get_ref();
+                check_names(root, Self::SECTIONS, &mut faults);
+                let mut configuration = Self::read(root, base, &mut faults);
+                if let Some(configuration) = &mut configuration {
+                    let rules = tables(root, Rule::SECTION.name);
+                    configuration.rule_lines = rules.iter().map(|(_, offset)| line_of(text, *offset)).collect();
+                    configuration.check(root, &mut faults);
+                }
+                configuration
             }
             Err(error) => {
                 let offset = error.span().map_or(0, |span| span.start);
@@ -113,75 +127,6 @@ impl Configuration {
         Self::parse("", Path::new(""), "defaults").expect("the defaults are valid: a test says so")
     }
 
-    fn from_table(
-        root: &DeTable<'_>,
-        base: &Path,
-        line: &dyn Fn(usize) -> usize,
-        faults: &mut Vec<Fault>,
-    ) -> Option<Self> {
-        check_names(root, faults);
-        let empty = DeTable::new();
-        macro_rules! read_all {
-            ($section:ident) => {{
-                let mut all = Vec::new();
-                for (table, offset) in repeated(root, $section::SECTION.name) {
-                    all.extend($section::read(&mut Reader {
-                        table,
-                        offset,
-                        base,
-                        faults,
-                    }));
-                }
-                all
-            }};
-        }
-        // One of which a key is missing is left out here, and that is a fault already.
-        let (exports, quotas, issuers) = (read_all!(Export), read_all!(Quota), read_all!(Issuer));
-        let rules = read_rules(root, base, line, faults);
-        let reader = |section: Section| {
-            let value = root.get(section.name);
-            let table = value.and_then(|value| value.get_ref().as_table()).unwrap_or(&empty);
-            (table, value.map_or(0, |value| value.span().start))
-        };
-        macro_rules! read {
-            ($section:ident) => {{
-                let (table, offset) = reader($section::SECTION);
-                $section::read(&mut Reader {
-                    table,
-                    offset,
-                    base,
-                    faults,
-                })
-            }};
-        }
-        let (server, macaroons, tpc) = (read!(Server), read!(Macaroons), read!(ThirdPartyCopy));
-        let (hand_over, delegation, users) = (read!(HandOver), read!(Delegation), read!(Users));
-        let (xroot, trust, limits, log) = (read!(Xroot), read!(Trust), read!(Limits), read!(Log));
-        let (policy, tokens) = (read!(PolicyFiles), read!(Tokens));
-        let x509 = read!(X509);
-        let configuration = Self {
-            server: server?,
-            exports,
-            rules,
-            policy: policy?,
-            users: users?,
-            quotas,
-            x509: x509?,
-            macaroons: macaroons?,
-            tokens: tokens?,
-            issuers,
-            xroot: xroot?,
-            tpc: tpc?,
-            hand_over: hand_over?,
-            delegation: delegation?,
-            trust: trust?,
-            limits: limits?,
-            log: log?,
-        };
-        configuration.check(root, faults);
-        Some(configuration)
-    }
-
     /// What there must be at least one of.
     fn counts(&self) -> [(&'static str, u32); 5] {
         [
@@ -196,6 +141,7 @@ impl Configuration {
     /// What no key can be wrong about alone.
     fn check(&self, root: &DeTable<'_>, faults: &mut Vec<Fault>) {
         let at = |section: &str| root.get(section).map_or(0, |value| value.span().start);
+        let mut rule_faults = Vec::new();
         let mut fault = |section: &str, words: String| {
             let offset = at(section);
             faults.push(Fault { offset, words });
@@ -214,6 +160,11 @@ impl Configuration {
             if self.exports[..index].iter().any(|other| other.path == export.path) {
                 fault("export", format!("the path {} is exported twice", export.path));
             }
+        }
+        let rules = tables(root, Rule::SECTION.name);
+        for (rule, (_, offset)) in self.policy_rules().iter().zip(rules) {
+            let words = rules::fault(rule);
+            rule_faults.extend(words.map(|words| Fault { offset, words }));
         }
         for (section, words) in tokens::faults(&self.tokens, &self.issuers) {
             fault(section, words);
@@ -255,6 +206,7 @@ impl Configuration {
         for (name, _) in self.counts().iter().filter(|(_, count)| *count == 0) {
             fault("limits", format!("{name}: must be at least 1"));
         }
+        faults.extend(rule_faults);
     }
 }
 
@@ -289,6 +241,14 @@ impl Configuration {
         }
     }
 
+    /// The rules as policy knows them; those of the `authdb` come behind them.
+    pub(crate) fn policy_rules(&self) -> Vec<policy::Rule> {
+        let rules = self.rules.iter().zip(&self.rule_lines).enumerate();
+        rules
+            .map(|(index, (rule, line))| rule.build(index + 1, *line))
+            .collect()
+    }
+
     /// Whether bearer tokens of any kind give rights here.
     pub(crate) fn takes_tokens(&self) -> bool {
         !self.issuers.is_empty() || self.tokens.scitokens_file.is_some() || self.macaroons.secret_file.is_some()
@@ -300,56 +260,14 @@ fn line_of(text: &str, offset: usize) -> usize {
     text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
-/// The rules of who may do what where, each with its place in the file.
-fn read_rules(
-    root: &DeTable<'_>,
-    base: &Path,
-    line: &dyn Fn(usize) -> usize,
-    faults: &mut Vec<Fault>,
-) -> Vec<policy::Rule> {
-    let mut rules = Vec::new();
-    for (index, (table, offset)) in repeated(root, Rule::SECTION.name).into_iter().enumerate() {
-        let mut reader = Reader {
-            table,
-            offset,
-            base,
-            faults,
-        };
-        let Some(read) = Rule::read(&mut reader) else {
-            continue;
-        };
-        let rule = read.build(index + 1, line(offset));
-        if let Some(words) = rules::fault(&rule) {
-            faults.push(Fault { offset, words });
-        }
-        rules.push(rule);
-    }
-    rules
-}
-
-/// The tables of a section that may be repeated, each with its place; one table counts as a list of one.
-fn repeated<'a>(root: &'a DeTable<'a>, name: &str) -> Vec<(&'a DeTable<'a>, usize)> {
-    let Some(value) = root.get(name) else {
-        return Vec::new();
-    };
-    match value.get_ref() {
-        DeValue::Array(list) => list
-            .iter()
-            .filter_map(|item| Some((item.get_ref().as_table()?, item.span().start)))
-            .collect(),
-        DeValue::Table(table) => vec![(table, value.span().start)],
-        _ => Vec::new(),
-    }
-}
-
 /// Finds sections and keys that do not exist.
-fn check_names(root: &DeTable<'_>, faults: &mut Vec<Fault>) {
+fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>) {
     for (name, value) in root {
         let (word, offset) = (name.get_ref().as_ref(), name.span().start);
-        let Some(section) = keys::SECTIONS.iter().find(|section| section.name == word) else {
+        let Some(section) = sections.iter().find(|section| section.name == word) else {
             faults.push(Fault {
                 offset,
-                words: unknown_section(word),
+                words: unknown_section(word, sections),
             });
             continue;
         };
@@ -362,12 +280,12 @@ fn check_names(root: &DeTable<'_>, faults: &mut Vec<Fault>) {
             let words = format!("\"{word}\" is a section: write [{word}]");
             faults.push(Fault { offset, words });
         }
-        for (table, _) in repeated(root, word) {
+        for (table, _) in tables(root, word) {
             let unknown = table
                 .keys()
                 .filter(|key| section.keys.iter().all(|known| known.name != key.get_ref().as_ref()));
             for key in unknown {
-                let words = unknown_key(key.get_ref(), section);
+                let words = unknown_key(key.get_ref(), section, sections);
                 let offset = key.span().start;
                 faults.push(Fault { offset, words });
             }
@@ -375,11 +293,11 @@ fn check_names(root: &DeTable<'_>, faults: &mut Vec<Fault>) {
     }
 }
 
-fn unknown_section(word: &str) -> String {
-    if let Some(section) = holder_of(word) {
+fn unknown_section(word: &str, sections: &[Section]) -> String {
+    if let Some(section) = holder_of(word, sections) {
         return format!("the key \"{word}\" belongs into the section [{section}]");
     }
-    let names = keys::SECTIONS.iter().map(|section| section.name);
+    let names = sections.iter().map(|section| section.name);
     match suggest::nearest(word, names.clone()) {
         Some(known) => format!("unknown section \"{word}\"; did you mean \"{known}\"?"),
         None => {
@@ -389,21 +307,21 @@ fn unknown_section(word: &str) -> String {
     }
 }
 
-fn unknown_key(word: &str, section: &Section) -> String {
+fn unknown_key(word: &str, section: &Section, sections: &[Section]) -> String {
     let here = section.name;
     if let Some(known) = suggest::nearest(word, section.keys.iter().map(|key| key.name)) {
         return format!("unknown key \"{word}\" in [{here}]; did you mean \"{known}\"?");
     }
-    match holder_of(word) {
+    match holder_of(word, sections) {
         Some(other) => format!("unknown key \"{word}\" in [{here}]; it belongs into [{other}]"),
         None => format!("unknown key \"{word}\" in [{here}]; `crossload config docs` lists all keys"),
     }
 }
 
 /// The section that has a key of this name.
-fn holder_of(key: &str) -> Option<&'static str> {
+fn holder_of(key: &str, sections: &[Section]) -> Option<&'static str> {
     let holds = |section: &&Section| section.keys.iter().any(|known| known.name == key);
-    keys::SECTIONS.iter().find(holds).map(|section| section.name)
+    sections.iter().find(holds).map(|section| section.name)
 }
 
 #[cfg(test)]

@@ -5,52 +5,52 @@ use std::time::Duration;
 
 use types::{Location, limits};
 
-use super::section::section;
+use super::section::{NEW_DOOR, Purpose, Values as _, section};
 use super::values::Bytes;
 
 section! {
     /// Payload in clear text: what was authorised over TLS is redirected to plain HTTP, with a capability in the
     /// URL that lets one client do one thing with one file, for a minute. Encryption costs about as much as all
     /// the rest of serving a file; without it everybody on the way can read and change what is sent. Clients that
-    /// say `Secure-Redirection: 1` are served over TLS. Cannot be changed without a restart.
+    /// say `Secure-Redirection: 1` are served over TLS.
     "hand_over" false HandOver {
         /// Whether GET is redirected (302).
-        reads: bool = Some(false);
+        reads: bool = Some(false) => NEW_DOOR;
         /// Whether PUT is redirected (307). Only that of a client that tells the size and sends
         /// `Expect: 100-continue`, since the body of any other is under way already.
-        writes: bool = Some(false);
+        writes: bool = Some(false) => NEW_DOOR;
         /// The endpoint that serves the payload, such as `"http://disk1.example.org:1080"`; it must have the same
         /// `key_file`, and this URL as its `accept_as`. Without it, this server does, on the same port.
-        target: Option<String> = Some(None);
+        target: Option<String> = Some(None) => NEW_DOOR;
         /// The URL under which other servers send clients to this one. For some seconds after a start it accepts
         /// no writing that others have authorised, so that nothing can be used a second time by then.
-        accept_as: Option<String> = Some(None);
+        accept_as: Option<String> = Some(None) => NEW_DOOR;
         /// The file with the key that seals capabilities: base64 of 32 random bytes or more. Made when it is
         /// missing; only its owner may read it. Needed only between several servers: without it the key lives and
         /// dies with this process.
-        key_file: Option<PathBuf> = Some(None);
+        key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of the hand-over");
         /// How long a capability holds; those for writing count once besides.
-        lifetime: Duration = Some(limits::CAPABILITY_LIFETIME);
+        lifetime: Duration = Some(limits::CAPABILITY_LIFETIME) => NEW_DOOR;
         /// Whether a capability holds for the client's address only. To be switched off where clients come through
         /// several gateways.
-        bind_address: bool = Some(true);
+        bind_address: bool = Some(true) => NEW_DOOR;
         /// Smaller files are served over TLS at once.
-        minimum_bytes: Bytes = Some(Bytes(1024 * 1024));
+        minimum_bytes: Bytes = Some(Bytes(1024 * 1024)) => NEW_DOOR;
     }
 }
 
 section! {
     /// Credentials that clients delegate, to act with them towards the other side of their copies: `Credential:
     /// gridsite`, by the SOAP service of GridSite at `/delegation`, and by the REST service of FTS at `/whoami` and
-    /// `/delegation/ID`. These paths then belong to no export. Needs client certificates. Cannot be changed without
-    /// a restart.
+    /// `/delegation/ID`. These paths then belong to no export. Needs client certificates.
     "delegation" false Delegation {
         /// The directory for delegated credentials, each in a file of its own, encrypted. Made when it is missing;
         /// nobody but its owner may look into it. Without this key nothing can be delegated.
-        directory: Option<PathBuf> = Some(None);
+        directory: Option<PathBuf> = Some(None)
+            => NEW_DOOR.file(Purpose::Private, "the directory of delegated credentials");
         /// The file with the key that encrypts them: base64 of 32 random bytes or more. Made when it is missing;
         /// only its owner may read it. Keep it away from where the directory is backed up.
-        key_file: Option<PathBuf> = Some(None);
+        key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of delegated credentials");
     }
 }
 

@@ -20,7 +20,7 @@ fn the_example_is_accepted_and_equals_the_defaults() {
 #[test]
 fn every_key_is_in_the_manual_with_words_of_its_own() {
     let docs = docs();
-    for section in keys::SECTIONS {
+    for section in Configuration::SECTIONS {
         assert!(docs.contains(&format!("[{}]", section.name)), "{}", section.name);
         for key in section.keys {
             assert!(docs.contains(&format!("| `{}` |", key.name)), "{}", key.name);

@@ -2,7 +2,7 @@
 
 use types::{LogicalPath, limits};
 
-use super::section::section;
+use super::section::{LIVE, section};
 use super::values::Bytes;
 
 /// When the server acts as the local users that credentials are mapped to.
@@ -31,13 +31,13 @@ section! {
     /// capabilities CAP_SETUID and CAP_SETGID. See users.md.
     "users" false Users {
         /// Whether the server acts as others: where it can, never, or always, so that it does not start where it cannot.
-        switch: Switch = Some(Switch::Auto);
+        switch: Switch = Some(Switch::Auto) => LIVE;
         /// The lowest number of a user that is acted as. Never root, whatever is set here.
-        minimum_uid: u32 = Some(limits::LOCAL_USER_MINIMUM_UID);
+        minimum_uid: u32 = Some(limits::LOCAL_USER_MINIMUM_UID) => LIVE;
         /// Who is meant where no mapping names anybody; without it, the account that the server runs under.
-        default_user: Option<String> = Some(None);
+        default_user: Option<String> = Some(None) => LIVE;
         /// Which of a user's groups count: all that the system knows, or the primary one only.
-        groups: UserGroups = Some(UserGroups::All);
+        groups: UserGroups = Some(UserGroups::All) => LIVE;
     }
 }
 
@@ -46,13 +46,13 @@ section! {
     /// for the VO in whose name it was stored (a rule's `vo`, or that of the credential), which is noted with the file.
     "quota" true Quota {
         /// The virtual organisation.
-        vo: String = None;
+        vo: String = None => LIVE;
         /// Below which path, within one export.
-        path: LogicalPath = None;
+        path: LogicalPath = None => LIVE;
         /// How much.
-        bytes: Bytes = None;
+        bytes: Bytes = None => LIVE;
         /// Numbers of local users whose files count for it where nothing is noted with them.
-        uids: Vec<u32> = Some(Vec::new());
+        uids: Vec<u32> = Some(Vec::new()) => LIVE;
     }
 }
 

@@ -20,12 +20,19 @@ use super::users::{Switch, UserGroups};
 pub(crate) trait Setting: Sized {
     /// What it is, for the manual.
     const KIND: &'static str;
+    /// Whether it names files or directories.
+    const NAMES_FILES: bool = false;
 
     /// Reads it; relative file names are taken from `base`, the directory of the configuration file.
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String>;
 
     /// Writes it as TOML. `None` for a value that is not set.
     fn write(&self) -> Option<String>;
+
+    /// The files and directories that it names.
+    fn paths(&self) -> Vec<&Path> {
+        Vec::new()
+    }
 }
 
 /// When the XRootD protocol is encrypted.
@@ -225,6 +232,7 @@ impl Setting for String {
 
 impl Setting for PathBuf {
     const KIND: &'static str = "file name";
+    const NAMES_FILES: bool = true;
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
         match read_text("a file name", value)? {
@@ -235,6 +243,10 @@ impl Setting for PathBuf {
 
     fn write(&self) -> Option<String> {
         Some(quoted(&self.to_string_lossy()))
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        vec![self]
     }
 }
 
@@ -281,6 +293,7 @@ impl Setting for ChecksumAlgorithm {
 
 impl<T: Setting> Setting for Option<T> {
     const KIND: &'static str = T::KIND;
+    const NAMES_FILES: bool = T::NAMES_FILES;
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
         T::read(value, base).map(Some)
@@ -289,10 +302,15 @@ impl<T: Setting> Setting for Option<T> {
     fn write(&self) -> Option<String> {
         self.as_ref().and_then(Setting::write)
     }
+
+    fn paths(&self) -> Vec<&Path> {
+        self.iter().flat_map(Setting::paths).collect()
+    }
 }
 
 impl<T: Setting> Setting for Vec<T> {
     const KIND: &'static str = "list";
+    const NAMES_FILES: bool = T::NAMES_FILES;
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
         let Some(list) = value.as_array() else {
@@ -304,6 +322,10 @@ impl<T: Setting> Setting for Vec<T> {
     fn write(&self) -> Option<String> {
         let items: Vec<String> = self.iter().filter_map(Setting::write).collect();
         Some(format!("[{}]", items.join(", ")))
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        self.iter().flat_map(Setting::paths).collect()
     }
 }
 

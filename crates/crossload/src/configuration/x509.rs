@@ -7,7 +7,7 @@ use credentials::x509::Revocation;
 use identity::CertificateFiles;
 use net::tls::ClientCertificates;
 
-use super::section::section;
+use super::section::{LIVE, Purpose, section};
 
 section! {
     /// Certificates and proxies of clients, over TLS with both protocols and by the XRootD protocol's `gsi`. All files
@@ -16,26 +16,26 @@ section! {
     "x509" false X509 {
         /// Whether clients are asked for a certificate in the TLS handshake; they need not have any. When not set they
         /// are asked where there is a trust directory or the system's authorities are believed.
-        client_certificates: Option<ClientCertificates> = Some(None);
+        client_certificates: Option<ClientCertificates> = Some(None) => LIVE;
         /// The directory of authorities whose certificates are believed, with their revocation lists and the names that
         /// they may sign (`HASH.0`, `HASH.r0`, `*.namespaces`, `*.signing_policy`), as grid sites keep it in
         /// `/etc/grid-security/certificates`.
-        trust_directory: Option<PathBuf> = Some(None);
+        trust_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the trust directory");
         /// Whether the operating system's authorities are believed too. They give certificates to anybody who owns a
         /// domain: rules must then name people, not only ask for a certificate.
-        system_authorities: bool = Some(false);
+        system_authorities: bool = Some(false) => LIVE;
         /// What is demanded of the authorities' revocation lists: that each has one that is not out of date, that one
         /// that is there is not out of date, or nothing, so that revoked certificates are accepted.
-        revocation: Revocation = Some(Revocation::IfPresent);
+        revocation: Revocation = Some(Revocation::IfPresent) => LIVE;
         /// The directory that says which servers speak for which virtual organisation (`VO/HOST.lsc`), as grid sites
         /// keep it in `/etc/grid-security/vomsdir`. Without it nobody is in one by certificate.
-        voms_directory: Option<PathBuf> = Some(None);
+        voms_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the VOMS directory");
         /// The file that gives local users to names of certificates: lines `"/DC=org/CN=Jane Doe" jdoe`.
-        grid_map_file: Option<PathBuf> = Some(None);
+        grid_map_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the grid map");
         /// The file that gives local users to attributes of VOMS: lines `"/vo/Role=production" voprod`.
-        voms_map_file: Option<PathBuf> = Some(None);
+        voms_map_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the VOMS map");
         /// How often all these files are read again though nothing seems to have changed.
-        refresh: Duration = Some(Duration::from_secs(600));
+        refresh: Duration = Some(Duration::from_secs(600)) => LIVE;
     }
 }
 

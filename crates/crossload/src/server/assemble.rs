@@ -32,7 +32,7 @@ use super::tokens::TokenSources;
 use super::trust_files::{TrustFiles, trust};
 use super::users;
 use crate::check::date;
-use crate::configuration::{Configuration, Export, XrootTls, forward_http, forward_root};
+use crate::configuration::{Changes, Configuration, Export, XrootTls, forward_http, forward_root};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::token::now_s;
@@ -60,6 +60,8 @@ pub(crate) struct Assembly {
     macaroons: Option<MacaroonSettings>,
     /// The hand-over to clear text with its memory, which outlives the doors.
     hand_over: Option<Arc<HandOver>>,
+    /// Seals capabilities where no file has a key for it.
+    own_key: SealingKey,
     /// What clients have delegated.
     delegations: Option<Delegations>,
     /// Who checks what clients show; it outlives the doors.
@@ -96,6 +98,7 @@ impl Assembly {
         };
         let (trust, _) = ClientTls::load(&trust(configuration))?;
         let (macaroons, macaroon_keys) = macaroons(configuration)?;
+        let own_key = SealingKey::new(&random::<32>());
         let authenticator = Authenticator::default();
         authenticator.replace(sources(
             configuration,
@@ -117,7 +120,8 @@ impl Assembly {
             trust_files: TrustFiles::new(configuration, trust.clone(), authenticator.judge(), log),
             trust,
             macaroons,
-            hand_over: hand_over(configuration)?,
+            hand_over: hand_over(configuration, None, &own_key)?,
+            own_key,
             delegations: delegations(configuration)?,
             authenticator,
             addresses,
@@ -186,8 +190,16 @@ impl Assembly {
     ///
     /// # Errors
     /// What cannot be opened or read; the old parts stay in use.
-    pub(crate) fn renew(&mut self, configuration: &Configuration, log: &Log) -> Result<(), Failure> {
+    pub(crate) fn renew(&mut self, configuration: &Configuration, changes: &Changes, log: &Log) -> Result<(), Failure> {
         let opened = self.open_exports(configuration, log)?;
+        let delegations = match changes.concern("delegation") {
+            true => delegations(configuration)?,
+            false => self.delegations.clone(),
+        };
+        let hand_over = match changes.concern("hand_over") {
+            true => hand_over(configuration, self.hand_over.as_deref(), &self.own_key)?,
+            false => self.hand_over.clone(),
+        };
         let (macaroons, macaroon_keys) = macaroons(configuration)?;
         let sources = sources(
             configuration,
@@ -226,6 +238,8 @@ impl Assembly {
         drop(expiry);
         self.trust_files.replace(configuration);
         self.macaroons = macaroons;
+        self.delegations = delegations;
+        self.hand_over = hand_over;
         self.authenticator.replace(sources);
         let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
         self.fair_share.set_limits(&shares);
@@ -426,7 +440,7 @@ fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Fai
     };
     let settings = DelegationSettings {
         directory: directory.clone(),
-        key: secret::load_sealing_key(key_file)?,
+        key: secret::load_sealing_key(key_file, true)?,
     };
     let opened = Delegations::open(settings);
     opened
@@ -434,17 +448,21 @@ fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Fai
         .map_err(|cause| Failure::system(format!("delegated credentials in {}", directory.display()), &cause))
 }
 
-/// The hand-over to clear text, where something is to be handed over or taken.
-fn hand_over(configuration: &Configuration) -> Result<Option<Arc<HandOver>>, Failure> {
+/// The hand-over to clear text, where something is to be handed over or taken. What there was before keeps its memory.
+fn hand_over(
+    configuration: &Configuration,
+    before: Option<&HandOver>,
+    own_key: &SealingKey,
+) -> Result<Option<Arc<HandOver>>, Failure> {
     let wanted = &configuration.hand_over;
     if !wanted.reads && !wanted.writes && wanted.accept_as.is_none() {
         return Ok(None);
     }
     let key = match &wanted.key_file {
-        Some(file) => secret::load_sealing_key(file)?,
-        None => SealingKey::new(&random::<32>()),
+        Some(file) => secret::load_sealing_key(file, true)?,
+        None => own_key.clone(),
     };
-    Ok(Some(Arc::new(HandOver::new(HandOverSettings {
+    let settings = HandOverSettings {
         key,
         target: wanted.target(),
         accept_as: wanted.accept_as.clone(),
@@ -453,7 +471,11 @@ fn hand_over(configuration: &Configuration) -> Result<Option<Arc<HandOver>>, Fai
         minimum_bytes: wanted.minimum_bytes.0,
         reads: wanted.reads,
         writes: wanted.writes,
-    }))))
+    };
+    Ok(Some(Arc::new(match before {
+        Some(before) => before.with_settings(settings),
+        None => HandOver::new(settings),
+    })))
 }
 
 /// What credentials are checked against. Issuers that are known already keep their keys.
@@ -550,5 +572,40 @@ mod tests {
             .collect();
         assert_eq!(told.len(), 1, "{text}");
         assert!(told[0].contains("2021-02-03"), "{text}");
+    }
+
+    #[test]
+    fn hand_over_and_delegation_follow_a_reload_and_keep_their_memory_otherwise() {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::create_dir(site.path().join("data")).unwrap();
+        let parse = |text: &str| {
+            let text = format!("[[export]]\ndirectory = \"data\"\n{text}");
+            Configuration::parse(&text, site.path(), "test").unwrap()
+        };
+        let log = Log::open(Some(site.path().join("log"))).unwrap();
+        let mut now = parse("");
+        let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &now.log));
+        let mut assembly = Assembly::new(&now, Vec::new(), &log, observer).unwrap();
+        let mut reload = |assembly: &mut Assembly, text: &str| {
+            let fresh = parse(text);
+            let changes = Changes::new(&now, &fresh, &[]);
+            assembly.renew(&fresh, &changes, &log).unwrap();
+            now = fresh;
+            changes.need_new_door()
+        };
+        assert!(assembly.hand_over.is_none() && assembly.delegations.is_none());
+        let delegation = "[delegation]\ndirectory = \"kept\"\nkey_file = \"key\"\n";
+        let both = format!("{delegation}[hand_over]\nreads = true\n");
+        assert!(reload(&mut assembly, &both));
+        assert!(assembly.delegations.is_some(), "delegation begins");
+        let first = assembly.hand_over.clone().expect("the hand-over begins");
+        assert!(!first.settings().writes);
+        assert!(!reload(&mut assembly, &format!("{both}[log]\nrequests = false\n")));
+        let same = assembly.hand_over.clone().unwrap();
+        assert!(Arc::ptr_eq(&first, &same), "nothing of it changed");
+        assert!(reload(&mut assembly, &format!("{both}writes = true\n")));
+        assert!(assembly.hand_over.as_ref().unwrap().settings().writes);
+        assert!(reload(&mut assembly, ""));
+        assert!(assembly.hand_over.is_none() && assembly.delegations.is_none());
     }
 }

@@ -4,14 +4,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::assemble::is_writable;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, NamedFile, Place, Purpose};
 use crate::failure::Failure;
 
-/// A key of the configuration: its section, the item of a repeated section, and its name.
-pub(crate) type Key = (&'static str, usize, &'static str);
-
 /// A file or directory of the server inside an export.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Exposed {
     /// What it is, for people.
     pub(crate) what: &'static str,
@@ -20,7 +16,7 @@ pub(crate) struct Exposed {
     pub(crate) export: String,
     pub(crate) directory: PathBuf,
     /// The key that names it; `None` for the configuration file itself.
-    pub(crate) key: Option<Key>,
+    pub(crate) place: Option<Place>,
 }
 
 impl std::fmt::Display for Exposed {
@@ -35,20 +31,25 @@ impl std::fmt::Display for Exposed {
 }
 
 /// A file or directory that no client may reach.
-struct Guarded<'a> {
+struct Guarded {
     what: &'static str,
-    path: &'a Path,
-    key: Option<Key>,
+    path: PathBuf,
+    place: Option<Place>,
     /// It may be read by clients, and only must not be changed by them.
     is_public: bool,
 }
 
 /// Everything of the server that lies inside an export. `file` is the configuration file.
 pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Exposed> {
-    let guarded = secrets(configuration).into_iter().chain(rules(configuration, file));
+    let own = file.map(|path| Guarded {
+        what: "the configuration",
+        path: path.to_owned(),
+        place: None,
+        is_public: true,
+    });
     let mut found = Vec::new();
-    for guarded in guarded {
-        let holders = holders(guarded.path);
+    for guarded in guarded(configuration).into_iter().chain(own) {
+        let holders = holders(&guarded.path);
         let export = configuration.exports.iter().find(|export| {
             let can_reach = !guarded.is_public || is_writable(export, configuration);
             can_reach && identity(&export.directory).is_some_and(|own| holders.contains(&own))
@@ -56,14 +57,29 @@ pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Ex
         if let Some(export) = export {
             found.push(Exposed {
                 what: guarded.what,
-                path: guarded.path.to_owned(),
+                path: guarded.path,
                 export: export.path.to_string(),
                 directory: export.directory.clone(),
-                key: guarded.key,
+                place: guarded.place,
             });
         }
     }
     found
+}
+
+/// All that the configuration names and clients are not served: they must not read secrets, and must not change what
+/// says who may do what, and whom to believe.
+fn guarded(configuration: &Configuration) -> Vec<Guarded> {
+    let files = configuration.files().into_iter();
+    files
+        .filter(|file| file.purpose != Purpose::Payload)
+        .map(|file| Guarded {
+            what: file.what,
+            path: file.path,
+            place: Some(file.place),
+            is_public: !file.purpose.is_secret(),
+        })
+        .collect()
 }
 
 /// A secret file with further hard links, one of which may lie in an export. Only a search of the whole file system
@@ -72,7 +88,7 @@ pub(crate) struct Linked {
     what: &'static str,
     pub(crate) path: PathBuf,
     links: u64,
-    pub(crate) key: Option<Key>,
+    pub(crate) place: Place,
 }
 
 impl std::fmt::Display for Linked {
@@ -93,17 +109,19 @@ pub(crate) fn linked(configuration: &Configuration) -> Vec<Linked> {
         .filter_map(|export| identity(&export.directory))
         .map(|(device, _)| device)
         .collect();
-    let linked = |guarded: Guarded<'_>| {
-        let facts = std::fs::metadata(guarded.path).ok()?;
+    let linked = |secret: NamedFile| {
+        let facts = std::fs::metadata(&secret.path).ok()?;
         let may_be_exported = facts.is_file() && facts.nlink() > 1 && devices.contains(&facts.dev());
         may_be_exported.then(|| Linked {
-            what: guarded.what,
-            path: guarded.path.to_owned(),
+            what: secret.what,
+            path: secret.path,
             links: facts.nlink(),
-            key: guarded.key,
+            place: secret.place,
         })
     };
-    secrets(configuration).into_iter().filter_map(linked).collect()
+    let files = configuration.files().into_iter();
+    let secrets = files.filter(|file| file.purpose.is_secret());
+    secrets.filter_map(linked).collect()
 }
 
 /// Refuses a configuration that shows files of the server to clients.
@@ -120,132 +138,6 @@ pub(crate) fn refuse(configuration: &Configuration, file: Option<&Path>) -> Resu
         "{}; move what belongs to the server out of every export",
         lines.join("; ")
     )))
-}
-
-fn guard<'a>(
-    what: &'static str,
-    path: Option<&'a PathBuf>,
-    section: &'static str,
-    name: &'static str,
-) -> Option<Guarded<'a>> {
-    Some(Guarded {
-        what,
-        path: path?,
-        key: Some((section, 0, name)),
-        is_public: false,
-    })
-}
-
-/// What nobody else may read.
-fn secrets(configuration: &Configuration) -> Vec<Guarded<'_>> {
-    let Configuration {
-        server,
-        macaroons,
-        hand_over,
-        delegation,
-        tokens,
-        log,
-        ..
-    } = configuration;
-    let single = [
-        guard("the private key", server.key.as_ref(), "server", "key"),
-        guard(
-            "the macaroon secret",
-            macaroons.secret_file.as_ref(),
-            "macaroons",
-            "secret_file",
-        ),
-        guard(
-            "the key of the hand-over",
-            hand_over.key_file.as_ref(),
-            "hand_over",
-            "key_file",
-        ),
-        guard(
-            "the key of delegated credentials",
-            delegation.key_file.as_ref(),
-            "delegation",
-            "key_file",
-        ),
-        guard(
-            "the directory of delegated credentials",
-            delegation.directory.as_ref(),
-            "delegation",
-            "directory",
-        ),
-        guard(
-            "the state directory",
-            tokens.state_directory.as_ref(),
-            "tokens",
-            "state_directory",
-        ),
-        guard("the log", log.file.as_ref(), "log", "file"),
-    ];
-    let old = macaroons
-        .old_secret_files
-        .iter()
-        .filter_map(|file| guard("the old macaroon secret", Some(file), "macaroons", "old_secret_files"));
-    single.into_iter().flatten().chain(old).collect()
-}
-
-/// What says who may do what, and whom to believe: a client that may write must not change it.
-fn rules<'a>(configuration: &'a Configuration, file: Option<&'a Path>) -> Vec<Guarded<'a>> {
-    let Configuration {
-        server,
-        policy,
-        tokens,
-        x509,
-        trust,
-        issuers,
-        ..
-    } = configuration;
-    let mut all: Vec<Guarded<'_>> = [
-        guard("the certificate", server.certificate.as_ref(), "server", "certificate"),
-        guard("the authdb", policy.authdb_file.as_ref(), "policy", "authdb_file"),
-        guard("the file", tokens.scitokens_file.as_ref(), "tokens", "scitokens_file"),
-        guard(
-            "the trust directory",
-            x509.trust_directory.as_ref(),
-            "x509",
-            "trust_directory",
-        ),
-        guard(
-            "the VOMS directory",
-            x509.voms_directory.as_ref(),
-            "x509",
-            "voms_directory",
-        ),
-        guard("the grid map", x509.grid_map_file.as_ref(), "x509", "grid_map_file"),
-        guard("the VOMS map", x509.voms_map_file.as_ref(), "x509", "voms_map_file"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let authorities = trust.ca_files.iter().map(|path| (path, "ca_files"));
-    let authorities = authorities.chain(trust.ca_directories.iter().map(|path| (path, "ca_directories")));
-    all.extend(authorities.filter_map(|(path, name)| guard("the authorities", Some(path), "trust", name)));
-    for (index, issuer) in issuers.iter().enumerate() {
-        for (path, name) in [
-            (&issuer.name_map_file, "name_map_file"),
-            (&issuer.jwks_file, "jwks_file"),
-        ] {
-            let guarded = guard("the issuer's file", path.as_ref(), "issuer", name);
-            all.extend(guarded.map(|guarded| Guarded {
-                key: Some(("issuer", index, name)),
-                ..guarded
-            }));
-        }
-    }
-    all.extend(file.map(|path| Guarded {
-        what: "the configuration",
-        path,
-        key: None,
-        is_public: true,
-    }));
-    for guarded in &mut all {
-        guarded.is_public = true;
-    }
-    all
 }
 
 /// The directories that hold a file, itself included when it is one: those of its name, and those of what a symbolic
@@ -285,7 +177,7 @@ mod tests {
         let found = find(configuration, file);
         found
             .iter()
-            .map(|one| one.key.map_or("", |(_, _, name)| name))
+            .map(|one| one.place.map_or("", |place| place.key.name))
             .collect()
     }
 

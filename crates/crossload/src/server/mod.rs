@@ -22,7 +22,6 @@ mod workers;
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -232,8 +231,11 @@ impl Server {
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
+        let mut watch = Watch::default();
+        options.config.iter().for_each(|file| watch.add(file.clone()));
+        watch_named(&mut watch, &configuration);
         let assembly = Assembly::new(&configuration, addresses, &log, observer.clone())?;
-        let watch = Watch::new(watched(&options, &configuration));
+        watch.take_made();
         let mut server = Self {
             doors: Vec::new(),
             stopping: Arc::default(),
@@ -444,30 +446,12 @@ async fn accept(door: Reception, listener: TcpListener, worker: usize, log: Log)
     }
 }
 
-/// All files whose change means that something is to be read again.
-fn watched(options: &ServeOptions, configuration: &Configuration) -> Vec<PathBuf> {
-    let Configuration {
-        server,
-        macaroons,
-        trust,
-        policy,
-        tokens,
-        issuers,
-        ..
-    } = configuration;
-    let single = [
-        &options.config,
-        &server.certificate,
-        &server.key,
-        &macaroons.secret_file,
-        &policy.authdb_file,
-    ];
-    let lists = [&macaroons.old_secret_files, &trust.ca_files];
-    let of_issuers = issuers
-        .iter()
-        .flat_map(|issuer| [&issuer.name_map_file, &issuer.jwks_file]);
-    let named = single.into_iter().chain([&tokens.scitokens_file]).chain(of_issuers);
-    named.flatten().chain(lists.into_iter().flatten()).cloned().collect()
+/// Watches all files whose change means that something is to be read again.
+fn watch_named(watch: &mut Watch, configuration: &Configuration) {
+    let files = configuration.files().into_iter();
+    files
+        .filter(|file| file.purpose.is_watched())
+        .for_each(|file| watch.add(file.path));
 }
 
 #[cfg(test)]

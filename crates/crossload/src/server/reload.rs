@@ -5,12 +5,13 @@
 
 use std::sync::PoisonError;
 
+use door_xroot::AuthenticationMethod;
 use serde_json::json;
 use types::limits::OLD_DOOR_GRACE;
 
 use super::watch::Watch;
-use super::{Server, configure, exposed, watched};
-use crate::configuration::Configuration;
+use super::{Server, configure, exposed, watch_named};
+use crate::configuration::{Changes, Configuration};
 use crate::failure::Failure;
 
 impl Server {
@@ -36,18 +37,25 @@ impl Server {
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
+        // Before anything is read, so that what changes meanwhile is seen at the next look.
+        let mut watch = Watch::default();
+        self.options.config.iter().for_each(|file| watch.add(file.clone()));
         let mut fresh = configure(&self.options)?;
         exposed::refuse(&fresh, self.options.config.as_deref())?;
-        for key in keep_fixed(&self.configuration, &mut fresh) {
+        watch_named(&mut watch, &fresh);
+        let changes = Changes::new(&self.configuration, &fresh, &self.watch.touched());
+        fresh.keep_fixed(&self.configuration);
+        self.assembly.renew(&fresh, &changes, &self.log)?;
+        watch.take_made();
+        for place in changes.ignored() {
             self.log.write(
                 "reload_ignored",
-                &json!({"key": key, "says": "this key takes a restart"}),
+                &json!({"key": place.name(), "says": "this key takes a restart"}),
             );
         }
-        self.assembly.renew(&fresh, &self.log)?;
-        self.watch = Watch::new(watched(&self.options, &fresh));
+        self.watch = watch;
         self.observer.set_wanted(&fresh.log);
-        let new_door = needs_new_door(&self.configuration, &fresh);
+        let new_door = changes.need_new_door() || door_facts(&self.configuration) != door_facts(&fresh);
         self.configuration = fresh;
         if new_door {
             self.replace_door()?;
@@ -66,56 +74,57 @@ impl Server {
     }
 }
 
-/// Puts the old values back where a change takes a restart; returns the names of those keys.
-fn keep_fixed(old: &Configuration, fresh: &mut Configuration) -> Vec<&'static str> {
-    let mut ignored = Vec::new();
-    macro_rules! fixed {
-        ($($section:ident . $key:ident),+) => {
-            $(if old.$section.$key != fresh.$section.$key {
-                ignored.push(concat!(stringify!($section), ".", stringify!($key)));
-                fresh.$section.$key = old.$section.$key.clone();
-            })+
-        };
-    }
-    fixed!(
-        server.listen,
-        server.admin_listen,
-        server.worker_threads,
-        server.blocking_threads,
-        server.bulk_niceness,
-        log.file
-    );
-    ignored
-}
-
-/// Whether something changed that a door holds for good. Secrets are compared by their files' names
-/// only, so with macaroons every reload counts as a change.
-fn needs_new_door(old: &Configuration, fresh: &Configuration) -> bool {
-    let tls_changed = old.server.certificate.is_some() != fresh.server.certificate.is_some();
-    tls_changed
-        || old.limits != fresh.limits
-        || old.tpc != fresh.tpc
-        || old.macaroons != fresh.macaroons
-        || fresh.macaroons.secret_file.is_some()
-        || old.xroot != fresh.xroot
-        || old.server.name != fresh.server.name
-        || old.server.checksums != fresh.server.checksums
+/// What a door holds for good and takes from several keys.
+fn door_facts(configuration: &Configuration) -> (bool, Vec<AuthenticationMethod>) {
+    (
+        configuration.server.certificate.is_some(),
+        configuration.authentication(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::configuration::Place;
 
     #[test]
     fn addresses_stay_and_limits_change() {
         let old = Configuration::defaults();
         let mut fresh = Configuration::defaults();
         fresh.server.listen = Vec::new();
+        fresh.server.core_dumps = true;
+        fresh.limits.attempts = 7;
+        let changes = Changes::new(&old, &fresh, &[]);
+        let ignored: Vec<String> = changes.ignored().map(Place::name).collect();
+        assert_eq!(ignored, ["server.listen", "server.core_dumps"]);
+        assert!(changes.need_new_door() && changes.concern("limits") && !changes.concern("tpc"));
+        fresh.keep_fixed(&old);
+        assert_eq!(fresh.server, old.server);
+        fresh.limits.attempts = old.limits.attempts;
         fresh.limits.connections = 7;
-        assert_eq!(keep_fixed(&old, &mut fresh), ["server.listen"]);
-        assert_eq!(fresh.server.listen, old.server.listen);
-        assert!(needs_new_door(&old, &fresh));
-        fresh.limits.connections = old.limits.connections;
-        assert!(!needs_new_door(&old, &fresh));
+        assert!(!Changes::new(&old, &fresh, &[]).need_new_door(), "shares have no door");
+    }
+
+    #[test]
+    fn a_new_secret_asks_for_a_new_door_and_a_new_authdb_does_not() {
+        let text = "[macaroons]\nsecret_file = \"s\"\nold_secret_files = [\"o\"]\n[policy]\nauthdb_file = \"a\"\n";
+        let configuration = Configuration::parse(text, Path::new("/etc"), "test").unwrap();
+        let touched = |file: &str| Changes::new(&configuration, &configuration, &[Path::new("/etc").join(file)]);
+        assert!(touched("s").need_new_door() && touched("s").concern("macaroons"));
+        assert!(!touched("o").need_new_door() && !touched("a").need_new_door());
+        assert!(touched("a").concern("policy") && !touched("elsewhere").concern("policy"));
+    }
+
+    #[test]
+    fn sessions_say_who_they_are_by_what_the_new_configuration_takes() {
+        let parse = |text: &str| {
+            let text = format!("[server]\ncertificate = \"c\"\nkey = \"k\"\n{text}");
+            Configuration::parse(&text, Path::new("/etc"), "test").unwrap()
+        };
+        let (without, with) = (parse(""), parse("[[issuer]]\nurl = \"https://iam\"\n"));
+        assert_ne!(door_facts(&without), door_facts(&with));
+        assert_ne!(door_facts(&without), door_facts(&Configuration::defaults()));
     }
 }

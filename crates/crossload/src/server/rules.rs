@@ -22,7 +22,7 @@ pub(crate) fn policy(configuration: &Configuration) -> Result<Policy, Failure> {
 /// # Errors
 /// As [`policy`].
 pub(crate) fn rules(configuration: &Configuration) -> Result<Vec<Rule>, Failure> {
-    let mut rules = configuration.rules.clone();
+    let mut rules = configuration.policy_rules();
     if let Some(file) = &configuration.policy.authdb_file {
         rules.extend(authdb(file)?);
     }

@@ -31,13 +31,13 @@ pub(crate) fn load(file: &Path, create: bool) -> Result<MacaroonKey, Failure> {
         .map_err(|error| Failure::invalid(format!("macaroon secret {}: {}", file.display(), error.public())))
 }
 
-/// Reads a key that seals what only this server, or those with the same file, may read; makes the file
-/// when it is missing.
+/// Reads a key that seals what only this server, or those with the same file, may read; makes the file when `create`
+/// and it is missing.
 ///
 /// # Errors
 /// As [`load`].
-pub(crate) fn load_sealing_key(file: &Path) -> Result<SealingKey, Failure> {
-    let text = read("key", file, true)?;
+pub(crate) fn load_sealing_key(file: &Path, create: bool) -> Result<SealingKey, Failure> {
+    let text = read("key", file, create)?;
     let plain = Zeroizing::new(text.split_whitespace().collect::<String>());
     let secret = STANDARD.decode(plain.as_bytes()).map(Zeroizing::new);
     match secret {
