@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use types::ErrorCode;
-use types::error::Retry;
+use types::error::{AnotherWay, Retry, Row, Scope};
 
 const ERRORS_FILE: &str = "docs/errors.md";
 const CONFIGURATION_FILE: &str = "docs/configuration.md";
@@ -106,41 +106,84 @@ fn configuration_document(binary: &Path) -> Result<String, String> {
 }
 
 const ERRORS_PREAMBLE: &str = "\
-<!-- Made by `cargo xtask docs` from the table in crates/types; change it there. -->
+<!-- Made by `cargo xtask docs` from the table in crates/types/src/error/rows; change it there. -->
 
 # Error codes
 
 Every failure has one of these codes. It is in the log (`code`), in the metrics' labels and in the client's `--json`
-output, and it does not change from release to release; the sentences may. *HTTP* is the status that a request is answered
-with, *XRootD* the error number that a request of that protocol is answered with, *exit* the client's exit code (the `errno` that gfal's tools use for the same case), and *again* says whether the same
-attempt can succeed later.
+output. Codes stay the same from release to release; the sentences may change.
 
-A message also names the side at fault (source, destination, server, client), the phase (connect, tls, authenticate,
-authorize, open, transfer, checksum, commit, cleanup) and, when a peer answered, its status and words.
+A message also names the side at fault (source, destination, server, client), the phase (queued, staging, connect, tls,
+authenticate, authorize, open, transfer, checksum, commit, cleanup) and, if a peer answered, its status and words.
 
-| code | HTTP | XRootD | exit | again | meaning | what to do |
-|---|---|---|---|---|---|---|
+## What to do
+
+The client prints the second column to its user, with the options of `crossload` that help. The server writes the third
+to its log (`next`), for its administrator.
+
+| code | meaning | client | administrator |
+|---|---|---|---|
+";
+
+const ANSWERS_PREAMBLE: &str = "
+## What each protocol says
+
+- *HTTP*, *XRootD* and *S3*: the status, error number or error code of the answer.
+- *exit*: the client's exit code, the `errno` that gfal's tools use for the same case.
+- *FTS*: how the transfer service FTS3 reports it, as `SCOPE [errno] text`, where the errno is the exit code. SIDE stands
+  for SOURCE or DESTINATION.
+- *again*: whether the same attempt can succeed later.
+- *another way*: whether the client tries another way of copying (pull, push, stream).
+
+| code | HTTP | XRootD | S3 | exit | FTS | again | another way |
+|---|---|---|---|---|---|---|---|
 ";
 
 fn errors_document() -> String {
     let mut text = ERRORS_PREAMBLE.to_owned();
     for code in ErrorCode::ALL {
-        let again = match code.retry() {
-            Retry::Yes => "yes",
-            Retry::No => "no",
-            Retry::PeerDecides => "by the peer's status",
-        };
         text.push_str(&format!(
-            "| `{}` | {} | {} | {} | {again} | {} | {} |\n",
+            "| `{}` | {} | {} | {} |\n",
             code.name(),
-            code.http_status(),
-            code.xroot_error(),
-            code.exit_code(),
             cell(code.meaning()),
-            cell(code.next_step()),
+            cell(&code.for_our_client()),
+            cell(code.for_administrator()),
         ));
     }
+    text.push_str(ANSWERS_PREAMBLE);
+    ErrorCode::ALL
+        .iter()
+        .for_each(|code| text.push_str(&answers_row(code.row())));
     text
+}
+
+/// What each protocol says of one code.
+fn answers_row(row: &Row) -> String {
+    let again = match row.retry {
+        Retry::Yes => "yes",
+        Retry::No => "no",
+        Retry::PeerDecides => "by the peer's status",
+    };
+    let another_way = match row.another_way {
+        AnotherWay::Yes => "yes",
+        AnotherWay::No => "no",
+        AnotherWay::PeerDecides => "unless the peer answers 409",
+    };
+    let scope = match row.fts.scope {
+        Scope::Side => "SIDE",
+        Scope::Transfer => "TRANSFER",
+        Scope::General => "GENERAL_FAILURE",
+    };
+    format!(
+        "| `{}` | {} | {} | {} {} | {} | {scope}: {} | {again} | {another_way} |\n",
+        row.name,
+        row.http,
+        row.xrootd,
+        row.s3.status(),
+        row.s3.code(),
+        row.exit,
+        cell(row.fts.text),
+    )
 }
 
 /// Text that cannot end a table's cell.

@@ -57,7 +57,7 @@ pub(crate) fn describe(error: &Error) -> String {
         text.push_str(&format!(" [{private}]"));
     }
     if error.code() != ErrorCode::ClientGone {
-        text.push_str(&format!("; next: {}", error.next_step()));
+        text.push_str(&format!("; next: {}", error.code().for_our_client()));
     }
     text
 }
@@ -71,13 +71,13 @@ fn system_words(number: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{Phase, Side};
+    use types::{PeerStatus, Phase, Side};
 
     #[test]
     fn errors_have_gfals_form_and_exit_code() {
         let error = Error::new(ErrorCode::PeerNotFound, Side::Source, Phase::Open)
             .with_subject("https://a/f")
-            .with_peer(Some(404), "Not Found");
+            .with_peer(Some(PeerStatus::Http(404)), "Not Found");
         let failure = Failure::from(error);
         assert_eq!(failure.exit_code, 2);
         assert!(

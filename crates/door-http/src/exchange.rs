@@ -439,7 +439,7 @@ pub(crate) fn error_text(error: &Error, request_id: &str) -> String {
     format!(
         "{}\n{}\n[{}] {request_id}\n",
         error.public(),
-        error.next_step(),
+        error.code().for_client(),
         error.code().name()
     )
 }

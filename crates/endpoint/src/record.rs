@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use types::Error;
+use types::{Error, PeerStatus};
 
 /// An error, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +24,9 @@ pub struct ErrorFacts {
     pub private: Option<String>,
     /// The status of the peer, when it answered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer_status: Option<u16>,
+    pub peer_status: Option<u32>,
+    /// What the administrator can do.
+    pub next: &'static str,
 }
 
 impl From<&Error> for ErrorFacts {
@@ -35,7 +37,8 @@ impl From<&Error> for ErrorFacts {
             phase: error.phase().name(),
             message: error.public(),
             private: error.private().map(str::to_owned),
-            peer_status: error.peer_status(),
+            peer_status: error.peer_status().map(PeerStatus::number),
+            next: error.code().for_administrator(),
         }
     }
 }

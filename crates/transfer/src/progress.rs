@@ -39,17 +39,11 @@ struct Connections {
 /// Stands for a size that nobody has told yet.
 const UNKNOWN: u64 = u64::MAX;
 
-const PHASES: [Phase; 9] = [
-    Phase::Open,
-    Phase::Connect,
-    Phase::Tls,
-    Phase::Authenticate,
-    Phase::Authorize,
-    Phase::Transfer,
-    Phase::Checksum,
-    Phase::Commit,
-    Phase::Cleanup,
-];
+/// The place of a phase among all.
+fn index_of(phase: Phase) -> u8 {
+    let index = Phase::ALL.iter().position(|known| *known == phase);
+    index.and_then(|index| u8::try_from(index).ok()).unwrap_or(0)
+}
 
 impl Default for Inner {
     fn default() -> Self {
@@ -57,7 +51,7 @@ impl Default for Inner {
             started: Instant::now(),
             moved_bytes: AtomicU64::new(0),
             total_bytes: AtomicU64::new(UNKNOWN),
-            phase: AtomicU8::new(0),
+            phase: AtomicU8::new(index_of(Phase::Open)),
             attempts: AtomicU32::new(0),
             connections: Mutex::new(Connections::default()),
             marks: Mutex::new(Vec::new()),
@@ -101,7 +95,7 @@ impl Progress {
     /// What is being done.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        PHASES[usize::from(self.0.phase.load(Ordering::Relaxed)) % PHASES.len()]
+        Phase::ALL[usize::from(self.0.phase.load(Ordering::Relaxed)) % Phase::ALL.len()]
     }
 
     /// How often the copy went on from what it had already: after a break, or with what an earlier copy left.
@@ -148,8 +142,7 @@ impl Progress {
 
     /// Enters a phase.
     pub fn enter(&self, phase: Phase) {
-        let index = PHASES.iter().position(|known| *known == phase).unwrap_or(0);
-        self.0.phase.store(index as u8, Ordering::Relaxed);
+        self.0.phase.store(index_of(phase), Ordering::Relaxed);
         let mut marks = self.0.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if marks.iter().all(|(known, _)| *known != phase) {
             marks.push((phase, self.0.started.elapsed()));
@@ -224,12 +217,13 @@ mod tests {
     #[test]
     fn each_phase_is_marked_once_and_all_can_be_told_apart() {
         let progress = Progress::new();
-        for phase in PHASES {
+        assert_eq!(progress.phase(), Phase::Open);
+        for phase in Phase::ALL {
             progress.enter(phase);
             assert_eq!(progress.phase(), phase);
         }
         progress.enter(Phase::Transfer);
-        assert_eq!(progress.marks().len(), PHASES.len());
+        assert_eq!(progress.marks().len(), Phase::ALL.len());
         assert_eq!(progress.total_bytes(), None);
     }
 }

@@ -15,7 +15,7 @@ mod unlisted;
 mod uuid;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, combine_adler32};
-pub use error::{Error, ErrorCode, Phase, Result, Side};
+pub use error::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
 pub use location::{Location, Scheme};
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
 /// A number in an error answer. Numbers without a name here are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,7 +121,7 @@ impl ErrorNumber {
             ErrorCode::ChecksumMismatch => Phase::Checksum,
             _ => Phase::Open,
         };
-        Error::new(code, Side::Source, phase).with_peer(u16::try_from(self.0).ok(), words)
+        Error::new(code, Side::Source, phase).with_peer(Some(PeerStatus::Xrootd(self.0)), words)
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_peers_number_and_words_are_kept() {
         let error = ErrorNumber::NOT_FOUND.to_peer_error("no such file");
-        assert_eq!(error.peer_status(), Some(3011));
+        assert_eq!(error.peer_status(), Some(PeerStatus::Xrootd(3011)));
         assert_eq!(error.peer_words(), Some("no such file"));
     }
 }

@@ -189,11 +189,14 @@ impl Failure {
     #[must_use]
     pub fn of(phase: &str, error: &Error) -> Self {
         let has_none = error.code() == ErrorCode::PeerDenied;
-        let advice = if has_none { CREDENTIALS } else { error.next_step() };
+        let advice = match has_none {
+            true => CREDENTIALS.to_owned(),
+            false => error.code().for_our_client(),
+        };
         Self {
             phase: phase.to_owned(),
             words: error.public(),
-            advice: advice.to_owned(),
+            advice,
             count: 1,
             denied: has_none || error.code() == ErrorCode::PeerForbidden,
         }

@@ -232,7 +232,7 @@ fn event(name: &str, mut body: Value) {
 
 fn error_json(error: &Error) -> Value {
     json!({"code": error.code().name(), "exit_code": error.code().exit_code(), "side": error.side().name(),
-        "phase": error.phase().name(), "message": error.public(), "next": error.next_step(),
+        "phase": error.phase().name(), "message": error.public(), "next": error.code().for_our_client(),
         "retry": error.retry()})
 }
 

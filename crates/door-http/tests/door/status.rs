@@ -228,10 +228,10 @@ async fn every_refusal_has_the_status_and_words_of_its_code() {
         let text = answer.text();
         let id = answer.header("X-Request-Id").unwrap();
         assert_eq!(answer.header("Content-Type"), Some("text/plain; charset=utf-8"));
-        for part in [code.meaning(), code.next_step(), code.name(), id] {
+        for part in [code.meaning(), code.for_client(), code.name(), id] {
             assert!(text.contains(part), "{line} {headers}: {part} is not in {text}");
         }
-        if code.next_step().contains("the detail") {
+        if code.for_client().contains("the detail") {
             let sentence = text.lines().next().unwrap();
             let opened = format!("{} (", code.meaning());
             assert!(sentence.contains(&opened), "{line} {headers} has no detail: {sentence}");

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use types::{Error, Location, Side};
+use types::{Error, Location, PeerStatus, Side};
 
 /// With what a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,7 +114,7 @@ pub struct Failure {
     /// The stable code of the error, when there is one.
     pub code: Option<&'static str>,
     /// The status that the server answered with: of HTTP, or a number of the XRootD protocol.
-    pub server_status: Option<u16>,
+    pub server_status: Option<u32>,
     /// The server's own words.
     pub server_words: Option<String>,
     /// Lines for a shell that do the same; secrets stand in them as variables.
@@ -135,7 +135,7 @@ impl Failure {
             blame: Blame::of(error, third_party),
             says,
             code: Some(error.code().name()),
-            server_status: error.peer_status(),
+            server_status: error.peer_status().map(PeerStatus::number),
             server_words: error.peer_words().map(str::to_owned),
             reproduce,
         }
@@ -308,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_failure_names_side_code_and_the_servers_words_and_no_query() {
-        let error = Error::new(ErrorCode::PeerForbidden, Side::Source, Phase::Open).with_peer(Some(403), "Go away");
+        let error = Error::new(ErrorCode::PeerForbidden, Side::Source, Phase::Open)
+            .with_peer(Some(PeerStatus::Http(403)), "Go away");
         let failure = Failure::of(&error, Some(Side::Source), vec!["curl".to_owned()]);
         let value = probe(Outcome::Failed(Box::new(failure))).to_json();
         assert_eq!(value["failure"]["at"], "third party");

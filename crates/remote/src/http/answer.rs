@@ -4,7 +4,7 @@ use http_wire::{Headers, Method, ResponseHead};
 use net::Batch;
 use net::http::Incoming;
 use types::limits::{DRAIN_BYTES_MAX, PEER_WORDS_BYTES_MAX, PEER_WORDS_WAIT};
-use types::{Error, ErrorCode, Phase, Result};
+use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::exchange::Live;
 use super::verdict::{code_of, plain_words, refusal};
@@ -160,6 +160,8 @@ impl Answer {
     /// A fault of this answer's content.
     pub(crate) fn misbehaved(&self, why: impl Into<String>) -> Error {
         let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Open);
-        error.with_detail(why).with_peer(Some(self.head.status), "")
+        error
+            .with_detail(why)
+            .with_peer(Some(PeerStatus::Http(self.head.status)), "")
     }
 }

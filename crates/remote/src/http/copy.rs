@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http_wire::{Framing, MarkerParser, Method, Outcome, Progress, RequestBuilder};
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -122,7 +122,7 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
     });
     file.error(code, Phase::Open)
         .at_side(side)
-        .with_peer(Some(status), &words)
+        .with_peer(Some(PeerStatus::Http(status)), &words)
 }
 
 /// A copy that another server makes. Dropping it closes the connection, on which that server gives

@@ -3,13 +3,12 @@
 use http_wire::webdav::{Property, parse_multistatus, propfind_body};
 use http_wire::{Depth, Method, RequestBuilder, parse_date};
 use types::limits::CONTROL_BODY_BYTES_MAX;
-use types::{Error, ErrorCode, Location, Result, decode_percent};
+use types::{Error, ErrorCode, Location, PeerStatus, Phase, Result, decode_percent};
 
 use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::listing::Listing;
-use super::verdict::refusal;
 use crate::Entry;
 use crate::resource::Resource;
 
@@ -204,10 +203,10 @@ impl Client {
 /// (XRootD 5.5 answers 500).
 fn says_not_empty(error: &Error) -> bool {
     let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
-    error.peer_status() == Some(409) || words.contains("not empty")
+    error.peer_status().is_some_and(PeerStatus::is_conflict) || words.contains("not empty")
 }
 
 fn refusal_again(file: &Resource, code: ErrorCode, error: &Error) -> Error {
-    let status = error.peer_status().unwrap_or_default();
-    refusal(file, code, status, error.peer_words().unwrap_or_default())
+    let words = error.peer_words().unwrap_or_default();
+    file.error(code, Phase::Open).with_peer(error.peer_status(), words)
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
 use net::{Outgoing, Stream};
 use types::limits::PEER_WORDS_WAIT;
-use types::{Error, ErrorCode, Phase, Result};
+use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -290,7 +290,9 @@ impl Outlet {
                     status => code_of(status),
                 };
                 let (status, words) = (answer.head.status, answer.words_and_close().await);
-                self.file.error(code, Phase::Transfer).with_peer(Some(status), &words)
+                self.file
+                    .error(code, Phase::Transfer)
+                    .with_peer(Some(PeerStatus::Http(status)), &words)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a peer's refusal means: the one place where statuses, and the words of peers, become error
 //! codes.
 
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
 use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
 
@@ -24,7 +24,7 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
         ErrorCode::PeerForbidden => Phase::Authorize,
         _ => Phase::Open,
     };
-    file.error(code, phase).with_peer(Some(status), words)
+    file.error(code, phase).with_peer(Some(PeerStatus::Http(status)), words)
 }
 
 /// Phrases by which the many servers say the same things, in lower case. The first that fits counts.

@@ -455,7 +455,7 @@ impl std::fmt::Debug for Copying {
 
 #[cfg(test)]
 mod tests {
-    use types::Location;
+    use types::{Location, PeerStatus};
 
     use super::*;
 
@@ -473,12 +473,13 @@ mod tests {
     #[test]
     fn who_makes_no_copies_is_known_by_the_words() {
         let error = |words: &str| {
-            Error::new(ErrorCode::PeerFailed, types::Side::Destination, Phase::Open).with_peer(Some(3005), words)
+            Error::new(ErrorCode::PeerFailed, types::Side::Destination, Phase::Open)
+                .with_peer(Some(PeerStatus::Xrootd(3005)), words)
         };
         let said = unsupported(error("Unable to open /f; tpc not supported"));
         assert_eq!(
             (said.code(), said.peer_status()),
-            (ErrorCode::PeerUnsupported, Some(3005))
+            (ErrorCode::PeerUnsupported, Some(PeerStatus::Xrootd(3005)))
         );
         assert_eq!(unsupported(error("no")).code(), ErrorCode::PeerFailed);
     }

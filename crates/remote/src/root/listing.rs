@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use net::frames::Expected;
 use types::limits::ROOT_STATS_MAX;
-use types::{ErrorCode, Result, Unlisted};
+use types::{ErrorCode, PeerStatus, Result, Unlisted};
 use xroot_wire::request::{ListDirectory, Query, Stat};
 use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum, parse_unlisted};
 use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
@@ -51,7 +51,7 @@ impl Client {
         let begun = match self.begin(file, &ask).await {
             Ok(begun) => begun,
             Err(error) => {
-                let is_file = error.peer_status() == u16::try_from(ErrorNumber::FILE_SYSTEM.0).ok()
+                let is_file = error.peer_status() == Some(PeerStatus::Xrootd(ErrorNumber::FILE_SYSTEM.0))
                     && self.stat(file).await.is_ok_and(|entry| !entry.is_directory);
                 return Err(if is_file {
                     recoded(&error, ErrorCode::NotDirectory, file)

@@ -7,7 +7,7 @@ use net::address::AddressPolicy;
 use remote::{Facts, GetOptions, Validator};
 use tokio::time::Instant;
 use types::limits::CHECKSUM_ASKED_AGAIN_AFTER;
-use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Side};
 
 fn part(start: u64, end: u64) -> GetOptions {
     GetOptions {
@@ -161,7 +161,10 @@ async fn what_comes_behind_the_body_counts() {
     let server = Server::always(body("X-Transfer-Status: 500: Unable to read; input/output error")).await;
     let mut download = client().get(&server.file("/f"), &GetOptions::default()).await.unwrap();
     let error = read_all(&mut download).await.unwrap_err();
-    assert_eq!((error.code(), error.peer_status()), (ErrorCode::PeerFailed, Some(500)));
+    assert_eq!(
+        (error.code(), error.peer_status()),
+        (ErrorCode::PeerFailed, Some(PeerStatus::Http(500)))
+    );
     assert_eq!(error.peer_words(), Some("Unable to read; input/output error"));
 }
 

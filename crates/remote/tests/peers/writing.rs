@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use crate::script::{Server, client, send};
 use remote::PutOptions;
-use types::{Checksum, ErrorCode};
+use types::{Checksum, ErrorCode, PeerStatus};
 
 fn sized(size_bytes: u64) -> PutOptions {
     PutOptions {
@@ -192,7 +192,7 @@ async fn a_redirect_in_the_middle_of_the_body_comes_too_late() {
     let error = outlet.finish().await.unwrap_err();
     assert_eq!(
         (error.code(), error.peer_status()),
-        (ErrorCode::PeerMisbehaved, Some(307))
+        (ErrorCode::PeerMisbehaved, Some(PeerStatus::Http(307)))
     );
 }
 

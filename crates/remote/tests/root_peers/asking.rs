@@ -1,6 +1,6 @@
 //! What is done to names, and what is asked about them.
 
-use types::{Checksum, ChecksumAlgorithm, ErrorCode};
+use types::{Checksum, ChecksumAlgorithm, ErrorCode, PeerStatus};
 use xroot_wire::response::ListingWriter;
 use xroot_wire::{ErrorNumber, Opcode, SessionId, StatFlags, respond};
 
@@ -75,7 +75,7 @@ async fn refusals_have_the_code_of_their_number_and_the_servers_words() {
         let server = server(move |_, _| Err((number, "these words"))).await;
         let error = client().stat(&server.file("/f")).await.unwrap_err();
         assert_eq!((error.code(), error.peer_words()), (code, Some("these words")));
-        assert_eq!(error.peer_status().map(u32::from), Some(number.0));
+        assert_eq!(error.peer_status(), Some(PeerStatus::Xrootd(number.0)));
     }
 }
 

@@ -1,21 +1,30 @@
 //! The one error of the house: what went wrong (a stable code), at which side, in which phase,
-//! whether trying again can help, what the peer said, and what to do next.
+//! whether another attempt or another way can help, and what the peer said. The table of codes has the rest.
 
 mod code;
+mod fts;
+mod peer;
+mod row;
+mod rows;
+mod s3;
 
-pub use code::{ErrorCode, Retry};
+pub use code::ErrorCode;
+pub use fts::{Fts, Scope};
+pub use peer::PeerStatus;
+pub use row::{AnotherWay, Retry, Row};
+pub use s3::S3;
 
 use std::fmt;
 
 /// A result with the house's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who is at fault, or where the fault was met.
+/// Which party is at fault, or where the fault was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The server that runs the transfer, or answers the request, itself.
     Active,
-    /// Whoever sent the request or started the program.
+    /// The client that sent the request, or the program itself.
     Client,
     /// Where the bytes go.
     Destination,
@@ -43,6 +52,8 @@ impl Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum Phase {
+    Queued,
+    Staging,
     Connect,
     Tls,
     Authenticate,
@@ -55,10 +66,27 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All phases, in the order in which a transfer passes through them.
+    pub const ALL: [Self; 11] = [
+        Self::Queued,
+        Self::Staging,
+        Self::Connect,
+        Self::Tls,
+        Self::Authenticate,
+        Self::Authorize,
+        Self::Open,
+        Self::Transfer,
+        Self::Checksum,
+        Self::Commit,
+        Self::Cleanup,
+    ];
+
     /// The word used in messages and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
+            Self::Staging => "staging",
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Authenticate => "authenticate",
@@ -83,7 +111,7 @@ struct Inner {
     phase: Phase,
     detail: Option<String>,
     subject: Option<String>,
-    peer_status: Option<u16>,
+    peer_status: Option<PeerStatus>,
     peer_words: Option<String>,
     private: Option<String>,
 }
@@ -104,7 +132,7 @@ impl Error {
         }))
     }
 
-    /// Says more than the code does, for whoever reads the message. Must hold no secret and no
+    /// Says more than the code does, for the reader of the message. Must hold no secret and no
     /// local file name.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
@@ -122,7 +150,7 @@ impl Error {
     /// Keeps what the peer answered: its status and the beginning of its own words, without tokens
     /// of URLs that it quotes.
     #[must_use]
-    pub fn with_peer(mut self, status: Option<u16>, words: &str) -> Self {
+    pub fn with_peer(mut self, status: Option<PeerStatus>, words: &str) -> Self {
         self.0.peer_status = status;
         let words = without_tokens(&one_line(words));
         self.0.peer_words = (!words.is_empty()).then(|| clip(words, crate::limits::PEER_WORDS_BYTES_MAX));
@@ -170,7 +198,7 @@ impl Error {
 
     /// The status that the peer answered with, when it answered.
     #[must_use]
-    pub fn peer_status(&self) -> Option<u16> {
+    pub fn peer_status(&self) -> Option<PeerStatus> {
         self.0.peer_status
     }
 
@@ -201,20 +229,20 @@ impl Error {
     /// Whether the same attempt, made again a little later, may succeed.
     #[must_use]
     pub fn retry(&self) -> bool {
-        match (self.code().retry(), self.peer_status()) {
-            (Retry::Yes, _) => true,
-            (Retry::No, _) => false,
-            // Request timeout, a locked file, too many requests, and what a server says of itself; but neither
-            // "not implemented" nor "no space", which do not pass by themselves.
-            (Retry::PeerDecides, Some(status @ ..1000)) => {
-                matches!(status, 408 | 423 | 429) || (status >= 500 && !matches!(status, 501 | 505 | 507))
-            }
-            // Numbers of the XRootD protocol: a locked file, trouble with a disk, memory or the server
-            // itself, nobody to ask, a transfer in progress, overload, time-outs.
-            (Retry::PeerDecides, Some(number)) => {
-                matches!(number, 3003 | 3007 | 3008 | 3012 | 3014 | 3020 | 3024 | 3034 | 3035)
-            }
-            (Retry::PeerDecides, None) => true,
+        match self.code().retry() {
+            Retry::Yes => true,
+            Retry::No => false,
+            Retry::PeerDecides => self.peer_status().is_none_or(PeerStatus::may_pass),
+        }
+    }
+
+    /// Whether the file may arrive by another way than the one that failed so.
+    #[must_use]
+    pub fn another_way(&self) -> bool {
+        match self.code().another_way() {
+            AnotherWay::Yes => true,
+            AnotherWay::No => false,
+            AnotherWay::PeerDecides => !self.peer_status().is_some_and(PeerStatus::is_conflict),
         }
     }
 
@@ -236,12 +264,6 @@ impl Error {
             (None, None) => {}
         }
         text
-    }
-
-    /// What to do next, for whoever reads the message.
-    #[must_use]
-    pub fn next_step(&self) -> &'static str {
-        self.code().next_step()
     }
 }
 
@@ -318,7 +340,7 @@ mod tests {
     fn the_message_names_side_phase_subject_and_the_peers_words() {
         let error = Error::new(ErrorCode::PeerNotFound, Side::Source, Phase::Open)
             .with_subject("https://a/f")
-            .with_peer(Some(404), "Unable to open\n/f;  no such file ")
+            .with_peer(Some(PeerStatus::Http(404)), "Unable to open\n/f;  no such file ")
             .with_private("/srv/data");
         let text = error.public();
         assert!(text.starts_with("source open: No such file or directory"), "{text}");
@@ -331,10 +353,11 @@ mod tests {
 
     #[test]
     fn a_peers_status_decides_about_another_attempt() {
-        let answered =
-            |status| Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(status), "");
+        let failed = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open);
+        let answered = |status| failed.clone().with_peer(Some(PeerStatus::Http(status)), "");
         assert!(answered(503).retry() && answered(429).retry() && answered(423).retry());
         assert!(!answered(507).retry() && !answered(400).retry() && !answered(501).retry());
+        let answered = |number| failed.clone().with_peer(Some(PeerStatus::Xrootd(number)), "");
         assert!(answered(3024).retry() && !answered(3005).retry() && !answered(3013).retry());
         assert!(!Error::new(ErrorCode::NotFound, Side::Source, Phase::Open).retry());
     }
@@ -342,7 +365,8 @@ mod tests {
     #[test]
     fn tokens_in_urls_that_a_peer_quotes_are_blotted_out() {
         let words = "no /f?authz=Bearer%20abc.def&x=1 nor <a href=\"/g?AUTHZ=ghi\">g</a> authz=bearer jkl no";
-        let error = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(500), words);
+        let error =
+            Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Open).with_peer(Some(PeerStatus::Http(500)), words);
         assert_eq!(
             error.peer_words(),
             Some("no /f?authz=…&x=1 nor <a href=\"/g?AUTHZ=…\">g</a> authz=… no")

@@ -1,7 +1,7 @@
 //! Cases, tables and curves, without sockets.
 
 use remote::{Access, Resource};
-use types::{ErrorCode, Location, Phase, Side};
+use types::{ErrorCode, Location, PeerStatus, Phase, Side};
 
 use super::*;
 
@@ -39,7 +39,8 @@ fn tpc(pairs: Vec<Pair>) -> Tpc {
 }
 
 fn level(copies: usize, failures: usize, is_whole: bool) -> Level {
-    let error = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Transfer).with_peer(Some(500), "out of luck");
+    let error = Error::new(ErrorCode::PeerFailed, Side::Source, Phase::Transfer)
+        .with_peer(Some(PeerStatus::Http(500)), "out of luck");
     Level {
         seconds: 2.0,
         moved_bytes: copies as u64 * 1_000_000_000,

@@ -1,6 +1,6 @@
 //! The decisions of a copy, without any act: where a file goes, and which way it travels.
 
-use types::{Error, ErrorCode, Result};
+use types::Result;
 
 use super::super::place::Place;
 use crate::command_line::Mode;
@@ -37,29 +37,6 @@ pub(super) fn ways(mode: Mode) -> &'static [Way] {
     }
 }
 
-/// Whether another way may succeed where one failed so. gfal stops at EPERM, ENOENT, EACCES and
-/// ECANCELED. Beyond that, a destination that exists or is full and data that differ stay so. But a
-/// server that may not connect to the other one's network has not refused the file.
-pub(super) fn may_try_another(error: &Error) -> bool {
-    let code = error.code();
-    if code == ErrorCode::PeerAddressRefused {
-        return true;
-    }
-    let stopped_by_errno = matches!(code.exit_code(), 1 | 2 | 13 | 17 | 28 | 122 | 125);
-    let same_again = matches!(
-        code,
-        ErrorCode::ChecksumMismatch
-            | ErrorCode::ChecksumPrecondition
-            | ErrorCode::ChecksumUnavailable
-            | ErrorCode::SourceChanged
-            | ErrorCode::ParentMissing
-            | ErrorCode::IsDirectory
-            | ErrorCode::NotDirectory
-    );
-    let refused_as_conflict = error.peer_status() == Some(ErrorCode::ParentMissing.http_status());
-    !(stopped_by_errno || same_again || refused_as_conflict)
-}
-
 /// Where a source goes: to the destination itself, or under its own name below it.
 ///
 /// # Errors
@@ -74,7 +51,7 @@ pub(super) fn target_of(source: &Place, destination: &Place, into: bool) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{Phase, Side};
+    use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
     fn error(code: ErrorCode) -> Error {
         Error::new(code, Side::Destination, Phase::Open)
@@ -98,7 +75,7 @@ mod tests {
             ErrorCode::PeerTlsFailed,
             ErrorCode::PeerAddressRefused,
         ] {
-            assert!(may_try_another(&error(code)), "{code:?}");
+            assert!(error(code).another_way(), "{code:?}");
         }
         for code in [
             ErrorCode::PeerDenied,
@@ -109,10 +86,10 @@ mod tests {
             ErrorCode::Cancelled,
             ErrorCode::ChecksumMismatch,
         ] {
-            assert!(!may_try_another(&error(code)), "{code:?}");
+            assert!(!error(code).another_way(), "{code:?}");
         }
-        let conflict = error(ErrorCode::PeerFailed).with_peer(Some(409), "");
-        assert!(!may_try_another(&conflict));
+        let conflict = error(ErrorCode::PeerFailed).with_peer(Some(PeerStatus::Http(409)), "");
+        assert!(!conflict.another_way());
     }
 
     #[test]

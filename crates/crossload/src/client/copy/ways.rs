@@ -8,7 +8,7 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::Session;
-use super::plan::{Way, may_try_another, ways};
+use super::plan::{Way, ways};
 use crate::command_line::CopyOptions;
 
 /// One file to copy.
@@ -104,7 +104,7 @@ impl Job<'_> {
                 }
             };
             match (result, left.peek()) {
-                (Err(error), Some(next)) if may_try_another(&error) => {
+                (Err(error), Some(next)) if error.another_way() => {
                     self.report.mode_failed(way.name(), &error, next.name());
                     self.progress.set_moved(0);
                 }

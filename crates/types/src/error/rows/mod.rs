@@ -1,0 +1,20 @@
+//! The rows of the error table, a file a subject.
+
+mod certificates;
+mod names;
+mod peers;
+mod requests;
+mod service;
+mod tokens;
+
+use super::row::Row;
+
+/// All rows, in the order of [`ErrorCode`](super::ErrorCode).
+pub(super) const FAMILIES: &[&[Row]] = &[
+    requests::ROWS,
+    tokens::ROWS,
+    certificates::ROWS,
+    names::ROWS,
+    peers::ROWS,
+    service::ROWS,
+];
