@@ -1,0 +1,6 @@
+//! A server in operation: its log, limits and secrets, reloads, and its end.
+
+mod lifecycle;
+mod limits;
+mod operations;
+mod secrets;

@@ -1,0 +1,7 @@
+//! Third-party copies over HTTP: between our own servers, with XRootD, and with servers that fail.
+
+mod compared;
+mod copies;
+mod faults;
+mod foreign;
+mod xrootd;

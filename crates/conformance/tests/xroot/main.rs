@@ -1,0 +1,17 @@
+//! The XRootD protocol by XRootD's own programs, gfal2, uproot and sockets that misbehave.
+
+mod xroot_bound;
+mod xroot_faults;
+mod xroot_fuse;
+mod xroot_gfal;
+mod xroot_gsi;
+mod xroot_gsi_faults;
+mod xroot_login;
+mod xroot_python;
+mod xroot_requests;
+mod xroot_tpc;
+mod xroot_tpc_faults;
+mod xroot_tpc_streams;
+mod xroot_uproot;
+mod xroot_xrdcp;
+mod xroot_xrdfs;
