@@ -1,20 +1,22 @@
 //! House tasks that need more than a shell: the tidy checks and the documents made from code.
 //!
-//! `cargo xtask tidy` reads the tree and reports, by file and line, what breaks a house rule, with the reason of the rule.
-//! `cargo xtask docs` writes the generated documents, and `cargo xtask docs --check` only compares them. Nothing here uses
-//! the network.
+//! `cargo xtask tidy` reads the tree and reports, by file and line, what breaks a house rule, with
+//! the reason of the rule. `cargo xtask docs` writes the generated documents, and `cargo xtask docs
+//! --check` only compares them. `cargo xtask test` runs the tests and names the slowest. Nothing
+//! here uses the network.
 #![forbid(unsafe_code)]
 // A command-line program for developers: printing is its purpose.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod docs;
+mod test_run;
 mod tidy;
 mod tree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | docs [--check]";
+const USAGE: &str = "usage: cargo xtask tidy | docs [--check] | test DIRECTORY [CARGO-TEST-ARGUMENT...]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
+        ["test", directory, arguments @ ..] => test_run::run(Path::new(directory), arguments),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -38,7 +41,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository this program was built from: cargo states the crate's directory, which is one below the root.
+/// The repository this program was built from: cargo states the crate's directory, which is one
+/// below the root.
 fn repository_root() -> PathBuf {
     let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     root.pop();

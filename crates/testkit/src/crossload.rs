@@ -16,6 +16,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Names the binary to test when it is not the one in the target directory.
 const BINARY_VARIABLE: &str = "CROSSLOAD_BIN";
+/// The profiles whose builds are looked for without it.
+const PROFILES: [&str; 3] = ["conformance", "release", "debug"];
 
 /// What anonymous clients may do below an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -135,7 +137,7 @@ pub struct Crossload {
 }
 
 impl Crossload {
-    /// The binary under test: `CROSSLOAD_BIN`, or the release build, or the debug build.
+    /// The binary under test: `CROSSLOAD_BIN`, or the latest build of any profile.
     ///
     /// # Errors
     /// [`Error::Missing`] when none has been built.
@@ -144,10 +146,11 @@ impl Crossload {
             return Ok(PathBuf::from(named));
         }
         let target = target_directory();
-        ["release/crossload", "debug/crossload"]
+        PROFILES
             .iter()
-            .map(|name| target.join(name))
-            .find(|path| path.is_file())
+            .map(|profile| target.join(profile).join("crossload"))
+            .filter(|path| path.is_file())
+            .max_by_key(|path| path.metadata().and_then(|facts| facts.modified()).ok())
             .ok_or_else(|| Error::Missing("the crossload binary has not been built".to_owned()))
     }
 
