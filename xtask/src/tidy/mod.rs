@@ -1,10 +1,8 @@
 //! The tidy checks: house rules that neither rustc nor clippy can see.
 //!
-//! Each rule is a function from sources to findings, and each finding is printed with the reason of its rule, so that
-//! whoever meets one learns why it is there. Exceptions live in `xtask/exceptions.toml`, each with its own reason; one that
-//! is no longer needed is itself a finding.
+//! Each rule is a function from sources to findings, and each finding is printed with the reason of
+//! its rule. There are no exceptions: a rule that is wrong somewhere is changed, with its test.
 
-mod exceptions;
 mod floors;
 mod leftovers;
 mod names;
@@ -45,7 +43,6 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
         }
     }
     findings.extend(docs::findings(root));
-    let findings = exceptions::apply(root, findings)?;
     if findings.is_empty() {
         return Ok(format!(
             "tidy: {sources} source files of {} files, nothing to report",

@@ -31,39 +31,16 @@ pub(crate) enum Rule {
     ModuleDoc,
     /// Nothing unfinished is left behind.
     Leftovers,
-    /// No path of somebody's machine.
+    /// No path that exists on one machine only.
     MachinePaths,
     /// Generated documents agree with the code.
     GeneratedDocs,
     /// Sources can be parsed.
     Syntax,
-    /// Exceptions are needed and explained.
-    Exceptions,
 }
 
 impl Rule {
-    /// All rules, in the order of the enum.
-    pub(crate) const ALL: [Self; 17] = [
-        Self::Floors,
-        Self::UnsafePlace,
-        Self::UnsafeReason,
-        Self::ForbidUnsafe,
-        Self::WireNames,
-        Self::StatusNumbers,
-        Self::Environment,
-        Self::Programs,
-        Self::Purity,
-        Self::FunctionLength,
-        Self::FileLength,
-        Self::ModuleDoc,
-        Self::Leftovers,
-        Self::MachinePaths,
-        Self::GeneratedDocs,
-        Self::Syntax,
-        Self::Exceptions,
-    ];
-
-    /// The name used in reports and in `xtask/exceptions.toml`.
+    /// The name used in reports.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Floors => "floors",
@@ -82,7 +59,6 @@ impl Rule {
             Self::MachinePaths => "machine-paths",
             Self::GeneratedDocs => "generated-docs",
             Self::Syntax => "syntax",
-            Self::Exceptions => "exceptions",
         }
     }
 
@@ -91,7 +67,7 @@ impl Rule {
         match self {
             Self::Floors => "dependencies that only point down keep each crate testable without the ones above it",
             Self::UnsafePlace => "unsafe code sits next to the sockets and files that need it, where it is looked for",
-            Self::UnsafeReason => "whoever reads an unsafe block must be able to check the claim that makes it sound",
+            Self::UnsafeReason => "the reader of an unsafe block must be able to check the claim that makes it sound",
             Self::ForbidUnsafe => "the compiler, not a reviewer, keeps the other crates free of unsafe code",
             Self::WireNames => "a protocol's spelling is known to one crate, so it is parsed and written in one way",
             Self::StatusNumbers => "one table turns error codes into statuses; a number elsewhere is a second table",
@@ -109,7 +85,6 @@ impl Rule {
             Self::MachinePaths => "a path of one machine is wrong on every other",
             Self::GeneratedDocs => "documents made from code are only right when they are made again: cargo xtask docs",
             Self::Syntax => "a file that does not parse cannot be checked",
-            Self::Exceptions => "an exception without need or reason hides the next real one",
         }
     }
 }
