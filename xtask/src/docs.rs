@@ -1,7 +1,9 @@
-//! The documents that are made from code: `docs/errors.md` from the table of error codes, and `docs/configuration.md`
-//! from the configuration's own description, which the binary prints (`crossload config docs`).
+//! The documents that are made from code: `docs/errors.md` from the table of error codes, and
+//! `docs/configuration.md` from the configuration's own description, which the binary prints
+//! (`crossload config docs`).
 //!
-//! The binary is only asked when `CROSSLOAD_BIN` names one that was just built: an old binary would contradict the code.
+//! Without `CROSSLOAD_BIN` the configuration is left out: a binary found by chance may be older
+//! than the code.
 
 use crate::tidy::{Finding, Rule};
 use std::fs;
@@ -51,7 +53,8 @@ pub(crate) fn check(root: &Path) -> Result<String, String> {
     Err(findings.join("\n"))
 }
 
-/// The findings of `tidy`: documents that can be made without a binary, and those of the binary when one is named.
+/// The findings of `tidy`: documents that can be made without a binary, and those of the binary
+/// when one is named.
 pub(crate) fn findings(root: &Path) -> Vec<Finding> {
     match documents() {
         Ok(documents) => documents

@@ -1,4 +1,4 @@
-//! House tasks that need more than a shell: the tidy checks and the documents made from code.
+//! Tasks that need more than a shell: house rules, documents made from code, and test runs.
 //!
 //! `cargo xtask tidy` reads the tree and reports, by file and line, what breaks a house rule, with
 //! the reason of the rule. `cargo xtask docs` writes the generated documents, and `cargo xtask docs

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: runs `cargo test`, keeps what it prints, and names the slowest tests.
 //!
 //! Stable libtest prints no durations. It does start the tests of a program in the order of their
-//! names, as many at once as it has threads, and prints a line when one ends. So the moment at which
-//! a test began is the moment at which the one before it in that order made room.
+//! names, as many at once as it has threads, and prints a line when one ends. So the moment at
+//! which a test began is the moment at which the one before it in that order made room.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,7 +25,8 @@ const SET_BY_CARGO: [&str; 5] = [
 ];
 
 /// Runs `cargo test` with `arguments` and passes its output on. In `directory` it leaves `results`
-/// (standard output), `errors` (standard error) and `slowest`, a line for each of the slowest tests.
+/// (standard output), `errors` (standard error) and `slowest`, a line for each of the slowest
+/// tests.
 ///
 /// # Errors
 /// When cargo cannot be started, a file cannot be written, or a test failed.
@@ -191,7 +192,8 @@ mod tests {
         assert_eq!(program_of("   Compiling net v0.1.0"), None);
     }
 
-    /// Two threads: `a` ends after 5 s, `b` after 1; `c` takes the place of `b` until 3, and `d` that of `c` until 9.
+    /// Two threads: `a` ends after 5 s, `b` after 1; `c` takes the place of `b` until 3, and `d`
+    /// that of `c` until 9.
     #[test]
     fn a_test_begins_when_another_one_makes_room() {
         let begin = Instant::now();

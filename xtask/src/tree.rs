@@ -1,7 +1,8 @@
 //! Which files belong to the project.
 //!
-//! Git knows best: tracked files, and new ones that no ignore rule covers, so that a file is checked before it is committed.
-//! Outside of a git work tree (a release archive) every file is taken except the build directories.
+//! Git knows best: tracked files, and new ones that no ignore rule covers, so that a file is
+//! checked before it is committed. Outside of a git work tree (a release archive) every file is
+//! taken except the build directories.
 
 use std::fs;
 use std::io;

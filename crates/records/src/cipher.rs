@@ -1,9 +1,9 @@
-//! The ciphers of records, each from the library that is the faster one on this processor.
+//! The ciphers of records, each from the library that is faster on this processor.
 //!
-//! `aws-lc-rs` and `ring` have the same ancestor and the same calls, and differ in AES-GCM: on processors with vector AES the
-//! first uses it together with AVX-512 only, the second with AVX2 too, as AMD's processors before Zen 4 and Intel's small ones
-//! have it. There it takes half the time (`docs/performance.md`). Everywhere else, and for everything but the payload of
-//! records, it is `aws-lc-rs`.
+//! `aws-lc-rs` and `ring` share an ancestor and an interface, and differ in AES-GCM. `aws-lc-rs` uses
+//! vector AES only together with AVX-512; `ring` uses it with AVX2 too. On processors with AVX2 but
+//! without AVX-512 (AMD before Zen 4, Intel's small cores) `ring` takes half the time
+//! (`docs/performance.md`), so it encrypts payload there. Everything else uses `aws-lc-rs`.
 
 use aws_lc_rs::aead as aws;
 use ring::aead as ring;
@@ -69,7 +69,7 @@ impl Library {
     }
 }
 
-/// Asks for exactly what the two libraries ask for before they use their fastest code.
+/// Checks the same processor features as the two libraries before they use their fastest code.
 #[cfg(target_arch = "x86_64")]
 fn has_vector_aes_without_avx512() -> bool {
     let has_vector_aes =
@@ -77,7 +77,7 @@ fn has_vector_aes_without_avx512() -> bool {
     has_vector_aes && !has_avx512()
 }
 
-/// Whether the processor has what `aws-lc-rs` asks for before it uses any code for AVX-512.
+/// Whether the processor has the features with which `aws-lc-rs` uses AVX-512.
 #[must_use]
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx512() -> bool {
@@ -92,7 +92,7 @@ fn has_vector_aes_without_avx512() -> bool {
     false
 }
 
-/// What a cipher refuses: a tag that does not fit, or more bytes than one nonce is good for.
+/// The tag does not match, or there are more bytes than one nonce covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
@@ -105,7 +105,7 @@ enum Key {
 }
 
 impl Cipher {
-    /// `None` when the key has not the length that the algorithm demands.
+    /// `None` when the key has the wrong length for the algorithm.
     #[must_use]
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Option<Self> {
         Self::of(Library::faster(algorithm), algorithm, key)
@@ -125,10 +125,11 @@ impl Cipher {
         Some(Self(key))
     }
 
-    /// Seals `body` where it lies and returns its tag, which covers `associated` too. The caller never uses a nonce twice.
+    /// Seals `body` where it lies and returns its tag, which covers `associated` too. The caller
+    /// never uses a nonce twice.
     ///
     /// # Errors
-    /// [`Refused`] when the body is longer than one nonce is good for.
+    /// [`Refused`] when the body is longer than one nonce covers.
     pub fn seal(
         &self,
         nonce: [u8; NONCE_BYTES],
@@ -154,7 +155,7 @@ impl Cipher {
     /// Opens `sealed`, a body with its tag behind it, where it lies, and returns the body.
     ///
     /// # Errors
-    /// [`Refused`] when the tag does not fit: altered data, another nonce or another key.
+    /// [`Refused`] when the tag does not match: altered data, another nonce or another key.
     pub fn open<'a>(
         &self,
         nonce: [u8; NONCE_BYTES],
@@ -182,7 +183,7 @@ mod tests {
 
     const ALL: [Algorithm; 3] = [Algorithm::Aes128Gcm, Algorithm::Aes256Gcm, Algorithm::ChaCha20Poly1305];
     const BOTH: [Library; 2] = [Library::AwsLc, Library::Ring];
-    /// Around the steps in which the vector code goes, and a whole record.
+    /// Lengths around the steps of the vector code, and a whole record.
     const LENGTHS: [usize; 13] = [0, 1, 15, 16, 17, 31, 127, 128, 129, 255, 4097, 16_383, 16_385];
 
     fn sealed(library: Library, algorithm: Algorithm, length: usize) -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::cipher::{Algorithm, Cipher, NONCE_BYTES, TAG_BYTES};
 pub const HEADER_BYTES: usize = 5;
 /// Most payload in one record (RFC 8446 §5.1).
 pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
-/// Most bytes that a record takes on the wire: header, payload and 256 more (RFC 8446 §5.2).
+/// Longest record on the wire: header, payload and 256 more (RFC 8446 §5.2).
 pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + PAYLOAD_BYTES_MAX + 256;
 /// Records after which keys must be changed: the AES-GCM confidentiality limit, taken for all
 /// suites (RFC 8446 §5.5 allows 2^24.5).
@@ -59,9 +59,9 @@ pub enum RecordFault {
     Tag,
     /// No content type in a TLS 1.3 record.
     NoContentType,
-    /// The keys are worn out and cannot be changed (TLS 1.2).
+    /// The keys are worn out, and TLS 1.2 cannot change them.
     KeysExhausted,
-    /// Record after record, and no payload in any.
+    /// Too many records without payload in a row.
     NothingButFraming,
 }
 
@@ -107,9 +107,9 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys as a handshake agreed on them; `sequence` counts the records that they have sealed already. In
-    /// TLS 1.2 only the first four bytes of an AES-GCM nonce are secret (RFC 5288 §3). `None` when the key
-    /// does not fit the algorithm.
+    /// Keys as a handshake agreed on them; `sequence` counts the records that they have sealed
+    /// already. In TLS 1.2 only the first four bytes of an AES-GCM nonce are secret (RFC 5288 §3).
+    /// `None` when the key does not fit the algorithm.
     #[must_use]
     pub fn new(
         version: Version,
@@ -175,7 +175,7 @@ impl Sealer {
         Self(keys)
     }
 
-    /// Leaves out records until `sequence`, for tests of worn keys. Never goes back, as no nonce may come twice.
+    /// Skips to record `sequence`, to test worn keys. Never goes back: a nonce may not repeat.
     pub fn advance_to(&mut self, sequence: u64) {
         self.0.sequence = self.0.sequence.max(sequence);
     }
@@ -246,7 +246,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Appends a whole record around a small payload, [`PAYLOAD_BYTES_MAX`] at the most, to `out`.
+    /// Appends a whole record around a small payload, at most [`PAYLOAD_BYTES_MAX`], to `out`.
     ///
     /// # Errors
     /// [`RecordFault::KeysExhausted`] when the cipher refuses.
@@ -269,7 +269,7 @@ impl Opener {
         Self(keys)
     }
 
-    /// Leaves out records until `sequence`, for tests of worn keys. Never goes back, as no nonce may come twice.
+    /// Skips to record `sequence`, to test worn keys. Never goes back: a nonce may not repeat.
     pub fn advance_to(&mut self, sequence: u64) {
         self.0.sequence = self.0.sequence.max(sequence);
     }

@@ -3,7 +3,8 @@
 use super::source::crate_of;
 use super::{Finding, Rule};
 
-/// The house, floor by floor. A crate that is not listed here has no place yet: give it one, and one in ARCHITECTURE.md.
+/// The house, floor by floor. A crate that is not listed here has no place yet: give it one, and
+/// one in ARCHITECTURE.md.
 const FLOORS: [(&str, u8); 19] = [
     ("types", 0),
     ("http-wire", 1),
@@ -26,7 +27,7 @@ const FLOORS: [(&str, u8); 19] = [
     ("crossload", 9),
 ];
 
-/// Crates beside the house: they may look into every room, and no room may need them.
+/// Crates beside the house: they may use every crate, and no crate of the house may use them.
 const BESIDE: [&str; 5] = ["testkit", "conformance", "bench-peers", "fuzz-targets", "xtask"];
 
 /// The floor of a crate of the house.
@@ -38,7 +39,8 @@ fn is_ours(name: &str) -> bool {
     floor(name).is_some() || BESIDE.contains(&name)
 }
 
-/// Checks one manifest; those outside of the crates (the workspace's, the nightly fuzzer's) have nothing to check.
+/// Checks one manifest; those outside of the crates (the workspace's, the nightly fuzzer's) have
+/// nothing to check.
 pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     if path == "Cargo.toml" || path.starts_with("fuzz/libfuzzer/") {
         return Vec::new();

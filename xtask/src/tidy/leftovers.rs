@@ -1,4 +1,5 @@
-//! What was meant to be temporary: unfinished work, silenced warnings, skipped tests, paths of one machine.
+//! What was meant to be temporary: unfinished work, silenced warnings, skipped tests, paths of one
+//! machine.
 
 use super::source::{Kind, SourceFile, Token};
 use super::{Finding, Rule};
@@ -80,7 +81,8 @@ fn is_word_char(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// Whether an absolute path with this beginning stands in the line; a path that merely contains it does not count.
+/// Whether an absolute path with this beginning stands in the line; a path that merely contains it
+/// does not count.
 fn begins_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(position, _)| {
         let before = line[..position].chars().next_back();

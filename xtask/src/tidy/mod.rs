@@ -6,6 +6,7 @@
 mod floors;
 mod leftovers;
 mod names;
+mod prose;
 mod rule;
 mod shape;
 mod source;
@@ -14,6 +15,7 @@ mod unsafety;
 pub(crate) use rule::{Finding, Rule};
 
 use crate::{docs, tree};
+use prose::Prose;
 use source::SourceFile;
 use std::fs;
 use std::path::Path;
@@ -24,6 +26,8 @@ use std::path::Path;
 /// The findings, one per line with its reason below, or why the tree could not be read.
 pub(crate) fn run(root: &Path) -> Result<String, String> {
     let paths = tree::files(root).map_err(|error| format!("the tree cannot be listed: {error}"))?;
+    let glossary = fs::read_to_string(root.join(prose::GLOSSARY)).unwrap_or_default();
+    let prose = Prose::new(&glossary);
     let mut findings = Vec::new();
     let mut sources = 0_usize;
     for path in &paths {
@@ -34,10 +38,16 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
         if path.ends_with("Cargo.toml") {
             findings.extend(floors::check(path, &text));
         }
+        if path.ends_with(".md") {
+            findings.extend(prose.check_document(path, &text));
+        }
         if path.ends_with(".rs") {
             sources += 1;
             match SourceFile::parse(path, &text) {
-                Ok(source) => findings.extend(check_source(&source)),
+                Ok(source) => {
+                    findings.extend(check_source(&source));
+                    findings.extend(prose.check_source(&source));
+                }
                 Err(finding) => findings.push(finding),
             }
         }

@@ -35,6 +35,8 @@ pub(crate) enum Rule {
     MachinePaths,
     /// Generated documents agree with the code.
     GeneratedDocs,
+    /// Prose is plain English in the words of the glossary.
+    Prose,
     /// Sources can be parsed.
     Syntax,
 }
@@ -58,6 +60,7 @@ impl Rule {
             Self::Leftovers => "leftovers",
             Self::MachinePaths => "machine-paths",
             Self::GeneratedDocs => "generated-docs",
+            Self::Prose => "prose",
             Self::Syntax => "syntax",
         }
     }
@@ -66,7 +69,9 @@ impl Rule {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Floors => "dependencies that only point down keep each crate testable without the ones above it",
-            Self::UnsafePlace => "unsafe code sits next to the sockets and files that need it, where it is looked for",
+            Self::UnsafePlace => {
+                "unsafe code sits next to the sockets and files that need it, where reviewers look for it"
+            }
             Self::UnsafeReason => "the reader of an unsafe block must be able to check the claim that makes it sound",
             Self::ForbidUnsafe => "the compiler, not a reviewer, keeps the other crates free of unsafe code",
             Self::WireNames => "a protocol's spelling is known to one crate, so it is parsed and written in one way",
@@ -84,6 +89,9 @@ impl Rule {
             }
             Self::MachinePaths => "a path of one machine is wrong on every other",
             Self::GeneratedDocs => "documents made from code are only right when they are made again: cargo xtask docs",
+            Self::Prose => {
+                "a sentence that reads like a translation is read twice, and a word with two meanings misleads"
+            }
             Self::Syntax => "a file that does not parse cannot be checked",
         }
     }

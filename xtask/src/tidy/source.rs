@@ -1,7 +1,7 @@
 //! One Rust source file, parsed once for all checks.
 //!
-//! Checks look at tokens, not at text, so that a comment may name what the code may not; only rules about comments
-//! (`SAFETY`, leftovers) look at the text.
+//! Checks look at tokens, not at text, so that a comment may name what the code may not; only rules
+//! about comments (`SAFETY`, leftovers) look at the text.
 
 use super::{Finding, Rule};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -16,7 +16,7 @@ pub(crate) struct Token {
     pub(crate) kind: Kind,
 }
 
-/// What a token is, as far as the checks care.
+/// The kinds of token that the checks tell apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ident(String),
