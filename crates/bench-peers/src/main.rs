@@ -1,5 +1,5 @@
 //! The measured table of Crossload against Debian's XRootD and nginx: same machine, same run, same clients, files in
-//! memory, over loopback. Run it as `./dev bench-peers`; `docs/performance.md` says how to read it.
+//! memory, over loopback. Run it as `./dev bench-peers`; `docs/performance-method.md` says how it measures.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -3,12 +3,12 @@
 //! A reader on a fast network makes room for a megabyte within a millisecond. The runtime hears of it when one of its few
 //! workers comes to look, and on busy processors the socket has run dry by then: every part of the file is sent from a
 //! standing start. A thread that waits for this one socket is woken by the reader's acknowledgement and refills the queue
-//! while there is something in it, which takes a quarter less processor time (docs/performance-notes.md).
+//! while there is something in it, which takes a quarter less processor time (docs/experiments/2026-11-24-sender-threads.md).
 //!
 //! Over TLS the same thread also reads the file and seals it, so that a connection does not take the processor of the runtime's
 //! workers, which everybody else's requests wait for. And these threads are nicer than the rest: on busy processors the workers,
 //! and the readers on the same machine, go first. Beside 64 downloads a small request is answered in 0.4 ms instead of 87
-//! (docs/performance-notes.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
+//! (docs/experiments/2026-11-24-sender-threads.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
 //! system calls is in nobody's way before, and a nicer one finds its queue dry on some machines.
 //!
 //! Such a thread in clear text waits within the call that sends, as long as it is not one of many ([`Patient`]).

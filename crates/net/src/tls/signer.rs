@@ -2,7 +2,7 @@
 //!
 //! As with the ciphers of records (`cipher.rs`) there are two libraries of one ancestor. `aws-lc-rs` has code of its own for
 //! processors that multiply integers of 52 bits in AVX-512; on all others with x86-64 `ring` takes a little less time
-//! (`docs/performance.md`). Both check a signature before it leaves.
+//! (`docs/experiments/2026-11-26-rsa-signatures.md`). Both check a signature before it leaves.
 
 use std::sync::Arc;
 
