@@ -198,8 +198,8 @@ impl Answer {
         if !self.wants_dead {
             return Vec::new();
         }
-        let names = entries.iter().map(|entry| entry.name.clone()).collect();
-        let read = spot.store.dead_properties_in(&spot.path, names).await;
+        let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+        let read = spot.store.dead_properties_in(&spot.path, &names).await;
         read.unwrap_or_default()
     }
 

@@ -99,7 +99,7 @@ async fn change(exchange: &Exchange<'_>, spot: &Spot, changes: &Arc<Vec<Property
             }
         }
     };
-    let changed = spot.store.change_dead_properties(&spot.path, apply).await;
+    let changed = spot.store.change_dead_properties(&spot.path, Box::new(apply)).await;
     let index = too_large.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (changed, index) {
         (Ok(()), _) => Ok(None),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use storage::{FileReader, Hasher, Patience, Stat, Storage, read_some};
+use storage::{FileReader, Hasher, Patience, Stat, read_some};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use types::limits::{
@@ -244,7 +244,7 @@ impl Drop for ChecksumAsker {
 
 /// A file of which a part has been read.
 struct Progress {
-    reader: Watched,
+    reader: Arc<Watched>,
     hasher: Hasher,
 }
 
@@ -255,45 +255,45 @@ async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<Atom
     let mut progress = None;
     loop {
         let held = turns.take().await?;
-        let (subject, is_left) = (subject.clone(), is_left.clone());
-        let (now, checksum) = store
-            .run_blocking(move |storage| slice(storage, &subject, progress, is_left, held))
-            .await?;
-        if let Some(checksum) = checksum {
+        let begun = begun(&store, &subject, progress, &is_left).await?;
+        let reader = begun.reader.clone();
+        let (hasher, is_all) = store.lane().run_blocking(move || slice(begun, held)).await?;
+        if is_all {
+            let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
+            let checksum = hasher.finish().pop().ok_or_else(none)?;
+            let kept = std::slice::from_ref(&checksum);
+            store.keep_checksums(&subject.path, reader.stat(), kept).await;
             return Ok(checksum);
         }
-        progress = now;
+        progress = Some(Progress { reader, hasher });
     }
 }
 
-fn slice(
-    storage: &dyn Storage,
+/// The file, opened first, or else looked at again: its name must still stand for it.
+async fn begun(
+    store: &Store,
     subject: &Subject,
     progress: Option<Progress>,
-    is_left: Arc<AtomicBool>,
-    _held: Turn,
-) -> Result<(Option<Progress>, Option<Checksum>)> {
-    let mut progress = match progress {
-        Some(progress) => {
-            let now = storage.stat(&subject.path)?;
-            if !now.same_content(progress.reader.stat()) {
-                return Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Checksum));
-            }
-            progress
-        }
-        None => Progress {
-            reader: Watched(storage.open(&subject.path)?, is_left),
+    is_left: &Arc<AtomicBool>,
+) -> Result<Progress> {
+    let Some(progress) = progress else {
+        return Ok(Progress {
+            reader: Arc::new(Watched(store.open(&subject.path).await?, is_left.clone())),
             hasher: Hasher::new(&[subject.algorithm]),
-        },
+        });
     };
-    if !read_some(&progress.reader, &mut progress.hasher, CHECKSUM_SLICE_BYTES)? {
-        return Ok((Some(progress), None));
+    let now = store.stat(&subject.path).await?;
+    match now.same_content(progress.reader.stat()) {
+        true => Ok(progress),
+        false => Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Checksum)),
     }
-    let Progress { reader, hasher } = progress;
-    let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
-    let checksum = hasher.finish().pop().ok_or_else(none)?;
-    let _ = storage.store_checksum(&subject.path, reader.stat(), &checksum);
-    Ok((None, Some(checksum)))
+}
+
+/// Reads on for one slice; whether that was all.
+fn slice(progress: Progress, _held: Turn) -> Result<(Hasher, bool)> {
+    let Progress { reader, mut hasher } = progress;
+    let is_all = read_some(reader.as_ref(), &mut hasher, CHECKSUM_SLICE_BYTES)?;
+    Ok((hasher, is_all))
 }
 
 /// A file that reads no more once nobody wants it.

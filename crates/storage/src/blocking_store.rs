@@ -1,0 +1,245 @@
+//! A [`Store`] made of a [`Storage`], whose calls block: a [`Lane`] decides on which thread each of them runs.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use types::limits::SMALL_COMMIT_BYTES;
+use types::{Checksum, LogicalPath, Result, Unlisted};
+
+use crate::api::{
+    CommitFacts, Entry, FileReader, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload,
+    UploadOptions, VoUsage,
+};
+use crate::lane::Lane;
+use crate::links::LinkUse;
+use crate::store::{Answer, ChangeProperties, DirectoryReader, FindOwner, Held, Store};
+
+/// An owner, and the storage as that owner may use it once it has been looked up.
+struct Acting {
+    owner: Arc<dyn FindOwner>,
+    storage: OnceCell<Arc<dyn Storage>>,
+}
+
+/// A blocking storage as an asynchronous store. Cheap to clone; clones share what the lane has measured.
+#[derive(Clone)]
+pub struct BlockingStore {
+    storage: Arc<dyn Storage>,
+    /// For whom it acts; `None`: for the server itself.
+    acting: Option<Arc<Acting>>,
+    lane: Lane,
+    held: Option<Held>,
+}
+
+impl BlockingStore {
+    /// A store that runs the calls of `storage` where `lane` decides.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>, lane: Lane) -> Self {
+        Self {
+            storage,
+            acting: None,
+            lane,
+            held: None,
+        }
+    }
+
+    /// The storage as the owner may use it.
+    async fn storage(&self) -> Result<Arc<dyn Storage>> {
+        let Some(acting) = &self.acting else {
+            return Ok(self.storage.clone());
+        };
+        let found = acting.storage.get_or_try_init(|| async {
+            let owner = acting.owner.find().await?;
+            let storage = self.storage.acting_for(&owner);
+            Ok(storage.unwrap_or_else(|| self.storage.clone()))
+        });
+        found.await.cloned()
+    }
+
+    /// A call that keeps what the store holds until it ends.
+    fn keeping<T>(&self, call: impl FnOnce() -> T + Send + 'static) -> impl FnOnce() -> T + Send + 'static {
+        let held = self.held.clone();
+        move || {
+            let _until_done = held;
+            call()
+        }
+    }
+
+    async fn bound<T>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<impl FnOnce() -> Result<T> + Send + 'static> {
+        let storage = self.storage().await?;
+        Ok(self.keeping(move || call(storage.as_ref())))
+    }
+
+    /// Runs a call here while the storage is fast, on the blocking pool while it is slow.
+    async fn run<T: Send + 'static>(&self, call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static) -> Result<T> {
+        let call = self.bound(call).await?;
+        self.lane.run(call).await
+    }
+
+    /// Runs a call that certainly waits for the disk.
+    async fn run_blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let call = self.bound(call).await?;
+        self.lane.run_blocking(call).await
+    }
+
+    /// Runs a call that makes something durable.
+    async fn run_commit<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let call = self.bound(call).await?;
+        self.lane.run_commit(call).await
+    }
+}
+
+/// Calls of the storage that only have to run in the right place: the place, the call with its borrowed arguments and, behind
+/// a semicolon, those that are values.
+macro_rules! on_lane {
+    ($($place:ident: $call:ident(
+        $($argument:ident: &$borrowed:ty),* $(; $($value:ident: $type:ty),+)?
+    ) -> $answer:ty;)+) => {$(
+        fn $call<'a>(&'a self, $($argument: &'a $borrowed,)* $($($value: $type),+)?) -> Answer<'a, $answer> {
+            Box::pin(async move {
+                $(let $argument = $argument.to_owned();)*
+                self.$place(move |storage| storage.$call($(&$argument,)* $($($value),+)?)).await
+            })
+        }
+    )+};
+}
+
+impl Store for BlockingStore {
+    on_lane! {
+        run: check_links(path: &LogicalPath; used: LinkUse<'static>) -> ();
+        run: stat(path: &LogicalPath) -> Stat;
+        run: open(path: &LogicalPath) -> Arc<dyn FileReader>;
+        run: create(path: &LogicalPath, options: &UploadOptions) -> Arc<dyn Upload>;
+        run: open_update(path: &LogicalPath) -> Arc<dyn Upload>;
+        run: make_directory(path: &LogicalPath; parents: bool) -> ();
+        run: set_mode(path: &LogicalPath; mode: u32) -> ();
+        run: attributes(path: &LogicalPath) -> Vec<String>;
+        run: attribute(path: &LogicalPath, name: &str) -> Option<Vec<u8>>;
+        run: set_attribute(path: &LogicalPath, name: &str, value: &[u8]; overwrite: Overwrite) -> ();
+        run: remove_attribute(path: &LogicalPath, name: &str) -> bool;
+        run: dead_properties(path: &LogicalPath) -> Vec<u8>;
+        run: dead_properties_in(directory: &LogicalPath, names: &[String]) -> Vec<Vec<u8>>;
+        run: space() -> Space;
+        run: space_at(path: &LogicalPath) -> Space;
+        run: stored_checksums(path: &LogicalPath) -> Vec<Checksum>;
+        // What a large file held has to be freed, which takes long even with everything in memory.
+        run_blocking: remove(path: &LogicalPath) -> ();
+        run_blocking: remove_tree(path: &LogicalPath) -> Option<TreeFailure>;
+        run_blocking: copy_tree(from: &LogicalPath, to: &LogicalPath; members: bool, replacing: Replacing) -> bool;
+        run_blocking: move_over(from: &LogicalPath, to: &LogicalPath; replacing: Replacing) -> bool;
+        // The new name is made durable.
+        run_commit: rename(from: &LogicalPath, to: &LogicalPath; overwrite: Overwrite) -> bool;
+        run_commit: copy(from: &LogicalPath, to: &LogicalPath; overwrite: Overwrite) -> Stat;
+    }
+
+    fn acting_for(&self, owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {
+        let acting = owner.map(|owner| {
+            Arc::new(Acting {
+                owner,
+                storage: OnceCell::new(),
+            })
+        });
+        Arc::new(Self { acting, ..self.clone() })
+    }
+
+    fn holding(&self, held: Held) -> Arc<dyn Store> {
+        let held = Some(held);
+        Arc::new(Self { held, ..self.clone() })
+    }
+
+    fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    fn usage(&self) -> Vec<VoUsage> {
+        self.storage.usage()
+    }
+
+    fn list<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Box<dyn DirectoryReader>> {
+        Box::pin(async move {
+            let path = path.clone();
+            let listing = self.run(move |storage| storage.list(&path)).await?;
+            let reader = BlockingDirectory {
+                store: self.clone(),
+                listing: Some(listing),
+                unlisted: Unlisted::default(),
+            };
+            Ok(Box::new(reader) as Box<dyn DirectoryReader>)
+        })
+    }
+
+    fn commit<'a>(&'a self, upload: &'a Arc<dyn Upload>, facts: CommitFacts) -> Answer<'a, Stat> {
+        let (upload, is_small) = (upload.clone(), facts.size_bytes <= SMALL_COMMIT_BYTES);
+        let commit = self.keeping(move || upload.commit(&facts));
+        match is_small {
+            true => Box::pin(self.lane.run_small_commit(commit)),
+            false => Box::pin(self.lane.run_commit(commit)),
+        }
+    }
+
+    fn set_length<'a>(&'a self, upload: &'a Arc<dyn Upload>, size_bytes: u64) -> Answer<'a, ()> {
+        let upload = upload.clone();
+        Box::pin(self.lane.run(self.keeping(move || upload.set_length(size_bytes))))
+    }
+
+    fn sync<'a>(&'a self, upload: &'a Arc<dyn Upload>) -> Answer<'a, ()> {
+        let upload = upload.clone();
+        Box::pin(self.lane.run_commit(self.keeping(move || upload.sync())))
+    }
+
+    fn change_dead_properties<'a>(&'a self, path: &'a LogicalPath, change: ChangeProperties) -> Answer<'a, ()> {
+        let path = path.clone();
+        Box::pin(self.run_commit(move |storage| storage.change_dead_properties(&path, &change)))
+    }
+
+    fn store_checksums<'a>(
+        &'a self,
+        path: &'a LogicalPath,
+        seen: &'a Stat,
+        checksums: &'a [Checksum],
+    ) -> Answer<'a, ()> {
+        let (path, seen, checksums) = (path.clone(), seen.clone(), checksums.to_vec());
+        Box::pin(self.run(move |storage| {
+            let mut checksums = checksums.iter();
+            checksums.try_for_each(|checksum| storage.store_checksum(&path, &seen, checksum))
+        }))
+    }
+}
+
+/// A directory of a blocking storage.
+struct BlockingDirectory {
+    store: BlockingStore,
+    /// `None` at the end.
+    listing: Option<Box<dyn Listing>>,
+    unlisted: Unlisted,
+}
+
+impl DirectoryReader for BlockingDirectory {
+    fn next_batch(&mut self) -> Answer<'_, Vec<Entry>> {
+        Box::pin(async move {
+            let Some(mut listing) = self.listing.take() else {
+                return Ok(Vec::new());
+            };
+            let read = self.store.run(move |_| Ok((listing.next_batch()?, listing)));
+            let (batch, listing) = read.await?;
+            if batch.is_empty() {
+                self.unlisted = listing.unlisted();
+            } else {
+                self.listing = Some(listing);
+            }
+            Ok(batch)
+        })
+    }
+
+    fn unlisted(&self) -> Unlisted {
+        self.unlisted.clone()
+    }
+}
