@@ -1,8 +1,8 @@
 //! The ciphers of records, each from the library that is faster on this processor.
 //!
-//! `aws-lc-rs` and `ring` share an ancestor and an interface, and differ in AES-GCM. `aws-lc-rs` uses
-//! vector AES only together with AVX-512; `ring` uses it with AVX2 too. On processors with AVX2 but
-//! without AVX-512 (AMD before Zen 4, Intel's small cores) `ring` takes half the time
+//! `aws-lc-rs` and `ring` share an ancestor and an interface, and differ in AES-GCM. `aws-lc-rs`
+//! uses vector AES only together with AVX-512; `ring` uses it with AVX2 too. On processors with
+//! AVX2 but without AVX-512 (AMD before Zen 4, Intel's small cores) `ring` takes half the time
 //! (`docs/experiments/2026-11-23-cipher-library.md`), so it encrypts payload there. Everything else
 //! uses `aws-lc-rs`.
 

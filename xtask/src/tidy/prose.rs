@@ -9,7 +9,7 @@ use super::{Finding, Rule};
 use std::collections::HashMap;
 
 /// Where the rules hold already: files, and directories with everything in them.
-const CLEAN: [&str; 2] = ["xtask/", "docs/glossary.md"];
+const CLEAN: [&str; 5] = ["CONTRIBUTING.md", "README.md", "crates/records/", "docs/", "xtask/"];
 /// Made from code, and checked there.
 const GENERATED: [&str; 2] = ["docs/configuration.md", "docs/errors.md"];
 /// Documents with one entry on each line, however long it is.
@@ -22,7 +22,7 @@ const COMMENT_COLUMNS: usize = 100;
 const DOCUMENT_COLUMNS: usize = 120;
 
 /// Phrases that are refused everywhere, and what to write.
-const BANNED: [(&str, &str); 29] = [
+const BANNED: [(&str, &str); 33] = [
     ("whoever", "name the actor: the client, the caller, the reader"),
     ("whomever", "name the actor"),
     ("nobody", "no client, no test, anonymous, unused"),
@@ -52,6 +52,10 @@ const BANNED: [(&str, &str); 29] = [
     ("what is more", "leave it out"),
     ("it is looked", "name who looks"),
     ("not any more", "no longer"),
+    ("told apart", "distinguished, separate"),
+    ("which is said", "which it reports"),
+    ("the own", "our, its own"),
+    ("not sound", "invalid"),
 ];
 
 /// All phrases to look for, by their first word.
