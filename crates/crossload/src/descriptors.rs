@@ -1,13 +1,12 @@
 //! How many files and connections this process may have open, and how they are shared out.
 
+use config::Limits;
 use endpoint::ShareLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use types::limits::{
     CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
     DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, LOCKS_MAX, TPC_KEYS_MAX, TREES_MAX,
 };
-
-use crate::configuration::Limits;
 
 /// Raises the soft limit, which is usually 1024, to the hard one: each connection takes a descriptor, and each transfer
 /// several.
@@ -66,7 +65,7 @@ pub(crate) fn share_out(limit: u64, wanted: &Limits) -> ShareLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::Configuration;
+    use config::Configuration;
 
     #[test]
     fn the_reserve_is_left_when_everything_is_taken() {

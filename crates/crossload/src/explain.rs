@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use config::Configuration;
 use credentials::{Credential, inspect};
 use net::tls::ClientIdentity;
 use policy::{Explanation, Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
-use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::server::offline::{self, ReadToken};
 use crate::server::rules;

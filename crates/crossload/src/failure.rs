@@ -1,8 +1,7 @@
 //! How the program ends when it fails: one line of words, and an exit code.
 
+use config::Faults;
 use types::{Error, ErrorCode};
-
-use crate::configuration::Faults;
 
 /// The exit code of a failure that has no `errno` of its own (EINVAL).
 const INVALID: u8 = 22;

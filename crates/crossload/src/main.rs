@@ -5,7 +5,6 @@
 mod check;
 mod client;
 mod command_line;
-mod configuration;
 mod demo;
 mod descriptors;
 mod explain;
@@ -55,15 +54,15 @@ fn run(command: Command) -> Result<u8, Failure> {
 
 fn configure(action: &ConfigAction) -> Result<(), Failure> {
     match action {
-        ConfigAction::Docs => output::write_out(configuration::docs().as_bytes()),
-        ConfigAction::Example => output::write_out(configuration::example().as_bytes()),
+        ConfigAction::Docs => output::write_out(config::manual::docs().as_bytes()),
+        ConfigAction::Example => output::write_out(config::manual::example().as_bytes()),
         ConfigAction::ImportAuthdb { file } => {
             for rule in server::rules::authdb(file)? {
                 output::line(&rule.to_toml());
             }
         }
         ConfigAction::Check { file } => {
-            let configuration = configuration::Configuration::load(file)?;
+            let configuration = config::Configuration::load(file)?;
             server::rules::policy(&configuration)?;
             output::line(&format!("{}: nothing is wrong with it", file.display()));
         }

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use config::{Configuration, Switch};
 use credentials::x509::{GridMap, Revocation, VomsMap};
 use endpoint::{UserSettings, Users};
 use types::ErrorCode;
@@ -13,7 +14,6 @@ use types::ErrorCode;
 use super::finding::{Finding, Spot};
 use super::lines::Lines;
 use super::trust::Authorities;
-use crate::configuration::{Configuration, Switch};
 
 /// Permissions for others than the owner.
 const OTHERS: u32 = 0o077;

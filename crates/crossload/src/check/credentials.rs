@@ -2,27 +2,30 @@
 
 use std::path::Path;
 
+use config::{Configuration, NamedFile, Sections as _, Switch};
+
 use super::finding::Finding;
 use super::lines::Lines;
-use crate::configuration::{Configuration, Switch};
 
 /// Examines them on behalf of the user `uid`.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines, uid: u32) -> Vec<Finding> {
-    let mut findings = files(configuration, lines);
+    let mut findings = files(&configuration.files(), lines);
     findings.extend(switching(configuration, lines, uid));
     findings.extend(audiences(configuration, lines));
     findings
 }
 
 /// Whatever is named must be there to be read.
-fn files(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
-    let named = configuration.files().into_iter();
-    let missing = named.filter(|file| file.purpose.must_be_readable()).filter_map(|file| {
-        let why = unreadable(&file.path)?;
-        let says = format!("{} cannot be read: {why}", file.path.display());
-        let finding = Finding::error("file_missing", says).at(lines.of_place(&file.place));
-        Some(finding.change("make it readable for the server's user, or correct the name"))
-    });
+pub(super) fn files(named: &[NamedFile], lines: &Lines) -> Vec<Finding> {
+    let missing = named
+        .iter()
+        .filter(|file| file.purpose.must_be_readable())
+        .filter_map(|file| {
+            let why = unreadable(&file.path)?;
+            let says = format!("{} cannot be read: {why}", file.path.display());
+            let finding = Finding::error("file_missing", says).at(lines.of_place(&file.place));
+            Some(finding.change("make it readable for the server's user, or correct the name"))
+        });
     missing.collect()
 }
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use config::Configuration;
+
 use super::finding::Finding;
 use super::lines::Lines;
-use crate::configuration::Configuration;
 use crate::server::exposed::{Exposed, find, linked};
 
 /// Names each of them.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use config::Configuration;
 use credentials::SciTokensConfig;
 use remote::{Access, Client, GetOptions, Resource};
 use serde_json::Value;
@@ -11,7 +12,6 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use super::finding::{Finding, Spot};
 use super::lines::Lines;
 use super::rules::meets;
-use crate::configuration::Configuration;
 
 /// Base paths of issuers that lie in no export: the scopes of their tokens count nowhere.
 pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use config::Place;
 use toml::de::{DeTable, DeValue};
 
 use super::finding::Spot;
-use crate::configuration::Place;
 
 /// The text of a configuration file.
 pub(crate) struct Lines {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use config::Server;
 use http_wire::{HeadLimits, Method, RequestBuilder};
 use net::address::AddressPolicy;
 use net::dial::dial;
@@ -15,7 +16,6 @@ use types::{Error, Location, Side};
 use super::finding::{Finding, Spot};
 use super::lines::Lines;
 use super::ports::Doors;
-use crate::configuration::Server;
 
 /// How long a program may take to say what it is.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -27,6 +27,7 @@ mod unlisted;
 
 use std::path::Path;
 
+use config::{Configuration, Faults, NamedFile, Purpose, Sections as _};
 use net::tls::{ClientTls, Trust};
 use policy::AnonymousAccess;
 use rustix::process::{Resource, getrlimit};
@@ -34,7 +35,6 @@ use types::Location;
 
 use crate::client::session::{Session, new_client};
 use crate::command_line::CheckOptions;
-use crate::configuration::{Configuration, Faults, Purpose};
 use crate::failure::Failure;
 use crate::output;
 pub(crate) use certificate::date;
@@ -157,7 +157,7 @@ fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) 
     findings.extend(listeners::check(&configuration.server, lines));
     findings.extend(names::unusable(configuration, lines));
     findings.extend(issuers::paths(configuration, lines));
-    findings.extend(secrets::check(&secret_files(configuration, lines), around.uid));
+    findings.extend(secrets::check(&secret_files(&configuration.files(), lines), around.uid));
     findings.extend(credentials::check(configuration, lines, around.uid));
     findings.extend(clients::check(configuration, lines, around.now_s));
     findings.extend(exports(configuration, lines, around));
@@ -204,15 +204,16 @@ fn named(configuration: &Configuration) -> Option<Location> {
         .filter(|place| place.is_http() || place.is_root())
 }
 
-/// All files with secrets that the configuration names.
-fn secret_files(configuration: &Configuration, lines: &Lines) -> Vec<SecretFile> {
-    let files = configuration.files().into_iter();
-    let secrets = files.filter(|file| file.purpose.is_secret() && file.purpose != Purpose::Private);
+/// Those with secrets of the files that the configuration names.
+fn secret_files(named: &[NamedFile], lines: &Lines) -> Vec<SecretFile> {
+    let secrets = named
+        .iter()
+        .filter(|file| file.purpose.is_secret() && file.purpose != Purpose::Private);
     secrets
         .map(|file| SecretFile {
             purpose: file.purpose,
             spot: lines.of_place(&file.place),
-            path: file.path,
+            path: file.path.clone(),
         })
         .collect()
 }

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
+use config::Configuration;
 use net::names::{addresses_of, name_of};
 use types::Location;
 
 use super::finding::{Finding, Spot};
 use super::lines::Lines;
-use crate::configuration::Configuration;
 
 /// A name that is no URL is no name at all: clients, macaroons and audiences know the server by its URL.
 pub(crate) fn unusable(configuration: &Configuration, lines: &Lines) -> Option<Finding> {

@@ -1,10 +1,10 @@
 //! What the configuration allows, where that is more or less than its author may think.
 
+use config::Configuration;
 use policy::{AnonymousAccess, Area, Who};
 
 use super::finding::Finding;
 use super::lines::Lines;
-use crate::configuration::Configuration;
 
 /// Examines rights and the doors that they are for.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {

@@ -3,8 +3,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use config::Purpose;
+
 use super::finding::{Finding, Spot};
-use crate::configuration::Purpose;
 use crate::server::secret;
 
 /// Permissions for others than the owner.

@@ -1,13 +1,13 @@
 //! Who can show what over which protocol: tokens in clear text, and sessions of the XRootD protocol that somebody with
 //! a credential cannot begin.
 
-use door_xroot::AuthenticationMethod::{Gsi, Host, Token, Unix};
-use identity::ClearText;
+use config::AuthenticationMethod::{Gsi, Host, Token, Unix};
+use config::ClearText;
 use policy::AnonymousAccess;
 
 use super::finding::Finding;
 use super::lines::Lines;
-use crate::configuration::{Configuration, XrootTls};
+use config::{Configuration, XrootTls};
 
 /// Examines them.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {

@@ -12,6 +12,7 @@ use super::finding::{Finding, Severity, Spot, Sum};
 use super::{Surroundings, clock, examine_file, issuers, names, ports};
 
 mod clients;
+mod made_up;
 mod places;
 mod sessions;
 

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
+use config::parse_duration;
 use types::{Checksum, ChecksumAlgorithm};
-
-use crate::configuration::parse_duration;
 
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Args)]

@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use config::parse_size;
 use types::LogicalPath;
-
-use crate::configuration::parse_size;
 
 /// Options of `serve`.
 #[derive(Clone, Debug, Args)]

@@ -171,9 +171,9 @@ mod tests {
     use endpoint::ShareLimits;
 
     use super::*;
-    use crate::configuration::Configuration;
     use crate::server::assemble::Assembly;
     use crate::server::log::Log;
+    use config::Configuration;
 
     /// A reception for two connections at the most, over a directory with nothing in it.
     async fn reception(directory: &std::path::Path) -> (Reception, SocketAddr) {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use config::{Changes, Configuration, Export, XrootTls, forward_http, forward_root};
 use credentials::{Lifetimes, MacaroonKey, SealingKey};
 use door_http::{HandOver, HandOverSettings, MacaroonSettings, Settings};
 use door_xroot::{Keys, ThirdPartySettings};
@@ -24,6 +25,7 @@ use types::Location;
 use xroot_wire::TlsPolicy;
 
 use super::certificate;
+use super::choices;
 use super::events::Observer;
 use super::log::Log;
 use super::rules;
@@ -32,7 +34,6 @@ use super::tokens::TokenSources;
 use super::trust_files::{TrustFiles, trust};
 use super::users;
 use crate::check::date;
-use crate::configuration::{Changes, Configuration, Export, XrootTls, forward_http, forward_root};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::token::now_s;
@@ -93,7 +94,11 @@ impl Assembly {
         let fair_share = FairShare::new(&shares, Some(events));
         let server = &configuration.server;
         let tls = match (&server.certificate, &server.key) {
-            (Some(certificate), Some(key)) => Some(ServerTls::asking(certificate, key, configuration.x509.asks())?),
+            (Some(certificate), Some(key)) => Some(ServerTls::asking(
+                certificate,
+                key,
+                choices::client_certificates(configuration),
+            )?),
             _ => None,
         };
         let (trust, _) = ClientTls::load(&trust(configuration))?;
@@ -213,7 +218,7 @@ impl Assembly {
         let fresh = match (&server.certificate, &server.key) {
             (Some(certificate), Some(key)) => Some((
                 certificate,
-                ServerTls::asking(certificate, key, configuration.x509.asks())?,
+                ServerTls::asking(certificate, key, choices::client_certificates(configuration))?,
                 key,
             )),
             _ => None,
@@ -223,7 +228,7 @@ impl Assembly {
         let mut expiry = self.expiry_s.lock().unwrap_or_else(PoisonError::into_inner);
         match (&self.tls, fresh) {
             (Some(tls), Some((certificate, _, key))) => {
-                tls.reload(certificate, key, configuration.x509.asks())?;
+                tls.reload(certificate, key, choices::client_certificates(configuration))?;
                 *expiry = certificate::expiry_s(certificate);
             }
             (None, Some((certificate, tls, _))) => {
@@ -298,7 +303,7 @@ impl Assembly {
                 checksum_wait: limits.checksum_wait,
                 ..door_http::Limits::default()
             },
-            verification: tpc.verify,
+            verification: choices::verification(configuration),
             keep: configuration.server.checksums.clone(),
             server_name: PRODUCT.to_owned(),
             authorities: authorities(configuration, addresses),
@@ -326,7 +331,7 @@ impl Assembly {
                 data: demands(XrootTls::Data),
                 ..TlsPolicy::default()
             },
-            authentication: configuration.authentication(),
+            authentication: choices::authentication(configuration),
             authenticator: self.authenticator.clone(),
             limits: door_xroot::Limits {
                 head_timeout: limits.head_timeout,
@@ -344,7 +349,7 @@ impl Assembly {
                 keys: self.keys.clone(),
                 key_lifetime: configuration.tpc.key_lifetime,
                 key_lifetime_max: configuration.tpc.key_lifetime_max,
-                verification: configuration.tpc.verify,
+                verification: choices::verification(configuration),
                 streams: limits.streams,
                 chosen_streams: configuration.tpc.chosen_streams,
                 attempts: limits.attempts,
@@ -498,7 +503,7 @@ fn sources(
     Ok(Sources {
         macaroon_keys,
         certificates: known.judge(),
-        clear_text: configuration.clear_text(),
+        clear_text: choices::clear_text(configuration),
         issuers: tokens.issuers(configuration, trust, log, &known.issuers()),
         token_rules: tokens.rules,
         verified_tokens_max: configuration.tokens.remembered as usize,

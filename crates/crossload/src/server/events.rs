@@ -15,7 +15,6 @@ use types::{Error, ErrorCode, LogicalPath, Unlisted};
 use super::log::Log;
 use super::names::Names;
 use super::unlisted::NamedDirectories;
-use crate::configuration;
 
 /// Requests of the XRootD protocol that are counted only, unless they fail.
 const QUIET_METHOD: &str = "stat";
@@ -31,7 +30,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub(crate) fn new(log: Log, metrics: Arc<Metrics>, wanted: &configuration::Log) -> Self {
+    pub(crate) fn new(log: Log, metrics: Arc<Metrics>, wanted: &config::Log) -> Self {
         Self {
             log,
             metrics,
@@ -43,7 +42,7 @@ impl Observer {
     }
 
     /// Says what the log is to hold from now on.
-    pub(crate) fn set_wanted(&self, wanted: &configuration::Log) {
+    pub(crate) fn set_wanted(&self, wanted: &config::Log) {
         self.log_requests.store(wanted.requests, Ordering::Relaxed);
         self.names.set_shown(wanted.personal_names);
     }

@@ -3,8 +3,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use config::{Configuration, NamedFile, Place, Purpose, Sections as _};
+
 use super::assemble::is_writable;
-use crate::configuration::{Configuration, NamedFile, Place, Purpose};
 use crate::failure::Failure;
 
 /// A file or directory of the server inside an export.
@@ -31,7 +32,7 @@ impl std::fmt::Display for Exposed {
 }
 
 /// A file or directory that no client may reach.
-struct Guarded {
+pub(crate) struct Guarded {
     what: &'static str,
     path: PathBuf,
     place: Option<Place>,
@@ -47,8 +48,13 @@ pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Ex
         place: None,
         is_public: true,
     });
+    among(guarded(configuration.files()).into_iter().chain(own), configuration)
+}
+
+/// Those that an export shows.
+pub(crate) fn among(all: impl IntoIterator<Item = Guarded>, configuration: &Configuration) -> Vec<Exposed> {
     let mut found = Vec::new();
-    for guarded in guarded(configuration).into_iter().chain(own) {
+    for guarded in all {
         let holders = holders(&guarded.path);
         let export = configuration.exports.iter().find(|export| {
             let can_reach = !guarded.is_public || is_writable(export, configuration);
@@ -67,11 +73,11 @@ pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Ex
     found
 }
 
-/// All that the configuration names and clients are not served: they must not read secrets, and must not change what
+/// What a configuration names and clients are not served: they must not read secrets, and must not change what
 /// says who may do what, and whom to believe.
-fn guarded(configuration: &Configuration) -> Vec<Guarded> {
-    let files = configuration.files().into_iter();
-    files
+pub(crate) fn guarded(named: Vec<NamedFile>) -> Vec<Guarded> {
+    named
+        .into_iter()
         .filter(|file| file.purpose != Purpose::Payload)
         .map(|file| Guarded {
             what: file.what,

@@ -4,6 +4,7 @@
 mod accept;
 mod assemble;
 mod certificate;
+mod choices;
 mod events;
 pub(crate) mod exposed;
 mod log;
@@ -26,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use config::{Bytes, Configuration, Export, Given, Sections as _};
 use door_admin::{Admin, Metrics};
 use net::background::Background;
 use net::listen::Acceptor;
@@ -35,7 +37,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use types::limits::FILE_WATCH_PERIOD;
 
 use crate::command_line::ServeOptions;
-use crate::configuration::{Bytes, Configuration, Export, Given};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;

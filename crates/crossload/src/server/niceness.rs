@@ -7,9 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use config::Niceness;
 use types::limits::STEADY_NICENESS;
-
-use crate::configuration::Niceness;
 
 /// The nice increment of bulk threads.
 pub(super) fn of_bulk(wanted: Niceness) -> i32 {

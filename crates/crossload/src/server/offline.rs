@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use config::Configuration;
 use credentials::{Bearer, Credential, KeySet, MacaroonKey, VerifiedMacaroon, duration_in_words};
 use identity::{Authenticator, Certificates, Sources, stored_keys};
 use net::tls::ClientTls;
@@ -10,7 +11,6 @@ use types::Result;
 use super::secret;
 use super::tokens::{TokenSources, fetcher};
 use super::trust_files::{files, trust};
-use crate::configuration::Configuration;
 use crate::failure::Failure;
 
 /// Judges certificates as the server of that configuration does.

@@ -5,13 +5,12 @@
 
 use std::sync::PoisonError;
 
-use door_xroot::AuthenticationMethod;
+use config::{AuthenticationMethod, Changes, Configuration, Sections as _};
 use serde_json::json;
 use types::limits::OLD_DOOR_GRACE;
 
 use super::watch::Watch;
 use super::{Server, configure, exposed, watch_named};
-use crate::configuration::{Changes, Configuration};
 use crate::failure::Failure;
 
 impl Server {
@@ -87,7 +86,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::configuration::Place;
+    use config::Place;
 
     #[test]
     fn addresses_stay_and_limits_change() {

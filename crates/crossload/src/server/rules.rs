@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
+use config::Configuration;
 use policy::{Policy, Rule, read_authdb};
 
-use crate::configuration::Configuration;
 use crate::failure::Failure;
 
 /// The exports and rules of a configuration, as policy wants them.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use config::Configuration;
 use credentials::{IssuerRules, KeySet, NameMap, SciTokensConfig, TokenRules};
 use identity::{IssuerEvent, IssuerSettings, Issuers, KeyFetcher, TellIssuerEvent};
 use net::tls::ClientTls;
@@ -15,7 +16,6 @@ use types::limits::TOKEN_FILE_BYTES_MAX;
 use super::assemble::PRODUCT;
 use super::certificate;
 use super::log::Log;
-use crate::configuration::Configuration;
 use crate::failure::Failure;
 
 /// What is said about tokens, with the content of all files that belong to it.

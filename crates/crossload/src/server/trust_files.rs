@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use config::Configuration;
 use identity::{CertificateFiles, CertificateReport, Certificates, directory_fingerprint};
 use net::tls::{ClientTls, Trust, Trusted};
 use serde_json::{Value, json};
@@ -15,7 +16,6 @@ use types::limits::{FILE_WATCH_PERIOD, LOGGED_FAULTS_MAX};
 
 use super::assemble::named_place;
 use super::log::Log;
-use crate::configuration::Configuration;
 
 /// What is to be read, and when it was read.
 struct Watched {
@@ -163,9 +163,19 @@ pub(super) fn trust(configuration: &Configuration) -> Trust {
     }
 }
 
+/// What certificates of clients are judged by; `None` when nobody's is believed.
 pub(super) fn files(configuration: &Configuration) -> Option<CertificateFiles> {
     let named = named_place(configuration).map(|place| place.host().to_owned());
-    configuration.x509.files(named.into_iter().collect())
+    let x509 = &configuration.x509;
+    x509.believes_anybody().then(|| CertificateFiles {
+        trust_directory: x509.trust_directory.clone(),
+        system_authorities: x509.system_authorities,
+        revocation: x509.revocation,
+        voms_directory: x509.voms_directory.clone(),
+        grid_map_file: x509.grid_map_file.clone(),
+        voms_map_file: x509.voms_map_file.clone(),
+        host_names: named.into_iter().collect(),
+    })
 }
 
 fn shown(report: &CertificateReport) -> Value {

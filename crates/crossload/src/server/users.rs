@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use config::{Configuration, Export, Switch, UserGroups};
 use endpoint::{UserSettings, Users};
 use storage::VoQuota;
 use types::LogicalPath;
 
-use crate::configuration::{Configuration, Export, Switch, UserGroups};
 use crate::failure::Failure;
 
 /// The local users that files are used as; `None`: all files are those of the server's account.

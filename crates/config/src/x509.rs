@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use credentials::x509::Revocation;
-use identity::CertificateFiles;
-use net::tls::ClientCertificates;
 
-use super::section::{LIVE, Purpose, section};
+use crate::section;
+use crate::section::{LIVE, Purpose};
+use crate::values::ClientCertificates;
 
 section! {
     /// Certificates and proxies of clients, over TLS with both protocols and by the XRootD protocol's `gsi`. All files
@@ -41,12 +41,12 @@ section! {
 
 impl X509 {
     /// Whether anybody's certificate can be believed.
-    pub(crate) fn believes_anybody(&self) -> bool {
+    pub fn believes_anybody(&self) -> bool {
         self.trust_directory.is_some() || self.system_authorities
     }
 
     /// Whether clients are asked.
-    pub(crate) fn asks(&self) -> ClientCertificates {
+    pub fn asks(&self) -> ClientCertificates {
         let default = match self.believes_anybody() {
             true => ClientCertificates::Optional,
             false => ClientCertificates::Off,
@@ -54,21 +54,8 @@ impl X509 {
         self.client_certificates.unwrap_or(default)
     }
 
-    /// What certificates are judged by; `None` when nobody's is believed.
-    pub(crate) fn files(&self, host_names: Vec<String>) -> Option<CertificateFiles> {
-        self.believes_anybody().then(|| CertificateFiles {
-            trust_directory: self.trust_directory.clone(),
-            system_authorities: self.system_authorities,
-            revocation: self.revocation,
-            voms_directory: self.voms_directory.clone(),
-            grid_map_file: self.grid_map_file.clone(),
-            voms_map_file: self.voms_map_file.clone(),
-            host_names,
-        })
-    }
-
     /// What no key can be wrong about alone.
-    pub(super) fn faults(&self) -> Vec<String> {
+    pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.client_certificates == Some(ClientCertificates::Optional) && !self.believes_anybody() {
             let words = "client_certificates: nobody's can be believed without trust_directory or system_authorities";

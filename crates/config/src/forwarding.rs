@@ -7,13 +7,13 @@ fn places(urls: &[String]) -> impl Iterator<Item = Location> {
 }
 
 /// Where COPY requests go.
-pub(crate) fn forward_http(urls: &[String]) -> Option<Location> {
+pub fn forward_http(urls: &[String]) -> Option<Location> {
     places(urls).find(Location::is_http)
 }
 
 /// Where opens for third-party copies go: to the place that is named for the XRootD protocol, or else to
 /// the port where the other server speaks HTTP.
-pub(crate) fn forward_root(urls: &[String]) -> Option<Location> {
+pub fn forward_root(urls: &[String]) -> Option<Location> {
     let of_http = |place: Location| {
         let scheme = if place.is_encrypted() { "roots" } else { "root" };
         Location::parse(&format!("{scheme}://{}:{}/", place.host(), place.port())).ok()
@@ -23,7 +23,7 @@ pub(crate) fn forward_root(urls: &[String]) -> Option<Location> {
 }
 
 /// What is wrong with them.
-pub(super) fn faults(urls: &[String]) -> Vec<String> {
+pub(crate) fn faults(urls: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut seen = Vec::new();
     for url in urls {

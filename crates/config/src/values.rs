@@ -5,19 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use credentials::x509::Revocation;
-use door_xroot::AuthenticationMethod;
-use identity::ClearText;
-use net::tls::ClientCertificates;
 use policy::AnonymousAccess;
 use toml::de::DeValue;
-use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath};
 
-use super::tokens::Counts;
-use super::users::{Switch, UserGroups};
+use crate::tokens::Counts;
+use crate::users::{Switch, UserGroups};
 
 /// A kind of value that a key may have.
-pub(crate) trait Setting: Sized {
+pub trait Setting: Sized {
     /// What it is, for the manual.
     const KIND: &'static str;
     /// Whether it names files or directories.
@@ -35,9 +31,53 @@ pub(crate) trait Setting: Sized {
     }
 }
 
+/// Where credentials are taken in clear text that everybody on the way could use again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClearText {
+    /// Nowhere.
+    Never,
+    /// From loopback addresses.
+    Loopback,
+    /// From everywhere.
+    Always,
+}
+
+/// Whether clients are asked for certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// They are not.
+    Off,
+    /// They are, and need not have any.
+    Optional,
+}
+
+/// Whether the checksums of both sides of a copy are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// Always: without a checksum of the other side the copy fails.
+    Required,
+    /// Where the other side has one.
+    WhenAvailable,
+    /// Never.
+    Never,
+}
+
+/// How a session of the XRootD protocol says who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthenticationMethod {
+    /// By a bearer token.
+    Token,
+    /// By a certificate or proxy.
+    Gsi,
+    /// By the name of the client's user.
+    Unix,
+    /// By the client's address.
+    Host,
+}
+
 /// When the XRootD protocol is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum XrootTls {
+pub enum XrootTls {
     /// Never.
     None,
     /// Where the client asks for it.
@@ -52,7 +92,7 @@ pub(crate) enum XrootTls {
 
 /// How much nicer the threads of long transfers are than the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Niceness {
+pub enum Niceness {
     /// As fits the control group.
     Auto,
     /// By so many steps.
@@ -61,7 +101,7 @@ pub(crate) enum Niceness {
 
 /// A number of bytes, written as a number or with a unit (`"64MiB"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
 const SIZE_UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
@@ -76,7 +116,7 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 ];
 
 /// Reads `64MiB`, `10 GB`, `4096`. Units are those of IEC 80000-13 and SI; the case does not matter.
-pub(crate) fn parse_size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = &text[digits.len()..];
@@ -96,7 +136,7 @@ const TIME_UNITS: [(&str, u64); 5] = [
 ];
 
 /// Reads `30s`, `5m`, `500ms`, `2h`, `1d`.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = &text[digits.len()..];

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use types::{Location, limits};
 
-use super::section::{NEW_DOOR, Purpose, Values as _, section};
-use super::values::Bytes;
+use crate::section;
+use crate::section::{NEW_DOOR, Purpose, Values as _};
+use crate::values::Bytes;
 
 section! {
     /// Payload in clear text: what was authorised over TLS is redirected to plain HTTP, with a capability in the
@@ -56,12 +57,12 @@ section! {
 
 impl HandOver {
     /// Where payload is served, when it is not here.
-    pub(crate) fn target(&self) -> Option<Location> {
+    pub fn target(&self) -> Option<Location> {
         place(self.target.as_deref()?)
     }
 
     /// What is wrong between the keys, with the name of the section.
-    pub(super) fn faults(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         for (name, url) in [("target", &self.target), ("accept_as", &self.accept_as)] {
             let Some(url) = url else { continue };
@@ -82,7 +83,7 @@ impl HandOver {
 
 impl Delegation {
     /// What is wrong between the keys, with the name of the section.
-    pub(super) fn faults(&self) -> Option<(&'static str, String)> {
+    pub(crate) fn faults(&self) -> Option<(&'static str, String)> {
         let is_whole = self.directory.is_some() == self.key_file.is_some();
         let words = || "\"directory\" and \"key_file\" belong together".to_owned();
         (!is_whole).then(|| (Self::SECTION.name, words()))

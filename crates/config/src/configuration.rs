@@ -1,39 +1,18 @@
-//! The configuration file: read, checked, and turned into typed values with defaults.
-//!
-//! All that is wrong with a file is told at once, each fault with its line.
-
-mod changes;
-mod forwarding;
-mod keys;
-mod manual;
-mod other_side;
-mod rules;
-mod section;
-mod suggest;
-mod tokens;
-mod users;
-mod values;
-mod x509;
+//! Everything that the configuration file can say, and what is wrong between its keys.
 
 use std::path::{Path, PathBuf};
 
-use door_xroot::AuthenticationMethod;
-use identity::ClearText;
-use toml::de::{DeTable, DeValue};
 use types::LogicalPath;
 
-pub(crate) use changes::Changes;
-pub(crate) use forwarding::{forward_http, forward_root};
-pub(crate) use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
-pub(crate) use manual::{docs, example};
-pub(crate) use other_side::{Delegation, HandOver};
-pub(crate) use rules::Given;
-use section::{Fault, Section, Values as _, sections, tables};
-pub(crate) use section::{NamedFile, Place, Purpose};
-pub(crate) use tokens::{Issuer, Tokens};
-pub(crate) use users::{Quota, Switch, UserGroups, Users};
-pub(crate) use values::{Bytes, Niceness, XrootTls, parse_duration, parse_size};
-pub(crate) use x509::X509;
+use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
+use crate::other_side::{Delegation, HandOver};
+use crate::parse::{Faults, parse};
+use crate::section::{DeTable, Fault, Values as _, tables};
+use crate::tokens::{self, Issuer, Tokens};
+use crate::users::{self, Quota, Users};
+use crate::values::{AuthenticationMethod, ClearText, XrootTls};
+use crate::x509::X509;
+use crate::{forwarding, rules, sections};
 
 sections! {
     /// Everything that the file can say.
@@ -62,22 +41,12 @@ sections! {
     }
 }
 
-/// Why a configuration cannot be used: one line for each fault, beginning with `file:line:`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Faults(pub(crate) Vec<String>);
-
-impl std::fmt::Display for Faults {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0.join("\n"))
-    }
-}
-
 impl Configuration {
     /// Reads a file. File names in it are relative to its directory.
     ///
     /// # Errors
     /// Every fault with its line; or why the file cannot be read.
-    pub(crate) fn load(file: &Path) -> Result<Self, Faults> {
+    pub fn load(file: &Path) -> Result<Self, Faults> {
         let text =
             std::fs::read_to_string(file).map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -89,41 +58,12 @@ impl Configuration {
     ///
     /// # Errors
     /// As [`Configuration::load`].
-    pub(crate) fn parse(text: &str, base: &Path, name: &str) -> Result<Self, Faults> {
-        let mut faults = Vec::new();
-        let configuration = match DeTable::parse(text) {
-            Ok(table) => {
-                let root = table.get_ref();
-                check_names(root, Self::SECTIONS, &mut faults);
-                let mut configuration = Self::read(root, base, &mut faults);
-                if let Some(configuration) = &mut configuration {
-                    let rules = tables(root, Rule::SECTION.name);
-                    configuration.rule_lines = rules.iter().map(|(_, offset)| line_of(text, *offset)).collect();
-                    configuration.check(root, &mut faults);
-                }
-                configuration
-            }
-            Err(error) => {
-                let offset = error.span().map_or(0, |span| span.start);
-                let words = error.message().to_owned();
-                faults.push(Fault { offset, words });
-                None
-            }
-        };
-        match configuration {
-            Some(configuration) if faults.is_empty() => Ok(configuration),
-            _ => {
-                faults.sort_by_key(|fault| fault.offset);
-                let lines = faults
-                    .iter()
-                    .map(|fault| format!("{name}:{}: {}", line_of(text, fault.offset), fault.words));
-                Err(Faults(lines.collect()))
-            }
-        }
+    pub fn parse(text: &str, base: &Path, name: &str) -> Result<Self, Faults> {
+        parse(text, base, name, Self::check)
     }
 
     /// What holds without any file.
-    pub(crate) fn defaults() -> Self {
+    pub fn defaults() -> Self {
         Self::parse("", Path::new(""), "defaults").expect("the defaults are valid: a test says so")
     }
 
@@ -139,7 +79,9 @@ impl Configuration {
     }
 
     /// What no key can be wrong about alone.
-    fn check(&self, root: &DeTable<'_>, faults: &mut Vec<Fault>) {
+    fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
+        let rules = tables(root, Rule::SECTION.name);
+        self.rule_lines = rules.iter().map(|(_, offset)| line(*offset)).collect();
         let at = |section: &str| root.get(section).map_or(0, |value| value.span().start);
         let mut rule_faults = Vec::new();
         let mut fault = |section: &str, words: String| {
@@ -161,7 +103,6 @@ impl Configuration {
                 fault("export", format!("the path {} is exported twice", export.path));
             }
         }
-        let rules = tables(root, Rule::SECTION.name);
         for (rule, (_, offset)) in self.policy_rules().iter().zip(rules) {
             let words = rules::fault(rule);
             rule_faults.extend(words.map(|words| Fault { offset, words }));
@@ -212,7 +153,7 @@ impl Configuration {
 
 impl Configuration {
     /// Where tokens are taken in clear text.
-    pub(crate) fn clear_text(&self) -> ClearText {
+    pub fn clear_text(&self) -> ClearText {
         self.server
             .clear_text_tokens
             .unwrap_or(match self.server.certificate.is_some() {
@@ -222,7 +163,7 @@ impl Configuration {
     }
 
     /// How sessions of the XRootD protocol say who they are.
-    pub(crate) fn authentication(&self) -> Vec<AuthenticationMethod> {
+    pub fn authentication(&self) -> Vec<AuthenticationMethod> {
         match &self.xroot.authentication {
             Some(ways) => ways.clone(),
             None => {
@@ -242,7 +183,7 @@ impl Configuration {
     }
 
     /// The rules as policy knows them; those of the `authdb` come behind them.
-    pub(crate) fn policy_rules(&self) -> Vec<policy::Rule> {
+    pub fn policy_rules(&self) -> Vec<policy::Rule> {
         let rules = self.rules.iter().zip(&self.rule_lines).enumerate();
         rules
             .map(|(index, (rule, line))| rule.build(index + 1, *line))
@@ -250,79 +191,7 @@ impl Configuration {
     }
 
     /// Whether bearer tokens of any kind give rights here.
-    pub(crate) fn takes_tokens(&self) -> bool {
+    pub fn takes_tokens(&self) -> bool {
         !self.issuers.is_empty() || self.tokens.scitokens_file.is_some() || self.macaroons.secret_file.is_some()
     }
 }
-
-/// The line of a byte of the file, counted from one.
-fn line_of(text: &str, offset: usize) -> usize {
-    text[..offset.min(text.len())].matches('\n').count() + 1
-}
-
-/// Finds sections and keys that do not exist.
-fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>) {
-    for (name, value) in root {
-        let (word, offset) = (name.get_ref().as_ref(), name.span().start);
-        let Some(section) = sections.iter().find(|section| section.name == word) else {
-            faults.push(Fault {
-                offset,
-                words: unknown_section(word, sections),
-            });
-            continue;
-        };
-        let is_section = match value.get_ref() {
-            DeValue::Table(_) => true,
-            DeValue::Array(list) => section.repeated && list.iter().all(|item| item.get_ref().is_table()),
-            _ => false,
-        };
-        if !is_section {
-            let words = format!("\"{word}\" is a section: write [{word}]");
-            faults.push(Fault { offset, words });
-        }
-        for (table, _) in tables(root, word) {
-            let unknown = table
-                .keys()
-                .filter(|key| section.keys.iter().all(|known| known.name != key.get_ref().as_ref()));
-            for key in unknown {
-                let words = unknown_key(key.get_ref(), section, sections);
-                let offset = key.span().start;
-                faults.push(Fault { offset, words });
-            }
-        }
-    }
-}
-
-fn unknown_section(word: &str, sections: &[Section]) -> String {
-    if let Some(section) = holder_of(word, sections) {
-        return format!("the key \"{word}\" belongs into the section [{section}]");
-    }
-    let names = sections.iter().map(|section| section.name);
-    match suggest::nearest(word, names.clone()) {
-        Some(known) => format!("unknown section \"{word}\"; did you mean \"{known}\"?"),
-        None => {
-            let names: Vec<&str> = names.collect();
-            format!("unknown section \"{word}\"; there are {}", names.join(", "))
-        }
-    }
-}
-
-fn unknown_key(word: &str, section: &Section, sections: &[Section]) -> String {
-    let here = section.name;
-    if let Some(known) = suggest::nearest(word, section.keys.iter().map(|key| key.name)) {
-        return format!("unknown key \"{word}\" in [{here}]; did you mean \"{known}\"?");
-    }
-    match holder_of(word, sections) {
-        Some(other) => format!("unknown key \"{word}\" in [{here}]; it belongs into [{other}]"),
-        None => format!("unknown key \"{word}\" in [{here}]; `crossload config docs` lists all keys"),
-    }
-}
-
-/// The section that has a key of this name.
-fn holder_of(key: &str, sections: &[Section]) -> Option<&'static str> {
-    let holds = |section: &&Section| section.keys.iter().any(|known| known.name == key);
-    sections.iter().find(holds).map(|section| section.name)
-}
-
-#[cfg(test)]
-mod tests;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::section::{Place, Purpose, Reload};
-use super::{Configuration, NamedFile};
+use crate::section::{Place, Purpose, Reload};
+use crate::{NamedFile, Sections};
 
 /// What a reload has to follow.
-pub(crate) struct Changes {
+pub struct Changes {
     /// Keys with another value.
     keys: Vec<Place>,
     /// Named files with other content.
@@ -15,7 +15,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Compares two configurations. `touched` are files whose content changed meanwhile.
-    pub(crate) fn new(old: &Configuration, fresh: &Configuration, touched: &[PathBuf]) -> Self {
+    pub fn new<C: Sections>(old: &C, fresh: &C, touched: &[PathBuf]) -> Self {
         let named = fresh.files().into_iter();
         Self {
             keys: fresh.changed(old),
@@ -24,21 +24,21 @@ impl Changes {
     }
 
     /// The keys whose new value waits for a restart.
-    pub(crate) fn ignored(&self) -> impl Iterator<Item = &Place> {
+    pub fn ignored(&self) -> impl Iterator<Item = &Place> {
         self.keys
             .iter()
             .filter(|place| place.key.facts.reload == Reload::Restart)
     }
 
     /// Whether a key of this section, or a file that one names, is another one.
-    pub(crate) fn concern(&self, section: &str) -> bool {
+    pub fn concern(&self, section: &str) -> bool {
         let places = self.keys.iter().chain(self.files.iter().map(|file| &file.place));
         places.into_iter().any(|place| place.section == section)
     }
 
     /// Whether something changed that a door holds for good: a key that says so, or the secret in a file that such a key
     /// names.
-    pub(crate) fn need_new_door(&self) -> bool {
+    pub fn need_new_door(&self) -> bool {
         let of_door = |place: &Place| place.key.facts.reload == Reload::NewDoor;
         let is_secret = |file: &&NamedFile| matches!(file.purpose, Purpose::Secret | Purpose::SealingKey);
         let secrets = self.files.iter().filter(is_secret);

@@ -2,12 +2,13 @@
 
 use types::{LogicalPath, limits};
 
-use super::section::{LIVE, section};
-use super::values::Bytes;
+use crate::section;
+use crate::section::LIVE;
+use crate::values::Bytes;
 
 /// When the server acts as the local users that credentials are mapped to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switch {
+pub enum Switch {
     /// Where the kernel lets it.
     Auto,
     /// Never: all files are those of the server's account.
@@ -18,7 +19,7 @@ pub(crate) enum Switch {
 
 /// Which groups of a local user count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UserGroups {
+pub enum UserGroups {
     /// All that the system's database has.
     All,
     /// The first one only.
@@ -57,7 +58,7 @@ section! {
 }
 
 /// What is wrong with quotas beside these exports.
-pub(super) fn quota_faults(quotas: &[Quota], exports: &[LogicalPath]) -> Vec<String> {
+pub(crate) fn quota_faults(quotas: &[Quota], exports: &[LogicalPath]) -> Vec<String> {
     let mut faults = Vec::new();
     for (index, quota) in quotas.iter().enumerate() {
         let Quota { vo, path, .. } = quota;

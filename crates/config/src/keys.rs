@@ -7,15 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use credentials::Lifetimes;
-use door_xroot::AuthenticationMethod;
-use identity::ClearText;
 use policy::{AnonymousAccess, Area};
-use transfer::Verification;
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
-use super::rules::{Given, People, Taken};
-use super::section::{LIVE, NEW_DOOR, Purpose, RESTART, section};
-use super::values::{Bytes, Niceness, XrootTls};
+use crate::rules::{Given, People, Taken};
+use crate::section;
+use crate::section::{LIVE, NEW_DOOR, Purpose, RESTART};
+use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, Verification, XrootTls};
 
 section! {
     /// The server as a whole.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use credentials::{IssuerRules, Strategy, is_user_name};
 use types::{LogicalPath, limits};
 
-use super::section::{LIVE, Purpose, section};
+use crate::section;
+use crate::section::{LIVE, Purpose};
 
 /// What of an issuer's tokens counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counts {
+pub enum Counts {
     /// Their scopes.
     Capability,
     /// Their groups.
@@ -82,7 +83,7 @@ section! {
 
 impl Issuer {
     /// What is said about it, but for the content of files.
-    pub(crate) fn rules(&self) -> IssuerRules {
+    pub fn rules(&self) -> IssuerRules {
         let counts = |what: Counts| self.strategy.contains(&what);
         IssuerRules {
             url: self.url.clone(),
@@ -104,7 +105,7 @@ impl Issuer {
 }
 
 /// What is wrong with these sections: the section, and why.
-pub(super) fn faults(tokens: &Tokens, issuers: &[Issuer]) -> Vec<(&'static str, String)> {
+pub(crate) fn faults(tokens: &Tokens, issuers: &[Issuer]) -> Vec<(&'static str, String)> {
     let mut faults = Vec::new();
     let mut issuer_fault = |words: String| faults.push(("issuer", words));
     for (index, issuer) in issuers.iter().enumerate() {

@@ -1,6 +1,9 @@
 //! The configuration as its users meet it: what is accepted, what is refused, and in which words.
 
-use super::*;
+use std::path::Path;
+
+use crate::manual::{docs, example};
+use crate::*;
 use std::time::Duration;
 
 fn parse(text: &str) -> Result<Configuration, Vec<String>> {
@@ -156,7 +159,7 @@ fn several_faults_are_told_at_once() {
 
 #[test]
 fn tokens_are_offered_first_where_they_give_rights_and_tls_exists() {
-    use door_xroot::AuthenticationMethod::{Gsi, Token, Unix};
+    use crate::AuthenticationMethod::{Gsi, Token, Unix};
     let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
     let (issuer, macaroons) = (
         "[[issuer]]\nurl = \"https://iam\"\n",
@@ -186,7 +189,7 @@ fn tokens_are_offered_first_where_they_give_rights_and_tls_exists() {
 
 #[test]
 fn tokens_in_clear_text_are_for_loopback_where_there_is_a_certificate() {
-    use identity::ClearText::{Always, Loopback, Never};
+    use crate::ClearText::{Always, Loopback, Never};
     let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
     let clear = |text: &str| {
         Configuration::parse(text, Path::new(""), "c.toml")

@@ -7,20 +7,20 @@ use credentials::Activities;
 use policy::{Area, ExportRules, Who, parse_given, parse_taken};
 use toml::de::DeValue;
 
-use super::keys::{Export, Rule};
-use super::values::Setting;
+use crate::keys::{Export, Rule};
+use crate::values::Setting;
 
 /// Whom a rule is about: one word, or several that must all hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct People(pub(crate) Vec<Who>);
+pub struct People(pub Vec<Who>);
 
 /// Words for what is given, and what they mean.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Given(Vec<String>, pub(crate) Activities);
+pub struct Given(Vec<String>, pub Activities);
 
 /// Words for what is taken, and what they mean.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Taken(Vec<String>, pub(crate) Activities);
+pub struct Taken(Vec<String>, pub Activities);
 
 /// One word or a list of them.
 fn words(value: &DeValue<'_>, base: &Path) -> Result<Vec<String>, String> {
@@ -96,14 +96,14 @@ impl Setting for Area {
 
 impl Given {
     /// Everything.
-    pub(crate) fn everything() -> Self {
+    pub fn everything() -> Self {
         Self(vec!["all".to_owned()], Activities::ALL)
     }
 }
 
 impl Rule {
     /// As policy knows it; `line` is where it begins in the file.
-    pub(crate) fn build(&self, number: usize, line: usize) -> policy::Rule {
+    pub fn build(&self, number: usize, line: usize) -> policy::Rule {
         policy::Rule {
             place: format!("rule {number} (line {line})"),
             who: self.who.0.clone(),
@@ -121,7 +121,7 @@ impl Rule {
 
 impl Export {
     /// As policy knows it.
-    pub(crate) fn rules(&self) -> ExportRules {
+    pub fn rules(&self) -> ExportRules {
         ExportRules {
             path: self.path.clone(),
             anonymous: self.anonymous,

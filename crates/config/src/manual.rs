@@ -1,10 +1,10 @@
 //! The manual of the configuration file and an example, both made from the keys' own description.
 
-use super::Configuration;
-use super::section::{Key, Section};
+use crate::Configuration;
+use crate::section::{Key, Section, Sections as _};
 
 const PREAMBLE: &str = "\
-<!-- Made by `cargo xtask docs` from the keys in crates/crossload; change them there. -->
+<!-- Made by `cargo xtask docs` from the keys in crates/config; change them there. -->
 
 # Configuration
 
@@ -22,12 +22,12 @@ wrong with a file, and `crossload config example` prints one with every key.
 ";
 
 /// The manual in Markdown.
-pub(crate) fn docs() -> String {
+pub fn docs() -> String {
     PREAMBLE.to_owned() + &tables(Configuration::SECTIONS)
 }
 
 /// The tables of these sections.
-pub(crate) fn tables(sections: &[Section]) -> String {
+pub fn tables(sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {
         text.push_str(&format!("\n## {}\n\n{}\n\n", heading(section), flow(section.about)));
@@ -45,7 +45,7 @@ pub(crate) fn tables(sections: &[Section]) -> String {
 }
 
 /// A file with every key at its default; keys without a default are commented out.
-pub(crate) fn example() -> String {
+pub fn example() -> String {
     let mut text = "# Every key with its default. `crossload config docs` says more.\n".to_owned();
     for section in Configuration::SECTIONS {
         // What there may be several of is only shown, but for the export that everybody needs.

@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::de::{DeTable, DeValue};
+pub use toml::de::DeTable;
+use toml::de::DeValue;
 
-use super::values::Setting;
+use crate::values::Setting;
 
 /// When a changed value takes effect in a server that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reload {
+pub enum Reload {
     /// With the reload, for connections that are open too.
     Live,
     /// For connections that begin after the reload; a new door takes them.
@@ -20,7 +21,7 @@ pub(crate) enum Reload {
 
 impl Reload {
     /// As the manual shows it.
-    pub(crate) fn shown(self) -> &'static str {
+    pub fn shown(self) -> &'static str {
         match self {
             Self::Live => "at once",
             Self::NewDoor => "new connections",
@@ -31,7 +32,7 @@ impl Reload {
 
 /// What a file is for, which decides how it is guarded, examined and followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// What clients are served.
     Payload,
     /// What the server writes for itself: no client may read it.
@@ -58,7 +59,7 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// Whether no client may read it. All others but payload may be read by clients, and not written.
-    pub(crate) fn is_secret(self) -> bool {
+    pub fn is_secret(self) -> bool {
         matches!(
             self,
             Self::Private | Self::PrivateKey | Self::Secret | Self::SealingKey | Self::OldSecret
@@ -66,7 +67,7 @@ impl Purpose {
     }
 
     /// Whether a change of its content asks for a reload.
-    pub(crate) fn is_watched(self) -> bool {
+    pub fn is_watched(self) -> bool {
         !matches!(
             self,
             Self::Payload | Self::Private | Self::FollowedRights | Self::AuthorityDirectory
@@ -74,25 +75,26 @@ impl Purpose {
     }
 
     /// Whether it has to be there and be readable, with nothing else to examine about it.
-    pub(crate) fn must_be_readable(self) -> bool {
+    pub fn must_be_readable(self) -> bool {
         matches!(self, Self::Rights | Self::FollowedRights)
     }
 }
 
 /// What a key says of itself beside its value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
-    pub(crate) reload: Reload,
+pub struct Facts {
+    /// When a change takes effect.
+    pub reload: Reload,
     /// For a key whose value names files: what for, and what people call them.
-    pub(crate) file: Option<(Purpose, &'static str)>,
+    pub file: Option<(Purpose, &'static str)>,
 }
 
 /// A key that takes effect with the reload.
-pub(crate) const LIVE: Facts = Facts::new(Reload::Live);
+pub const LIVE: Facts = Facts::new(Reload::Live);
 /// A key that takes effect for new connections.
-pub(crate) const NEW_DOOR: Facts = Facts::new(Reload::NewDoor);
+pub const NEW_DOOR: Facts = Facts::new(Reload::NewDoor);
 /// A key that takes effect with the next start.
-pub(crate) const RESTART: Facts = Facts::new(Reload::Restart);
+pub const RESTART: Facts = Facts::new(Reload::Restart);
 
 impl Facts {
     const fn new(reload: Reload) -> Self {
@@ -100,7 +102,7 @@ impl Facts {
     }
 
     /// Says that the value names a file, or several.
-    pub(crate) const fn file(self, purpose: Purpose, what: &'static str) -> Self {
+    pub const fn file(self, purpose: Purpose, what: &'static str) -> Self {
         Self {
             file: Some((purpose, what)),
             ..self
@@ -110,75 +112,88 @@ impl Facts {
 
 /// A key of the configuration file.
 #[derive(Clone, Copy)]
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
     /// What it does, in sentences.
-    pub(crate) about: &'static str,
-    pub(crate) kind: &'static str,
+    pub about: &'static str,
+    /// What kind of value it has.
+    pub kind: &'static str,
     /// The default as TOML; `None` when it is not set by default.
-    pub(crate) default: fn() -> Option<String>,
+    pub default: fn() -> Option<String>,
     /// Whether it must be given.
-    pub(crate) required: bool,
+    pub required: bool,
     /// How it reloads, and whether it names a file.
-    pub(crate) facts: Facts,
+    pub facts: Facts,
 }
 
 /// A section of the configuration file.
 #[derive(Clone, Copy)]
-pub(crate) struct Section {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
+pub struct Section {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is about, in sentences.
+    pub about: &'static str,
     /// Whether there may be several, written `[[name]]`.
-    pub(crate) repeated: bool,
-    pub(crate) keys: &'static [Key],
+    pub repeated: bool,
+    /// Its keys.
+    pub keys: &'static [Key],
 }
 
 /// A key in its section.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) section: &'static str,
+pub struct Place {
+    /// The name of the section.
+    pub section: &'static str,
     /// Which one of a repeated section.
-    pub(crate) index: usize,
-    pub(crate) key: &'static Key,
+    pub index: usize,
+    /// The key.
+    pub key: &'static Key,
 }
 
 impl Place {
     /// `section.key`.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{}.{}", self.section, self.key.name)
     }
 }
 
 /// A file or directory that the configuration names.
 #[derive(Clone)]
-pub(crate) struct NamedFile {
-    pub(crate) path: PathBuf,
-    pub(crate) purpose: Purpose,
+pub struct NamedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is for.
+    pub purpose: Purpose,
     /// What people call it.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
     /// The key that names it.
-    pub(crate) place: Place,
+    pub place: Place,
 }
 
 /// What is wrong at which byte of the file.
-pub(crate) struct Fault {
-    pub(crate) offset: usize,
-    pub(crate) words: String,
+pub struct Fault {
+    /// The byte.
+    pub offset: usize,
+    /// What is wrong.
+    pub words: String,
 }
 
 /// One section being read.
-pub(crate) struct Reader<'a> {
-    pub(crate) table: &'a DeTable<'a>,
+pub struct Reader<'a> {
+    /// Its table.
+    pub table: &'a DeTable<'a>,
     /// Where the section begins, for what is missing in it.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// The directory that relative file names start from.
-    pub(crate) base: &'a Path,
-    pub(crate) faults: &'a mut Vec<Fault>,
+    pub base: &'a Path,
+    /// Where faults are noted.
+    pub faults: &'a mut Vec<Fault>,
 }
 
 impl Reader<'_> {
     /// The value of a key, or its default; faults are noted, and the default stands in.
-    pub(crate) fn value<T: Setting>(&mut self, name: &str, default: Option<T>) -> Option<T> {
+    pub fn value<T: Setting>(&mut self, name: &str, default: Option<T>) -> Option<T> {
         match self.table.get(name) {
             None => {
                 if default.is_none() {
@@ -204,7 +219,7 @@ impl Reader<'_> {
 }
 
 /// The values of a section: what [`section!`] makes.
-pub(crate) trait Values: Sized {
+pub trait Values: Sized {
     /// The description from which the manual and the checks are made.
     const SECTION: Section;
 
@@ -222,7 +237,7 @@ pub(crate) trait Values: Sized {
 }
 
 /// What a configuration is made of: the values of a section, or of all sections of that name.
-pub(crate) trait Part: Sized {
+pub trait Part: Sized {
     /// The values of one such section.
     type Of: Values;
 
@@ -240,21 +255,42 @@ pub(crate) trait Part: Sized {
     fn files(&self) -> Vec<NamedFile>;
 }
 
+/// A configuration: what [`sections!`] makes.
+pub trait Sections: Sized {
+    /// Its sections, in the manual's order.
+    const SECTIONS: &'static [Section];
+
+    /// Reads all sections. `None` when a required key is missing; faults say which.
+    fn read(root: &DeTable<'_>, base: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
+
+    /// The keys whose value is another one than in `old`.
+    fn changed(&self, old: &Self) -> Vec<Place>;
+
+    /// Takes the values of all keys from `old` that only a restart can change.
+    fn keep_fixed(&mut self, old: &Self);
+
+    /// All files that it names.
+    fn files(&self) -> Vec<NamedFile>;
+
+    /// What is wrong although each key alone is right. `root` says where things stand, `line` in which line.
+    fn check(&mut self, _root: &DeTable<'_>, _line: &dyn Fn(usize) -> usize, _faults: &mut Vec<Fault>) {}
+}
+
 /// Where the keys of a section stand.
-pub(crate) fn places<T: Values>(index: usize) -> impl Iterator<Item = Place> {
+pub fn places<T: Values>(index: usize) -> impl Iterator<Item = Place> {
     let section = T::SECTION.name;
     T::SECTION.keys.iter().map(move |key| Place { section, index, key })
 }
 
 /// [`Part::changed`] of one section.
-pub(crate) fn changed<T: Values>(index: usize, fresh: &T, old: &T) -> Vec<Place> {
+pub fn changed<T: Values>(index: usize, fresh: &T, old: &T) -> Vec<Place> {
     let differs = fresh.differs(old);
     let all = places::<T>(index).zip(differs);
     all.filter(|(_, differs)| *differs).map(|(place, _)| place).collect()
 }
 
 /// [`Part::files`] of one section.
-pub(crate) fn files<T: Values>(index: usize, values: &T) -> Vec<NamedFile> {
+pub fn files<T: Values>(index: usize, values: &T) -> Vec<NamedFile> {
     let mut files = Vec::new();
     for (place, paths) in places::<T>(index).zip(values.paths()) {
         let Some((purpose, what)) = place.key.facts.file else {
@@ -310,6 +346,7 @@ impl<T: Values> Part for Vec<T> {
 
 /// Declares a section: `key: Type = Some(default) => LIVE;`, or `= None` for a key that must be given. Behind the arrow
 /// stands how it reloads (`LIVE`, `NEW_DOOR`, `RESTART`), and for a file what it is: `LIVE.file(Secret, "the key")`.
+#[macro_export]
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
@@ -319,15 +356,15 @@ macro_rules! section {
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub(crate) struct $type {
-            $( $(#[doc = $key_about])+ pub(crate) $key: $value, )+
+        pub struct $type {
+            $( $(#[doc = $key_about])+ pub $key: $value, )+
         }
 
         const _: () = {
-            use $crate::configuration::section::{
+            use $crate::section::{
                 Fault, Key, NamedFile, Part, Place, Reader, Reload, Section, Values, changed, files, is_none_token,
             };
-            use $crate::configuration::values::Setting;
+            use $crate::values::Setting;
 
             $( assert!(
                 <$value as Setting>::NAMES_FILES == $facts.file.is_some(),
@@ -381,11 +418,11 @@ macro_rules! section {
                 type Of = Self;
 
                 fn read(
-                    tables: &[(&toml::de::DeTable<'_>, usize)],
+                    tables: &[(&$crate::section::DeTable<'_>, usize)],
                     base: &std::path::Path,
                     faults: &mut Vec<Fault>,
                 ) -> Option<Self> {
-                    let empty = toml::de::DeTable::new();
+                    let empty = $crate::section::DeTable::new();
                     let (table, offset) = tables.first().copied().unwrap_or((&empty, 0));
                     Values::read(&mut Reader { table, offset, base, faults })
                 }
@@ -406,15 +443,14 @@ macro_rules! section {
     };
 }
 
-pub(crate) use section;
-
 /// Whether a default was written as `None`.
-pub(crate) const fn is_none_token(text: &str) -> bool {
+pub const fn is_none_token(text: &str) -> bool {
     matches!(text.as_bytes(), b"None")
 }
 
 /// Declares a configuration: its sections, each by its values, or by a list of them where the section may be repeated;
 /// and what else belongs to it, which begins empty.
+#[macro_export]
 macro_rules! sections {
     (
         $(#[doc = $about:literal])+
@@ -427,59 +463,46 @@ macro_rules! sections {
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub(crate) struct $type {
-            $( pub(crate) $section: $values, )+
-            $( $(#[doc = $beside_about])+ pub(crate) $beside: $other, )*
+        pub struct $type {
+            $( #[doc = concat!("What is said in `", stringify!($values), "`.")] pub $section: $values, )+
+            $( $(#[doc = $beside_about])+ pub $beside: $other, )*
         }
 
-        impl $type {
-            /// The sections, in the manual's order.
-            pub(crate) const SECTIONS: &'static [$crate::configuration::section::Section] = &[
-                $( <<$values as $crate::configuration::section::Part>::Of
-                    as $crate::configuration::section::Values>::SECTION ),+
-            ];
+        const _: () = {
+            use $crate::section::{DeTable, Fault, NamedFile, Part, Place, Section, Sections, Values, tables};
 
-            /// Reads all sections. `None` when a required key is missing; faults say which.
-            fn read(
-                root: &toml::de::DeTable<'_>,
-                base: &std::path::Path,
-                faults: &mut Vec<$crate::configuration::section::Fault>,
-            ) -> Option<Self> {
-                use $crate::configuration::section::{Part, Values, tables};
-                $( let $section = <$values as Part>::read(
-                    &tables(root, <<$values as Part>::Of as Values>::SECTION.name), base, faults,
-                ); )+
-                Some(Self { $( $section: $section?, )+ $( $beside: Default::default(), )* })
-            }
+            impl Sections for $type {
+                const SECTIONS: &'static [Section] = &[$( <<$values as Part>::Of as Values>::SECTION ),+];
 
-            /// The keys whose value is another one than in `old`.
-            pub(crate) fn changed(&self, old: &Self) -> Vec<$crate::configuration::section::Place> {
-                use $crate::configuration::section::Part;
-                let mut all = Vec::new();
-                $( all.extend(Part::changed(&self.$section, &old.$section)); )+
-                all
-            }
+                fn read(root: &DeTable<'_>, base: &std::path::Path, faults: &mut Vec<Fault>) -> Option<Self> {
+                    $( let $section = <$values as Part>::read(
+                        &tables(root, <<$values as Part>::Of as Values>::SECTION.name), base, faults,
+                    ); )+
+                    Some(Self { $( $section: $section?, )+ $( $beside: Default::default(), )* })
+                }
 
-            /// Takes the values of all keys from `old` that only a restart can change.
-            pub(crate) fn keep_fixed(&mut self, old: &Self) {
-                $( $crate::configuration::section::Part::keep_fixed(&mut self.$section, &old.$section); )+
-            }
+                fn changed(&self, old: &Self) -> Vec<Place> {
+                    let mut all = Vec::new();
+                    $( all.extend(Part::changed(&self.$section, &old.$section)); )+
+                    all
+                }
 
-            /// All files that it names.
-            pub(crate) fn files(&self) -> Vec<$crate::configuration::section::NamedFile> {
-                use $crate::configuration::section::Part;
-                let mut all = Vec::new();
-                $( all.extend(Part::files(&self.$section)); )+
-                all
+                fn keep_fixed(&mut self, old: &Self) {
+                    $( Part::keep_fixed(&mut self.$section, &old.$section); )+
+                }
+
+                fn files(&self) -> Vec<NamedFile> {
+                    let mut all = Vec::new();
+                    $( all.extend(Part::files(&self.$section)); )+
+                    all
+                }
             }
-        }
+        };
     };
 }
 
-pub(crate) use sections;
-
 /// The tables of a section, each with its place; one table counts as a list of one.
-pub(crate) fn tables<'a>(root: &'a DeTable<'a>, name: &str) -> Vec<(&'a DeTable<'a>, usize)> {
+pub fn tables<'a>(root: &'a DeTable<'a>, name: &str) -> Vec<(&'a DeTable<'a>, usize)> {
     let Some(value) = root.get(name) else {
         return Vec::new();
     };

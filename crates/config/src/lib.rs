@@ -1,0 +1,40 @@
+//! The configuration of a server: what its file can say.
+//!
+//! Each key is declared once, by [`section!`]: its type, its default, its words in the manual, when a change takes
+//! effect, and what the files are for that it names. The reader with its suggestions ([`parse`]), the manual
+//! ([`manual`]), what a reload does ([`Changes`]), and the files to watch, to guard and to examine
+//! ([`Sections::files`]) follow from that.
+#![forbid(unsafe_code)]
+
+mod changes;
+mod configuration;
+mod forwarding;
+mod keys;
+pub mod manual;
+mod other_side;
+mod parse;
+mod rules;
+pub mod section;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod users;
+pub mod values;
+mod x509;
+
+pub use changes::Changes;
+pub use configuration::Configuration;
+pub use forwarding::{forward_http, forward_root};
+pub use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
+pub use other_side::{Delegation, HandOver};
+pub use parse::{Faults, parse};
+pub use rules::{Given, People, Taken};
+pub use section::{NamedFile, Place, Purpose, Sections};
+pub use tokens::{Counts, Issuer, Tokens};
+pub use users::{Quota, Switch, UserGroups, Users};
+pub use values::{
+    AuthenticationMethod, Bytes, ClearText, ClientCertificates, Niceness, Verification, XrootTls, parse_duration,
+    parse_size,
+};
+pub use x509::X509;
