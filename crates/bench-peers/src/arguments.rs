@@ -6,7 +6,8 @@ use clap::{Parser, ValueEnum};
 
 const MIB: u64 = 1 << 20;
 
-/// Measures Crossload against Debian's XRootD and nginx on this machine, over loopback, with files in memory.
+/// Measures Crossload against Debian's XRootD and nginx on this machine, over loopback, with files
+/// in memory.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "bench-peers")]
 pub(crate) struct Arguments {
@@ -22,7 +23,8 @@ pub(crate) struct Arguments {
     /// Smaller files and fewer runs: a look, not a result
     #[arg(long)]
     pub(crate) quick: bool,
-    /// The TCP congestion control of all servers and clients, in a network namespace of their own (as root) [default: the machine's]
+    /// The TCP congestion control of all servers and clients, in a network namespace of their own
+    /// (as root) [default: the machine's]
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion_control: Option<String>,
     /// Measure the peers only
@@ -31,7 +33,8 @@ pub(crate) struct Arguments {
     /// Write all figures to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Refresh the tables between the markers of this file; rows of other parts stay, marked as older
+    /// Refresh the tables between the markers of this file; rows of other parts stay, marked as
+    /// older
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 }

@@ -12,7 +12,8 @@ use crate::interrupt::EndsEarly;
 /// No single client may take longer, in seconds.
 const CLIENT_TIMEOUT_SECONDS: &str = "900";
 
-/// curl and wrk, and the authority they trust. wrk need not be there when nothing is measured with it.
+/// curl and wrk, and the authority they trust. wrk need not be there when nothing is measured with
+/// it.
 pub(crate) struct Client {
     curl: PathBuf,
     ca_file: PathBuf,
@@ -23,7 +24,8 @@ pub(crate) struct Client {
 pub(crate) struct CopyRequest {
     pub(crate) url: String,
     pub(crate) header: String,
-    /// How many streams it is to take; 0, which gfal and with it FTS always send, leaves that to the server.
+    /// How many streams it is to take; 0, which gfal and with it FTS always send, leaves that to
+    /// the server.
     pub(crate) streams: u32,
 }
 
@@ -52,7 +54,8 @@ impl Client {
         command
     }
 
-    /// One curl, and so one connection, for each list of URLs; all at once. Returns the bytes received.
+    /// One curl, and so one connection, for each list of URLs; all at once. Returns the bytes
+    /// received.
     pub(crate) fn download(&self, connections: &[Vec<String>]) -> Result<u64> {
         let children = connections.iter().map(|urls| {
             let mut command = self.curl();
@@ -86,7 +89,8 @@ impl Client {
             .sum()
     }
 
-    /// Sends all `requests` at once, each on its own connection, and waits until all have ended well.
+    /// Sends all `requests` at once, each on its own connection, and waits until all have ended
+    /// well.
     pub(crate) fn copy(&self, requests: &[CopyRequest]) -> Result<()> {
         let body = |index: usize| self.directory.join(format!("body-{index}"));
         let mut config = String::new();
@@ -124,7 +128,8 @@ impl Client {
         Ok(())
     }
 
-    /// Asks on one connection `times` for what is in the directory at `url`; the last answer must have `entries`.
+    /// Asks on one connection `times` for what is in the directory at `url`; the last answer must
+    /// have `entries`.
     pub(crate) fn list(&self, url: &str, times: usize, entries: usize) -> Result<()> {
         let body = self.directory.join("listing");
         let mut command = self.curl();
@@ -144,7 +149,8 @@ impl Client {
         }
     }
 
-    /// Asks for `url` with `method` as often as the server can, on so many `connections` for `seconds`.
+    /// Asks for `url` with `method` as often as the server can, on so many `connections` for
+    /// `seconds`.
     pub(crate) fn load(&self, method: &str, url: &str, connections: u64, seconds: u32) -> Result<Load> {
         self.run_wrk(&lua(method), method, url, (connections, seconds))
     }
@@ -226,7 +232,8 @@ fn lua(method: &str) -> String {
     text
 }
 
-/// The same for many paths. The requests are made before the clock runs; each thread of wrk begins with the first.
+/// The same for many paths. The requests are made before the clock runs; each thread of wrk begins
+/// with the first.
 fn lua_for_many(method: &str, paths: &[String]) -> String {
     let mut text = lua(method);
     text.push_str("local paths = {\n");

@@ -1,9 +1,10 @@
 //! Which congestion control TCP uses while everything is measured.
 //!
-//! It decides what a byte costs over loopback: BBR spaces the segments of a connection by timers, which on a machine without a network
-//! in between costs more than all else that a server does. Linux' own choice, and Debian's, is CUBIC. On a machine that is set to
-//! another one, the benchmark can have it in a network namespace of its own, where all servers and clients use the same and nothing
-//! else on the machine is touched.
+//! It decides what a byte costs over loopback: BBR spaces the segments of a connection by timers,
+//! which on a machine without a network in between costs more than all else that a server does.
+//! Linux' own choice, and Debian's, is CUBIC. On a machine that is set to another one, the
+//! benchmark can have it in a network namespace of its own, where all servers and clients use the
+//! same and nothing else on the machine is touched.
 
 use std::env;
 use std::fs;
@@ -27,11 +28,12 @@ pub(crate) fn current() -> String {
     }
 }
 
-/// Goes on in a network namespace in which `name` is used: the first call starts this program anew there and does not return, the
-/// second, from there, makes the namespace ready.
+/// Goes on in a network namespace in which `name` is used: the first call starts this program anew
+/// there and does not return, the second, from there, makes the namespace ready.
 ///
 /// # Errors
-/// Who may not make a namespace (root may), or a congestion control that is not there or not allowed.
+/// Who may not make a namespace (root may), or a congestion control that is not there or not
+/// allowed.
 pub(crate) fn enter(name: &str) -> Result<()> {
     if env::var_os(INSIDE).is_some() {
         return prepare(name);

@@ -1,4 +1,5 @@
-//! Keeping the tables in a document: what stands between the two markers of a section is replaced, the rest stays.
+//! Keeping the tables in a document: what stands between the two markers of a section is replaced,
+//! the rest stays.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,8 @@ fn markers(section: Section) -> [String; 2] {
     ]
 }
 
-/// Replaces what stands between the markers of `section` in the file at `path` by what `content` makes of it.
+/// Replaces what stands between the markers of `section` in the file at `path` by what `content`
+/// makes of it.
 pub(crate) fn refresh(path: &Path, section: Section, content: impl FnOnce(&str) -> String) -> Result<()> {
     let failed = |reason: &dyn std::fmt::Display| Error::Failed(format!("{}: {reason}", path.display()));
     let old = fs::read_to_string(path).map_err(|e| failed(&e))?;

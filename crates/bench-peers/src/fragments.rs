@@ -1,9 +1,9 @@
 //! Free memory that stays: cut into small pieces.
 //!
-//! A virtual machine gives free memory back to its host within seconds, in blocks of 2 MiB, and whoever writes to it next pays
-//! for its return: up to as much again as a whole upload costs otherwise, in one sample of four. Where a page in every quarter
-//! of such a block is held, there are no free blocks to give back. The kernel hands out small pieces first, so what samples write to
-//! is this memory, again and again.
+//! A virtual machine gives free memory back to its host within seconds, in blocks of 2 MiB, and the
+//! next writer pays for its return: up to the cost of a whole upload, in one sample of four.
+//! Holding a page in every quarter of such a block leaves no free blocks to give back. The kernel
+//! hands out small pieces first, so samples reuse this memory.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -45,7 +45,7 @@ impl Fragments {
     }
 }
 
-/// Memory that can be had without swapping, as the kernel estimates it.
+/// Memory available without swapping, as the kernel estimates it.
 fn available_bytes() -> Result<u64> {
     let facts = std::fs::read_to_string("/proc/meminfo")?;
     let line = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

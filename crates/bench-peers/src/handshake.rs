@@ -1,7 +1,8 @@
-//! TLS connections: how many a server takes in a second, and what one that idles costs it, beside one of the XRootD protocol.
+//! TLS connections: how many a server takes in a second, and what one that idles costs it, beside
+//! one of the XRootD protocol.
 //!
-//! The client is rustls for every server. Each connection asks one thing (HEAD of an empty file), so that a handshake
-//! counts only where the server is there behind it.
+//! The client is rustls for every server. Each connection asks one thing (HEAD of an empty file),
+//! so that a handshake counts only where the server is there behind it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,7 +23,7 @@ use crate::workload::{Bench, Pair, Sample};
 pub(crate) const HANDSHAKE_CLIENTS: usize = 8;
 /// Idle connections whose memory is measured.
 pub(crate) const IDLE_CONNECTIONS: usize = 500;
-/// Part of the connections that must go on with a session for the figure to be one of resumption.
+/// Share of connections that must resume a session for the figure to count as resumption.
 const RESUMED_PART_MIN: f64 = 0.95;
 /// A server that says nothing for so long has failed.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -94,7 +95,8 @@ impl Target {
         })
     }
 
-    /// One for each client, as each remembers sessions of its own, and has been there once to have one.
+    /// One for each client, as each remembers sessions of its own, and has been there once to have
+    /// one.
     pub(crate) fn many(target: impl Fn() -> Result<Self>) -> Result<Vec<Self>> {
         let visited = |_| {
             let target = target()?;
@@ -129,7 +131,8 @@ impl Target {
 
     /// One connection from its beginning to its end. Returns whether it was resumed.
     ///
-    /// The client leaves when it has its answer: XRootD keeps a connection open although `Connection: close` was said.
+    /// The client leaves when it has its answer: XRootD keeps a connection open although
+    /// `Connection: close` was said.
     fn visit(&self) -> Result<bool> {
         let mut stream = self.stay()?;
         let resumed = stream.conn.handshake_kind() == Some(HandshakeKind::Resumed);
@@ -250,8 +253,8 @@ impl Bench {
         tally.sample(beginning, used)
     }
 
-    /// What each of many idle connections adds to the memory of a fresh server, in KiB, and that memory in MiB. Each has had
-    /// one answer.
+    /// What each of many idle connections adds to the memory of a fresh server, in KiB, and that
+    /// memory in MiB. Each has had one answer.
     pub(crate) fn idle_memory(&mut self, kind: Kind, over: Idle) -> Result<Sample> {
         let mut server = self.lab.start(kind)?;
         match over {

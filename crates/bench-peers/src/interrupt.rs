@@ -1,5 +1,6 @@
-//! Ending early: an interrupted benchmark must not leave gigabytes in memory and servers behind, and must not lose what it
-//! measured. So the signal ends the clients that are under way, and everything else goes its usual way.
+//! Ending early: an interrupted benchmark must not leave gigabytes in memory and servers behind,
+//! and must not lose what it measured. So the signal ends the clients that are under way, and
+//! everything else goes its usual way.
 
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -11,7 +12,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use testkit::Result;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A terminal sends its signal to clients and servers as well, so a failure may be seen a little before the signal is.
+/// A terminal sends its signal to clients and servers as well, so a failure may be seen a little
+/// before the signal is.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// What ended the benchmark.
@@ -105,7 +107,8 @@ pub(crate) fn settle() -> Option<Interruption> {
 pub(crate) struct EndsEarly(u64);
 
 impl EndsEarly {
-    /// `child` has not been waited for yet. A kernel without process descriptors lets it run to its end.
+    /// `child` has not been waited for yet. A kernel without process descriptors lets it run to its
+    /// end.
     pub(crate) fn new(child: &Child) -> Self {
         let mut state = state();
         state.last_number += 1;

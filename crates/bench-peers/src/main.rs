@@ -1,5 +1,6 @@
-//! The measured table of Crossload against Debian's XRootD and nginx: same machine, same run, same clients, files in
-//! memory, over loopback. Run it as `./dev bench-peers`; `docs/performance-method.md` says how it measures.
+//! The measured table of Crossload against Debian's XRootD and nginx: same machine, same run, same
+//! clients, files in memory, over loopback. Run it as `./dev bench-peers`;
+//! `docs/performance-method.md` says how it measures.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -44,7 +45,7 @@ use crate::workload::{Bench, Pair};
 
 /// Seconds for which requests for metadata are repeated, in a full and in a quick run.
 const LOAD_SECONDS: (u32, u32) = (3, 1);
-/// Memory that is cut into pieces, for each byte that a sample writes at the most: its own is not the only use of it.
+/// Memory to cut into pieces per byte of the largest sample; others use some of it too.
 const FRAGMENTS_PER_SAMPLE: u64 = 4;
 
 /// What came of a run.
@@ -134,7 +135,8 @@ fn measure(arguments: &Arguments, bench: &mut Bench, pairs: &mut BTreeMap<Kind, 
     Ok(outcome)
 }
 
-/// Shows the tables and writes the files that were asked for. The document is left as it is when the run was interrupted.
+/// Shows the tables and writes the files that were asked for. The document is left as it is when
+/// the run was interrupted.
 fn publish(arguments: &Arguments, machine: &Machine, outcome: &Outcome) -> Result<()> {
     let mut sections = Vec::new();
     for section in Section::ALL {
@@ -148,7 +150,7 @@ fn publish(arguments: &Arguments, machine: &Machine, outcome: &Outcome) -> Resul
         words.push_str(&format!("\n{conditions}\n\n{}", report::text(rows)));
     }
     words.push_str(&interruption_words(arguments, outcome));
-    // The file first: whoever reads the tables may have been interrupted as well.
+    // The file first: printing the tables may fail where the reader was interrupted too.
     let written = write_json(arguments, machine, outcome);
     std::io::stdout().lock().write_all(words.as_bytes())?;
     written?;
@@ -194,7 +196,8 @@ fn interruption_words(arguments: &Arguments, outcome: &Outcome) -> String {
     )
 }
 
-/// What the document is to say in `section`: a run of all its rows replaces `old`, a run of some is put into it.
+/// What the document is to say in `section`: a run of all its rows replaces `old`, a run of some is
+/// put into it.
 fn section_text(section: Section, (rows, words): (&[&Row], &str), old: &str, arguments: &Arguments) -> String {
     let tasks: Vec<_> = task::all()
         .into_iter()

@@ -1,4 +1,5 @@
-//! The rows that a document has from earlier runs: a run of some parts keeps the others, and says that they are older.
+//! The rows that a document has from earlier runs: a run of some parts keeps the others, and says
+//! that they are older.
 
 use crate::report::{Line, Metric, Row};
 use crate::server::Kind;
@@ -100,7 +101,8 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Reads what [`merged`] or a complete run wrote. Tables of figures that are not known are left out.
+    /// Reads what [`merged`] or a complete run wrote. Tables of figures that are not known are left
+    /// out.
     pub(crate) fn read(text: &str) -> Self {
         let mut block = Self::default();
         let (mut metric, mut kinds) = (None, Vec::new());
@@ -134,8 +136,9 @@ impl Block {
     }
 }
 
-/// A section of the document in which `rows` take the places of older ones, in the `order` of metrics and names; what the
-/// order does not name is left out. `words` are what the run of `rows` says of itself.
+/// A section of the document in which `rows` take the places of older ones, in the `order` of
+/// metrics and names; what the order does not name is left out. `words` are what the run of `rows`
+/// says of itself.
 pub(crate) fn merged(mut older: Block, words: &str, rows: &[&Row], order: &[(Metric, String)]) -> String {
     older.grow_older();
     let line = |(metric, name): &(Metric, String)| {

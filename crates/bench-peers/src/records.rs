@@ -1,5 +1,5 @@
-//! TLS 1.3 as a client that does no more than it must, so that what is measured is the server: rustls shakes hands, and records are opened
-//! where they were read to, as the endpoint does it.
+//! TLS 1.3 as a client that does no more than it must, so that what is measured is the server:
+//! rustls shakes hands, and records are opened where they were read to, as the endpoint does it.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ pub(crate) struct Records {
     sealer: Sealer,
     /// The last record that came.
     record: Vec<u8>,
-    /// Where in it the payload lies that nobody has read yet.
+    /// Where its unread payload lies.
     unread: Range<usize>,
 }
 

@@ -39,7 +39,8 @@ pub(crate) enum Metric {
     Data,
     /// MB/s (10⁶ bytes) of pieces of files, and server processor seconds per GB.
     Pieces,
-    /// The rate over existing files divided by that of new ones, and the same of the processor time.
+    /// The rate over existing files divided by that of new ones, and the same of the processor
+    /// time.
     Again,
     /// Highest resident MiB of the active and of the passive server.
     Memory,
@@ -51,8 +52,8 @@ pub(crate) enum Metric {
     Listing,
     /// KiB of an idle connection, and resident MiB with all of them.
     Idle,
-    /// Requests per second without a token divided by those with one, and server processor time of a request with one divided
-    /// by that without.
+    /// Requests per second without a token divided by those with one, and server processor time of
+    /// a request with one divided by that without.
     Token,
 }
 
@@ -133,8 +134,8 @@ impl Metric {
         }
     }
 
-    /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where that compares the server with
-    /// itself, or is a size that counts by itself.
+    /// Whether the goal is for the server's own figure and not for its ratio to a peer's: where
+    /// that compares the server with itself, or is a size that counts by itself.
     fn is_judged_alone(self) -> bool {
         matches!(self, Self::Again | Self::Token | Self::Idle)
     }
@@ -148,8 +149,8 @@ pub(crate) struct Cell {
     pub(crate) second: Summary,
 }
 
-/// What is good enough: ratios of ours to the best peer's, or our figure where that is judged alone. What is to be
-/// small may not be above its ratio, what is to be large not below.
+/// What is good enough: ratios of ours to the best peer's, or our figure where that is judged
+/// alone. What is to be small may not be above its ratio, what is to be large not below.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Goal {
     /// Of the first figure.
@@ -207,7 +208,8 @@ impl Row {
         Some((self.median(Kind::Crossload)? / best.first.median, best.kind))
     }
 
-    /// How a goal that was missed is explained: by the floor, divided by the figure of the peer that counts.
+    /// How a goal that was missed is explained: by the floor, divided by the figure of the peer
+    /// that counts.
     fn floor_words(&self, goal: f64) -> Option<String> {
         let peer = match self.goal.peer {
             Some(peer) => self.median(peer)?,

@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Whether it can be the active party of a third-party copy, and answers PROPFIND.
+    /// Whether it can be the active side of a third-party copy, and answers PROPFIND.
     pub(crate) fn is_storage(self) -> bool {
         matches!(self, Self::Crossload | Self::Xrootd)
     }
@@ -156,7 +156,8 @@ impl Lab {
         self.authority.ca_file()
     }
 
-    /// Both ends of a TLS connection with the servers' certificate. Its key signs by the library that the endpoint would take.
+    /// Both ends of a TLS connection with the servers' certificate. Its key signs by the library
+    /// that the endpoint would take.
     pub(crate) fn tls(&self) -> Result<Tls> {
         let provider = CryptoProvider {
             key_provider: &FasterSigner,
@@ -187,7 +188,8 @@ impl Lab {
         Ok(match kind {
             Kind::Crossload => {
                 let mut options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
-                // Clients are asked for certificates, as XRootD asks them; none has one, so sessions need none.
+                // Clients are asked for certificates, as XRootD asks them; none has one, so
+                // sessions need none.
                 let trust = self.authority.trust_directory();
                 options.more = format!("[x509]\ntrust_directory = {trust:?}\n[xroot]\nauthentication = []\n");
                 Server::Crossload(Box::new(Crossload::start(options)?))
@@ -233,7 +235,8 @@ impl Lab {
         Ok((Server::Crossload(Box::new(Crossload::start(options)?)), token))
     }
 
-    /// A file of `size_bytes` in memory that clients send, with its adler32. Made once for each size.
+    /// A file of `size_bytes` in memory that clients send, with its adler32. Made once for each
+    /// size.
     pub(crate) fn source(&mut self, size_bytes: u64) -> Result<(PathBuf, u32)> {
         let path = self.memory.join(&format!("source-{size_bytes}"));
         if let Some(checksum) = self.sources.get(&size_bytes) {
@@ -251,8 +254,8 @@ impl Lab {
         Ok(directory)
     }
 
-    /// Puts a file of `size_bytes` named `name` under `server` without going through it. It is a hard link to
-    /// [`Lab::source`], so it takes no memory. Returns its adler32.
+    /// Puts a file of `size_bytes` named `name` under `server` without going through it. It is a
+    /// hard link to [`Lab::source`], so it takes no memory. Returns its adler32.
     pub(crate) fn plant(&mut self, server: &Server, name: &str, size_bytes: u64) -> Result<u32> {
         let (source, checksum) = self.source(size_bytes)?;
         let file = server.file(name);

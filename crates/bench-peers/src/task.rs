@@ -278,7 +278,7 @@ impl Task {
             | Self::Pieces(_, Way::Ranges, _)
             | Self::Handshakes(Beginning::Full)
             | Self::IdleMemory(Idle::Https) => true,
-            // XRootD does not resume sessions unless it is told to, for lack of the identity in them.
+            // By default XRootD does not resume sessions, since they lack the identity.
             Self::Handshakes(Beginning::Resumed) => kind != Kind::Xrootd,
             Self::Token(_) => kind == Kind::Crossload,
             _ => kind.is_storage(),
@@ -339,8 +339,9 @@ impl Task {
         }
     }
 
-    /// Measures all servers and the floor in turn, `runs` times. A server that fails is left out of the rest of the row. `None`
-    /// when the row was interrupted: with fewer repetitions than it says it would be no row.
+    /// Measures all servers and the floor in turn, `runs` times. A server that fails is left out of
+    /// the rest of the row. `None` when the row was interrupted: with fewer repetitions than it
+    /// says it would be no row.
     pub(crate) fn measure(self, bench: &mut Bench, pairs: &mut BTreeMap<Kind, Pair>, runs: u32) -> Option<Row> {
         progress(&self.name());
         let mut samples: BTreeMap<Kind, Vec<Sample>> = BTreeMap::new();
@@ -365,7 +366,8 @@ impl Task {
                     }
                 }
             }
-            // Who comes first finds other memory than who comes after a run that has just freed some.
+            // Who comes first finds other memory than who comes after a run that has just freed
+            // some.
             kinds.rotate_left(1);
         }
         samples.retain(|kind, _| !failed.contains_key(kind));

@@ -1,7 +1,7 @@
-//! What a bearer token that was verified before adds to the cost of a request.
+//! What a verified bearer token adds to the cost of a request.
 //!
-//! Requests with the token and requests without come by turns on kept TLS connections, so that a machine that grows busy
-//! does it to both. The server logs each request, as it does by default, and so says more of one with a token.
+//! Requests with and without the token alternate on kept TLS connections, so that a busy machine
+//! slows both. The server logs each request, as by default, and logs more of one with a token.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ use crate::workload::{Bench, Sample};
 const CLIENTS: usize = 4;
 /// Turns in one sample, so many that some which the machine disturbs do not show in their median.
 const TURNS: u32 = 15;
-/// Time of one turn. Shorter than loads elsewhere: two that are compared should see the same machine.
+/// Time of one turn. Shorter than loads elsewhere: two that are compared should see the same
+/// machine.
 const TURN_TIME: Duration = Duration::from_millis(400);
 
 /// What requests with a token are compared with.
@@ -64,9 +65,10 @@ impl Cost {
 }
 
 impl Bench {
-    /// Requests per second without a token divided by those with one that was verified before; and the server's processor
-    /// time of one with divided by that of one without. The first is the median of turns, each beside the one before it; the
-    /// second, which is counted in hundredths of a second, is of all turns together.
+    /// Requests per second without a token divided by those with one that was verified before; and
+    /// the server's processor time of one with divided by that of one without. The first is the
+    /// median of turns, each beside the one before it; the second, which is counted in hundredths
+    /// of a second, is of all turns together.
     pub(crate) fn token(&mut self, beside: Beside) -> Result<Sample> {
         let (mut server, token) = self.lab.start_with_issuer(Access::Read)?;
         self.lab.plant(&server, "file", 0)?;

@@ -10,18 +10,20 @@ use crate::server::{Kind, Lab, Scheme, Server, adler32};
 use crate::summary::Summary;
 
 const GB: f64 = 1e9;
-/// Listings that are asked for, for each second that a load is to last. With ten of them, which took a quarter of a second in
-/// all, our figure was up to half as large again in one run and not in the next.
+/// Listings that are asked for, for each second that a load is to last. With ten of them, which
+/// took a quarter of a second in all, our figure was up to half as large again in one run and not
+/// in the next.
 const LISTINGS_PER_SECOND: usize = 60;
-/// Files of the largest size that a sample of GET reads in clear text. A server takes 40 ms of processor time for a GB, of which the
-/// system counts ticks of 10 ms: with four files one tick was a twentieth of the figure.
+/// Files of the largest size that a sample of GET reads in clear text. A server takes 40 ms of
+/// processor time for a GB, of which the system counts ticks of 10 ms: with four files one tick was
+/// a twentieth of the figure.
 pub(crate) const CLEAR_FILES: u64 = 16;
 /// As many bytes as in so many of them are read at once, from one file by everybody.
 const FILES_AT_ONCE: u64 = 4;
 /// Files of the largest size that a sample of GET reads over TLS, and that a sample of PUT writes.
 pub(crate) const SEALED_FILES: u64 = 2;
-/// Turns of new files and files written over in one sample: memory that was used a moment ago takes less time than other
-/// memory, which would decide if all new files came first.
+/// Turns of new files and files written over in one sample: memory that was used a moment ago takes
+/// less time than other memory, which would decide if all new files came first.
 pub(crate) const OVERWRITE_TURNS: u64 = 8;
 pub(crate) const MIB: f64 = (1 << 20) as f64;
 
@@ -85,7 +87,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `total_bytes` over `connections`, in files of at most `size_bytes`, the same number on each connection.
+    /// `total_bytes` over `connections`, in files of at most `size_bytes`, the same number on each
+    /// connection.
     pub(crate) fn new(total_bytes: u64, connections: u64, size_bytes: u64) -> Self {
         let per_connection = total_bytes / connections;
         let files_per_connection = per_connection.div_ceil(size_bytes).max(1);
@@ -104,7 +107,8 @@ impl Spread {
 }
 
 impl Bench {
-    /// Bytes per run of GET and PUT. In clear text a server needs so little time that more bytes are needed for a figure.
+    /// Bytes per run of GET and PUT. In clear text a server needs so little time that more bytes
+    /// are needed for a figure.
     pub(crate) fn total_bytes(&self, scheme: Scheme) -> u64 {
         let files = match scheme {
             Scheme::Http => CLEAR_FILES,
@@ -140,7 +144,8 @@ impl Bench {
 
     /// PUT on `connections` at once, each file under a new name, all removed afterwards.
     pub(crate) fn put(&mut self, pair: &mut Pair, scheme: Scheme, connections: u64) -> Result<Sample> {
-        // Everything that is written stays in memory until the run ends: no more than of GET over TLS.
+        // Everything that is written stays in memory until the run ends: no more than of GET over
+        // TLS.
         let spread = Spread::new(self.total_bytes(Scheme::Https), connections, self.size_bytes);
         let (source, checksum) = self.lab.source(spread.file_bytes)?;
         let names = spread.names(connections, |c, f| format!("put-{c}-{f}"));
@@ -155,8 +160,8 @@ impl Bench {
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
-    /// `count` third-party copies at once over TLS between the two servers, which say nothing about streams, as FTS' do. The
-    /// processor time is that of both sides.
+    /// `count` third-party copies at once over TLS between the two servers, which say nothing about
+    /// streams, as FTS' do. The processor time is that of both sides.
     pub(crate) fn copies(&mut self, pair: &mut Pair, scheme: Scheme, mode: Mode, count: u64) -> Result<Sample> {
         let file_bytes = copy_bytes(self.size_bytes, count);
         let Pair {
@@ -182,9 +187,9 @@ impl Bench {
         self.copy_files((active, passive), (Scheme::Https, Mode::Pull), (1, streams), file_bytes)
     }
 
-    /// Uploads to existing files on `connections` at once, set against uploads of the same files under new names, which
-    /// went before: the rate divided by the other rate (the median of turns), and the processor time of all turns
-    /// divided by the other one.
+    /// Uploads to existing files on `connections` at once, set against uploads of the same files
+    /// under new names, which went before: the rate divided by the other rate (the median of
+    /// turns), and the processor time of all turns divided by the other one.
     pub(crate) fn overwrite(&mut self, pair: &mut Pair, connections: u64) -> Result<Sample> {
         let total_bytes = self.total_bytes(Scheme::Https) / OVERWRITE_TURNS;
         let spread = Spread::new(total_bytes, connections, self.size_bytes / 8);
@@ -213,7 +218,8 @@ impl Bench {
         })
     }
 
-    /// The highest resident memory of two fresh servers after 100 copies at once, each long enough that they overlap.
+    /// The highest resident memory of two fresh servers after 100 copies at once, each long enough
+    /// that they overlap.
     pub(crate) fn memory(&mut self, kind: Kind, mode: Mode) -> Result<Sample> {
         self.peaks(kind, mode, (100, 0), self.size_bytes / 32)
     }
@@ -285,7 +291,8 @@ impl Bench {
         })
     }
 
-    /// `method` on so many connections. The answer to HEAD is of an empty file: wrk would wait for an announced body.
+    /// `method` on so many connections. The answer to HEAD is of an empty file: wrk would wait for
+    /// an announced body.
     pub(crate) fn metadata(
         &mut self,
         pair: &mut Pair,
@@ -306,13 +313,14 @@ impl Bench {
     }
 }
 
-/// The length of each of `count` copies: one is of the largest size, several are together twice that, so that what each
-/// connection costs does not hide what each byte costs.
+/// The length of each of `count` copies: one is of the largest size, several are together twice
+/// that, so that what each connection costs does not hide what each byte costs.
 pub(crate) fn copy_bytes(size_bytes: u64, count: u64) -> u64 {
     if count == 1 { size_bytes } else { 2 * size_bytes / count }
 }
 
-/// Runs `work`, which moves `expected` bytes, and sets the processor time of `servers` against them.
+/// Runs `work`, which moves `expected` bytes, and sets the processor time of `servers` against
+/// them.
 pub(crate) fn measured(
     servers: &mut [&mut Server],
     expected: u64,
@@ -334,7 +342,8 @@ pub(crate) fn measured(
     Ok(Sample::of_data(used, moved, elapsed))
 }
 
-/// Removes the files `names` of `server`, and complains of the first that was missing or had another checksum.
+/// Removes the files `names` of `server`, and complains of the first that was missing or had
+/// another checksum.
 pub(crate) fn take_away(server: &Server, names: &[String], checksum: u32) -> Result<()> {
     let mut outcome = Ok(());
     for name in names {

@@ -11,7 +11,8 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const DOCUMENT: &str = "# Speed\n\n<!-- bench http: begin, written by ./dev bench-peers -->\nas it was\n\
                         <!-- bench http: end -->\n";
 
-/// The benchmark of downloads with one repetition, started when the programs that it needs are there.
+/// The benchmark of downloads with one repetition, started when the programs that it needs are
+/// there.
 fn start(test: &str, directory: &Path) -> Option<Process> {
     for program in ["xrootd", "nginx", "curl"] {
         available(test, require(program))?;

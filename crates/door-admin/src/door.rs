@@ -18,7 +18,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const JSON: &str = "application/json";
 const FORGOTTEN: &str = "no refusal of a request of this name is known; only the last ones are kept";
 
-/// What the admin door looks at when it is asked.
+/// What the admin door reports on.
 pub struct Admin {
     /// The counters.
     pub metrics: Arc<Metrics>,
@@ -59,7 +59,7 @@ fn pages(admin: Arc<Admin>) -> Router {
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
-    // Two exports may be the same files; their quotas are told of once.
+    // Two exports may show the same files; their quotas are reported once.
     let mut quotas = Vec::new();
     for export in (admin.exports)() {
         admin.metrics.set_space(&export.path, export.store.space().await.ok());
@@ -113,7 +113,7 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
         });
     }
     let all = checks.iter().all(|check| check.ok);
-    // The old configuration serves on, so that this alone is no reason to send clients elsewhere.
+    // The old configuration stays in use, so this alone does not make the server unready.
     checks.push(check_reload((admin.reload_fault)()));
     let list: Vec<_> = checks
         .iter()

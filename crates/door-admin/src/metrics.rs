@@ -30,7 +30,8 @@ const METHODS: [&str; 14] = [
 ];
 /// Classes of status, after the first digit; the first is for requests that got no answer.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Upper bounds of the request times, in seconds: a cached HEAD takes tens of microseconds, a large PUT minutes.
+/// Upper bounds of the request times, in seconds: a cached HEAD takes tens of microseconds, a large
+/// PUT minutes.
 const DURATION_BOUNDS_S: [f64; 14] = [
     0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
 ];
@@ -85,12 +86,12 @@ struct ExportLabels {
 /// The stable names of an error's code and of the side at fault.
 pub type ErrorNames = (&'static str, &'static str);
 
-/// What the certificates of clients are judged by, as far as it can be counted.
+/// Figures of the trust store for client certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// Authorities that are believed.
+    /// Trusted authorities.
     pub authorities: usize,
-    /// Authorities whose revocation list is at hand.
+    /// Authorities with a revocation list.
     pub revocation_lists: usize,
     /// When the oldest of these lists was made, in seconds since 1970.
     pub oldest_list_s: Option<i64>,
@@ -251,7 +252,7 @@ impl Metrics {
         registry.register("connections_open", "Open client connections", self.connections.clone());
         let help = "Connections turned away because there were too many";
         registry.register("connections_refused", help, self.refused.clone());
-        let help = "Third-party copies begun as active party";
+        let help = "Third-party copies begun as active side";
         registry.register("transfers_started", help, self.transfers_started.clone());
         let help = "Third-party copies ended, by outcome";
         registry.register("transfers_finished", help, self.transfers_finished.clone());
@@ -330,7 +331,7 @@ impl Metrics {
         self.share_refusals.get_or_create(&KindLabels { kind }).inc();
     }
 
-    /// Says how many of something are in use, and how many there are.
+    /// Sets how many of a kind are in use, and their limit.
     pub fn set_share(&self, kind: &'static str, in_use: u64, limit: u64) {
         self.share_in_use.get_or_create(&KindLabels { kind }).set(clamp(in_use));
         self.share_limit.get_or_create(&KindLabels { kind }).set(clamp(limit));
@@ -356,7 +357,7 @@ impl Metrics {
         self.error(error);
     }
 
-    /// Counts payload that no other call tells of.
+    /// Counts payload that no other call counts.
     pub fn payload(&self, bytes_in: u64, bytes_out: u64) {
         self.bytes_in.inc_by(bytes_in);
         self.bytes_out.inc_by(bytes_out);
@@ -422,7 +423,7 @@ impl Metrics {
         self.space_used.get_or_create(&labels).set(clamp(space.used_bytes));
     }
 
-    /// Tells what virtual organisations take of their quotas. Quotas that are no more are not told of.
+    /// Sets what virtual organisations use of their quotas. Removed quotas disappear.
     pub(crate) fn set_quotas(&self, usage: &[storage::VoUsage]) {
         self.quota_used.clear();
         self.quota_limit.clear();
@@ -449,7 +450,7 @@ impl Metrics {
         self.certificate.set(seconds_left.unwrap_or(0));
     }
 
-    /// Tells what the certificates of clients are judged by.
+    /// Sets the figures of the trust store for client certificates.
     pub fn set_trust(&self, trust: &Trust) {
         self.authorities.set(clamp(trust.authorities as u64));
         self.revocation_lists.set(clamp(trust.revocation_lists as u64));

@@ -27,7 +27,8 @@ fn resident_bytes(status: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Fields 14 and 15 of proc(5)'s `stat`; the name in field 2 may hold blanks, so counting starts behind it.
+/// Fields 14 and 15 of proc(5)'s `stat`; the name in field 2 may hold blanks, so counting starts
+/// behind it.
 fn cpu_s(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let (user, system) = (fields.next()?.parse::<f64>().ok()?, fields.next()?.parse::<f64>().ok()?);

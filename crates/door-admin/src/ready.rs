@@ -1,4 +1,5 @@
-//! Whether the server can do its work: one check for each thing that it needs, each with a plain sentence.
+//! Whether the server can do its work: one check for each thing that it needs, each with a plain
+//! sentence.
 
 use std::time::Duration;
 

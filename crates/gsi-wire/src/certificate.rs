@@ -1,4 +1,4 @@
-//! A certificate (RFC 5280) as the rest of the house looks at it. Read, not verified.
+//! A certificate (RFC 5280), parsed but not verified.
 
 use types::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATE_EXTENSIONS_MAX};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
@@ -37,7 +37,7 @@ pub struct Name<'c> {
 pub struct Extension<'c> {
     /// The content of its object identifier, without tag and length.
     oid: &'c [u8],
-    /// Whether whoever does not know it must refuse the certificate.
+    /// Critical: a reader that does not know it must refuse the certificate.
     pub is_critical: bool,
     /// What is in its octet string.
     pub value: &'c [u8],
@@ -78,16 +78,18 @@ pub enum PublicKeyKind {
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads a certificate of version 3 (or an authority's of version 1). `der` is exactly one certificate.
+    /// Reads a certificate of version 3 (or an authority's of version 1). `der` is exactly one
+    /// certificate.
     ///
     /// # Errors
-    /// When it cannot be read, has an extension twice, more than [`CERTIFICATE_EXTENSIONS_MAX`] of them, or is larger
-    /// than [`CERTIFICATE_BYTES_MAX`].
+    /// When it cannot be read, has an extension twice, more than [`CERTIFICATE_EXTENSIONS_MAX`] of
+    /// them, or is larger than [`CERTIFICATE_BYTES_MAX`].
     pub fn parse(der: &'a [u8]) -> Result<Self, Malformed> {
         if der.len() > CERTIFICATE_BYTES_MAX {
             return Err(malformed("the certificate is too large"));
         }
-        // Before the library looks at it: what follows it, and the algorithms as bytes, which it does not keep.
+        // Before the library looks at it: what follows it, and the algorithms as bytes, which it
+        // does not keep.
         let mut whole = der::only(der, SEQUENCE, "the certificate")?.inside();
         whole.expect(SEQUENCE, "the certificate's content")?;
         let algorithm = whole.expect(SEQUENCE, "the algorithm of the signature")?;
@@ -250,7 +252,8 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// The purposes of its extended key usage in dotted form (RFC 5280 §4.2.1.12); `None`: it does not say.
+    /// The purposes of its extended key usage in dotted form (RFC 5280 §4.2.1.12); `None`: it does
+    /// not say.
     #[must_use]
     pub fn extended_key_usage(&self) -> Option<Vec<String>> {
         let usage = self.inner.extended_key_usage().ok()??.value;
@@ -294,7 +297,8 @@ impl<'a> Certificate<'a> {
         self.extensions().find(|extension| extension.oid() == oid)
     }
 
-    /// What its extension `proxyCertInfo` says (RFC 3820 §3.8, or its draft of GT3); `None` when it has none.
+    /// What its extension `proxyCertInfo` says (RFC 3820 §3.8, or its draft of GT3); `None` when it
+    /// has none.
     ///
     /// # Errors
     /// When the extension cannot be read, or both forms of it are there.

@@ -1,8 +1,10 @@
-//! Names of X.501 in one line, `/C=CH/O=Example/CN=Jane Doe`, as OpenSSL's `X509_NAME_oneline` and with it every grid
-//! program writes them: gridmap files, signing policies and `.lsc` files are full of them.
+//! Names of X.501 in one line, `/C=CH/O=Example/CN=Jane Doe`, as OpenSSL's `X509_NAME_oneline` and
+//! with it every grid program writes them: gridmap files, signing policies and `.lsc` files are
+//! full of them.
 //!
-//! The form is not exact: a value may contain a slash, which OpenSSL 3 escapes and older ones do not. All grid software
-//! compares it all the same, so the authorities see to it that no two of their names are written alike.
+//! The form is not exact: a value may contain a slash, which OpenSSL 3 escapes and older ones do
+//! not. All grid software compares it all the same, so the authorities see to it that no two of
+//! their names are written alike.
 
 use types::limits::{NAME_PARTS_MAX, ONE_LINE_NAME_BYTES_MAX};
 
@@ -46,10 +48,12 @@ const SHORT_NAMES: &[(&str, &str)] = &[
     ("1.3.6.1.4.1.311.60.2.1.3", "jurisdictionC"),
 ];
 
-/// The tag of a value's type `GeneralString`, of which OpenSSL writes only the bytes that are not zero.
+/// The tag of a value's type `GeneralString`, of which OpenSSL writes only the bytes that are not
+/// zero.
 const GENERAL_STRING: u8 = 0x1b;
 
-/// Other spellings of a type, each with the one that OpenSSL writes. Older programs and files have them.
+/// Other spellings of a type, each with the one that OpenSSL writes. Older programs and files have
+/// them.
 const OTHER_SPELLINGS: &[(&str, &str)] = &[
     ("/E=", "/emailAddress="),
     ("/Email=", "/emailAddress="),
@@ -64,7 +68,8 @@ struct Attribute<'a> {
     value: der::Element<'a>,
 }
 
-/// The attributes of each relative name (`RelativeDistinguishedName`) of `name_der` (RFC 5280 §4.1.2.4).
+/// The attributes of each relative name (`RelativeDistinguishedName`) of `name_der` (RFC 5280
+/// §4.1.2.4).
 fn relative_names(name_der: &[u8]) -> Result<Vec<Vec<Attribute<'_>>>, Malformed> {
     let mut names = Vec::new();
     let mut reader = der::only(name_der, SEQUENCE, "a name")?.inside();
@@ -88,8 +93,8 @@ fn relative_names(name_der: &[u8]) -> Result<Vec<Vec<Attribute<'_>>>, Malformed>
 
 /// A name (DER of an X.501 `Name`) in one line. The empty name is the empty text.
 ///
-/// Bytes that are not printable ASCII are written `\xC3`; slashes stay as they are. The second and further attributes of
-/// a relative name that has several follow a plus sign, as OpenSSL 3 has it.
+/// Bytes that are not printable ASCII are written `\xC3`; slashes stay as they are. The second and
+/// further attributes of a relative name that has several follow a plus sign, as OpenSSL 3 has it.
 ///
 /// # Errors
 /// When the name cannot be read, has more than [`NAME_PARTS_MAX`] parts, or is longer than
@@ -129,8 +134,9 @@ fn push_value(line: &mut String, value: &der::Element<'_>) {
     }
 }
 
-/// The form in which two names in one line are compared: other spellings of types replaced by OpenSSL's, slashes without
-/// the escapes of OpenSSL 3, and what is not ASCII written as OpenSSL does, whether a file has it so or as UTF-8.
+/// The form in which two names in one line are compared: other spellings of types replaced by
+/// OpenSSL's, slashes without the escapes of OpenSSL 3, and what is not ASCII written as OpenSSL
+/// does, whether a file has it so or as UTF-8.
 #[must_use]
 pub fn canonical(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
@@ -181,8 +187,8 @@ pub fn same(one: &str, other: &str) -> bool {
     one == other || canonical(one) == canonical(other)
 }
 
-/// When `longer` is `shorter` and exactly one more part, a single common name, that name's value (RFC 3820 §3.4). Both
-/// are DER; what they share is compared byte by byte.
+/// When `longer` is `shorter` and exactly one more part, a single common name, that name's value
+/// (RFC 3820 §3.4). Both are DER; what they share is compared byte by byte.
 ///
 /// # Errors
 /// When one of them cannot be read.

@@ -8,7 +8,8 @@ pub const fn context(number: u8) -> u8 {
     crate::der::context(number)
 }
 
-/// An element with this tag (class, constructed or not, number: its first byte) around what `parts` make together.
+/// An element with this tag (class, constructed or not, number: its first byte) around what `parts`
+/// make together.
 #[must_use]
 pub fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -17,7 +18,7 @@ pub fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let mut der = vec![tag];
     match u8::try_from(length) {
         Ok(short) if short < 0x80 => der.push(short),
-        // An address has eight bytes at the most.
+        // A `usize` has at most eight bytes.
         _ => {
             der.push(0x80 | u8::try_from(digits.len()).unwrap_or(8));
             der.extend_from_slice(digits);
@@ -93,7 +94,8 @@ pub fn object_identifier(dotted: &str) -> Vec<u8> {
     element(crate::der::OBJECT_IDENTIFIER, &[&content])
 }
 
-/// A time as certificates have it: `UTCTime` until 2049, then `GeneralizedTime` (RFC 5280 §4.1.2.5).
+/// A time as certificates have it: `UTCTime` until 2049, then `GeneralizedTime` (RFC 5280
+/// §4.1.2.5).
 #[must_use]
 pub fn certificate_time(time_s: i64) -> Vec<u8> {
     let generalized = generalized_time(time_s);

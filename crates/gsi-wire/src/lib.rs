@@ -1,6 +1,7 @@
-//! What grid security adds to certificates, as bytes: names in one line, proxies (RFC 3820), attribute
-//! certificates of VOMS (RFC 5755), requests and answers of delegation, and the messages of the XRootD
-//! protocol's `gsi` authentication. Nothing is verified here: that is the work of `credentials`.
+//! What grid security adds to certificates, as bytes: names in one line, proxies (RFC 3820),
+//! attribute certificates of VOMS (RFC 5755), requests and answers of delegation, and the messages
+//! of the XRootD protocol's `gsi` authentication. Nothing is verified here: that is the work of
+//! `credentials`.
 #![forbid(unsafe_code)]
 
 mod certificate;
@@ -24,7 +25,7 @@ pub use revocation_list::{RevocationList, significant};
 
 use std::borrow::Cow;
 
-/// Why something cannot be read, in words that may be shown to whoever sent it.
+/// Why something cannot be read, in words that its sender may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub Cow<'static, str>);
 

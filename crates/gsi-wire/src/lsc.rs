@@ -1,5 +1,6 @@
-//! Files that say which certificates a VO's server may have (`vomsdir/VO/HOST.lsc`): names in one line, the server's
-//! first, then its issuer's and so on. `------NEXT CHAIN------` stands between alternatives.
+//! Files that say which certificates a VO's server may have (`vomsdir/VO/HOST.lsc`): names in one
+//! line, the server's first, then its issuer's and so on. `------NEXT CHAIN------` stands between
+//! alternatives.
 
 use types::limits::{CERTIFICATE_CHAIN_MAX, LSC_CHAINS_MAX};
 
@@ -8,8 +9,8 @@ use crate::{Malformed, dn, malformed};
 /// The chains of a file, each from the server's own name upwards, in the form of [`dn::canonical`].
 ///
 /// # Errors
-/// When there is none, a line is not a name, a chain has no issuer, or there are more than [`LSC_CHAINS_MAX`] chains or
-/// [`CERTIFICATE_CHAIN_MAX`] names in one.
+/// When there is none, a line is not a name, a chain has no issuer, or there are more than
+/// [`LSC_CHAINS_MAX`] chains or [`CERTIFICATE_CHAIN_MAX`] names in one.
 pub fn parse(text: &str) -> Result<Vec<Vec<String>>, Malformed> {
     let mut chains = vec![Vec::new()];
     for line in text.lines().map(str::trim) {

@@ -1,4 +1,5 @@
-//! Files of EUGridPMA that say for which names an authority may issue certificates (`HASH.namespaces`, format version 1).
+//! Files of EUGridPMA that say for which names an authority may issue certificates
+//! (`HASH.namespaces`, format version 1).
 //!
 //! ```text
 //! TO Issuer "/C=CH/O=Example/CN=Example CA" \
@@ -6,8 +7,8 @@
 //! TO Issuer SELF DENY Subject "/C=CH/O=Example/CN=Robot.*"
 //! ```
 //!
-//! The statements about an issuer are tried in order, the first that matches decides, and a name that none of them
-//! matches is not permitted.
+//! The statements about an issuer are tried in order, the first that matches decides, and a name
+//! that none of them matches is not permitted.
 
 use types::limits::{NAME_PATTERN_BYTES_MAX, NAME_RULES_MAX};
 
@@ -30,15 +31,16 @@ pub struct NamespaceRule {
     pub issuer: NamespaceIssuer,
     /// Whether it permits or denies.
     pub permits: bool,
-    /// A regular expression (in the dialect of Perl) that matches the whole name, in the form of [`dn::canonical`].
+    /// A regular expression (in the dialect of Perl) that matches the whole name, in the form of
+    /// [`dn::canonical`].
     pub subject: String,
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// When a statement cannot be understood, a pattern is longer than [`NAME_PATTERN_BYTES_MAX`], or there are more than
-/// [`NAME_RULES_MAX`] statements.
+/// When a statement cannot be understood, a pattern is longer than [`NAME_PATTERN_BYTES_MAX`], or
+/// there are more than [`NAME_RULES_MAX`] statements.
 pub fn parse(text: &str) -> Result<Vec<NamespaceRule>, Malformed> {
     let mut rules = Vec::new();
     for statement in statements(text) {

@@ -1,4 +1,5 @@
-//! PEM (RFC 7468): text around DER. Files of certificates hold several blocks, with words between them.
+//! PEM (RFC 7468): text around DER. Files of certificates hold several blocks, with words between
+//! them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,11 +16,12 @@ pub struct PemBlock {
     pub der: Vec<u8>,
 }
 
-/// All blocks of a file that are not private keys, in order. Keys are passed over without being decoded.
+/// All blocks of a file that are not private keys, in order. Keys are passed over without being
+/// decoded.
 ///
 /// # Errors
-/// When it is larger than [`PEM_BYTES_MAX`], has more than [`PEM_BLOCKS_MAX`] blocks, or a block has no end or is
-/// not base64.
+/// When it is larger than [`PEM_BYTES_MAX`], has more than [`PEM_BLOCKS_MAX`] blocks, or a block
+/// has no end or is not base64.
 pub fn pem_blocks(bytes: &[u8]) -> Result<Vec<PemBlock>, Malformed> {
     if bytes.len() > PEM_BYTES_MAX {
         return Err(malformed("the file is too large"));
@@ -64,7 +66,8 @@ fn marker(line: &[u8], start: &[u8]) -> Option<String> {
     String::from_utf8(label.to_vec()).ok()
 }
 
-/// The certificates of a PEM file as DER, in order: a chain, when it is the file of a chain or proxy.
+/// The certificates of a PEM file as DER, in order: a chain, when it is the file of a chain or
+/// proxy.
 ///
 /// # Errors
 /// As [`pem_blocks`], and when it holds no certificate.

@@ -1,5 +1,5 @@
-//! What makes a certificate a proxy: the extension `proxyCertInfo` (RFC 3820 §3.8), its draft form of GT3, and the last
-//! part of the name for those of GT2, which have no extension.
+//! What makes a certificate a proxy: the extension `proxyCertInfo` (RFC 3820 §3.8), its draft form
+//! of GT3, and the last part of the name for those of GT2, which have no extension.
 
 use crate::der::{self, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, context};
 use crate::{Certificate, Malformed, dn, malformed};
@@ -22,7 +22,8 @@ pub enum ProxyKind {
     Rfc3820,
     /// With the draft's extension, of GT3.
     Draft,
-    /// Without an extension, of GT2: its subject is its issuer and `CN=proxy` or `CN=limited proxy`.
+    /// Without an extension, of GT2: its subject is its issuer and `CN=proxy` or `CN=limited
+    /// proxy`.
     Legacy,
 }
 

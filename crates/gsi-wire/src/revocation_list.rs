@@ -24,7 +24,8 @@ pub struct RevocationList<'a> {
     pub this_update_s: i64,
     /// When a newer one is due, in seconds since 1970; `None`: it does not say.
     pub next_update_s: Option<i64>,
-    /// The numbers of the revoked certificates, as the bytes of their integers without leading zeros.
+    /// The numbers of the revoked certificates, as the bytes of their integers without leading
+    /// zeros.
     pub serials: Vec<Box<[u8]>>,
 }
 
@@ -32,8 +33,9 @@ impl<'a> RevocationList<'a> {
     /// Reads a list; `der` is exactly that.
     ///
     /// # Errors
-    /// When it cannot be read, is only a change of another list, speaks for several authorities or of some reasons only,
-    /// or is beyond [`REVOCATION_LIST_BYTES_MAX`] or [`REVOKED_CERTIFICATES_MAX`].
+    /// When it cannot be read, is only a change of another list, speaks for several authorities or
+    /// of some reasons only, or is beyond [`REVOCATION_LIST_BYTES_MAX`] or
+    /// [`REVOKED_CERTIFICATES_MAX`].
     pub fn parse(der: &'a [u8]) -> Result<Self, Malformed> {
         if der.len() > REVOCATION_LIST_BYTES_MAX {
             return Err(malformed("the revocation list is too large"));
@@ -50,7 +52,8 @@ impl<'a> RevocationList<'a> {
             return Err(malformed("the revocation list has too many entries"));
         }
         let revoked = list.iter_revoked_certificates().filter(|entry| {
-            // Only a list of changes takes something back; in a whole one such an entry means nothing.
+            // Only a list of changes takes something back; in a whole one such an entry means
+            // nothing.
             !matches!(entry.reason_code(), Some((_, ReasonCode::RemoveFromCRL)))
         });
         Ok(Self {

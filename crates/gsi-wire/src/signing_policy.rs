@@ -1,5 +1,5 @@
-//! Files of Globus that say for which names an authority may issue certificates (`HASH.signing_policy`, an "extended
-//! access control list").
+//! Files of Globus that say for which names an authority may issue certificates
+//! (`HASH.signing_policy`, an "extended access control list").
 //!
 //! ```text
 //! access_id_CA   X509    '/C=CH/O=Example/CN=Example CA'
@@ -128,8 +128,8 @@ pub(crate) fn clip(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Whether `text` is what `pattern` describes: `*` stands for any text, `?` for one character, and nothing else means
-/// anything. Takes time in proportion to the product of the two lengths at most.
+/// Whether `text` is what `pattern` describes: `*` stands for any text, `?` for one character, and
+/// nothing else means anything. Takes time in proportion to the product of the two lengths at most.
 #[must_use]
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());

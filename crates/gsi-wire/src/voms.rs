@@ -1,7 +1,8 @@
-//! Attribute certificates (RFC 5755) as VOMS puts them into proxies: which VO vouches for which groups and roles of
-//! the holder of a certificate. Read, not verified.
+//! Attribute certificates (RFC 5755) as VOMS puts them into proxies: which VO vouches for which
+//! groups and roles of the holder of a certificate. Read, not verified.
 //!
-//! A proxy carries them in an extension of its own, each signed by the VO's server, whose certificates come with it.
+//! A proxy carries them in an extension of its own, each signed by the VO's server, whose
+//! certificates come with it.
 
 use types::limits::{VOMS_ATTRIBUTES_MAX, VOMS_CERTIFICATES_MAX, VOMS_FQAN_BYTES_MAX, VOMS_FQANS_MAX};
 use x509_parser::asn1_rs::{FromDer, GeneralizedTime};
@@ -56,14 +57,16 @@ pub struct AttributeCertificate<'a> {
     pub certificates: Vec<&'a [u8]>,
     /// The hosts that it is for; `None`: for all.
     pub targets: Option<Vec<String>>,
-    /// A critical extension that is not known here, by its object identifier. It must not be accepted then.
+    /// A critical extension that is not known here, by its object identifier. It must not be
+    /// accepted then.
     pub unknown_critical: Option<String>,
 }
 
 /// Whom an attribute certificate speaks of.
 #[derive(Clone, Debug, Default)]
 pub struct Holder<'a> {
-    /// The names (DER) of the issuer of the holder's certificate. VOMS' own tools put the holder's name here.
+    /// The names (DER) of the issuer of the holder's certificate. VOMS' own tools put the holder's
+    /// name here.
     pub issuers: Vec<&'a [u8]>,
     /// The number of the holder's certificate.
     pub serial: Option<&'a [u8]>,
@@ -71,8 +74,8 @@ pub struct Holder<'a> {
     pub names: Vec<&'a [u8]>,
 }
 
-/// The attribute certificates in a proxy's extension, each read by itself, so that one that cannot be read does not hide
-/// the others. Empty when the certificate has no such extension.
+/// The attribute certificates in a proxy's extension, each read by itself, so that one that cannot
+/// be read does not hide the others. Empty when the certificate has no such extension.
 ///
 /// # Errors
 /// When the list itself cannot be read, or has more than [`VOMS_ATTRIBUTES_MAX`] entries.
@@ -321,7 +324,8 @@ fn read_certificates(value: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     Ok(certificates)
 }
 
-/// The host names and URIs in a list of targets, at whatever depth: programs disagree about the tags around them.
+/// The host names and URIs in a list of targets, at whatever depth: programs disagree about the
+/// tags around them.
 fn read_targets(value: &[u8]) -> Result<Vec<String>, Malformed> {
     let list = der::only(value, SEQUENCE, "the targets")?;
     let mut open = vec![list.inside()];

@@ -1,5 +1,6 @@
-//! The gsi messages of XRootD 5.5.3's programs, captured in a throw-away laboratory: each is read, and
-//! written again as the same bytes. `tests/vectors` has them in the form that `xroot-wire` describes.
+//! The gsi messages of XRootD 5.5.3's programs, captured in a throw-away laboratory: each is read,
+//! and written again as the same bytes. `tests/vectors` has them in the form that `xroot-wire`
+//! describes.
 
 use gsi_wire::gsi::{Buffer, ClientHello, ClientOptions, Opening, ProxyAnswer, ProxyRequest, ServerHello, Step};
 
@@ -44,7 +45,7 @@ fn again(bytes: &[u8]) -> (Step, Vec<u8>) {
     (buffer.step(), written)
 }
 
-/// Whether it is the same message, as far as lengths and kinds tell.
+/// Whether both are the same message, by lengths and kinds.
 fn assert_same(bytes: &[u8], written: &[u8]) {
     let (read, again) = (Buffer::parse(bytes).unwrap(), Buffer::parse(written).unwrap());
     assert_eq!(format!("{again:?}"), format!("{read:?}"));

@@ -1,4 +1,5 @@
-//! A throw-away certificate authority, with the hashed trust directory that OpenSSL-based grid programs want.
+//! A throw-away authority for certificates, with the hashed trust directory of OpenSSL-based grid
+//! programs.
 
 use std::fs;
 use std::io::Write as _;
@@ -37,7 +38,7 @@ pub struct HostCertificate {
     pub key: PathBuf,
 }
 
-/// A certificate authority for one test run.
+/// An authority for one test run.
 #[derive(Debug)]
 pub struct Authority {
     directory: PathBuf,
@@ -47,10 +48,12 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes an authority with files in `directory`: `ca.pem`, and the trust directory `certificates`.
+    /// Makes an authority with files in `directory`: `ca.pem`, and the trust directory
+    /// `certificates`.
     ///
     /// # Errors
-    /// [`Error::Missing`] without the `openssl` program, which names the files of the trust directory.
+    /// [`Error::Missing`] without the `openssl` program, which names the files of the trust
+    /// directory.
     pub fn new(directory: &Path) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         // The library's own name would stand in front.
@@ -81,15 +84,16 @@ impl Authority {
         self.directory.join("ca.pem")
     }
 
-    /// The directory with `HASH.0` (certificate), `HASH.r0` (empty revocation list) and `HASH.signing_policy`, for
-    /// `X509_CERT_DIR` and `--capath`.
+    /// The directory with `HASH.0` (certificate), `HASH.r0` (empty revocation list) and
+    /// `HASH.signing_policy`, for `X509_CERT_DIR` and `--capath`.
     #[must_use]
     pub fn trust_directory(&self) -> PathBuf {
         self.directory.join("certificates")
     }
 
-    /// Issues a certificate for `names` (DNS names or IP addresses; the first is the common name too), good for servers
-    /// and clients, into `NAME.pem` and `NAME.key` for the given file `label`.
+    /// Issues a certificate for `names` (DNS names or IP addresses; the first is the common name
+    /// too), good for servers and clients, into `NAME.pem` and `NAME.key` for the given file
+    /// `label`.
     ///
     /// # Errors
     /// [`Error::Failed`] when a name is not valid or the files cannot be written.
@@ -118,7 +122,8 @@ impl Authority {
         Ok(host)
     }
 
-    /// A certificate for this machine under the names that tests use: `localhost`, `127.0.0.1` and `::1`.
+    /// A certificate for this machine under the names that tests use: `localhost`, `127.0.0.1` and
+    /// `::1`.
     ///
     /// # Errors
     /// As [`Authority::issue_host`].
@@ -136,8 +141,9 @@ impl Authority {
         &self.signer
     }
 
-    /// Puts a revocation list with these numbers of certificates into the trust directory, in place of the one that is
-    /// there. It was made an hour ago; the next one is due in `ends_s` seconds (negative: it is out of date).
+    /// Puts a revocation list with these numbers of certificates into the trust directory, in place
+    /// of the one that is there. It was made an hour ago; the next one is due in `ends_s` seconds
+    /// (negative: it is out of date).
     ///
     /// # Errors
     /// [`Error::Failed`] when it cannot be written.
@@ -149,8 +155,8 @@ impl Authority {
         Ok(())
     }
 
-    /// Puts a file into the trust directory under the hash of this authority, such as `HASH.namespaces` for the ending
-    /// `namespaces`, in place of one that is there.
+    /// Puts a file into the trust directory under the hash of this authority, such as
+    /// `HASH.namespaces` for the ending `namespaces`, in place of one that is there.
     ///
     /// # Errors
     /// [`Error::Failed`] when it cannot be written.
@@ -178,7 +184,8 @@ impl Authority {
         Ok(files)
     }
 
-    /// The names under which programs on OpenSSL 1 and 3, and those with the older hash, look for the authority.
+    /// The names under which programs on OpenSSL 1 and 3, and those with the older hash, look for
+    /// the authority.
     fn hashes(&self) -> Result<Vec<String>> {
         let openssl = require("openssl")?;
         let hash_of = |option: &str| -> Result<String> {
@@ -230,7 +237,7 @@ fn revoked(serial: &[u8]) -> RevokedCertParams {
     }
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Writes a file atomically.
 fn replace(path: &Path, content: &str) -> Result<()> {
     let part = path.with_extension("part");
     fs::write(&part, content)?;

@@ -1,4 +1,5 @@
-//! Certificates of any shape, sound or not, written byte by byte: libraries refuse to make broken ones.
+//! Certificates of any shape, sound or not, written byte by byte: libraries refuse to make broken
+//! ones.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,8 +29,9 @@ pub(crate) fn now_s() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The DER of a name in one line, such as `/DC=test/O=Grid/CN=Jane Doe`: `DC` and `emailAddress` as IA5String, other parts
-/// as UTF8String. What follows a plus sign and has a type belongs to the same relative name, as in `/CN=Jane Doe+UID=jane`.
+/// The DER of a name in one line, such as `/DC=test/O=Grid/CN=Jane Doe`: `DC` and `emailAddress` as
+/// IA5String, other parts as UTF8String. What follows a plus sign and has a type belongs to the
+/// same relative name, as in `/CN=Jane Doe+UID=jane`.
 ///
 /// # Errors
 /// When a part has no type that is known here.
@@ -157,7 +159,7 @@ impl SigningPair {
     }
 }
 
-/// Whoever issues a certificate.
+/// The issuer of a certificate.
 #[derive(Debug, Clone)]
 pub(crate) struct Signer {
     /// Its name in DER.
@@ -291,7 +293,8 @@ impl CertificateOptions {
 /// Sixteen bytes that nothing else has.
 pub(crate) fn random_serial() -> Vec<u8> {
     let mut bytes = [0; 16];
-    // Uniqueness is all that is wanted here, and without randomness the first certificate would fail anyway.
+    // Uniqueness is all that is wanted here, and without randomness the first certificate would
+    // fail anyway.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
     bytes[0] = 0x40 | (bytes[0] >> 2);
     bytes.to_vec()

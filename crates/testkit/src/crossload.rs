@@ -92,8 +92,9 @@ pub struct CrossloadOptions {
     pub server: String,
     /// Whether it issues macaroons, and accepts its own.
     pub macaroons: bool,
-    /// Whether sessions of the XRootD protocol begin as the server's defaults say. Otherwise they are asked nothing, and
-    /// stay in clear text when their client wants that; `more` with `[xroot]` or `[x509]` decides for itself.
+    /// Whether sessions of the XRootD protocol begin as the server's defaults say. Otherwise they
+    /// are asked nothing, and stay in clear text when their client wants that; `more` with
+    /// `[xroot]` or `[x509]` decides for itself.
     pub default_sessions: bool,
     /// Further lines of TOML for the `[tpc]` section.
     pub tpc: String,
@@ -127,7 +128,8 @@ impl CrossloadOptions {
     }
 }
 
-/// A running Crossload. HTTP and the XRootD protocol, over TLS and in clear text, are on the same port of loopback.
+/// A running Crossload. HTTP and the XRootD protocol, over TLS and in clear text, are on the same
+/// port of loopback.
 #[derive(Debug)]
 pub struct Crossload {
     options: CrossloadOptions,
@@ -154,10 +156,12 @@ impl Crossload {
             .ok_or_else(|| Error::Missing("the crossload binary has not been built".to_owned()))
     }
 
-    /// Writes the configuration, starts the server on free ports and waits until it says that it is ready.
+    /// Writes the configuration, starts the server on free ports and waits until it says that it is
+    /// ready.
     ///
     /// # Errors
-    /// [`Error::Missing`] without a binary; [`Error::Failed`] with its log when it does not come up.
+    /// [`Error::Missing`] without a binary; [`Error::Failed`] with its log when it does not come
+    /// up.
     pub fn start(options: CrossloadOptions) -> Result<Self> {
         let (process, started) = launch(&options, options.port)?;
         let secret = fs::read_to_string(options.directory.join("macaroon.secret")).unwrap_or_default();
@@ -170,7 +174,8 @@ impl Crossload {
         })
     }
 
-    /// Starts it again on the same port and the same files, after [`Process::kill_hard`] or [`Process::terminate`].
+    /// Starts it again on the same port and the same files, after [`Process::kill_hard`] or
+    /// [`Process::terminate`].
     ///
     /// # Errors
     /// As [`Crossload::start`].
@@ -239,7 +244,8 @@ impl Crossload {
 }
 
 impl Drop for Crossload {
-    /// What it shows to administrators must hold no secret either; the rest is searched with its process.
+    /// What it shows to administrators must hold no secret either; the rest is searched with its
+    /// process.
     fn drop(&mut self) {
         if let Some(port) = self.admin_port.filter(|_| self.process.is_running()) {
             let page = page(port, "/metrics").unwrap_or_default();
@@ -285,7 +291,8 @@ struct Started {
     admin_port: Option<u16>,
 }
 
-/// Reads the lines that the server prints when it starts; `None` until it is ready and has said where it listens.
+/// Reads the lines that the server prints when it starts; `None` until it is ready and has said
+/// where it listens.
 fn started(stdout: &str) -> Option<Started> {
     let (lines, _) = stdout.split_once("ready\n")?;
     let port_after = |prefix: &str| -> Option<u16> {

@@ -6,7 +6,8 @@ use std::io;
 /// Why a piece of the test's surroundings could not be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The machine lacks a program or a right. The test cannot run here, which says nothing about the code under test.
+    /// The machine lacks a program or a right. The test cannot run here, which says nothing about
+    /// the code under test.
     Missing(String),
     /// Something that should work did not.
     Failed(String),

@@ -1,10 +1,12 @@
-//! What tests and benchmarks need around the servers they exercise: a throw-away certificate authority and issuer of
-//! tokens, child processes that always end, launchers for Crossload and for real peers (XRootD, nginx), a relay that
-//! breaks connections on purpose, and small file systems that fill up.
+//! What tests and benchmarks need around the servers they exercise: a throw-away authority and
+//! issuer of tokens, child processes that always end, launchers for Crossload and for real peers
+//! (XRootD, nginx), a relay that breaks connections on purpose, and small file systems that fill
+//! up.
 //!
-//! Everything here is synchronous and speaks loopback only, and nothing outlives its guard: dropping a launcher ends its
-//! process, dropping a [`Scratch`] removes its files. A program or right that the machine lacks is reported as
-//! [`Error::Missing`], so that a test can say that it was skipped and why (see [`available`]).
+//! Everything here is synchronous and speaks loopback only, and nothing outlives its guard:
+//! dropping a launcher ends its process, dropping a [`Scratch`] removes its files. A program or
+//! right that the machine lacks is reported as [`Error::Missing`], so that a test can say that it
+//! was skipped and why (see [`available`]).
 #![forbid(unsafe_code)]
 
 mod authority;

@@ -1,5 +1,5 @@
-//! Launcher for nginx as a plain child process: a static file server that accepts WebDAV's PUT and DELETE, the well-known
-//! measure for HTTP.
+//! Launcher for nginx as a plain child process: a static file server that accepts WebDAV's PUT and
+//! DELETE, the well-known measure for HTTP.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,8 +20,9 @@ pub struct NginxOptions {
     pub name: String,
     /// Where its configuration and logs go; made if need be.
     pub directory: PathBuf,
-    /// The directory that is served as `/data`. Its last part must be `data`; made if need be. Uploads are collected next
-    /// to it, on the same file system, so that finishing one is a rename.
+    /// The directory that is served as `/data`. Its last part must be `data`; made if need be.
+    /// Uploads are collected next to it, on the same file system, so that finishing one is a
+    /// rename.
     pub data: PathBuf,
     /// Certificate and key.
     pub certificate: HostCertificate,

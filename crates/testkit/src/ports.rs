@@ -1,4 +1,4 @@
-//! Free TCP ports for servers that must be told theirs.
+//! Free TCP ports for servers that cannot choose one themselves.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::ops::Range;
@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::{Error, Result};
 
-/// Below Linux' range for outgoing connections (32768 and up), so that no client takes a port between choice and use.
+/// Below Linux' range for outgoing connections (32768 and up), so that no client takes a port
+/// between choice and use.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// A port that nobody listens on now, on any address. Successive calls in a process give different ports; processes start
-/// at different places. Another process may still be quicker: launchers try again with other ports.
+/// A port without a listener now, on any address. Successive calls in a process give different
+/// ports; processes start at different places. Another process may take it first: launchers then
+/// try other ports.
 ///
 /// # Errors
 /// [`Error::Failed`] when all are taken.
@@ -35,7 +37,8 @@ fn is_free(port: u16) -> bool {
     on_every_address && !six.is_err_and(|e| e.kind() == std::io::ErrorKind::AddrInUse)
 }
 
-/// An address of an interface of this machine that is not its loopback; `None` where there is none. Nothing is sent.
+/// An address of an interface of this machine that is not its loopback; `None` where there is none.
+/// Nothing is sent.
 #[must_use]
 pub fn own_address() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;

@@ -1,4 +1,5 @@
-//! A child process that is ready when its guard says so, can be measured and broken, and never outlives the guard.
+//! A child process that is ready when its guard says so, can be measured and broken, and never
+//! outlives the guard.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::procfs::{self, Memory, Thread};
 use crate::{Crossload, Error, Result, secrets};
 
-/// Between two looks at a condition. Every wait has a deadline and ends as soon as its condition holds.
+/// Between two looks at a condition. Every wait has a deadline and ends as soon as its condition
+/// holds.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a process may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
@@ -33,8 +35,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`. Its standard output and error go to `NAME.stdout` and `NAME.stderr` in `log_directory`; its
-    /// standard input is empty.
+    /// Starts `command`. Its standard output and error go to `NAME.stdout` and `NAME.stderr` in
+    /// `log_directory`; its standard input is empty.
     ///
     /// # Errors
     /// [`Error::Failed`] when the files or the process cannot be created.
@@ -83,7 +85,8 @@ impl Process {
     /// Waits until `condition` gives a value; it is shown the process and asked again and again.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of the process's logs, when it ends first or `deadline` passes.
+    /// [`Error::Failed`], with the end of the process's logs, when it ends first or `deadline`
+    /// passes.
     pub fn wait_for<T>(
         &mut self,
         what: &str,
@@ -156,7 +159,8 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Stops it in its tracks (SIGSTOP) until [`Process::resume`]: a peer that neither answers nor closes.
+    /// Stops it in its tracks (SIGSTOP) until [`Process::resume`]: a peer that neither answers nor
+    /// closes.
     ///
     /// # Errors
     /// [`Error::Failed`] when it has ended.
@@ -215,15 +219,16 @@ impl Process {
 
     /// Kills it and its descendants at once (SIGKILL), as a crash would.
     pub fn kill_hard(&mut self) {
-        // Once it has been waited for, its id may belong to somebody else.
+        // Once it has been waited for, its id may belong to another process.
         if self.is_running() {
             kill_all(&procfs::tree(self.id()));
             let _ = self.child.wait();
         }
     }
 
-    /// Demands that a program of ours has told no secret (see [`secrets`]): neither in what it wrote nor in
-    /// its command line, which everybody on the machine can see. It is done when it is dropped, too.
+    /// Demands that a program of ours has told no secret (see [`secrets`]): neither in what it
+    /// wrote nor in its command line, which everybody on the machine can see. It is done when it is
+    /// dropped, too.
     ///
     /// # Panics
     /// When it has.

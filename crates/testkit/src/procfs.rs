@@ -1,5 +1,5 @@
-//! Reading `/proc`: processor time and memory of a process and all its descendants, because nginx does its work in
-//! children.
+//! Reading `/proc`: processor time and memory of a process and all its descendants, because nginx
+//! does its work in children.
 
 use std::fs;
 use std::ops::Range;
@@ -52,7 +52,8 @@ fn children(id: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Processor seconds, user and system, that `id`, its descendants and the children it has waited for have used.
+/// Processor seconds, user and system, that `id`, its descendants and the children it has waited
+/// for have used.
 pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
     let own = read(id, "stat")?;
     let mut ticks = stat_ticks(&own).ok_or_else(|| Error::Failed(format!("cannot read /proc/{id}/stat")))?;

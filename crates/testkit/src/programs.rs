@@ -8,7 +8,8 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// Places that are searched after `PATH`: Debian keeps servers here, and the `PATH` of a plain user may not name them.
+/// Places that are searched after `PATH`: Debian keeps servers here, and the `PATH` of a plain user
+/// may not name them.
 const SERVER_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// Names the Python that has what Debian's lacks.
@@ -19,7 +20,8 @@ const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 /// The variable that turns "skipped" into "failed", for machines on which every peer must be there.
 const NO_SKIP_VARIABLE: &str = "CROSSLOAD_NO_SKIP";
 
-/// What the variable `RES_OPTIONS` says to programs that look names up without need: a lost packet costs a second.
+/// What the variable `RES_OPTIONS` says to programs that look names up without need: a lost packet
+/// costs a second.
 pub const RESOLVER_OPTIONS: &str = "timeout:1 attempts:2";
 
 /// The path of the program `name`.
@@ -35,8 +37,8 @@ pub fn require(name: &str) -> Result<PathBuf> {
         .ok_or_else(|| Error::Missing(format!("the program {name} is not installed")))
 }
 
-/// A Python that has `module`: the one that `./dev` prepares with what Debian lacks (`CROSSLOAD_PYTHON` names it), or
-/// Debian's.
+/// A Python that has `module`: the one that `./dev` prepares with what Debian lacks
+/// (`CROSSLOAD_PYTHON` names it), or Debian's.
 ///
 /// # Errors
 /// [`Error::Missing`] when neither has it.
@@ -92,17 +94,18 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Turns [`Error::Missing`] into `None` after reporting `test` as skipped, so that a test can begin with
-/// `let Some(x) = available("name", …) else { return };`.
+/// Turns [`Error::Missing`] into `None` after reporting `test` as skipped, so that a test can begin
+/// with `let Some(x) = available("name", …) else { return };`.
 ///
 /// # Panics
-/// On [`Error::Failed`], and on [`Error::Missing`] too when `CROSSLOAD_NO_SKIP` is set: where every peer was installed, a
-/// test must not pass by being absent.
+/// On [`Error::Failed`], and on [`Error::Missing`] too when `CROSSLOAD_NO_SKIP` is set: where every
+/// peer was installed, a test must not pass by being absent.
 pub fn available<T>(test: &str, wanted: Result<T>) -> Option<T> {
     match wanted {
         Ok(value) => Some(value),
         Err(Error::Missing(reason)) if env::var_os(NO_SKIP_VARIABLE).is_none() => {
-            // Straight to the stream: the test harness would hide what goes through the print macros.
+            // Straight to the stream: the test harness would hide what goes through the print
+            // macros.
             let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
             None
         }

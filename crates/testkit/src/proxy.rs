@@ -63,7 +63,7 @@ pub enum ProxyFault {
     Language(String),
     /// Its policy has words.
     PolicyWords,
-    /// It has a critical extension that nobody knows.
+    /// It has an unknown critical extension.
     UnknownExtension,
     /// It claims to be signed with RSA and SHA-1.
     Sha1,
@@ -128,7 +128,7 @@ impl User {
         })
     }
 
-    /// The name of a proxy: the own one and a number.
+    /// The name of a proxy: its issuer's and a number.
     fn proxy_name(&self, options: &ProxyOptions) -> Result<Vec<u8>> {
         let own = parsed(&self.chain[0])?.subject().one_line.to_owned();
         let digits = random_serial();

@@ -1,4 +1,5 @@
-//! A TCP relay on loopback that delays, stalls or cuts what it forwards, to see how both sides bear it.
+//! A TCP relay on loopback that delays, stalls or cuts what it forwards, to see how both sides bear
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -36,12 +37,14 @@ impl Direction {
     }
 }
 
-/// What the relay does to a connection. Bytes are counted per connection, as they are on the wire (with TLS' own).
+/// What the relay does to a connection. Bytes are counted per connection, as they are on the wire
+/// (with TLS' own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Resets both sides once exactly this many bytes were passed on.
     CutAfter(Direction, u64),
-    /// Passes on this many bytes, then nothing more in that direction, while the connection stays open.
+    /// Passes on this many bytes, then nothing more in that direction, while the connection stays
+    /// open.
     StallAfter(Direction, u64),
     /// Turns one bit over in the byte behind so many, as memory that is going bad does.
     FlipBitAfter(Direction, u64),
@@ -98,7 +101,7 @@ impl Relay {
     /// Forwards every connection to `target` unharmed, until [`Relay::set_fault`].
     ///
     /// # Errors
-    /// [`crate::Error::Failed`] when no port can be had.
+    /// [`crate::Error::Failed`] without a free port.
     pub fn start(target: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -122,7 +125,8 @@ impl Relay {
         })
     }
 
-    /// From now on `fault` strikes, at most `times` times ([`usize::MAX`]: always); open connections are struck too.
+    /// From now on `fault` strikes, at most `times` times ([`usize::MAX`]: always); open
+    /// connections are struck too.
     pub fn set_fault(&self, fault: Fault, times: usize) {
         *lock(&self.shared.fault) = (Some(fault), times);
     }
@@ -151,8 +155,8 @@ impl Relay {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections the target still holds open although their client has closed them: requests
-    /// that it has not heard to their end, or has not answered.
+    /// How many connections the target still holds open although their client has closed them:
+    /// requests that it has not heard to their end, or has not answered.
     #[must_use]
     pub fn abandoned_connections(&self) -> usize {
         self.shared.abandoned.load(Ordering::SeqCst)
@@ -204,7 +208,8 @@ impl Shared {
         fault.filter(|_| times > 0)
     }
 
-    /// Uses up one of the times that `fault` may strike; false when another connection took the last.
+    /// Uses up one of the times that `fault` may strike; false when another connection took the
+    /// last.
     fn strike(&self, fault: Fault) -> bool {
         let mut state = lock(&self.fault);
         let allowed = state.0 == Some(fault) && state.1 > 0;
@@ -259,8 +264,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 impl Pair {
-    /// Makes the close at the end a reset, and lets both pumps notice. `Shutdown::Read` wakes a local reader without
-    /// telling the other end anything.
+    /// Makes the close at the end a reset, and lets both pumps notice. `Shutdown::Read` wakes a
+    /// local reader without telling the other end anything.
     fn break_off(&self) {
         self.broken.store(true, Ordering::SeqCst);
         for socket in [&self.client, &self.target] {
@@ -269,7 +274,8 @@ impl Pair {
         }
     }
 
-    /// Counts the connections that only the target holds open. A pump ends when the side that it reads from ends.
+    /// Counts the connections that only the target holds open. A pump ends when the side that it
+    /// reads from ends.
     fn note_end(&self, shared: &Shared, direction: Direction) {
         let before = self.ended.fetch_or(direction.bit(), Ordering::SeqCst);
         match direction {
@@ -338,7 +344,7 @@ fn damage(data: &mut [u8], passed: u64, shared: &Shared, direction: Direction) {
     }
 }
 
-/// Passes `data` on as far as the fault allows; false when the connection is over.
+/// Forwards as much of `data` as the fault allows; false when the connection is over.
 fn forward(
     mut data: &[u8],
     to: &mut &TcpStream,

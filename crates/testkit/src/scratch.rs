@@ -11,7 +11,8 @@ use crate::{Error, Result};
 /// The machine's memory file system.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
-/// A directory of its own that everybody may enter (servers run as other users) and that is removed on drop.
+/// A directory of its own that everybody may enter (servers run as other users) and that is removed
+/// on drop.
 #[derive(Debug)]
 pub struct Scratch {
     directory: TempDir,

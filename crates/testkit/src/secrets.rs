@@ -1,9 +1,9 @@
 //! The secrets of a test run, and the search for them.
 //!
-//! Whatever makes a secret for a test (a key, a token, a macaroon, a proxy) notes it here. When a process of
-//! ours ends, everything that it has said is searched for all of them, and the test that ended it fails if one
-//! is found. The search is for a part that nothing but the secret has: the end of a token, where its
-//! signature is, or a line from the middle of a key.
+//! Code that makes a secret for a test (a key, a token, a macaroon, a proxy) notes it here. When a
+//! process of ours ends, its output is searched for all of them, and the test that ended it fails
+//! if one is found. The search looks for a unique part: the end of a token, where its signature is,
+//! or a line from the middle of a key.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,8 +16,8 @@ const PIECE_BYTES: usize = 32;
 /// What is looked for, and what it is a piece of.
 static REGISTER: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 
-/// Notes a secret; `what` names it in the message of a test that fails. Texts too short to be told from
-/// others are passed over.
+/// Notes a secret; `what` names it in the message of a test that fails. Ignores texts that are too
+/// short to be unique.
 pub fn note(what: &str, secret: &str) {
     let keys = private_keys(secret);
     let pieces = match keys.is_empty() {

@@ -1,4 +1,5 @@
-//! A certificate that vouches for itself: for tests of one server and one client, without an authority.
+//! A certificate that vouches for itself: for tests of one server and one client, without an
+//! authority.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +8,8 @@ use tempfile::TempDir;
 
 use crate::Result;
 
-/// A certificate for `localhost` or other names, and its key on an elliptic curve. The files go when it is dropped.
+/// A certificate for `localhost` or other names, and its key on an elliptic curve. The files go
+/// when it is dropped.
 #[derive(Debug)]
 pub struct SelfSigned {
     /// The certificate, a PEM file; to a client the authority as well.

@@ -14,7 +14,8 @@ use crate::{Error, Result};
 /// TLS that trusts the authorities in this PEM file; what it shows of itself is still to be said.
 ///
 /// # Errors
-/// [`Error::Failed`] when the file cannot be read, holds no certificate, or something that is no authority.
+/// [`Error::Failed`] when the file cannot be read, holds no certificate, or something that is no
+/// authority.
 pub fn tls_client(ca_file: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
     let fault = |what: String| Error::Failed(what);
     let mut roots = RootCertStore::empty();

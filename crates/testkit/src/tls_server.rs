@@ -10,7 +10,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::{Error, Result};
 
-/// TLS with the certificate (and its chain) and the key in these PEM files; clients are not asked for theirs.
+/// TLS with the certificate (and its chain) and the key in these PEM files; clients are not asked
+/// for theirs.
 ///
 /// # Errors
 /// [`Error::Failed`] when a file cannot be read or does not hold what it should.

@@ -9,8 +9,8 @@ use crate::authority::write_private;
 use crate::certificate::{CertificateOptions, Signer, SigningPair, name_der};
 use crate::{Authority, Error, Result};
 
-/// Somebody's certificate with its key: a user, a service, or a proxy of one. The chain begins with the own certificate
-/// and ends below the authority.
+/// A certificate with its key: of a user, a service, or a proxy of one. The chain begins with this
+/// certificate and ends below the authority.
 #[derive(Debug, Clone)]
 pub struct User {
     pub(crate) chain: Vec<Vec<u8>>,
@@ -28,7 +28,7 @@ pub struct Subordinate {
 }
 
 impl User {
-    /// The chain in DER, the own certificate first.
+    /// The chain in DER, this certificate first.
     #[must_use]
     pub fn chain(&self) -> Vec<&[u8]> {
         self.chain.iter().map(Vec::as_slice).collect()
@@ -68,7 +68,8 @@ impl User {
         Ok(parsed(self.end_entity())?.serial().to_vec())
     }
 
-    /// Writes one file as grid programs keep proxies: the first certificate, its key, the rest of the chain.
+    /// Writes one file as grid programs keep proxies: the first certificate, its key, the rest of
+    /// the chain.
     ///
     /// # Errors
     /// [`Error::Failed`] when it cannot be written.
@@ -110,8 +111,8 @@ pub(crate) fn parsed(der: &[u8]) -> Result<Certificate<'_>> {
 }
 
 impl Authority {
-    /// Issues a certificate to a user with this name in one line. Names that begin with `/O=Crossload test/` are those
-    /// that the signing policy in the trust directory permits.
+    /// Issues a certificate to a user with this name in one line. Names that begin with
+    /// `/O=Crossload test/` are those that the signing policy in the trust directory permits.
     ///
     /// # Errors
     /// [`Error::Failed`] when the name is not understood.

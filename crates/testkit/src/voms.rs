@@ -30,7 +30,7 @@ pub struct AttributeOptions {
     pub targets: Option<Vec<String>>,
     /// Whether the server's certificate is left out.
     pub without_certificate: bool,
-    /// A critical extension that nobody knows is in it.
+    /// It has an unknown critical extension.
     pub unknown_extension: bool,
     /// The signature is another server's, or nobody's.
     pub wrong_signature: bool,
@@ -187,7 +187,8 @@ impl VomsServer {
         encode::sequence(&extensions)
     }
 
-    /// Makes a proxy of `user` with these FQANs by Debian's `voms-proxy-fake`, into the file `path`.
+    /// Makes a proxy of `user` with these FQANs by Debian's `voms-proxy-fake`, into the file
+    /// `path`.
     ///
     /// # Errors
     /// [`crate::Error::Missing`] without that program.

@@ -1,5 +1,5 @@
-//! Launcher for Debian's XRootD 5.5 as sites run it: its own protocol with TLS, checksums and third-party copies, beside
-//! HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons.
+//! Launcher for Debian's XRootD 5.5 as sites run it: its own protocol with TLS, checksums and
+//! third-party copies, beside HTTP, HTTPS, HTTP-TPC and, if wanted, macaroons.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::{Error, HostCertificate, Process, RESOLVER_OPTIONS, Result, free_port, is_root, require};
 
-/// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and `nogroup`.
+/// The user that XRootD runs as when we are root, which it refuses to be: Debian's `nobody` and
+/// `nogroup`.
 const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Another process may take a port between our choice and XRootD's use of it.
@@ -46,16 +47,17 @@ pub struct XrootdOptions {
     pub trust_directory: PathBuf,
     /// Who may do what.
     pub access: XrootdAccess,
-    /// Whether it listens for both families of addresses, as it does unless told otherwise (`-I v4`). Then it names a
-    /// client of IPv4 `[::ffff:192.0.2.7]` where the name service does not know that form, as `/etc/hosts` does not: its
-    /// third-party copies fail for hosts that are called `localhost`.
+    /// Whether it listens for both families of addresses, as it does unless told otherwise (`-I
+    /// v4`). Then it names a client of IPv4 `[::ffff:192.0.2.7]` where the name service does not
+    /// know that form, as `/etc/hosts` does not: its third-party copies fail for hosts that are
+    /// called `localhost`.
     pub dual_stack: bool,
     /// Further lines of its configuration, put at the end.
     pub more: String,
 }
 
-/// A running XRootD. It answers HTTP and HTTPS on one port and its own protocol on another, on all addresses of the machine
-/// or all of IPv4 (it cannot be told otherwise).
+/// A running XRootD. It answers HTTP and HTTPS on one port and its own protocol on another, on all
+/// addresses of the machine or all of IPv4 (no narrower choice exists).
 #[derive(Debug)]
 pub struct Xrootd {
     process: Process,
@@ -97,7 +99,8 @@ impl Xrootd {
             .args(if options.dual_stack { &[][..] } else { &["-I", "v4"] })
             .current_dir(&options.directory)
             .env("RES_OPTIONS", RESOLVER_OPTIONS)
-            // Where its plug-in for tokens keeps the keys of issuers; otherwise they were shared between servers.
+            // Where its plug-in for tokens keeps the keys of issuers; otherwise they were shared
+            // between servers.
             .env("XDG_CACHE_HOME", options.directory.join("cache"))
             .env("X509_CERT_DIR", &options.trust_directory);
         let mut process = Process::spawn(&options.name, &mut command, &options.directory)?;
@@ -214,7 +217,8 @@ fn configuration(options: &XrootdOptions, http_port: u16, root_port: u16) -> Res
     let own = options.directory.display();
     let root = options.data.parent().unwrap_or(Path::new("/")).display();
     let trust = options.trust_directory.display();
-    // It pulls by the client program; the keys that tie the parties together may be as old as its default allows.
+    // It pulls by the client program; the keys that tie the parties together may be as old as its
+    // default allows.
     let puller = require("xrdcp")?;
     let mut text = format!(
         "all.sitename {name}\n\

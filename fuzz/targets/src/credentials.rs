@@ -85,8 +85,8 @@ pub(crate) const REQUEST_WORDS: &[&str] = &[
     "..",
 ];
 
-/// What is read as a macaroon, bare or in base64, is written and read again as the same, in both versions, and is not
-/// taken for one of ours.
+/// What is read as a macaroon, bare or in base64, is written and read again as the same, in both
+/// versions, and is not taken for one of ours.
 pub(crate) fn macaroon(data: &[u8]) {
     let from_text = std::str::from_utf8(data)
         .ok()
@@ -118,8 +118,7 @@ pub(crate) fn caveat(data: &[u8]) {
     assert_eq!(Caveat::parse(&written).ok(), Some(caveat), "{written:?}");
 }
 
-/// Whatever is appended to a macaroon, one caveat a line, it allows nothing that it did not before, and speaks for nobody
-/// else.
+/// Appended caveats, one a line, never widen a macaroon or change its subject.
 pub(crate) fn macaroon_grant(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let key = MacaroonKey::new(b"fuzz");
@@ -179,8 +178,8 @@ pub(crate) fn macaroon_request(data: &[u8]) {
     }
 }
 
-/// A capability holds when it comes back as it was issued, and in no other form: the input is first taken for one,
-/// and then changes a genuine one.
+/// A capability holds when it comes back as it was issued, and in no other form: the input is first
+/// taken for one, and then changes a genuine one.
 pub(crate) fn capability(data: &[u8]) {
     let (key, path) = (SealingKey::new(b"fuzz"), LogicalPath::root());
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -27,8 +27,8 @@ pub(crate) const SOAP_WORDS: &[&str] = &[
     "<!DOCTYPE a>",
 ];
 
-/// A request that was read can be written and reads as the same; so can what answers it, and no text in one becomes an
-/// element of the other.
+/// A request that was read can be written and reads as the same; so can what answers it, and no
+/// text in one becomes an element of the other.
 pub(crate) fn delegation(data: &[u8]) {
     let questions = [
         DelegationRequest::Metadata,

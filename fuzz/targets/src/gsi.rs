@@ -85,7 +85,8 @@ pub(crate) const KEY_WORDS: &[&str] = &[
     "\0\x01",
 ];
 
-/// Keys stay what they are; a block gives up what was laid into it, and a canonical name is its own canonical form.
+/// Keys stay what they are; a block gives up what was laid into it, and a canonical name is its own
+/// canonical form.
 pub(crate) fn key(data: &[u8]) {
     if let Ok(numbers) = PublicNumbers::parse(data) {
         assert!(!numbers.modulus.is_empty() && numbers.modulus[0] != 0);

@@ -1,4 +1,5 @@
-//! A target for a login with gsi: genuine messages that somebody on the way has changed, and keys of their own making.
+//! A target for a login with gsi: genuine messages changed by an attacker in between, with keys of
+//! the attacker's own.
 
 use std::sync::{Arc, LazyLock};
 
@@ -48,8 +49,8 @@ fn random(out: &mut [u8]) {
     assert!(aws_lc_rs::rand::fill(out).is_ok());
 }
 
-/// The first byte says which message is changed, the next two where, and the rest how. Whoever changes a message becomes
-/// nobody else by it: a login ends as the one that began it, or not at all.
+/// The first byte says which message is changed, the next two where, and the rest how. A changed
+/// message never changes the identity: a login ends as the client that began it, or fails.
 ///
 /// # Panics
 /// When the genuine login fails, without which this would show nothing.

@@ -59,7 +59,8 @@ pub(crate) const CHUNK_WORDS: &[&str] = &[
     "0x",
 ];
 
-/// Bytes behind a head do not change it, and a head that was accepted states its framing or is refused.
+/// Bytes behind a head do not change it, and a head that was accepted states its framing or is
+/// refused.
 pub(crate) fn request_head(data: &[u8]) {
     let limits = HeadLimits::default();
     let Ok(Some((head, consumed))) = parse_request(data, &limits) else {
@@ -78,8 +79,8 @@ pub(crate) fn request_head(data: &[u8]) {
     );
 }
 
-/// A connection that has seen the head makes of its header lines behind another first line (what stands behind the head)
-/// what it would have made of them without.
+/// A connection that has seen the head makes of its header lines behind another first line (what
+/// stands behind the head) what it would have made of them without.
 fn known_again(data: &[u8], consumed: usize) {
     let limits = HeadLimits::default();
     let mut last = LastHeaders::default();
@@ -131,7 +132,8 @@ pub(crate) fn response_head(data: &[u8]) {
     assert_eq!(alone.map(|(_, consumed)| consumed), Some(consumed));
 }
 
-/// How the bytes arrive does not change the body. The first byte of the input says how they are cut.
+/// How the bytes arrive does not change the body. The first byte of the input says how they are
+/// cut.
 pub(crate) fn body_chunked(data: &[u8]) {
     let Some((cut, body)) = data.split_first() else { return };
     let piece_bytes = usize::from(*cut % 16) + 1;
@@ -196,8 +198,8 @@ pub(crate) const MULTIPART_WORDS: &[&str] = &[
     "\n\n",
 ];
 
-/// How the bytes arrive does not change the parts, and no part has more bytes than it announced. The first byte of the
-/// input says how they are cut.
+/// How the bytes arrive does not change the parts, and no part has more bytes than it announced.
+/// The first byte of the input says how they are cut.
 pub(crate) fn multipart(data: &[u8]) {
     let Some((cut, body)) = data.split_first() else { return };
     let piece_bytes = usize::from(*cut % 16) + 1;
@@ -336,8 +338,8 @@ fn head_with(method: &str, lines: &[u8]) -> Option<RequestHead> {
     Some(parse_request(&text, &HeadLimits::default()).ok()??.0)
 }
 
-/// Every part lies in the file and is not empty, and a multipart body is as long as was said. The first eight bytes are
-/// the size of the file.
+/// Every part lies in the file and is not empty, and a multipart body is as long as was said. The
+/// first eight bytes are the size of the file.
 pub(crate) fn ranges(data: &[u8]) {
     let Some((size, value)) = data.split_first_chunk::<8>() else {
         return;
@@ -403,7 +405,8 @@ pub(crate) fn copy_request(data: &[u8]) {
     assert!(request.streams.is_none_or(|count| (1..=100).contains(&count)));
 }
 
-/// How the bytes arrive does not change what is read. The first byte of the input says how they are cut.
+/// How the bytes arrive does not change what is read. The first byte of the input says how they are
+/// cut.
 pub(crate) fn markers(data: &[u8]) {
     let Some((cut, body)) = data.split_first() else { return };
     let read = |piece_bytes: usize| -> (Progress, Option<Outcome>) {
@@ -424,7 +427,8 @@ pub(crate) fn markers(data: &[u8]) {
     }
 }
 
-/// What was asked for can be answered, and the answer read; one that comes again is understood as before.
+/// What was asked for can be answered, and the answer read; one that comes again is understood as
+/// before.
 pub(crate) fn propfind(data: &[u8]) {
     let (front, behind) = data.split_at(data.len() / 2);
     let mut last = LastPropfind::default();
@@ -474,8 +478,8 @@ pub(crate) const STATE_WORDS: &[&str] = &[
     " ",
 ];
 
-/// What is accepted has few conditions, each of which says something; a list that denies all states holds where there
-/// is none, and no other.
+/// What is accepted has few conditions, each of which says something; a list that denies all states
+/// holds where there is none, and no other.
 pub(crate) fn state_conditions(data: &[u8]) {
     let lines = [b"If: ", data].concat();
     let Some(head) = head_with("PUT", &lines) else { return };
@@ -514,8 +518,8 @@ pub(crate) const LOCK_WORDS: &[&str] = &[
     "<!DOCTYPE a [",
 ];
 
-/// What a client says about its user is told to others as XML that is well formed: a lock that is asked for with it again
-/// has the same.
+/// A client's words about its user are shown to others as well-formed XML: a lock requested again
+/// with them has the same.
 pub(crate) fn lock(data: &[u8]) {
     let Ok(request) = parse_lock(data) else { return };
     assert!(request.owner.len() <= LOCK_OWNER_BYTES_MAX);
@@ -538,7 +542,8 @@ pub(crate) fn lock(data: &[u8]) {
     assert_eq!(parse_lock(again.as_bytes()).ok(), Some(request));
 }
 
-/// What clients set is stored, read again, and shown in a listing that is well-formed; setting what is shown changes nothing.
+/// What clients set is stored, read again, and shown in a listing that is well-formed; setting what
+/// is shown changes nothing.
 pub(crate) fn proppatch(data: &[u8]) {
     let Ok(changes) = parse_proppatch(data) else { return };
     let mut properties = DeadProperties::default();
@@ -567,7 +572,8 @@ pub(crate) fn proppatch(data: &[u8]) {
     }
 }
 
-/// How the bytes arrive does not change the listing. The first byte of the input says how they are cut.
+/// How the bytes arrive does not change the listing. The first byte of the input says how they are
+/// cut.
 pub(crate) fn multistatus(data: &[u8]) {
     let Some((cut, body)) = data.split_first() else { return };
     let read = |piece_bytes: usize| -> Option<Vec<RemoteEntry>> {

@@ -1,15 +1,20 @@
-//! What is fuzzed: one function per decoder, in a table, so that the same functions run under libFuzzer (nightly) and in
-//! `cargo test` (stable), which replays the corpus and mutates it for a bounded time.
+//! What is fuzzed: one function per decoder, in a table, so that the same functions run under
+//! libFuzzer (nightly) and in `cargo test` (stable), which replays the corpus and mutates it for a
+//! bounded time.
 //!
-//! A target gets any bytes and must not panic, whatever they are. It asserts what must hold for *every* input: that a
-//! decoder consumes no more than it was given, that cutting the input differently changes nothing, that what was accepted
-//! can be written and read again as the same. A target that asserts nothing only finds crashes.
+//! A target gets any bytes and must not panic, whatever they are. It asserts what must hold for
+//! *every* input: that a decoder consumes no more than it was given, that cutting the input
+//! differently changes nothing, that what was accepted can be written and read again as the same. A
+//! target that asserts nothing only finds crashes.
 //!
 //! To add one:
-//! 1. write `fn <name>(data: &[u8])` in the file of its crate here, and a line for it in [`TARGETS`];
-//! 2. put a few small valid and invalid inputs into `fuzz/corpus/<name>/`, named for what they show;
-//! 3. run `FUZZ_SECONDS=60 ./dev fuzz <name>`. An input that breaks it is left in `fuzz/artifacts/<name>/`: move it into
-//!    the corpus together with the correction, so that it is tried for ever.
+//! 1. write `fn <name>(data: &[u8])` in the file of its crate here, and a line for it in
+//!    [`TARGETS`];
+//! 2. put a few small valid and invalid inputs into `fuzz/corpus/<name>/`, named for what they
+//!    show;
+//! 3. run `FUZZ_SECONDS=60 ./dev fuzz <name>`. An input that breaks it is left in
+//!    `fuzz/artifacts/<name>/`: move it into the corpus together with the correction, so that it is
+//!    tried for ever.
 #![forbid(unsafe_code)]
 
 mod credentials;

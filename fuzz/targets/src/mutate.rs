@@ -1,9 +1,10 @@
 //! Small changes to inputs, repeatable from a seed: what `cargo test` has in place of libFuzzer.
 //!
-//! There is no coverage to guide it, so it stays close to the corpus and uses each target's own words. It finds what a few
-//! edits away from a known input breaks; the deep search is libFuzzer's.
+//! There is no coverage to guide it, so it stays close to the corpus and uses each target's own
+//! words. It finds what a few edits away from a known input breaks; the deep search is libFuzzer's.
 
-/// Longest input that is made, in bytes: longer than any decoder's line, short enough for many tries.
+/// Longest input that is made, in bytes: longer than any decoder's line, short enough for many
+/// tries.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
 /// Most edits made to one input.
 const EDITS_MAX: u64 = 6;

@@ -1,4 +1,5 @@
-//! Targets for what a site sets down about rights: the words of rules, and an `authdb` that it brings along.
+//! Targets for what a site sets down about rights: the words of rules, and an `authdb` that it
+//! brings along.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -47,8 +48,8 @@ pub(crate) const RULE_WORDS: &[&str] = &[
     "/",
 ];
 
-/// What is taken over can be written as rules that mean the same, and a file that is about others gives a stranger
-/// nothing.
+/// What is taken over can be written as rules that mean the same, and a file that is about others
+/// gives a stranger nothing.
 pub(crate) fn authdb(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let lines = text.lines().count();

@@ -1,4 +1,5 @@
-//! Targets for JSON Web Tokens, the keys of their issuers, and the files that say what they are worth.
+//! Targets for JSON Web Tokens, the keys of their issuers, and the files that say what they are
+//! worth.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -87,7 +88,8 @@ pub(crate) const FILE_WORDS: &[&str] = &[
     "\"result\":\"u\"}]",
 ];
 
-/// A token of sound form names an issuer and is not believed without a key; whatever it is, it can be looked into.
+/// A token of sound form names an issuer and is not believed without a key; whatever it is, it can
+/// be looked into.
 pub(crate) fn token(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let _ = inspect(text, 0).to_string();

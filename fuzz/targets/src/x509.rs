@@ -1,4 +1,5 @@
-//! Targets for certificates, proxies, VOMS attributes, and the files that say what authorities and servers may.
+//! Targets for certificates, proxies, VOMS attributes, and the files that say what authorities and
+//! servers may.
 
 use std::sync::{Arc, LazyLock};
 
@@ -62,7 +63,7 @@ pub(crate) const NAME_WORDS: &[&str] = &[
 
 /// When the certificates of the corpus are valid, in seconds since 1970.
 const NOW_S: i64 = 1_795_324_979;
-/// The authority that signed them. Nobody has its key any more.
+/// The authority that signed them. Its key is gone.
 const AUTHORITY: &str = include_str!("authority.pem");
 /// The server that speaks for their VO.
 const SERVER: &str = "/O=Crossload test/CN=voms.testvo.example\n/O=Crossload test/CN=Crossload test CA\n";
@@ -79,8 +80,8 @@ static RULES: LazyLock<CertificateRules> = LazyLock::new(|| {
     }
 });
 
-/// A certificate that could be read is all of the input, and can be written as PEM and read again; its names are
-/// printable ASCII; everything that is asked of it can be answered.
+/// A certificate that could be read is all of the input, and can be written as PEM and read again;
+/// its names are printable ASCII; everything that is asked of it can be answered.
 pub(crate) fn certificate(data: &[u8]) {
     let Ok(certificate) = Certificate::parse(data) else {
         return;
@@ -110,8 +111,8 @@ pub(crate) fn certificate(data: &[u8]) {
     assert_eq!(certificates_in_pem(pem.as_bytes()), Ok(vec![data.to_vec()]));
 }
 
-/// Whatever was done to chains that an authority signed, nobody becomes somebody else by it, and no attribute appears
-/// that the VO's server did not give.
+/// Changes to signed chains never change the identity, and never add an attribute that the VO's
+/// server did not give.
 pub(crate) fn certificate_chain(data: &[u8]) {
     let Ok(chain) = certificates_in_pem(data) else { return };
     let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
@@ -127,7 +128,7 @@ pub(crate) fn certificate_chain(data: &[u8]) {
     let nobody = CertificateRules::default();
     assert!(
         verify_chain(&chain, &nobody, NOW_S).is_err(),
-        "nobody is trusted, but somebody is believed"
+        "no authority is trusted, but a chain is accepted"
     );
 }
 
@@ -157,7 +158,8 @@ pub(crate) fn certificate_request(data: &[u8]) {
     let _ = verify_request(&request);
 }
 
-/// Every number of a list that could be read is without leading zeros, and a store takes or refuses it.
+/// Every number of a list that could be read is without leading zeros, and a store takes or refuses
+/// it.
 pub(crate) fn revocation_list(data: &[u8]) {
     if let Ok(list) = RevocationList::parse(data) {
         assert!(list.serials.iter().all(|serial| serial.first() != Some(&0)));
@@ -170,8 +172,8 @@ pub(crate) fn revocation_list(data: &[u8]) {
     assert_eq!(trust.len(), 1);
 }
 
-/// Files that say what an authority may sign: what is read keeps to its limits, a store takes or refuses it, and matching
-/// comes to an end.
+/// Files that say what an authority may sign: what is read keeps to its limits, a store takes or
+/// refuses it, and matching comes to an end.
 pub(crate) fn authority_names(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(policies) = signing_policy::parse(&text) {

@@ -38,8 +38,8 @@ pub(crate) fn credential(data: &[u8]) {
     }
 }
 
-/// Whatever a client sends, in whatever order: nothing passes before the login, and nothing but what belongs to
-/// the authentication before that is done.
+/// Whatever a client sends, in whatever order: nothing passes before the login, and nothing but
+/// what belongs to the authentication before that is done.
 pub(crate) fn gate(data: &[u8]) {
     let Some((policy, requests)) = data.split_first() else {
         return;
@@ -88,8 +88,8 @@ pub(crate) fn gate(data: &[u8]) {
     }
 }
 
-/// Whatever a server answers, the client sends bounded bytes, ends after boundedly many steps of its own, and is
-/// ready only after a login or a bind.
+/// Whatever a server answers, the client sends bounded bytes, ends after boundedly many steps of
+/// its own, and is ready only after a login or a bind.
 pub(crate) fn handshake(data: &[u8]) {
     let Some((choice, mut rest)) = data.split_first() else {
         return;

@@ -100,8 +100,8 @@ pub(crate) const CGI_WORDS: &[&str] = &[
     "\0",
 ];
 
-/// A payload that is asked into memory is bounded, and an accepted request is the same when it is written and
-/// read again.
+/// A payload that is asked into memory is bounded, and an accepted request is the same when it is
+/// written and read again.
 pub(crate) fn request(data: &[u8]) {
     let Some((head, payload)) = data.split_first_chunk::<REQUEST_HEADER_BYTES>() else {
         return;
@@ -176,8 +176,8 @@ fn written(header: &ResponseHeader, answer: &Answer<'_>, out: &mut Vec<u8>) -> b
     true
 }
 
-/// The bodies of answers: the first byte chooses which. What is accepted is the same when it is written and
-/// read again.
+/// The bodies of answers: the first byte chooses which. What is accepted is the same when it is
+/// written and read again.
 pub(crate) fn body(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else {
         return;
@@ -269,8 +269,8 @@ fn stat_text(stat: &StatText) -> Vec<u8> {
     bytes
 }
 
-/// How a listing arrives does not change it, and what was read can be written. The first byte says how it is
-/// cut, and whether stat texts were asked for.
+/// How a listing arrives does not change it, and what was read can be written. The first byte says
+/// how it is cut, and whether stat texts were asked for.
 pub(crate) fn listing(data: &[u8]) {
     let Some((cut, body)) = data.split_first() else { return };
     let (piece_bytes, stat) = (usize::from(*cut >> 1) + 1, cut & 1 == 1);
@@ -300,8 +300,8 @@ fn read_listing(body: &[u8], piece_bytes: usize, stat: bool) -> Option<(Vec<List
     Some((entries, has_stat))
 }
 
-/// Data with checksums give the same data and the same verdicts however they arrive. The first byte says how
-/// they are cut, the next two where in the file they begin.
+/// Data with checksums give the same data and the same verdicts however they arrive. The first byte
+/// says how they are cut, the next two where in the file they begin.
 pub(crate) fn page_units(data: &[u8]) {
     let Some(([cut, high, low], encoded)) = data.split_first_chunk::<3>() else {
         return;

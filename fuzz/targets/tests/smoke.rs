@@ -1,8 +1,9 @@
 //! Replays the corpus of every target, then tries mutations of it for a bounded time.
 //!
-//! `FUZZ_SECONDS` (default 3) is the time per target, `FUZZ_SEED` the seed, `FUZZ_TARGET` one target instead of all. An
-//! input that breaks a target is written to `fuzz/artifacts/<target>/`. An input that takes longer than ten seconds counts
-//! as broken too: the program then ends at once, because a decoder that never returns cannot be interrupted.
+//! `FUZZ_SECONDS` (default 3) is the time per target, `FUZZ_SEED` the seed, `FUZZ_TARGET` one
+//! target instead of all. An input that breaks a target is written to `fuzz/artifacts/<target>/`.
+//! An input that takes longer than ten seconds counts as broken too: the program then ends at once,
+//! because a decoder that never returns cannot be interrupted.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

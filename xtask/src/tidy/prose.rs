@@ -9,7 +9,19 @@ use super::{Finding, Rule};
 use std::collections::HashMap;
 
 /// Where the rules hold already: files, and directories with everything in them.
-const CLEAN: [&str; 5] = ["CONTRIBUTING.md", "README.md", "crates/records/", "docs/", "xtask/"];
+const CLEAN: [&str; 11] = [
+    "CONTRIBUTING.md",
+    "README.md",
+    "crates/bench-peers/",
+    "crates/door-admin/",
+    "crates/gsi-wire/",
+    "crates/probe/",
+    "crates/records/",
+    "crates/testkit/",
+    "docs/",
+    "fuzz/",
+    "xtask/",
+];
 /// Made from code, and checked there.
 const GENERATED: [&str; 2] = ["docs/configuration.md", "docs/errors.md"];
 /// Documents with one entry on each line, however long it is.

@@ -1,9 +1,11 @@
-//! The floor of third-party copies: the loop of the source sends to the loop of the destination, on the processors that both
-//! servers share. Threads that wait for each other do not always do so in the best order, so each loop is measured by itself as
-//! well, with a client that does not count; the better figures are the floor.
+//! The floor of third-party copies: the loop of the source sends to the loop of the destination, on
+//! the processors that both servers share. Threads that wait for each other do not always do so in
+//! the best order, so each loop is measured by itself as well, with a client that does not count;
+//! the better figures are the floor.
 //!
-//! Over TLS the destination also greets one client for each copy, with the benchmark's certificate. What else a copy takes (the
-//! destination's own handshake with the source, the requests) can be had again from an earlier one, or is small.
+//! Over TLS the destination also greets one client for each copy, with the benchmark's certificate.
+//! The rest of a copy (the destination's handshake with the source, the requests) is small, or
+//! reuses an earlier connection.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -46,7 +48,8 @@ impl Copies {
         })
     }
 
-    /// Each loop with a client of its own. The rate is that of the slower one, or what all processors together are enough for.
+    /// Each loop with a client of its own. The rate is that of the slower one, or what all
+    /// processors together are enough for.
     fn apart(self, source: &Path, tls: Option<&Tls>) -> Result<Sample> {
         let connections = self.count * self.streams;
         let (from, to) = (

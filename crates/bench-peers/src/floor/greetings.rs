@@ -1,5 +1,6 @@
-//! The floor of TLS connections: a thread for each client, with nothing but the library of TLS, takes a connection, answers the one
-//! thing that is asked on it, and waits for the client to leave.
+//! The floor of TLS connections: a thread for each client, with nothing but the library of TLS,
+//! takes a connection, answers the one thing that is asked on it, and waits for the client to
+//! leave.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

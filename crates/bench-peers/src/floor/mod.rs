@@ -1,9 +1,11 @@
-//! The floor of a path: the least that a server on this machine can spend on it with the system calls that everybody has. A
-//! thread for each connection, with no protocol and no errors to speak of, moves what the path moves: the same copies, the
-//! same ciphers and the same checksums, in batches that stay in the processor's cache and lie where they are copied fast.
+//! The floor of a path: the least that a server on this machine can spend on it with the system
+//! calls that everybody has. A thread for each connection, with no protocol and no errors to speak
+//! of, moves what the path moves: the same copies, the same ciphers and the same checksums, in
+//! batches that stay in the processor's cache and lie where they are copied fast.
 //!
-//! It is measured in the same turns as the servers, so that it stands beside their figures of the same minutes. What no
-//! loop here does (mapping files, a cipher in the kernel) is no part of the floor.
+//! It is measured in the same turns as the servers, so that it stands beside their figures of the
+//! same minutes. What no loop here does (mapping files, a cipher in the kernel) is no part of the
+//! floor.
 
 use std::fs::{self, File};
 use std::io::{IoSlice, Read as _, Write as _};
@@ -92,7 +94,8 @@ impl Floor {
 }
 
 impl Loop {
-    /// As many bytes as the file has, spread over the connections, each with a thread of its own on both sides.
+    /// As many bytes as the file has, spread over the connections, each with a thread of its own on
+    /// both sides.
     fn measure(self, connections: u64, source: &Path) -> Result<Sample> {
         let batches = batches(source.metadata()?.len() / connections);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -117,9 +120,10 @@ impl Loop {
         Ok(Sample::of_data(used?, moved, elapsed))
     }
 
-    /// `part` says which batches of the file go: each connection has others, as files that are served lie in memory and not in the
-    /// processor's cache. What is taken is written to a file of the connection's own, beside the other, which stays, as those of the
-    /// servers do. Returns the processor time.
+    /// `part` says which batches of the file go: each connection has others, as files that are
+    /// served lie in memory and not in the processor's cache. What is taken is written to a file of
+    /// the connection's own, beside the other, which stays, as those of the servers do. Returns the
+    /// processor time.
     fn run(self, stream: &TcpStream, source: &Path, index: u64, part: Range<u64>) -> Result<f64> {
         stream.set_nodelay(true)?;
         match self {
@@ -145,8 +149,8 @@ impl Loop {
         wire
     }
 
-    /// The client, who does with each byte what a client cannot do without either: it takes its share of a processor whose
-    /// cores are not independent.
+    /// The client, who does with each byte what a client cannot do without either: it takes its
+    /// share of a processor whose cores are not independent.
     fn other_side(self, port: u16, batches: u64) -> Result<()> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         let mut wire = self.wire_batch();

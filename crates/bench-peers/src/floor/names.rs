@@ -1,4 +1,5 @@
-//! The floor of a listing: the names in a directory are read, each is asked about, and an answer of as many bytes as ours is sent.
+//! The floor of a listing: the names in a directory are read, each is asked about, and an answer of
+//! as many bytes as ours is sent.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

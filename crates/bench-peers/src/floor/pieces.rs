@@ -1,4 +1,5 @@
-//! The floor of vector reads over TLS: for each request the pieces are read to where their records are sealed, and sent.
+//! The floor of vector reads over TLS: for each request the pieces are read to where their records
+//! are sealed, and sent.
 
 use std::fs::File;
 use std::io::{IoSliceMut, Read as _, Write as _};
@@ -113,7 +114,8 @@ fn serve(mut stream: TcpStream, file: &File, lists: impl Iterator<Item = Vec<Pie
     Ok(())
 }
 
-/// Reads what lies at `offset` to where the payload `range` of the batch has its place in records, with one call.
+/// Reads what lies at `offset` to where the payload `range` of the batch has its place in records,
+/// with one call.
 fn read_into(file: &File, offset: u64, wire: &mut [u8], range: Range<usize>) -> Result<()> {
     let first = range.start / RECORD_BYTES;
     let records = wire.chunks_exact_mut(RECORD_WIRE_BYTES).enumerate().skip(first);

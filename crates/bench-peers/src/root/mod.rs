@@ -34,7 +34,8 @@ const STAT_CONNECTIONS: usize = 16;
 const STAT_ROUNDS: u32 = 10;
 /// Connections that read pieces, each with one request under way.
 pub(crate) const PIECE_CONNECTIONS: u64 = 4;
-/// Files one after the other in one run. Plain reads cost a server so little that more are needed for a figure.
+/// Files one after the other in one run. Plain reads cost a server so little that more are needed
+/// for a figure.
 pub(crate) const FILES: u64 = 2;
 const PLAIN_FILES: u64 = 4;
 /// Third-party copies at once when memory is looked at.
@@ -42,7 +43,8 @@ pub(crate) const MEMORY_COPIES: u64 = 40;
 /// Between two looks at memory.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Requests for `count` pieces each on one of [`PIECE_CONNECTIONS`]: together they ask for twice as much as the file is long.
+/// Requests for `count` pieces each on one of [`PIECE_CONNECTIONS`]: together they ask for twice as
+/// much as the file is long.
 pub(crate) fn piece_requests(size_bytes: u64, count: u64) -> u64 {
     let one: u64 = pieces(size_bytes, count, 0).iter().map(|piece| piece.length).sum();
     (2 * size_bytes / one / PIECE_CONNECTIONS).max(1)
@@ -93,7 +95,8 @@ impl Bench {
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
-    /// `count` pieces in each request. As much is moved as a file is long, or twice that for the smaller requests.
+    /// `count` pieces in each request. As much is moved as a file is long, or twice that for the
+    /// smaller requests.
     pub(crate) fn pieces(&mut self, pair: &mut Pair, security: Security, way: Way, count: u64) -> Result<Sample> {
         let name = format!("get-{}", self.size_bytes);
         self.lab.plant(&pair.first, &name, self.size_bytes)?;
@@ -128,7 +131,8 @@ impl Bench {
         })
     }
 
-    /// Questions about 10 000 files, on 16 connections, each sending all of its own before it reads the answers.
+    /// Questions about 10 000 files, on 16 connections, each sending all of its own before it reads
+    /// the answers.
     pub(crate) fn stat(&mut self, pair: &mut Pair) -> Result<Sample> {
         let paths = self.plant_many(&pair.first)?;
         let rounds = STAT_ROUNDS * self.load_seconds;
@@ -161,7 +165,8 @@ impl Bench {
         Ok(names_of_many().map(|name| format!("/data/many/{name}")).collect())
     }
 
-    /// `count` third-party copies at once in clear text. The processor time is that of both servers.
+    /// `count` third-party copies at once in clear text. The processor time is that of both
+    /// servers.
     pub(crate) fn root_copies(&mut self, pair: &mut Pair, count: u64) -> Result<Sample> {
         let Pair {
             first: destination,
@@ -180,7 +185,8 @@ impl Bench {
         sample.and_then(|sample| checked.map(|()| sample))
     }
 
-    /// The highest resident memory of two fresh servers and their children while 40 copies run at once.
+    /// The highest resident memory of two fresh servers and their children while 40 copies run at
+    /// once.
     pub(crate) fn root_memory(&mut self, kind: Kind) -> Result<Sample> {
         let (mut destination, mut source) = (self.lab.start(kind)?, self.lab.start(kind)?);
         let file_bytes = self.size_bytes / 32;
@@ -252,7 +258,8 @@ fn measured_some(server: &mut Server, work: impl FnOnce() -> Result<u64>) -> Res
     })
 }
 
-/// Does `work`, and looks at the memory of `processes` and their children meanwhile. Returns the highest of each, in MiB.
+/// Does `work`, and looks at the memory of `processes` and their children meanwhile. Returns the
+/// highest of each, in MiB.
 fn watch_memory<T>(processes: [&Process; 2], work: impl FnOnce() -> T) -> (T, [f64; 2]) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

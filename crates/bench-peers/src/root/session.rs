@@ -1,5 +1,5 @@
-//! One session of the XRootD protocol, as small as a client can be, so that what is measured is the server:
-//! no threads, no copies of file data.
+//! One session of the XRootD protocol, as small as a client can be, so that what is measured is the
+//! server: no threads, no copies of file data.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 
@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Of one answer that is kept whole.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// What a client is called; nobody verifies it.
+/// The name that a client claims; not verified.
 pub(crate) const USER: &str = "bench";
 
 /// A session that is set up.
@@ -140,7 +140,8 @@ impl Session {
         Ok(())
     }
 
-    /// Lets an answer with data pass, whatever its length. Returns whether it was the last of its request.
+    /// Lets an answer with data pass, whatever its length. Returns whether it was the last of its
+    /// request.
     pub(crate) fn pass_answer(&mut self, look: impl FnMut(&[u8]) -> Result<()>) -> Result<bool> {
         let header = self.header()?;
         match header.body().map_err(failed)? {
@@ -161,7 +162,8 @@ impl Session {
         self.wait(stream)
     }
 
-    /// Waits for the answer to the request of `stream`, be it a late one. Nothing else may be under way.
+    /// Waits for the answer to the request of `stream`, be it a late one. Nothing else may be under
+    /// way.
     fn wait(&mut self, stream: StreamId) -> Result<Vec<u8>> {
         loop {
             let (header, body) = self.small_answer()?;

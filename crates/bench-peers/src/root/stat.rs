@@ -14,8 +14,8 @@ pub(crate) struct Asked {
     pub(crate) seconds: f64,
 }
 
-/// Asks on `connections` at once for all of `paths`, which are divided among them, `rounds` times. A connection sends
-/// the questions of a round together and then reads the answers.
+/// Asks on `connections` at once for all of `paths`, which are divided among them, `rounds` times.
+/// A connection sends the questions of a round together and then reads the answers.
 pub(crate) fn ask(port: u16, paths: &[String], connections: usize, rounds: u32) -> Result<Asked> {
     let share = paths.len().div_ceil(connections).max(1);
     let mut sessions = Vec::new();

@@ -1,5 +1,5 @@
-//! Third-party copies as `xrdcp --tpc only` asks for them, request by request, at exactly the time when they end:
-//! `xrdcp` itself looks only every 2.5 seconds whether a copy is done.
+//! Third-party copies as `xrdcp --tpc only` asks for them, request by request, at exactly the time
+//! when they end: `xrdcp` itself looks only every 2.5 seconds whether a copy is done.
 
 use std::thread;
 
@@ -21,7 +21,8 @@ pub(crate) struct Copy {
     pub(crate) key: String,
 }
 
-/// Does all `copies` at once, each with two sessions of its own, and waits until all have ended well.
+/// Does all `copies` at once, each with two sessions of its own, and waits until all have ended
+/// well.
 pub(crate) fn copy_all(copies: &[Copy]) -> Result<()> {
     thread::scope(|scope| {
         let workers: Vec<_> = copies.iter().map(|copy| scope.spawn(|| copy.run())).collect();

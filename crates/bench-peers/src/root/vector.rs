@@ -28,8 +28,9 @@ pub(crate) struct Piece {
     pub(crate) length: u64,
 }
 
-/// `count` pieces of 4 to 64 KiB in order, spread over a file of `size_bytes`, none touching another. `round` makes them
-/// differ from request to request; the same arguments give the same pieces.
+/// `count` pieces of 4 to 64 KiB in order, spread over a file of `size_bytes`, none touching
+/// another. `round` makes them differ from request to request; the same arguments give the same
+/// pieces.
 pub(crate) fn pieces(size_bytes: u64, count: u64, round: u64) -> Vec<Piece> {
     let slot = size_bytes / count;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ (round << 32) ^ count;
@@ -181,7 +182,8 @@ fn range_request(path: &str, port: u16, list: &[Piece]) -> String {
     text
 }
 
-/// Reads the head of an answer, which must be one of several ranges. Returns the length of its body.
+/// Reads the head of an answer, which must be one of several ranges. Returns the length of its
+/// body.
 fn content_length(input: &mut BufReader<Line>) -> Result<u64> {
     let (mut length, mut is_first) = (None, true);
     loop {

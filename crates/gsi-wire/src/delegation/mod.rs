@@ -1,5 +1,5 @@
-//! Delegation as bytes: whoever wants a proxy makes a key and a request (PKCS#10, RFC 2986), whoever has the rights signs
-//! a proxy for it (RFC 3820). Keys are not seen here: signing is a function that the caller hands in.
+//! Delegation as bytes: the server makes a key and a request (PKCS#10, RFC 2986), the client signs
+//! a proxy for it (RFC 3820). No keys here: the caller passes a signing function.
 
 mod proxy_certificate;
 mod request;

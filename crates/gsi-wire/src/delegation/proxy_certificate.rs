@@ -15,9 +15,11 @@ const KEY_USAGE: (&str, &[u8]) = ("2.5.29.15", &[0x03, 0x02, 0x05, 0xa0]);
 pub struct ProxyDraft<'d> {
     /// The name (DER) of the certificate that signs it.
     pub issuer: &'d [u8],
-    /// The common name that is appended: a number that no other proxy of the issuer has (RFC 3820 §3.4).
+    /// The common name that is appended: a number that no other proxy of the issuer has (RFC 3820
+    /// §3.4).
     pub common_name: &'d str,
-    /// The serial number, which no other proxy of the issuer has, as the bytes of a positive number.
+    /// The serial number, which no other proxy of the issuer has, as the bytes of a positive
+    /// number.
     pub serial: &'d [u8],
     /// The key that it is for: a `SubjectPublicKeyInfo` in DER.
     pub public_key_info: &'d [u8],

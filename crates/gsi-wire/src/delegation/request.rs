@@ -6,8 +6,8 @@ use super::SignatureKind;
 use crate::der::{self, BIT_STRING, INTEGER, SEQUENCE, context};
 use crate::{Malformed, dn, encode, malformed};
 
-/// Writes a request in DER for the key `public_key_info` (a `SubjectPublicKeyInfo`), under the name `subject` (DER),
-/// signed by that key.
+/// Writes a request in DER for the key `public_key_info` (a `SubjectPublicKeyInfo`), under the name
+/// `subject` (DER), signed by that key.
 ///
 /// # Errors
 /// What `sign` says.

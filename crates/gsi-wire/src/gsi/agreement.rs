@@ -1,5 +1,5 @@
-//! One half of the key agreement (Diffie and Hellman's) as text: the parameters in PEM, and the public value
-//! in hexadecimal between marks.
+//! One half of the key agreement (Diffie and Hellman's) as text: the parameters in PEM, and the
+//! public value in hexadecimal between marks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,11 +43,11 @@ impl Half {
         text
     }
 
-    /// Reads such a text; what stands behind it does not count.
+    /// Reads such a text and ignores what follows it.
     ///
     /// # Errors
     /// Something is missing or malformed, a prime shorter than [`PRIME_BITS_MIN`] or longer than
-    /// [`PRIME_BITS_MAX`]. Whether the numbers are any good is for whoever calculates with them.
+    /// [`PRIME_BITS_MAX`]. The caller checks the numbers themselves.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let broken = Fault("the key agreement is malformed");
         let text = std::str::from_utf8(text).map_err(|_| broken)?;

@@ -1,18 +1,18 @@
-//! How gsi lays data out for the arithmetic of RSA: blocks with padding of type 1 (RFC 8017 §9.2 without the
-//! digest's name; PKCS #1 1.5 §8.1), over the data themselves. "Signed" and "encrypted with the private
-//! key" are the same here.
+//! How gsi lays data out for the arithmetic of RSA: blocks with padding of type 1 (RFC 8017 §9.2
+//! without the digest's name; PKCS #1 1.5 §8.1), over the data themselves. "Signed" and "encrypted
+//! with the private key" are the same here.
 //!
-//! A block is as long as the key's modulus and holds up to eleven bytes less; longer data take several.
-//! Because no digest is involved, whoever has things signed must not be able to choose them: the callers
-//! sign tags of [`super::TAG_BYTES`] and their own agreement, and nothing else.
+//! A block is as long as the key's modulus and holds up to eleven bytes less; longer data take
+//! several. Without a digest, a peer must not choose what is signed: callers sign only tags of
+//! [`super::TAG_BYTES`] and their own key agreement.
 
 use super::{Fault, Result};
 
 /// What the padding takes of a block.
 const PADDING_BYTES_MIN: usize = 11;
 
-/// Lays data out in blocks of `block_bytes`, which go through the private key one by one. `None` for a
-/// modulus too short to hold anything.
+/// Lays data out in blocks of `block_bytes`, which go through the private key one by one. `None`
+/// for a modulus too short to hold anything.
 pub fn pad(data: &[u8], block_bytes: usize) -> Option<impl Iterator<Item = Vec<u8>>> {
     let room = block_bytes.checked_sub(PADDING_BYTES_MIN).filter(|room| *room > 0)?;
     Some(data.chunks(room).map(move |part| {

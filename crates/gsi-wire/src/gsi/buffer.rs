@@ -120,8 +120,8 @@ impl<'a> Buffer<'a> {
     /// Reads a message. What stands behind its end does not count.
     ///
     /// # Errors
-    /// Another protocol's name, an unknown step, a bucket that is longer than the message or appears twice, no
-    /// end.
+    /// Another protocol's name, an unknown step, a bucket that is longer than the message or
+    /// appears twice, no end.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let cut = Fault("the message is cut off");
         let rest = bytes

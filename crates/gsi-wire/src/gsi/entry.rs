@@ -2,7 +2,7 @@
 
 use super::{Fault, Result, VERSION, VERSION_MIN};
 
-/// Authorities that are listed or read at the most. A trust directory has about a hundred.
+/// Most authorities to list or read. A trust directory has about a hundred.
 const AUTHORITIES_MAX: usize = 1024;
 
 /// The parameters of the server's offer: `v:10600,c:ssl,ca:6629c24d.0|f36e0485.0`.
@@ -10,16 +10,18 @@ const AUTHORITIES_MAX: usize = 1024;
 pub struct ServerEntry {
     /// The server's version.
     pub version: u32,
-    /// The secret of the agreement is padded to the length of the prime before a key is taken from it.
+    /// The secret of the agreement is padded to the length of the prime before a key is taken from
+    /// it.
     pub pads_secret: bool,
-    /// Hashes of the names of authorities, with `.0` behind each: OpenSSL's in its present form and in that
-    /// of before 1.0. Servers name the authority of their own certificate, and clients look for a file of that
-    /// name before they go on.
+    /// Hashes of the names of authorities, with `.0` behind each: OpenSSL's in its present form and
+    /// in that of before 1.0. Servers name the authority of their own certificate, and clients look
+    /// for a file of that name before they go on.
     pub authorities: Vec<String>,
 }
 
 impl ServerEntry {
-    /// The offer of a server whose certificate these authorities vouch for: the hashes of their names.
+    /// The offer of a server whose certificate these authorities vouch for: the hashes of their
+    /// names.
     #[must_use]
     pub fn new(hashes: impl IntoIterator<Item = u32>) -> Self {
         let name = |hash: u32| format!("{hash:08x}.0");

@@ -138,7 +138,8 @@ pub struct ClientHello<'a> {
     pub digest: &'a str,
     /// The client's half of the agreement, "encrypted" with the private key of its proxy.
     pub agreement: &'a [u8],
-    /// The proxy's public key, PEM: without it the agreement could not be opened, and without that the chain.
+    /// The proxy's public key, PEM: without it the agreement could not be opened, and without that
+    /// the chain.
     pub public_key: &'a [u8],
 }
 
@@ -184,7 +185,7 @@ pub struct ClientProof<'a> {
     pub signed_tag: &'a [u8],
     /// The chain, PEM, the client's own certificate or proxy first.
     pub chain: &'a [u8],
-    /// The user that the client wants to be. Nobody here listens to it.
+    /// The user name that the client claims. Ignored.
     pub user: Option<&'a [u8]>,
     /// What the server is to sign if it asks for a proxy.
     pub tag: Tag,
@@ -219,7 +220,8 @@ impl<'a> ClientProof<'a> {
     }
 }
 
-/// The server's second message and the client's third, which look alike: everything in them is encrypted.
+/// The server's second message and the client's third, which look alike: everything in them is
+/// encrypted.
 fn parse_sealed(bytes: &[u8], step: Step) -> Result<&[u8]> {
     let buffer = Buffer::parse(bytes)?.of_step(step)?;
     buffer.need(Kind::MAIN, "the message has no content")
@@ -390,7 +392,8 @@ mod tests {
 
     #[test]
     fn a_tag_of_another_length_is_never_read() {
-        // 51 bytes would be a SHA-256 digest with its name: a signature over it is one over a document.
+        // 51 bytes would be a SHA-256 digest with its name: a signature over it is one over a
+        // document.
         for length in [0, 7, 9, 35, 51] {
             let tag = vec![0x30; length];
             let main = Buffer::new(Step::Opening).with(Kind::TAG, &tag).encode();

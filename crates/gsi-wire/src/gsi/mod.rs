@@ -1,19 +1,19 @@
 //! The messages of the XRootD protocol's `gsi` authentication, as bytes.
 //!
-//! gsi shows a chain of X.509 certificates, proxies included, inside `kXR_auth`, with a key agreement of its
-//! own (XRootD, `XrdSecgsi`; versions from 10400 on, in which the agreement is signed). Both ends exchange
-//! [`Buffer`]s, each a step's number and some buckets:
+//! gsi shows a chain of X.509 certificates, proxies included, inside `kXR_auth`, with a key
+//! agreement of its own (XRootD, `XrdSecgsi`; versions from 10400 on, in which the agreement is
+//! signed). Both ends exchange [`Buffer`]s, each a step's number and some buckets:
 //!
 //! 1. the client says what it is and sends a tag ([`Opening`]);
 //! 2. the server returns that tag signed, its certificate, its half of the agreement, and a tag
 //!    ([`ServerHello`]);
-//! 3. the client sends its half, and encrypted the server's tag signed and its chain ([`ClientHello`],
-//!    [`ClientProof`]);
-//! 4. the server is satisfied, or asks for a delegated proxy ([`ProxyRequest`]), which the client signs
-//!    ([`ProxyAnswer`]).
+//! 3. the client sends its half, and encrypted the server's tag signed and its chain
+//!    ([`ClientHello`], [`ClientProof`]);
+//! 4. the server is satisfied, or asks for a delegated proxy ([`ProxyRequest`]), which the client
+//!    signs ([`ProxyAnswer`]).
 //!
-//! Nothing is calculated here: what is signed or encrypted goes in and out as it is on the wire; [`block`]
-//! says how it is laid out below the arithmetic of RSA.
+//! Nothing is calculated here: what is signed or encrypted goes in and out as it is on the wire;
+//! [`block`] says how it is laid out below the arithmetic of RSA.
 
 pub mod agreement;
 pub mod block;
@@ -38,8 +38,8 @@ pub const VERSION: u32 = 10_600;
 pub const VERSION_MIN: u32 = 10_400;
 /// The only cipher that is offered and accepted, which all peers know.
 pub const CIPHER: &str = "aes-128-cbc";
-/// Bytes of a tag. Nothing of another length is ever signed: a digest that somebody wants signed would be
-/// longer.
+/// Bytes of a tag. Nothing of another length is ever signed, so no digest can be slipped in: it
+/// would be longer.
 pub const TAG_BYTES: usize = 8;
 /// Bytes of the key of [`CIPHER`], and of the vector in front of what it encrypted.
 pub const CIPHER_KEY_BYTES: usize = 16;
@@ -47,7 +47,8 @@ pub const CIPHER_KEY_BYTES: usize = 16;
 /// A random text that the other end signs.
 pub type Tag = [u8; TAG_BYTES];
 
-/// Why a message cannot be understood or must not be accepted; in words that may be shown to its sender.
+/// Why a message cannot be understood or must not be accepted; in words that may be shown to its
+/// sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault(pub &'static str);
 

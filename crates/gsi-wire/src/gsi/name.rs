@@ -1,6 +1,6 @@
-//! A distinguished name in the form over which OpenSSL takes the hash that names the files of a trust directory
-//! (`X509_NAME_hash`, since OpenSSL 1.0): texts become UTF-8 in lower case without superfluous spaces, and
-//! the sequence around the parts is left off.
+//! A distinguished name in the form over which OpenSSL takes the hash that names the files of a
+//! trust directory (`X509_NAME_hash`, since OpenSSL 1.0): texts become UTF-8 in lower case without
+//! superfluous spaces, and the sequence around the parts is left off.
 
 use super::der::{SEQUENCE, element, take};
 

@@ -20,8 +20,8 @@ impl ClientOptions {
         self.0 & other.0 == other.0
     }
 
-    /// Whether a request for a delegated proxy would be answered. XRootD's clients set both bits; dCache
-    /// asks whoever sets the second.
+    /// Whether a request for a delegated proxy would be answered. XRootD's clients set both bits;
+    /// dCache asks clients that set the second.
     #[must_use]
     pub fn would_delegate(self) -> bool {
         self.contains(Self::DELEGATES) || self.contains(Self::SIGNS)

@@ -35,7 +35,8 @@ impl Smoke<'_> {
         answers.then(|| place.clone())
     }
 
-    /// Whether an address answers at all: a connection, TLS with a certificate for the name, and the protocol.
+    /// Whether an address answers at all: a connection, TLS with a certificate for the name, and
+    /// the protocol.
     async fn reach(&self, place: &Location, address: IpAddr) -> bool {
         let Some(key) = self.credentials.first() else {
             return false;
@@ -57,7 +58,7 @@ impl Smoke<'_> {
         });
         let outcome = match asked.await {
             Ok(()) => Outcome::Passed,
-            // Whoever refuses speaks.
+            // A refusal is an answer, so the address works.
             Err(error) if error.peer_status().is_some() || error.peer_words().is_some() => Outcome::Passed,
             Err(error) => {
                 let lines = match is_root {

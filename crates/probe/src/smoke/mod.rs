@@ -1,10 +1,10 @@
-//! The smoke test: one endpoint is asked everything that a transfer will ask of it, step by step, and each
-//! failure comes with the command that shows it again.
+//! The smoke test: one endpoint is asked everything that a transfer will ask of it, step by step,
+//! and each failure comes with the command that shows it again.
 //!
-//! For each place (a directory, in HTTP or in the XRootD protocol), each address of its host and each kind
-//! of credential: upload, download, checksums, delete; with a macaroon that is asked for on the way, the
-//! same again. Then third-party copies in both directions. Whatever was made is removed at the end
-//! ([`Smoke::clean_up`]).
+//! For each place (a directory, in HTTP or in the XRootD protocol), each address of its host and
+//! each kind of credential: upload, download, checksums, delete; with a macaroon that is asked for
+//! on the way, the same again. Then third-party copies in both directions. Whatever was made is
+//! removed at the end ([`Smoke::clean_up`]).
 
 mod addresses;
 mod report;
@@ -35,12 +35,14 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is probed.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Directories of the endpoint, each a URL; the same one in HTTP and in the XRootD protocol, or either.
+    /// Directories of the endpoint, each a URL; the same one in HTTP and in the XRootD protocol, or
+    /// either.
     pub places: Vec<Location>,
-    /// Files at other servers that everybody may read, for pulls; the first of the fitting protocol is taken.
+    /// Files at other servers that everybody may read, for pulls; the first of the fitting protocol
+    /// is taken.
     pub pull: Vec<Location>,
-    /// Directories at other servers that the credential may write to, for pushes and for pulls that need a
-    /// credential there; the first of the fitting protocol is taken.
+    /// Directories at other servers that the credential may write to, for pushes and for pulls that
+    /// need a credential there; the first of the fitting protocol is taken.
     pub push: Vec<Location>,
     /// The kinds of credentials that were asked for. Without, all that are at hand.
     pub kinds: Option<Vec<Kind>>,
@@ -87,7 +89,8 @@ pub struct Smoke<'a> {
 }
 
 impl<'a> Smoke<'a> {
-    /// Prepares a test. `mark` becomes a part of all names; `observe` is told of each probe as it ends.
+    /// Prepares a test. `mark` becomes part of all names; `observe` is called with each probe as it
+    /// ends.
     #[must_use]
     pub fn new(
         options: Options,
@@ -132,7 +135,8 @@ impl<'a> Smoke<'a> {
             let started = tokio::time::Instant::now();
             let removed = within(CONTROL_TIMEOUT, &file, client.delete(&file)).await;
             let Err(error) = removed else { continue };
-            // What never came about need not go, and a server that forbids everything forbids this too.
+            // What never came about need not go, and a server that forbids everything forbids this
+            // too.
             if is_there && error.code() != ErrorCode::PeerNotFound {
                 let at = At {
                     kind,
@@ -161,8 +165,8 @@ impl<'a> Smoke<'a> {
         }
     }
 
-    /// Whether a refusal of this kind is a fault: of what nobody asked for it is not, nor of a macaroon that
-    /// everybody gets.
+    /// Whether a refusal of this kind is a fault. It is none for a kind that the user did not
+    /// request, or for a macaroon that every client gets.
     fn is_expected(&self, kind: Kind) -> bool {
         let for_all = |kind| kind == Kind::Anonymous;
         let is_for_all = match kind {

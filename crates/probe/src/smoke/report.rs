@@ -72,7 +72,7 @@ impl Protocol {
     }
 }
 
-/// Whose fault a failure is, as far as it can be told.
+/// The side at fault, where it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The endpoint that is probed.
@@ -211,7 +211,7 @@ impl Probe {
 pub struct Tally {
     /// Probes that went as they should.
     pub passed: usize,
-    /// Probes that failed by a fault of the endpoint, or one that cannot be told.
+    /// Probes that failed by a fault of the endpoint, or for an unknown reason.
     pub failed: usize,
     /// Probes that failed by a fault of the third party.
     pub failed_elsewhere: usize,
@@ -235,8 +235,8 @@ impl Tally {
         tally
     }
 
-    /// The exit code, that of the WLCG's smoke test: 0 when all went well, 1 when any probe failed, 2 when
-    /// none failed but some were skipped.
+    /// The exit code, that of the WLCG's smoke test: 0 when all went well, 1 when any probe failed,
+    /// 2 when none failed but some were skipped.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {

@@ -1,5 +1,5 @@
-//! The lines for a shell that do what a probe did, with the programs that everybody has: curl, xrdcp, xrdfs.
-//! Secrets stand in them as variables.
+//! The lines for a shell that do what a probe did, with the programs that everybody has: curl,
+//! xrdcp, xrdfs. Secrets stand in them as variables.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use types::Location;
 
 use super::report::Kind;
 
-/// How the programs of others are told whom to trust.
+/// How other programs learn which authorities to trust.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     /// A PEM file of authorities.
     pub file: Option<String>,
     /// A directory of authorities with hashed names.
     pub directory: Option<String>,
-    /// Believe everybody.
+    /// Verify no certificate.
     pub insecure: bool,
 }
 
@@ -23,9 +23,9 @@ pub struct Trust {
 pub(super) struct Context<'a> {
     pub(super) trust: &'a Trust,
     pub(super) kind: Kind,
-    /// With what macaroons are asked for.
+    /// The credential to request macaroons with.
     pub(super) base: Kind,
-    /// The place whose macaroon is used, when the kind is that.
+    /// The place whose macaroon is used, for that kind.
     pub(super) macaroon_of: Option<&'a Location>,
     pub(super) address: Option<IpAddr>,
 }
@@ -166,8 +166,8 @@ impl Context<'_> {
         }
     }
 
-    /// A third-party copy that `active` makes; `header` is `Source` or `Destination`. With `scheme` our token,
-    /// or else a macaroon of the other side, goes along.
+    /// A third-party copy that `active` makes; `header` is `Source` or `Destination`. With `scheme`
+    /// our token, or else a macaroon of the other side, goes along.
     pub(super) fn copy(&self, active: &Location, header: &str, peer: &Location, scheme: Option<&str>) -> Vec<String> {
         if active.is_root() {
             let (source, destination) = match header {

@@ -1,5 +1,5 @@
-//! The probes of one place at one address: for each credential upload, download, checksums and delete, and
-//! the same with a macaroon that is asked for on the way.
+//! The probes of one place at one address: for each credential upload, download, checksums and
+//! delete, and the same with a macaroon that is asked for on the way.
 
 use std::net::IpAddr;
 
@@ -87,8 +87,8 @@ impl Smoke<'_> {
         }
     }
 
-    /// The place over HTTP where macaroons for a place are to be had: itself, or one of the `others`, which are
-    /// of the same server, on the same host.
+    /// The HTTP place that issues macaroons for a place: itself, or one of the `others` on the same
+    /// host.
     pub(super) fn issuer_of(place: &Location, others: &[Location]) -> Option<Location> {
         if !place.is_root() {
             return Some(place.clone());
@@ -170,8 +170,8 @@ impl Smoke<'_> {
         self.delete("delete", key, &target, at).await;
     }
 
-    /// The name of the authentication scheme is the same in any case (RFC 9110 §11.1), and the smoke test of
-    /// the WLCG writes it in lower case.
+    /// The name of the authentication scheme is the same in any case (RFC 9110 §11.1), and the
+    /// smoke test of the WLCG writes it in lower case.
     async fn lower_case(&self, key: &Credential, target: &Resource, at: At<'_>) {
         let Some(access) = in_lower_case(&key.access) else {
             return;
@@ -187,8 +187,8 @@ impl Smoke<'_> {
         self.judge("\"bearer\" in lower case", target, at, lines, outcome);
     }
 
-    /// Uploads the content; what is there then is remembered until it is deleted. A refusal of somebody whom
-    /// nobody expected to be let in is no failure.
+    /// Uploads the content and remembers it until it is deleted. A refusal that was to be expected
+    /// is no failure.
     pub(super) async fn upload(&self, key: &Credential, target: &Resource, at: At<'_>) -> bool {
         let started = tokio::time::Instant::now();
         self.will_make(key, target);
@@ -200,7 +200,7 @@ impl Smoke<'_> {
             }
             Err(error) if is_refusal(&error) && !self.is_expected(at.kind) => {
                 self.has_removed(target);
-                Outcome::Skipped(format!("whoever has nothing to show is not let in: {}", error.public()))
+                Outcome::Skipped(format!("clients without a credential are refused: {}", error.public()))
             }
             Err(error) => {
                 let lines = self.context(at).upload(&target.location);
@@ -269,7 +269,7 @@ fn gives_none(error: &Error) -> bool {
     )
 }
 
-/// Whether somebody was told to go away.
+/// Whether the server refused the credential.
 fn is_refusal(error: &Error) -> bool {
     matches!(error.code(), ErrorCode::PeerDenied | ErrorCode::PeerForbidden)
 }

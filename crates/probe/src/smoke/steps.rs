@@ -13,7 +13,8 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// As many bytes as asked for, in which no part is like another, so that a part in the wrong place shows.
+    /// As many bytes as asked for, in which no part is like another, so that a part in the wrong
+    /// place shows.
     pub(super) fn new(size_bytes: u64) -> Self {
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -95,8 +96,8 @@ async fn read(
     }
 }
 
-/// Asks for the checksum in any of some algorithms, together with the file or without; one must be told, and
-/// be right.
+/// Asks for the checksum in any of some algorithms, with the file or alone. The answer must have a
+/// right one.
 pub(super) async fn digest(
     client: &Client,
     file: &Resource,
@@ -123,7 +124,7 @@ pub(super) async fn digest(
             file,
             Phase::Checksum,
             ErrorCode::ChecksumMismatch,
-            format!("{told} was told, which is not that of the file"),
+            format!("the server answered {told}, which is not that of the file"),
         )),
     }
 }

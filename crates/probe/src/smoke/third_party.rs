@@ -1,8 +1,8 @@
 //! Third-party copies that the endpoint makes: it fetches from another server, and sends to one.
 //!
-//! The other server must be known to work. Where it turns out to be the one at fault the failure says so: a
-//! macaroon of its own that it refuses only because `bearer` is written in lower case, for example, which
-//! is shown by asking it directly.
+//! The other server must be known to work. Where it turns out to be the one at fault the failure
+//! says so: a macaroon of its own that it refuses only because `bearer` is written in lower case,
+//! for example, which is shown by asking it directly.
 
 use credentials::{Activities, Activity};
 use remote::{Access, CopyOrder, Direction, Resource};
@@ -111,7 +111,8 @@ impl Smoke<'_> {
         Some(Seed { file, key, access })
     }
 
-    /// What the endpoint is handed for the third party: our token, or else a macaroon of the third party.
+    /// What the endpoint is handed for the third party: our token, or else a macaroon of the third
+    /// party.
     async fn delegated(&self, key: &Credential, issuer: Option<&Location>, activities: Activities) -> Access {
         let bearer = match (key.kind, issuer) {
             (Kind::Token, _) => key.access.bearer.clone(),
@@ -249,8 +250,8 @@ impl Smoke<'_> {
         passed
     }
 
-    /// Orders the copy of whoever makes it in this protocol: servers of the XRootD protocol only fetch, so a
-    /// push is ordered of the third party.
+    /// Orders the copy at the active side. In the XRootD protocol servers only fetch, so a push is
+    /// ordered at the third party.
     async fn copy(
         &self,
         key: &Credential,
@@ -264,13 +265,14 @@ impl Smoke<'_> {
             return steps::copy(&best.client, target, &order, target, wanted.expected_bytes).await;
         }
         let order = CopyOrder::new(wanted.peer.clone(), wanted.direction, wanted.peer_access.clone());
-        // The target of a push is at the third party, which is looked at with what it knows us by.
+        // The target of a push is at the third party: look at it with the third party's credential.
         let client = &key.client;
         steps::copy(client, wanted.own, &order, target, wanted.expected_bytes).await
     }
 
-    /// A copy with a token in lower case failed, where the same with a capital letter went well: the third
-    /// party is asked directly with both, and blamed if it is the one that makes a difference.
+    /// A copy with a token in lower case failed, where the same with a capital letter went well:
+    /// the third party is asked directly with both, and blamed if it is the one that makes a
+    /// difference.
     async fn examine_third_party(&self, wanted: &Wanted<'_>, failure: &mut Failure) {
         let Some(best) = self.best().filter(|_| wanted.scheme == Some("bearer")) else {
             return;
@@ -303,7 +305,8 @@ impl Smoke<'_> {
         }
     }
 
-    /// Deletes what a test made for itself; if that fails, the clean-up at the end tries again and says so.
+    /// Deletes what a test made for itself; if that fails, the clean-up at the end tries again and
+    /// says so.
     async fn remove_quietly(&self, key: &Credential, file: &Resource) {
         let removed = within(CONTROL_TIMEOUT, file, steps::delete(&key.client, file)).await;
         if removed.is_ok() {

@@ -1,5 +1,5 @@
-//! A throw-away issuer of tokens: an HTTPS server on loopback with discovery and a key set, which mints any token, sound
-//! or not, and which can be made to hang, lie and die.
+//! A throw-away issuer of tokens: an HTTPS server on loopback with discovery and a key set, which
+//! mints any token, sound or not, and which can be made to hang, lie and die.
 
 mod keys;
 mod server;
@@ -88,12 +88,13 @@ impl TokenIssuer {
     /// Starts one with a host certificate of `authority`, one RSA and one P-256 key.
     ///
     /// # Errors
-    /// [`crate::Error::Failed`] when no port can be had or a key cannot be made.
+    /// [`crate::Error::Failed`] without a free port, or when a key cannot be made.
     pub fn start(authority: &Authority) -> Result<Self> {
         Self::start_at(authority, "")
     }
 
-    /// As [`TokenIssuer::start`]; the issuer's name is the server's URL with this behind it (such as `/` or `/realms/vo`).
+    /// As [`TokenIssuer::start`]; the issuer's name is the server's URL with this behind it (such
+    /// as `/` or `/realms/vo`).
     ///
     /// # Errors
     /// As [`TokenIssuer::start`].
@@ -152,8 +153,8 @@ impl TokenIssuer {
         self.shared.keys().jwks()
     }
 
-    /// A sound token of the WLCG profile, good for an hour for any audience, without scopes, signed with RS256; to be
-    /// changed as the test wants.
+    /// A sound token of the WLCG profile, good for an hour for any audience, without scopes, signed
+    /// with RS256; to be changed as the test wants.
     #[must_use]
     pub fn token(&self) -> TokenDraft<'_> {
         TokenDraft::new(self)

@@ -37,7 +37,7 @@ pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
         }
         drop(state);
         let Some(open) = listener.take().or_else(|| TcpListener::bind(shared.address).ok()) else {
-            // Somebody else has the port for the moment.
+            // Another process has the port for the moment.
             thread::yield_now();
             continue;
         };

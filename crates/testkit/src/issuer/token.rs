@@ -65,7 +65,8 @@ impl<'a> TokenDraft<'a> {
         }
     }
 
-    /// Without any claim that only the WLCG profile has: a SciToken of version 2, for every audience.
+    /// Without any claim that only the WLCG profile has: a SciToken of version 2, for every
+    /// audience.
     #[must_use]
     pub fn scitoken(self) -> Self {
         self.without("wlcg.ver")
