@@ -31,7 +31,8 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) file: String,
-    pub(crate) line: usize,
+    /// The line, where the key or its section is written.
+    pub(crate) line: Option<usize>,
     /// The key with its section, such as `server.certificate`.
     pub(crate) key: String,
 }
@@ -102,7 +103,7 @@ impl Finding {
             "code": self.code,
             "says": self.says,
             "file": spot.map(|spot| spot.file.as_str()),
-            "line": spot.map(|spot| spot.line),
+            "line": spot.and_then(|spot| spot.line),
             "key": spot.map(|spot| spot.key.as_str()),
             "change": self.change,
         })
@@ -115,7 +116,10 @@ impl std::fmt::Display for Finding {
         if let Some(Spot { file, line, key }) = &self.spot
             && self.severity > Severity::Ok
         {
-            write!(formatter, "\n         at {file}:{line} {key}")?;
+            match line {
+                Some(line) => write!(formatter, "\n         at {file}:{line} {key}")?,
+                None => write!(formatter, "\n         at {file} {key} (not set)")?,
+            }
         }
         match &self.change {
             Some(words) => write!(formatter, "\n         do: {words}"),

@@ -22,8 +22,8 @@ impl Lines {
         }
     }
 
-    /// The line of a key. For a key that is not written it is the line of its section, and for a section that
-    /// is not there the last line.
+    /// The line of a key. For a key that is not written it is the line of its section, and none for a section that
+    /// is not there.
     pub(crate) fn of(&self, section: &str, key: &str) -> Spot {
         self.of_item(section, 0, key)
     }
@@ -35,10 +35,10 @@ impl Lines {
 
     /// As [`Lines::of`], in the section of that name at this place in their order.
     pub(crate) fn of_item(&self, section: &str, index: usize, key: &str) -> Spot {
-        let offset = self.offset(section, index, key).unwrap_or(self.text.len());
+        let offset = self.offset(section, index, key);
         Spot {
             file: self.file.clone(),
-            line: self.text[..offset].matches('\n').count() + 1,
+            line: offset.map(|offset| self.text[..offset].matches('\n').count() + 1),
             key: format!("{section}.{key}"),
         }
     }
@@ -78,14 +78,14 @@ mod tests {
         let text =
             "# A comment\n[server]\nkey = \"k\"\n\n[[export]]\npath = \"/a\"\n\n[[export]]\ndirectory = \"/d\"\n";
         let lines = Lines::new(Path::new("c.toml"), text.to_owned());
-        assert_eq!(lines.of("server", "key").line, 3);
-        assert_eq!(lines.of("server", "certificate").line, 2);
-        assert_eq!(lines.of_item("export", 1, "directory").line, 9);
-        assert_eq!(lines.of_item("export", 1, "path").line, 8);
+        assert_eq!(lines.of("server", "key").line, Some(3));
+        assert_eq!(lines.of("server", "certificate").line, Some(2));
+        assert_eq!(lines.of_item("export", 1, "directory").line, Some(9));
+        assert_eq!(lines.of_item("export", 1, "path").line, Some(8));
         let spot = lines.of("trust", "system");
         assert_eq!(
             (spot.line, spot.key.as_str(), spot.file.as_str()),
-            (10, "trust.system", "c.toml")
+            (None, "trust.system", "c.toml")
         );
     }
 }

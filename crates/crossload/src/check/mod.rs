@@ -123,7 +123,7 @@ fn unreadable(faults: &Faults) -> Vec<Finding> {
             (Some(file), Some(number), Some(words)) => Finding::error("configuration_fault", words.trim().to_owned())
                 .at(Spot {
                     file: file.to_owned(),
-                    line: number,
+                    line: Some(number),
                     key: String::new(),
                 }),
             _ => Finding::error("configuration_fault", line.clone()),

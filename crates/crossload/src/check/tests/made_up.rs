@@ -37,7 +37,7 @@ fn files_of_a_new_section_are_examined_and_guarded() {
     findings.extend(credentials::files(&made.files(), &lines));
     let found: Vec<_> = findings
         .iter()
-        .map(|finding| (finding.code, finding.spot.as_ref().map(|spot| spot.line)))
+        .map(|finding| (finding.code, finding.spot.as_ref().and_then(|spot| spot.line)))
         .collect();
     assert_eq!(found, [("secret_open_to_others", Some(2)), ("file_missing", Some(3))]);
 

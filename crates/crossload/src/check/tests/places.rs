@@ -123,7 +123,7 @@ fn the_walk_through_names_ends_early_and_says_so() {
     }
     let spot = Spot {
         file: String::new(),
-        line: 0,
+        line: None,
         key: String::new(),
     };
     let look = |entries, seconds| {
