@@ -43,7 +43,7 @@ impl Explanation {
             steps.map(ToString::to_string).collect()
         };
         let (code, verdict) = match &decision.refusal {
-            None => (None, "allowed".to_owned()),
+            None => (None, allowed(&request.operation).to_owned()),
             Some(refusal) => {
                 let (code, detail) = (refusal.code, &refusal.detail);
                 (Some(code.name()), format!("refused, {}: {detail}", code.name()))
@@ -81,6 +81,15 @@ impl Explanation {
             .map(|line| line.capacity() + size_of::<String>())
             .sum();
         size_of::<Self>() + self.asked.capacity() + self.decision.capacity() + words
+    }
+}
+
+/// What of the operation is allowed: a directory's rights say nothing of what is in it, and the export has a say.
+fn allowed(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::RemoveDirectory => "allowed if it is empty; ask about rmtree for a directory with content",
+        Operation::RemoveTree => "allowed if the export has recursive_delete = true",
+        _ => "allowed",
     }
 }
 

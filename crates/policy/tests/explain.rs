@@ -67,6 +67,20 @@ fn operations() -> [Operation; 10] {
 }
 
 #[test]
+fn removing_a_directory_is_allowed_with_its_conditions() {
+    let exports = [export("/", AnonymousAccess::Write, false)];
+    let decision = |operation| {
+        let told = explained(&exports, Ok(&Credential::Anonymous), &request(operation, "/d"));
+        assert!(told.allowed, "{told}");
+        told.decision
+    };
+    let empty = decision(Operation::RemoveDirectory);
+    assert!(empty.contains("if it is empty") && empty.contains("rmtree"), "{empty}");
+    assert!(decision(Operation::RemoveTree).contains("recursive_delete"));
+    assert_eq!(decision(Operation::MakeDirectory), "allowed");
+}
+
+#[test]
 fn a_refusal_is_told_from_what_was_received_to_what_would_help() {
     let exports = [
         export("/", AnonymousAccess::None, false),

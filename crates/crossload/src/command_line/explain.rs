@@ -26,8 +26,10 @@ pub(crate) enum AskedOperation {
     /// Delete a file
     #[value(alias = "rm")]
     Delete,
-    /// Delete a directory
+    /// Delete an empty directory
     Rmdir,
+    /// Delete a directory with everything in it
+    Rmtree,
     /// Make a directory
     Mkdir,
     /// Give a file another name, see --to
@@ -47,6 +49,7 @@ impl AskedOperation {
             Self::Overwrite => "overwrite",
             Self::Delete => "delete",
             Self::Rmdir => "rmdir",
+            Self::Rmtree => "rmtree",
             Self::Mkdir => "mkdir",
             Self::Rename => "rename",
         }
