@@ -47,8 +47,22 @@ impl From<Error> for Failure {
     }
 }
 
+impl Failure {
+    /// A failure for which the table's advice is wrong, with advice of its own.
+    pub(crate) fn advised(error: &Error, advice: &str) -> Self {
+        Self {
+            words: described(error, advice),
+            exit_code: error.code().exit_code(),
+        }
+    }
+}
+
 /// An error in gfal's form: number, the system's words for it, the whole story, and what to do next.
 pub(crate) fn describe(error: &Error) -> String {
+    described(error, &error.code().for_our_client())
+}
+
+fn described(error: &Error, advice: &str) -> String {
     let number = error.code().exit_code();
     let mut text = format!("{number} ({}) - {}", system_words(number), error.public());
     // On a person's own machine nothing has to be hidden from that person.
@@ -56,7 +70,7 @@ pub(crate) fn describe(error: &Error) -> String {
         text.push_str(&format!(" [{private}]"));
     }
     if error.code() != ErrorCode::ClientGone {
-        text.push_str(&format!("; next: {}", error.code().for_our_client()));
+        text.push_str(&format!("; next: {advice}"));
     }
     text
 }

@@ -5,11 +5,12 @@
     reason = "a command line program prints; everything else calls these functions"
 )]
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 /// Prints a line on standard output. A reader that went away (`| head`) is no error.
 pub(crate) fn line(text: &str) {
-    write_out(format!("{text}\n").as_bytes());
+    write_out(format!("{}\n", harmless(text)).as_bytes());
 }
 
 /// Writes bytes to standard output as they are.
@@ -21,10 +22,56 @@ pub(crate) fn write_out(bytes: &[u8]) {
 
 /// Prints a JSON value as one line on standard output.
 pub(crate) fn json(value: &serde_json::Value) {
-    line(&value.to_string());
+    let text = value.to_string();
+    // JSON leaves those of Unicode's control characters as they are that terminals obey, too.
+    let escaped = escape(&text, char::is_control, |c| format!("\\u{:04x}", u32::from(c)));
+    write_out(format!("{escaped}\n").as_bytes());
 }
 
 /// Prints a line on standard error.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
+}
+
+/// A name as it can be shown within a line: its control characters are written as `\x` and two digits.
+pub(crate) fn name(text: &str) -> Cow<'_, str> {
+    escape(text, char::is_control, hexadecimal)
+}
+
+/// Text without what a terminal would obey: names on servers and disks may hold anything.
+fn harmless(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c.is_control() && !matches!(c, '\n' | '\t'), hexadecimal)
+}
+
+fn hexadecimal(character: char) -> String {
+    format!("\\x{:02x}", u32::from(character))
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool, written: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match is_escaped(character) {
+            true => escaped.push_str(&written(character)),
+            false => escaped.push(character),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_nothing_to_obey() {
+        assert_eq!(harmless("a\tb\nc ä"), "a\tb\nc ä");
+        assert_eq!(
+            harmless("\u{1b}[31mred\u{9b}31m\r\u{7f}"),
+            r"\x1b[31mred\x9b31m\x0d\x7f"
+        );
+        assert_eq!(name("two\nlines\tand \u{7}"), r"two\x0alines\x09and \x07");
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use conformance::{
-    Endpoint, Site, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json, md5_of, put_tree, run,
-    shared, tree, until,
+    Endpoint, Run, Site, Slot, Twins, adler32, background, bytes, is_whole, json_lines, last_json, md5_of, put_tree,
+    run, shared, tree, until,
 };
 use testkit::{Crossload, Direction, Fault, Relay, Result, available};
 
@@ -205,6 +205,115 @@ fn names_are_listed_shown_made_moved_and_removed() {
     assert!(site.first.stored("names/made/x/y/moved").is_some());
     site.lab.run_client("rm", &["-r", &url("made")]).succeeded();
     assert!(!site.first.data().join("names/made").exists());
+}
+
+/// A failure's message has these words, and none of the others.
+fn assert_says(run: &Run, code: i32, words: &str, never: &[&str]) {
+    assert_eq!(run.code, Some(code), "{}", run.said());
+    assert!(run.stderr.contains(words), "{words}: {}", run.said());
+    for other in never {
+        assert!(!run.stderr.contains(other), "{other}: {}", run.said());
+    }
+}
+
+#[test]
+fn what_cannot_be_renamed_or_made_is_told_with_what_helps() {
+    let Some(site) = available("what_cannot_be_renamed_or_made_is_told_with_what_helps", site()) else {
+        return;
+    };
+    let client = |command: &str, arguments: &[&str]| site.lab.run_client(command, arguments);
+    let local = site.lab.fresh("renamed");
+    std::fs::create_dir_all(local.join("d")).expect("a directory");
+    std::fs::write(local.join("f"), b"content").expect("a file");
+    let local = local.to_str().expect("plain");
+    site.first.put("renamed/f", b"content");
+    site.first.put("renamed/d/other", b"content");
+    for (here, there) in [
+        (site.first.davs("renamed"), site.second.davs("renamed")),
+        (site.first.root("renamed"), site.second.root("renamed")),
+    ] {
+        let file = format!("{here}/f");
+        let elsewhere = client("mv", &[&file, &format!("{there}/f")]);
+        assert_says(&elsewhere, 18, "Use copy, then rm.", &["administrator"]);
+    }
+    let elsewhere = client("mv", &[&format!("{local}/f"), &site.first.davs("renamed/g")]);
+    assert_says(&elsewhere, 18, "Use copy, then rm.", &[]);
+    for base in [site.first.davs("renamed"), site.first.root("renamed"), local.to_owned()] {
+        let (file, directory) = (format!("{base}/f"), format!("{base}/d"));
+        let whole = format!("Give the whole new name: {directory}/f");
+        for arguments in [&[&file[..], &directory][..], &["-f", &file, &directory]] {
+            assert_says(&client("mv", arguments), 21, &whole, &["Use -f", "parent"]);
+        }
+        // Servers of the XRootD protocol take an existing directory for made.
+        if !base.starts_with("root") {
+            assert_says(&client("mkdir", &[&directory]), 17, "mkdir -p accepts it", &["Use -f"]);
+        }
+        let on_file = client("mkdir", &[&file]);
+        assert_says(&on_file, 17, "a file has this one", &["Use -f", "mkdir -p"]);
+        client("mkdir", &["-p", &directory]).succeeded();
+        let removed = client("rm", &["-r", "--dry-run", &directory]).succeeded();
+        assert_eq!(
+            removed.text().lines().last(),
+            Some(&format!("{directory}\tWOULD DELETE")[..])
+        );
+    }
+}
+
+#[test]
+fn a_server_that_may_not_connect_is_told_of_with_what_its_user_can_do() {
+    let test = "a_server_that_may_not_connect_is_told_of_with_what_its_user_can_do";
+    let Some(site) = available(test, site()) else {
+        return;
+    };
+    let mut options = site.lab.options("refusing");
+    options.allow_local_peers = false;
+    let refusing = Endpoint::Crossload(Box::new(Crossload::start(options).expect("it starts")));
+    refusing.put("source", b"content");
+    site.first.put("refused/source", b"content");
+    for (mode, source, target) in [
+        ("push", refusing.davs("source"), site.first.davs("refused/pushed")),
+        ("pull", site.first.davs("refused/source"), refusing.davs("pulled")),
+        ("pull", site.first.root("refused/source"), refusing.root("fetched")),
+    ] {
+        let refused = site.lab.run_client("copy", &["-p", "--mode", mode, &source, &target]);
+        let own = ["tpc.", "allow_local_peers", "TransferHeader"];
+        assert_says(&refused, 1, "Use --mode stream.", &own);
+        site.lab
+            .run_client("copy", &["-p", "--mode", "stream", &source, &target])
+            .succeeded();
+    }
+}
+
+#[test]
+fn a_name_cannot_give_orders_to_a_terminal() {
+    let Some(site) = available("a_name_cannot_give_orders_to_a_terminal", site()) else {
+        return;
+    };
+    let tree = site.lab.fresh("odd names");
+    std::fs::create_dir(&tree).expect("a directory");
+    std::fs::write(tree.join("a\u{1b}[31mb\nc"), b"x").expect("a file");
+    let raw = std::os::unix::ffi::OsStrExt::from_bytes(&b"\x9b2J\xff"[..]);
+    std::fs::write(tree.join::<&std::ffi::OsStr>(raw), b"x").expect("a file");
+    let (from, to) = (tree.to_str().expect("plain"), site.first.davs("odd"));
+    for (command, arguments) in [
+        ("ls", vec![from]),
+        ("ls", vec!["-l", from]),
+        ("copy", vec!["-r", "-p", from, &to]),
+        ("rm", vec!["-r", "--dry-run", from]),
+    ] {
+        let told = site.lab.run_client(command, &arguments);
+        let all = [told.stdout.clone(), told.stderr.clone().into_bytes()].concat();
+        assert!(
+            !all.contains(&0x1b) && !all.contains(&0x9b),
+            "{command}: {}",
+            told.said()
+        );
+        let said = String::from_utf8_lossy(&all).into_owned();
+        assert!(
+            said.contains(r"a\x1b[31mb\x0ac") && said.contains(r"\x9b2J\xff"),
+            "{command}: {said}"
+        );
+    }
 }
 
 #[test]

@@ -8,27 +8,44 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use super::local::fault;
 use super::place::Place;
-use super::session::Session;
+use super::session::{Session, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
 use crate::failure::Failure;
 
 /// `mkdir`.
 pub(crate) async fn make_directories(session: &Session, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
     for text in &options.places {
-        session.make_directory(&Place::parse(text)?, options.parents).await?;
+        let place = Place::parse(text)?;
+        if let Err(error) = session.make_directory(&place, options.parents).await {
+            return Err(why_not_made(session, &place, error).await);
+        }
     }
     Ok(0)
 }
 
+/// What to say of a directory that could not be made: a taken name may be that of a file.
+async fn why_not_made(session: &Session, place: &Place, error: Error) -> Failure {
+    if !is_taken(&error) {
+        return error.into();
+    }
+    match session.stat(place, Side::Destination).await {
+        Ok(found) if found.is_directory => {
+            let exists = Error::new(ErrorCode::DirectoryExists, Side::Destination, Phase::Open);
+            exists.with_subject(place).into()
+        }
+        Ok(_) => Failure::advised(&error, "Use another name: a file has this one."),
+        Err(_) => error.into(),
+    }
+}
+
 /// `mv`.
 pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result<u8, Failure> {
-    match (
-        Place::parse_name(&options.source)?,
-        Place::parse_name(&options.destination)?,
-    ) {
+    let source = Place::parse_name(&options.source)?;
+    let destination = Place::parse_name(&options.destination)?;
+    let renamed = match (&source, &destination) {
         (Place::Remote(source), Place::Remote(destination)) => {
-            let resource = session.resource(&source, Side::Source);
-            session.client.rename(&resource, &destination, options.force).await?;
+            let resource = session.resource(source, Side::Source);
+            session.client.rename(&resource, destination, options.force).await
         }
         (Place::Local(source), Place::Local(destination)) => {
             let overwrite = if options.force {
@@ -36,14 +53,39 @@ pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result
             } else {
                 Overwrite::Refuse
             };
-            session.files.rename(&source, &destination, overwrite).await?;
+            session.files.rename(source, destination, overwrite).await.map(drop)
         }
         _ => {
             let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open);
-            return Err(error.with_detail("use copy and rm between different places").into());
+            Err(error.with_detail("the two names are on different machines"))
         }
+    };
+    match renamed {
+        Ok(()) => Ok(0),
+        Err(error) => Err(why_not_renamed(session, &source, &destination, error).await),
     }
-    Ok(0)
+}
+
+/// What to say of a rename that failed: a new name that is a directory's has to be given whole, other than with the
+/// system's `mv`.
+async fn why_not_renamed(session: &Session, source: &Place, destination: &Place, error: Error) -> Failure {
+    let may_be_directory = is_taken(&error)
+        || matches!(
+            error.code(),
+            ErrorCode::ParentMissing | ErrorCode::IsDirectory | ErrorCode::NotEmpty | ErrorCode::PeerFailed
+        );
+    if !may_be_directory {
+        return error.into();
+    }
+    let found = session.stat(destination, Side::Destination).await;
+    let within = destination.child(&source.name());
+    match (found, within) {
+        (Ok(found), Ok(within)) if found.is_directory => {
+            let taken = Error::new(ErrorCode::IsDirectory, Side::Destination, Phase::Open).with_subject(destination);
+            Failure::advised(&taken, &format!("Give the whole new name: {within}"))
+        }
+        _ => error.into(),
+    }
 }
 
 /// `cat`.

@@ -40,7 +40,7 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
     if options.common.json {
         output::json(&json!({"name": name, "outcome": outcome}));
     } else {
-        output::line(&format!("{name}\t{outcome}"));
+        output::line(&format!("{}\t{outcome}", output::name(name)));
     }
 }
 
@@ -51,8 +51,7 @@ async fn remove_argument(session: &Session, options: &RemoveOptions, place: Plac
         found => found?,
     };
     if info.is_directory && !options.recursive {
-        let error = Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open);
-        return Err(error.with_detail("use -r for directories").with_subject(text));
+        return Err(Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(text));
     }
     let first = Pending {
         place,
@@ -95,7 +94,11 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
         };
         let error = match removed {
             Ok(()) => {
-                say(options, &next.shown, if options.dry_run { "SKIP" } else { "DELETED" });
+                say(
+                    options,
+                    &next.shown,
+                    if options.dry_run { "WOULD DELETE" } else { "DELETED" },
+                );
                 continue;
             }
             Err(error) => error,

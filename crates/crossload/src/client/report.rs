@@ -161,7 +161,7 @@ impl Report {
         if self.style == Style::Json {
             event("failed", json!({"source": source, "error": error_json(error)}));
         } else if self.style != Style::Quiet {
-            output::line(&format!("[FAILED] {source}"));
+            output::line(&format!("[FAILED] {}", output::name(source)));
         }
         output::complain(&format!("crossload copy error: {}", describe(error)));
     }
@@ -175,7 +175,7 @@ impl Report {
                 json!({"source": source, "reason": why.name(), "message": message}),
             );
         }
-        output::complain(&format!("left out {source}: {}", why.words()));
+        output::complain(&format!("left out {}: {}", output::name(source), why.words()));
     }
 
     /// Something worth a line for whoever asked for more.

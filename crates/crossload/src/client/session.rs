@@ -323,7 +323,8 @@ fn is_parentless(error: &Error) -> bool {
     )
 }
 
-fn is_taken(error: &Error) -> bool {
+/// Whether something has that name already.
+pub(crate) fn is_taken(error: &Error) -> bool {
     matches!(
         error.code(),
         ErrorCode::Exists | ErrorCode::PeerExists | ErrorCode::DirectoryExists

@@ -47,7 +47,7 @@ async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types
         .filter(|entry| alone || options.all || !entry.name.starts_with('.'))
     {
         if entry.unfit == Some(Unfit::Unlisted) {
-            output::complain(&format!("{text}: {}", entry.name));
+            output::complain(&format!("{text}: {}", output::name(&entry.name)));
             continue;
         }
         if options.common.json {
@@ -55,7 +55,7 @@ async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types
         } else if options.long {
             output::line(&long_line(entry, options.human_readable));
         } else {
-            output::line(&entry.name);
+            output::line(&output::name(&entry.name));
         }
     }
     Ok(())
@@ -76,7 +76,11 @@ fn long_line(info: &Info, human: bool) -> String {
         (Some(bytes), true) => human_size(bytes),
         (Some(bytes), false) => bytes.to_string(),
     };
-    format!("{kind} {size:>14} {} {}", written_time(info.modified_s), info.name)
+    format!(
+        "{kind} {size:>14} {} {}",
+        written_time(info.modified_s),
+        output::name(&info.name)
+    )
 }
 
 /// `1.2G` and so on, in powers of 1024, as `ls -h` has it.
@@ -170,5 +174,13 @@ mod tests {
         assert_eq!(long_line(&info, false), "-           1536 1970-01-01 00:00:00 f");
         assert_eq!(long_line(&info, true), "-           1.5K 1970-01-01 00:00:00 f");
         assert_eq!(human_size(1023), "1023");
+        let odd = Info {
+            name: "a\n- 1 \u{1b}[2Jb".to_owned(),
+            ..info
+        };
+        assert!(
+            long_line(&odd, false).ends_with(r" a\x0a- 1 \x1b[2Jb"),
+            "one name is one line"
+        );
     }
 }

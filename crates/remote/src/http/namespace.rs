@@ -74,6 +74,8 @@ impl Client {
         match answer.head.status {
             412 if !overwrite => Err(answer.refused_as(ErrorCode::PeerExists).await),
             409 => Err(answer.refused_as(ErrorCode::ParentMissing).await),
+            // RFC 4918 §9.9.4 for another server; ours say 422 between exports, too.
+            422 | 502 => Err(answer.refused_as(ErrorCode::CrossExport).await),
             207 => Err(answer.refused_as(ErrorCode::PeerFailed).await),
             _ => {
                 answer.success().await?.finish().await;

@@ -182,12 +182,22 @@ impl Client {
             let request = Rename::new(spot.target, new_name.expose().as_bytes());
             Request::Rename(request).encode(id, out);
         };
-        self.act(file, encode).await
+        let renamed = self.act(file, encode).await;
+        renamed.map_err(|error| match says_other_device(&error) {
+            true => recoded(&error, ErrorCode::CrossExport, file),
+            false => error,
+        })
     }
 
     async fn act(&self, file: &Resource, encode: Encode<'_>) -> Result<()> {
         self.ask_text(file, &Ask::changing(encode)).await.map(drop)
     }
+}
+
+/// Whether a server cannot rename across its file systems, which has no error number of its own.
+fn says_other_device(error: &Error) -> bool {
+    let words = error.peer_words().unwrap_or_default();
+    words.to_ascii_lowercase().contains("cross-device link")
 }
 
 fn may_be_directory(error: &Error) -> bool {

@@ -151,8 +151,7 @@ impl<'a> Copier<'a> {
             };
             let target = target_of(&source, destination, into)?;
             if info.is_directory && !self.options.recursive {
-                let error = Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source);
-                return Err(error.with_detail("use -r for directories"));
+                return Err(Error::new(ErrorCode::IsDirectory, Side::Source, Phase::Open).with_subject(&source));
             }
             if let Some(why) = info.unfit {
                 let code = match why {
@@ -282,10 +281,7 @@ impl<'a> Copier<'a> {
             other => other?,
         };
         match found.filter(|_| *target != Place::Stdio) {
-            Some(_) => {
-                let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(target);
-                Err(error.with_detail("-f overwrites it"))
-            }
+            Some(_) => Err(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(target)),
             None => Ok(()),
         }
     }

@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
@@ -79,7 +78,7 @@ impl Unfit {
 /// What a name stands for, the link itself where it is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// The name in its directory. What is not UTF-8 is replaced, and the entry is unfit.
+    /// The name in its directory. Bytes that are not UTF-8 are written as `\x` and two digits, and the entry is unfit.
     pub(crate) name: String,
     /// What it is, or why it cannot be copied.
     pub(crate) what: std::result::Result<Stat, Unfit>,
@@ -166,12 +165,24 @@ pub(crate) fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
                 what: what(&raw),
             },
             Err(_) => Found {
-                name: OsStr::from_bytes(raw_name.to_bytes()).to_string_lossy().into_owned(),
+                name: shown(raw_name.to_bytes()),
                 what: Err(Unfit::Name),
             },
         });
     }
     Ok(found)
+}
+
+/// A name that is not UTF-8, for people.
+fn shown(raw: &[u8]) -> String {
+    let mut name = String::with_capacity(raw.len());
+    for chunk in raw.utf8_chunks() {
+        name.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            name.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    name
 }
 
 /// Makes a directory and what is missing above it. One that is there is fine, a link to one is not.
