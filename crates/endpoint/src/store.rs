@@ -4,9 +4,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use storage::{
-    Answer, BlockingStore, DirectoryReader, Entry, FindOwner, Lane, LinkJudge, LinkUse, Owner, Stat, Storage,
-};
+use storage::{Answer, BlockingStore, DirectoryReader, Entry, FindOwner, LinkJudge, LinkUse, Owner, Stat, Storage};
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
@@ -65,9 +63,7 @@ impl Store {
     /// Uses a storage whose calls block.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>) -> Self {
-        // Commits wait for the disk; short requests go before them.
-        let lane = Lane::starting_commit_threads(net::background::give_way);
-        Self::of(Arc::new(BlockingStore::new(storage, lane)))
+        Self::of(Arc::new(BlockingStore::new(storage)))
     }
 
     /// Uses these files.

@@ -8,7 +8,6 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod address;
-pub mod background;
 pub mod buffer;
 pub mod dial;
 mod failure;

@@ -1,7 +1,7 @@
 //! What a store offers: the traits, and the plain values that go in and out of them.
 //!
 //! All calls block. Where they run (on the caller's task or in the blocking pool) is decided by a
-//! [`Lane`](crate::Lane), so that a store itself knows no runtime.
+//! [`Lane`](execution::Lane), so that a store itself knows no runtime.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};

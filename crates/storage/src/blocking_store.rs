@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use execution::Lane;
 use tokio::sync::OnceCell;
 use types::limits::SMALL_COMMIT_BYTES;
 use types::{Checksum, LogicalPath, Result, Unlisted};
@@ -10,7 +11,6 @@ use crate::api::{
     CommitFacts, Entry, FileReader, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload,
     UploadOptions, VoUsage,
 };
-use crate::lane::Lane;
 use crate::links::LinkUse;
 use crate::store::{Answer, ChangeProperties, DirectoryReader, FindOwner, Held, Store};
 
@@ -31,13 +31,13 @@ pub struct BlockingStore {
 }
 
 impl BlockingStore {
-    /// A store that runs the calls of `storage` where `lane` decides.
+    /// A store that runs the calls of `storage` on a lane of its own.
     #[must_use]
-    pub fn new(storage: Arc<dyn Storage>, lane: Lane) -> Self {
+    pub fn new(storage: Arc<dyn Storage>) -> Self {
         Self {
             storage,
             acting: None,
-            lane,
+            lane: Lane::new(),
             held: None,
         }
     }

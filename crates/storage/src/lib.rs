@@ -9,12 +9,9 @@
 mod adler32;
 mod api;
 mod blocking_store;
-mod commit_gauge;
-mod commit_pool;
 mod fault;
 mod faulty;
 mod hash;
-mod lane;
 mod links;
 mod memory;
 mod owner;
@@ -29,7 +26,6 @@ pub use api::{
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
 pub use hash::{Hasher, RangeSums, compute, read_some};
-pub use lane::Lane;
 pub use links::{LinkJudge, LinkUse, leads_where_it_is_refused};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};

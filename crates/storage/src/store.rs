@@ -5,12 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use execution::Lane;
 use types::{Checksum, LogicalPath, Result, Unlisted};
 
 use crate::api::{
     CommitFacts, Entry, FileReader, Overwrite, Replacing, Space, Stat, TreeFailure, Upload, UploadOptions, VoUsage,
 };
-use crate::lane::Lane;
 use crate::links::LinkUse;
 use crate::owner::Owner;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use endpoint::{
     ClientId, FairShare, Share, ShareKind, ShareLimits, Spot, TransferOutcome, TransferRecord, TransferStart,
 };
+use execution::CopyRuntime;
 use remote::{Client, Direction, Resource};
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -33,8 +33,7 @@ pub trait TransferEvents: Send + Sync + 'static {
 pub struct Slots {
     fair_share: FairShare,
     budget: Budget,
-    /// `None`: on that of whoever asks.
-    runtime: Option<Handle>,
+    runtime: CopyRuntime,
 }
 
 /// A place for one copy; free again when dropped.
@@ -43,7 +42,7 @@ pub struct Slot {
     #[expect(dead_code, reason = "it is held, not looked at")]
     share: Share,
     budget: Budget,
-    runtime: Option<Handle>,
+    runtime: CopyRuntime,
 }
 
 impl Slots {
@@ -63,7 +62,7 @@ impl Slots {
         Self {
             fair_share,
             budget,
-            runtime: Handle::try_current().ok(),
+            runtime: CopyRuntime::here(),
         }
     }
 
@@ -138,9 +137,8 @@ impl Running {
     pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
         let progress = Arc::new(Progress::counted_in(&slot.budget));
         events.transfer_started(&start, &progress);
-        let runtime = slot.runtime.clone().unwrap_or_else(Handle::current);
         Self {
-            engine: runtime.spawn(job.run(slot.budget.clone(), progress.clone())),
+            engine: slot.runtime.spawn(job.run(slot.budget.clone(), progress.clone())),
             events,
             progress,
             start: Some(start),

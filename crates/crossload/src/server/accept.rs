@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use endpoint::{ClientId, FairShare, Gate, Share, ShareKind};
+use execution::{Rota, background};
+use net::Role;
 use net::listen::{Acceptor, Opening, opening};
-use net::{Role, background};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::events::Observer;
-use super::workers::Rota;
 
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -9,7 +9,6 @@ mod events;
 pub(crate) mod exposed;
 mod log;
 mod names;
-mod niceness;
 pub(crate) mod offline;
 mod reload;
 pub(crate) mod rules;
@@ -19,17 +18,16 @@ pub(crate) mod trust_files;
 mod unlisted;
 mod users;
 mod watch;
-mod workers;
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use config::{Bytes, Configuration, Export, Given, Sections as _};
+use config::{Bytes, Configuration, Export, Given, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
-use net::background::Background;
+use execution::{Rota, ServerThreads};
 use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
@@ -45,15 +43,11 @@ use assemble::Assembly;
 use events::Observer;
 use log::Log;
 use watch::Watch;
-use workers::{Rota, Workers};
 
 /// Time in which the tasks that are left at the very end clean up after themselves.
 const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
 /// Time in which connections end when the server is told to stop a second time.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// Threads that serve connections at the least: one that waits for a disk must not stop all others.
-const WORKER_THREADS_MIN: usize = 2;
-
 /// Runs the server until it is told to stop.
 ///
 /// # Errors
@@ -74,34 +68,18 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         let fields = json!({"current": current, "error": cause.to_string()});
         log.write("descriptor_limit", &fields);
     }
-    let workers = worker_threads(configuration.server.worker_threads);
-    let blocking = configuration.server.blocking_threads.max(1) as usize;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .max_blocking_threads(blocking)
-        .thread_name("copies")
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
-    let no_threads = |cause| Failure::system("no threads", &cause);
-    let background = Background::start(workers, blocking, niceness::of_bulk(configuration.server.bulk_niceness))
-        .map_err(no_threads)?;
-    let workers = Workers::start(workers, blocking).map_err(no_threads)?;
-    let outcome = runtime.block_on(Server::start(
+    let threads = start_threads(&configuration).map_err(|cause| Failure::system("no threads", &cause))?;
+    let outcome = threads.block_on(Server::start(
         options.clone(),
         configuration,
         log.clone(),
-        workers.rota(),
+        threads.rota(),
     ));
     let (result, wait) = match outcome {
-        Ok(server) => (Ok(()), runtime.block_on(server.serve())),
+        Ok(server) => (Ok(()), threads.block_on(server.serve())),
         Err(failure) => (Err(failure), LAST_TASKS_WAIT),
     };
-    let end = Instant::now() + wait;
-    let left = || end.saturating_duration_since(Instant::now());
-    workers.shut_down(left());
-    background.shut_down(left());
-    runtime.shutdown_timeout(left());
+    threads.shut_down(wait);
     log.flush();
     result
 }
@@ -132,13 +110,17 @@ fn write_warning(options: &ServeOptions, configuration: &Configuration) -> Optio
     })
 }
 
-fn worker_threads(wanted: u32) -> usize {
-    match wanted {
-        0 => std::thread::available_parallelism()
-            .map_or(WORKER_THREADS_MIN, usize::from)
-            .max(WORKER_THREADS_MIN),
-        wanted => wanted as usize,
-    }
+fn start_threads(configuration: &Configuration) -> std::io::Result<ServerThreads> {
+    let settings = &configuration.server;
+    let niceness = match settings.bulk_niceness {
+        Niceness::Steps(steps) => i32::from(steps),
+        Niceness::Auto => execution::niceness::of_long_transfers(),
+    };
+    ServerThreads::start(
+        settings.worker_threads as usize,
+        settings.blocking_threads as usize,
+        niceness,
+    )
 }
 
 /// The configuration file, or the defaults, with what the command line says on top.

@@ -5,20 +5,21 @@ mod incoming;
 mod low_water;
 mod outgoing;
 mod paged;
-mod senders;
 mod session;
 mod socket;
 mod steady;
+#[cfg(test)]
+mod testing;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use execution::background;
 use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use types::limits::{FOREGROUND_TURNS, LINGER_TIMEOUT, STALL_TIMEOUT, TASK_TURN_BYTES, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
 
-use crate::background;
 use crate::failure::Role;
 pub use bundle::Bundle;
 pub(crate) use incoming::Appetite;
@@ -344,7 +345,7 @@ mod tests {
     use types::limits::STEADY_NICENESS;
 
     use super::*;
-    use crate::background::tests::niceness;
+    use testing::niceness;
 
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_drips_does_not_keep_a_closing_connection() {
@@ -369,7 +370,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_gives_way_waits_in_the_background_until_it_does_no_longer() {
-        background::tests::started();
+        testing::start_background();
         let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (near, _) = listener.accept().await.unwrap();
@@ -397,7 +398,7 @@ mod tests {
     #[tokio::test]
     async fn much_is_moved_in_the_background_and_the_next_request_heard_in_the_foreground() {
         const LONG_BYTES: usize = 4 * FOREGROUND_TURNS as usize * TASK_TURN_BYTES;
-        background::tests::started();
+        testing::start_background();
         let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (near, _) = listener.accept().await.unwrap();

@@ -8,7 +8,7 @@
 //! Over TLS the same thread also reads the file and seals it, so that a connection does not take the processor of the runtime's
 //! workers, which everybody else's requests wait for. And these threads are nicer than the rest: on busy processors the workers,
 //! and the readers on the same machine, go first. Beside 64 downloads a small request is answered in 0.4 ms instead of 87
-//! (docs/experiments/2026-11-24-sender-threads.md). In clear text that begins with more of them than [`STEADY_EQUALS`] for each processor: who sends little but
+//! (docs/experiments/2026-11-24-sender-threads.md). In clear text that begins with more of them than [`STEADY_EQUALS`](types::limits::STEADY_EQUALS) for each processor: who sends little but
 //! system calls is in nobody's way before, and a nicer one finds its queue dry on some machines.
 //!
 //! Such a thread in clear text waits within the call that sends, as long as it is not one of many ([`Patient`]).
@@ -20,19 +20,19 @@ use std::fs::File;
 use std::io;
 use std::net::TcpStream;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use execution::senders::{Thread, give_way, is_crowded, places};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
-use types::limits::{STEADY_EQUALS, STEADY_SENDERS_MAX, STEADY_WAIT};
+use tokio::sync::{SemaphorePermit, oneshot};
+use types::limits::STEADY_WAIT;
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
 
 use super::Stream;
 use super::outgoing::Outgoing;
-use super::senders::{Thread, give_way};
 use super::session::TlsState;
 use super::socket::takes_more_within;
 use records::{RecordFault, Sealer};
@@ -40,8 +40,6 @@ use records::{RecordFault, Sealer};
 /// What the kernel is asked to send in one call. It goes on as long as the reader makes room within [`STEADY_WAIT`], and meanwhile
 /// nobody hears how far it is, and nobody can stop it.
 const CALL_BYTES: u64 = 2 * 1024 * 1024;
-
-static SENDERS: Semaphore = Semaphore::const_new(STEADY_SENDERS_MAX);
 
 /// How far one turn came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +118,7 @@ impl Stream {
         if self.tls.as_ref().is_some_and(|tls| tls.has_unsent()) {
             self.flush().await?;
         }
-        let Ok(permit) = SENDERS.try_acquire() else {
+        let Ok(permit) = places().try_acquire() else {
             return Ok(None);
         };
         let Ok(file) = file.try_clone() else { return Ok(None) };
@@ -172,20 +170,6 @@ impl Stream {
             Fault::Record(cause) => self.role.tls(cause),
         }
     }
-}
-
-/// Whether so many threads send that each should give way to those who do anything else.
-fn is_crowded() -> bool {
-    STEADY_SENDERS_MAX - SENDERS.available_permits() > equals()
-}
-
-/// How many threads may send in clear text as what they are.
-fn equals() -> usize {
-    static EQUALS: LazyLock<usize> = LazyLock::new(|| {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        (STEADY_EQUALS * processors).min(STEADY_SENDERS_MAX - 1)
-    });
-    *EQUALS
 }
 
 fn ended() -> io::Error {
@@ -341,13 +325,13 @@ pub(super) mod tests {
     use testkit::SelfSigned;
     use tokio::io::AsyncReadExt as _;
     use tokio::sync::Mutex;
-    use types::limits::{STEADY_BYTES_MIN, STEADY_NICENESS};
+    use types::limits::{STEADY_BYTES_MIN, STEADY_NICENESS, STEADY_SENDERS_MAX};
 
     use super::*;
-    use crate::background::tests::niceness;
     use crate::failure::Role;
     use crate::http::Connection;
     use crate::stream::Waits;
+    use crate::stream::testing::{self, niceness};
     use crate::tls::{ClientTls, ServerTls, Trust};
     use records::RECORDS_PER_KEY_MAX;
 
@@ -539,7 +523,7 @@ pub(super) mod tests {
     async fn without_a_thread_nothing_is_sent() {
         let _alone = ALONE.lock().await;
         let ((mut stream, _far), (file, _)) = (pair().await, file());
-        let all = SENDERS.acquire_many(STEADY_SENDERS_MAX as u32).await.unwrap();
+        let all = places().acquire_many(STEADY_SENDERS_MAX as u32).await.unwrap();
         let sent = stream
             .send_file_steadily(&file, whole(), |_| panic!("sent"))
             .await
@@ -574,7 +558,7 @@ pub(super) mod tests {
 
     /// How nice the thread is that sends the file in clear text, beside so many that are at work.
     async fn niceness_beside(senders: usize) -> i32 {
-        let _others = SENDERS.acquire_many(u32::try_from(senders).unwrap()).await.unwrap();
+        let _others = places().acquire_many(u32::try_from(senders).unwrap()).await.unwrap();
         let ((mut stream, _far), (file, _)) = (pair().await, file());
         niceness_of(&mut stream, &file).await
     }
@@ -588,16 +572,16 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn many_threads_give_way_to_the_others() {
-        crate::background::tests::started();
+        testing::start_background();
         let _alone = ALONE.lock().await;
-        let equals = equals();
+        let equals = execution::senders::equals();
         assert_eq!(niceness_beside(equals - 1).await, niceness());
         assert_eq!(niceness_beside(equals).await, (niceness() + STEADY_NICENESS).min(19));
     }
 
     #[tokio::test]
     async fn a_thread_that_encrypts_always_gives_way() {
-        crate::background::tests::started();
+        testing::start_background();
         let _alone = ALONE.lock().await;
         let ((mut stream, _far), (file, _)) = (encrypted_pair().await, file());
         assert_eq!(

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use storage::{Effect, Fault, Faulty, Lane, Memory, Operation, Overwrite, Storage};
+use execution::Lane;
+use storage::{Effect, Fault, Faulty, Memory, Operation, Overwrite, Storage};
 
 use crate::support::{path, put};
 

@@ -6,8 +6,8 @@
 //! answer one. Each thread accepts connections itself, and keeps those that no other thread has more room for.
 //!
 //! An idle thread does not take over what a busy one has to do. So what takes long is not done here: long transfers move to the
-//! background (`net::background`), long files are sent by threads of their own, copies run on the runtime of the process
-//! (`transfer::Slots`), and calls to a slow disk in the blocking pool.
+//! background ([`background`](crate::background)), long files are sent by threads of their own, copies run on the runtime of the process
+//! ([`CopyRuntime`](crate::CopyRuntime)), and calls to a slow disk in the blocking pool.
 
 use std::io;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ const BEAT: Duration = Duration::from_secs(1);
 
 /// The threads, as long as the process serves.
 #[derive(Debug)]
-pub(crate) struct Workers(Vec<Runtime>);
+pub struct Workers(Vec<Runtime>);
 
 impl Workers {
     /// Starts so many, at least one, with so many threads that wait for disks between them.
     ///
     /// # Errors
     /// The system gives no more threads.
-    pub(crate) fn start(count: usize, blocking_threads: usize) -> io::Result<Self> {
+    pub fn start(count: usize, blocking_threads: usize) -> io::Result<Self> {
         let count = count.max(1);
         let worker = |_| {
             let runtime = Builder::new_multi_thread()
@@ -44,12 +44,12 @@ impl Workers {
     }
 
     /// Who takes the next connection.
-    pub(crate) fn rota(&self) -> Rota {
+    pub fn rota(&self) -> Rota {
         Rota::of(self.0.iter().map(|runtime| runtime.handle().clone()))
     }
 
     /// Drops all tasks that are left, and waits for their clean-up, but no longer than this in all.
-    pub(crate) fn shut_down(self, limit: Duration) {
+    pub fn shut_down(self, limit: Duration) {
         let end = Instant::now() + limit;
         for runtime in self.0 {
             runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
@@ -67,7 +67,7 @@ async fn beat() {
 
 /// Gives each connection to the worker that has fewest. Clones count together.
 #[derive(Clone, Debug)]
-pub(crate) struct Rota(Arc<[Worker]>);
+pub struct Rota(Arc<[Worker]>);
 
 #[derive(Debug)]
 struct Worker {
@@ -77,7 +77,7 @@ struct Worker {
 
 impl Rota {
     /// For these runtimes, of which there is at least one.
-    pub(crate) fn of(runtimes: impl IntoIterator<Item = Handle>) -> Self {
+    pub fn of(runtimes: impl IntoIterator<Item = Handle>) -> Self {
         let worker = |runtime| Worker {
             runtime,
             connections: AtomicUsize::new(0),
@@ -86,13 +86,13 @@ impl Rota {
     }
 
     /// The runtimes of all workers, each with its number.
-    pub(crate) fn runtimes(&self) -> impl Iterator<Item = (usize, &Handle)> {
+    pub fn runtimes(&self) -> impl Iterator<Item = (usize, &Handle)> {
         self.0.iter().map(|worker| &worker.runtime).enumerate()
     }
 
     /// A place for one connection that this worker has accepted: with it, unless another has fewer, because it takes
     /// 10 µs to hand a connection over.
-    pub(crate) fn seat_near(&self, acceptor: usize) -> Seat {
+    pub fn seat_near(&self, acceptor: usize) -> Seat {
         let connections = |number: &usize| self.0[*number].connections.load(Ordering::Relaxed);
         let others = (0..self.0.len()).filter(|number| *number != acceptor);
         let number = std::iter::once(acceptor)
@@ -109,14 +109,14 @@ impl Rota {
 
 /// A connection's place with one worker; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub struct Seat {
     rota: Rota,
     number: usize,
 }
 
 impl Seat {
     /// Where the connection is served.
-    pub(crate) fn runtime(&self) -> Handle {
+    pub fn runtime(&self) -> Handle {
         self.rota.0[self.number].runtime.clone()
     }
 }

@@ -20,6 +20,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
+use crate::niceness;
+
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -36,9 +38,6 @@ thread_local! {
 
 static HANDLE: OnceLock<Handle> = OnceLock::new();
 
-/// How much nicer the threads of long transfers are than the process. Not set in a program that serves nobody.
-static NICENESS: OnceLock<i32> = OnceLock::new();
-
 /// The threads, as long as the process serves.
 #[derive(Debug)]
 pub struct Background(Runtime);
@@ -50,12 +49,12 @@ impl Background {
     /// # Errors
     /// The system gives no more threads.
     pub fn start(worker_threads: usize, blocking_threads: usize, niceness: i32) -> io::Result<Self> {
-        let _ = NICENESS.set(niceness);
+        niceness::set(niceness);
         let runtime = Builder::new_multi_thread()
             .worker_threads(worker_threads)
             .max_blocking_threads(blocking_threads)
             .thread_name("background")
-            .on_thread_start(give_way)
+            .on_thread_start(niceness::give_way)
             .enable_all()
             .build()?;
         // A second one has nothing to do.
@@ -66,21 +65,6 @@ impl Background {
     /// Drops all tasks that are left, and waits for their clean-up, but no longer than this.
     pub fn shut_down(self, limit: Duration) {
         self.0.shutdown_timeout(limit);
-    }
-}
-
-/// Makes this thread nicer than the process, regardless of which thread started it. Where the system refuses, the thread goes
-/// on as it is, which costs others time only.
-pub fn give_way() {
-    let more = NICENESS.get().copied().unwrap_or_default();
-    if more == 0 {
-        return;
-    }
-    // The priority of the first thread, which has the process's number, is what the process was started with.
-    let first = Some(rustix::process::getpid());
-    if let Ok(niceness) = rustix::process::getpriority_process(first) {
-        let this = Some(rustix::thread::gettid());
-        let _ = rustix::process::setpriority_process(this, niceness + more);
     }
 }
 
@@ -167,12 +151,12 @@ impl<T> Drop for End<T> {
 }
 
 /// Goes on in the background, or lets others go first where it cannot. Whether it has moved.
-pub(crate) async fn enter() -> bool {
+pub async fn enter() -> bool {
     go(Place::Background).await
 }
 
 /// Goes on in the foreground; whoever is there stays, and waits for nothing. Whether it has moved.
-pub(crate) async fn leave() -> bool {
+pub async fn leave() -> bool {
     if HERE.get() != Some(Place::Background) {
         return false;
     }
@@ -206,16 +190,12 @@ pub(crate) mod tests {
     use types::limits::STEADY_NICENESS;
 
     use super::*;
+    use crate::niceness::of_this_thread as niceness;
 
     /// The threads for all tests of this crate.
     pub(crate) fn started() {
         static THREADS: OnceLock<Background> = OnceLock::new();
         THREADS.get_or_init(|| Background::start(2, 2, STEADY_NICENESS).unwrap());
-    }
-
-    /// Of this thread.
-    pub(crate) fn niceness() -> i32 {
-        rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
     }
 
     #[tokio::test]

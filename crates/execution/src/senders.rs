@@ -4,13 +4,14 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use types::limits::STEADY_IDLE_MAX;
+use tokio::sync::Semaphore;
+use types::limits::{STEADY_EQUALS, STEADY_IDLE_MAX, STEADY_SENDERS_MAX};
 
-use crate::background;
+use crate::niceness;
 
 /// What a thread needs: nothing but system calls.
 const STACK_BYTES: usize = 128 * 1024;
@@ -27,6 +28,28 @@ thread_local! {
 
 /// The threads that wait for something to do.
 static IDLE: Idle = Idle(Mutex::new([Vec::new(), Vec::new()]));
+
+/// Places for files that are sent at the same time.
+static PLACES: Semaphore = Semaphore::const_new(STEADY_SENDERS_MAX);
+
+/// Places for files that are sent at the same time, [`STEADY_SENDERS_MAX`] for the process. Who sends holds one.
+pub fn places() -> &'static Semaphore {
+    &PLACES
+}
+
+/// Whether so many threads send that each should give way to those who do anything else.
+pub fn is_crowded() -> bool {
+    STEADY_SENDERS_MAX - PLACES.available_permits() > equals()
+}
+
+/// How many threads may send in clear text as what they are.
+pub fn equals() -> usize {
+    static EQUALS: LazyLock<usize> = LazyLock::new(|| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        (STEADY_EQUALS * processors).min(STEADY_SENDERS_MAX - 1)
+    });
+    *EQUALS
+}
 
 /// A thread as others see it.
 #[derive(Clone)]
@@ -64,14 +87,14 @@ impl Idle {
 }
 
 /// A thread that is there and waits to be told what to do. When it is not told it waits for somebody else.
-pub(super) struct Thread(Option<SyncSender<Work>>);
+pub struct Thread(Option<SyncSender<Work>>);
 
 impl Thread {
     /// One that waits, or a new one: a nicer one, if it can be had, for who gives way at once, and never one for who does not.
     ///
     /// # Errors
     /// When the system gives no more threads.
-    pub(super) fn take(gives_way: bool) -> io::Result<Self> {
+    pub fn take(gives_way: bool) -> io::Result<Self> {
         let waiting = IDLE.lock()[usize::from(gives_way)].pop();
         waiting.map_or_else(Self::begin, |thread| Ok(Self(Some(thread.give))))
     }
@@ -90,7 +113,7 @@ impl Thread {
     ///
     /// # Errors
     /// When the thread is gone; `work` is dropped then.
-    pub(super) fn run(mut self, work: impl FnOnce(&dyn Fn()) + Send + 'static) -> io::Result<()> {
+    pub fn run(mut self, work: impl FnOnce(&dyn Fn()) + Send + 'static) -> io::Result<()> {
         let gone = || io::Error::other("the sending thread is gone");
         let give = self.0.take().ok_or_else(gone)?;
         give.send(Box::new(work)).map_err(|_| gone())
@@ -106,9 +129,9 @@ impl Drop for Thread {
 }
 
 /// Makes this thread nicer than the process.
-pub(super) fn give_way() {
+pub fn give_way() {
     if !IS_NICER.replace(true) {
-        background::give_way();
+        niceness::give_way();
     }
 }
 
@@ -140,8 +163,10 @@ fn wait(id: ThreadId, taken: &Receiver<Work>) -> Option<Work> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steady;
     use super::*;
+
+    /// The threads that wait are those of the process, so these tests go one after the other.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     /// What the thread that does this is called by the system, once it is done.
     fn worker(gives_way: bool) -> ThreadId {
@@ -170,7 +195,7 @@ mod tests {
 
     #[test]
     fn threads_are_used_again_by_who_gives_way_as_they_do_and_end_after_a_while() {
-        let _alone = steady::tests::ALONE.blocking_lock();
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         all_leave();
         let (equal, nicer) = (worker(false), worker(true));
         assert_ne!(equal, nicer);
@@ -187,7 +212,7 @@ mod tests {
 
     #[test]
     fn no_more_wait_than_are_allowed() {
-        let _alone = steady::tests::ALONE.blocking_lock();
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let taken: Vec<_> = (0..STEADY_IDLE_MAX + 5)
             .map(|_| Thread::take(false).expect("a thread"))
             .collect();

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use types::{ErrorCode, Phase, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::commit_gauge::CommitGauge;
 use crate::commit_pool::CommitPool;
-use crate::fault::fault;
+use crate::threads::blocking;
 
 /// A call that takes longer does not belong on a worker.
 const SLOW: Duration = Duration::from_millis(2);
@@ -114,16 +115,14 @@ impl Gauge {
 }
 
 /// How often this thread has given up the processor by itself, to wait for something.
-#[allow(unsafe_code, reason = "rustix offers no getrusage")]
-pub(crate) fn waits_of_this_thread() -> Option<libc::c_long> {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is to memory of the size that the call fills.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    if result != 0 {
-        return None;
-    }
-    // SAFETY: a call that succeeds has filled all of it.
-    Some(unsafe { usage.assume_init() }.ru_nvcsw)
+pub(crate) fn waits_of_this_thread() -> Option<i64> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+    Some(usage.voluntary_context_switches())
+}
+
+/// The call did not end: it panicked, or there was no thread for it.
+fn lost() -> Error {
+    Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer)
 }
 
 impl Lane {
@@ -131,15 +130,6 @@ impl Lane {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// The same; the threads that commits run on call `on_thread_start` first.
-    #[must_use]
-    pub fn starting_commit_threads(on_thread_start: fn()) -> Self {
-        Self {
-            commit_pool: CommitPool::starting(on_thread_start),
-            ..Self::default()
-        }
     }
 
     /// Whether calls currently go to the blocking pool.
@@ -195,7 +185,7 @@ impl Lane {
         }));
         match result.await {
             Ok(result) => result,
-            Err(failure) => Err(fault(ErrorCode::Internal, Phase::Transfer).with_private(failure)),
+            Err(failure) => Err(lost().with_private(failure)),
         }
     }
 
@@ -207,9 +197,9 @@ impl Lane {
         &self,
         call: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        match tokio::task::spawn_blocking(call).await {
+        match blocking(call).await {
             Ok(result) => result,
-            Err(failure) => Err(fault(ErrorCode::Internal, Phase::Transfer).with_private(failure)),
+            Err(failure) => Err(lost().with_private(failure)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the threads of long transfers may be nicer than the rest.
+//! How much nicer the threads of long transfers are than the rest, and whether they may be.
 //!
 //! The scheduler compares nice values within a control group only. Where the server is alone in its group, nicer threads let
 //! short requests go first and lose nothing: the group's share of the processors stays the same. Where others run at nice 0
@@ -6,16 +6,39 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use config::Niceness;
 use types::limits::STEADY_NICENESS;
 
-/// The nice increment of bulk threads.
-pub(super) fn of_bulk(wanted: Niceness) -> i32 {
-    match wanted {
-        Niceness::Steps(steps) => i32::from(steps),
-        Niceness::Auto if is_alone(Path::new("/"), std::process::id()) => STEADY_NICENESS,
-        Niceness::Auto => 0,
+/// How much nicer the threads of long transfers are than the process. Not set in a program that serves nobody.
+static NICENESS: OnceLock<i32> = OnceLock::new();
+
+/// The first call says it for the process.
+pub(crate) fn set(steps: i32) {
+    let _ = NICENESS.set(steps);
+}
+
+/// Makes this thread nicer than the process, regardless of which thread started it. Where the system refuses, the thread goes
+/// on as it is, which costs others time only.
+pub fn give_way() {
+    let more = NICENESS.get().copied().unwrap_or_default();
+    if more == 0 {
+        return;
+    }
+    // The priority of the first thread, which has the process's number, is what the process was started with.
+    let first = Some(rustix::process::getpid());
+    if let Ok(niceness) = rustix::process::getpriority_process(first) {
+        let this = Some(rustix::thread::gettid());
+        let _ = rustix::process::setpriority_process(this, niceness + more);
+    }
+}
+
+/// The nice increment of the threads of long transfers that suits the place where the process runs.
+#[must_use]
+pub fn of_long_transfers() -> i32 {
+    match is_alone(Path::new("/"), std::process::id()) {
+        true => STEADY_NICENESS,
+        false => 0,
     }
 }
 
@@ -60,6 +83,12 @@ fn scheduling_group(root: &Path, own_groups: &str) -> Option<PathBuf> {
     // In a container the root that is seen is a group too, and has a weight; the root of all has none.
     let mut groups = Path::new(place).ancestors().map(|place| base.join(place));
     groups.find(|group| group.join(weight).exists())
+}
+
+/// The nice value of this thread.
+#[cfg(test)]
+pub(crate) fn of_this_thread() -> i32 {
+    rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use types::limits::COMMIT_THREADS_MAX;
 
+use crate::niceness::give_way;
+
 /// A thread without work ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -22,8 +24,6 @@ pub(crate) struct CommitPool(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     news: Condvar,
-    /// Each thread calls it first.
-    on_thread_start: Option<fn()>,
 }
 
 #[derive(Default)]
@@ -34,15 +34,6 @@ struct State {
 }
 
 impl CommitPool {
-    /// A pool whose threads call `on_thread_start` first, for instance to set their priority. Without it a thread has
-    /// that of the thread whose job was the first to need it.
-    pub(crate) fn starting(on_thread_start: fn()) -> Self {
-        Self(Arc::new(Shared {
-            on_thread_start: Some(on_thread_start),
-            ..Shared::default()
-        }))
-    }
-
     /// Runs a job on one of the threads, as soon as one is free. When no thread can be had at all, the job is dropped.
     pub(crate) fn run(&self, job: Job) {
         let mut state = self.0.lock();
@@ -68,9 +59,8 @@ impl Shared {
     }
 
     fn work(&self) {
-        if let Some(begin) = self.on_thread_start {
-            begin();
-        }
+        // Short requests go before those who wait for a disk.
+        give_way();
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -95,25 +85,25 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::sync::mpsc;
 
-    use super::*;
+    use types::limits::STEADY_NICENESS;
 
-    thread_local! {
-        static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
-    }
+    use super::*;
+    use crate::background::tests::started;
+    use crate::niceness::of_this_thread;
 
     #[test]
-    fn each_thread_begins_as_it_was_told() {
-        let pool = CommitPool::starting(|| HAS_BEGUN.set(true));
+    fn each_thread_gives_way() {
+        started();
+        let pool = CommitPool::default();
         let (sender, results) = mpsc::channel();
         for _ in 0..4 {
             let sender = sender.clone();
-            pool.run(Box::new(move || sender.send(HAS_BEGUN.get()).unwrap()));
+            pool.run(Box::new(move || sender.send(of_this_thread()).unwrap()));
         }
         drop(sender);
-        assert_eq!(results.iter().collect::<Vec<_>>(), [true; 4]);
-        assert!(!HAS_BEGUN.get());
+        let nicer = (of_this_thread() + STEADY_NICENESS).min(19);
+        assert_eq!(results.iter().collect::<Vec<_>>(), [nicer; 4]);
     }
 }

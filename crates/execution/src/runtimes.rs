@@ -1,0 +1,117 @@
+//! The runtimes of a server and of the commands.
+
+use std::future::Future;
+use std::io;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::background::Background;
+use crate::workers::{Rota, Workers};
+
+/// Threads that serve connections at the least: one that waits for a disk must not stop all others.
+const WORKER_THREADS_MIN: usize = 2;
+
+/// All threads of a server.
+#[derive(Debug)]
+pub struct ServerThreads {
+    copies: Runtime,
+    background: Background,
+    workers: Workers,
+}
+
+impl ServerThreads {
+    /// Starts `workers` threads for connections (0: one for each processor, but at least two), as many for
+    /// copies and for the background, and in each of the three at most `blocking` that wait for disks. Threads of long
+    /// transfers are by `niceness` steps of nice(1) nicer than the process.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    pub fn start(workers: usize, blocking: usize, niceness: i32) -> io::Result<Self> {
+        let (workers, blocking) = (or_processors(workers), blocking.max(1));
+        let copies = Builder::new_multi_thread()
+            .worker_threads(workers)
+            .max_blocking_threads(blocking)
+            .thread_name("copies")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            copies,
+            background: Background::start(workers, blocking, niceness)?,
+            workers: Workers::start(workers, blocking)?,
+        })
+    }
+
+    /// Gives each connection its thread.
+    #[must_use]
+    pub fn rota(&self) -> Rota {
+        self.workers.rota()
+    }
+
+    /// Runs a future on this thread; what it spawns runs on the threads for copies.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.copies.block_on(future)
+    }
+
+    /// Drops all tasks that are left, those of connections first, and waits for their clean-up, but no longer than this.
+    pub fn shut_down(self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let left = || end.saturating_duration_since(Instant::now());
+        self.workers.shut_down(left());
+        self.background.shut_down(left());
+        self.copies.shutdown_timeout(left());
+    }
+}
+
+fn or_processors(wanted: usize) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism()
+            .map_or(WORKER_THREADS_MIN, usize::from)
+            .max(WORKER_THREADS_MIN),
+        wanted => wanted,
+    }
+}
+
+/// Where third-party copies run: the runtime on which this was made, whichever thread asks for a copy later.
+#[derive(Clone, Debug)]
+pub struct CopyRuntime(Option<Handle>);
+
+impl CopyRuntime {
+    /// The current runtime; outside of one, that of the asker.
+    #[must_use]
+    pub fn here() -> Self {
+        Self(Handle::try_current().ok())
+    }
+
+    /// Starts a copy there.
+    ///
+    /// # Panics
+    /// When neither this was made nor is called on a runtime.
+    pub fn spawn<F>(&self, copy: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        match &self.0 {
+            Some(runtime) => runtime.spawn(copy),
+            None => tokio::spawn(copy),
+        }
+    }
+}
+
+/// A runtime for a command that moves files: a thread for each processor.
+///
+/// # Errors
+/// The system gives no more threads.
+pub fn worker_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().build()
+}
+
+/// A runtime for a command that only asks: it uses the thread that blocks on it.
+///
+/// # Errors
+/// The system refuses what a runtime waits with.
+pub fn single_thread_runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
