@@ -72,10 +72,7 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
     if options.token.is_none() {
         return Ok((plain(Arc::new(Credential::Anonymous)), None));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     let shown = token::read(options.token.as_deref())?;
     let read = runtime.block_on(offline::bearer(
         configuration,

@@ -120,7 +120,7 @@ fn own(owner: &Delegator, id: &str) -> Result<()> {
 
 /// Making a key takes long.
 async fn request(delegations: Delegations, owner: Delegator, id: String) -> Result<String> {
-    let made = tokio::task::spawn_blocking(move || delegations.request(&owner, &id)).await;
+    let made = execution::blocking(move || delegations.request(&owner, &id)).await;
     made.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate)))
 }
 

@@ -155,7 +155,7 @@ impl Gsi {
     /// Calculates where nobody else waits, when it is this session's turn.
     async fn calculate<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let _turn = self.turns.acquire().await;
-        let done = tokio::task::spawn_blocking(work).await;
+        let done = execution::blocking(work).await;
         done.unwrap_or_else(|cause| {
             Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
         })

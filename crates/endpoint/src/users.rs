@@ -142,7 +142,7 @@ impl Users {
             return known.user;
         }
         let (shared, subject) = (self.0.clone(), name.to_owned());
-        let asked = tokio::task::spawn_blocking(move || {
+        let asked = execution::blocking(move || {
             // Until the database has answered, however long nobody has waited any more.
             let _turn = turn;
             shared.ask(&subject)

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokio::task::JoinError;
+use tokio::task::JoinHandle;
 
 /// Starts a thread for one job that lasts, or that nobody waits for.
 ///
@@ -12,11 +12,11 @@ pub fn start_thread(name: &str, job: impl FnOnce() + Send + 'static) -> io::Resu
     std::thread::Builder::new().name(name.to_owned()).spawn(job).map(drop)
 }
 
-/// Runs what blocks or calculates for long on the blocking pool of the current runtime. It runs to its end even when the
-/// future is dropped.
+/// Runs what blocks or calculates for long on the blocking pool of the current runtime, to its end even when the handle is
+/// dropped. The handle gives an error when the work panicked.
 ///
-/// # Errors
-/// When it panicked.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
-    tokio::task::spawn_blocking(work).await
+/// # Panics
+/// When this is not called on a runtime.
+pub fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    tokio::task::spawn_blocking(work)
 }

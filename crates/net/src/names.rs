@@ -19,7 +19,7 @@ async fn look_up<T: Send + 'static>(
 ) -> Option<T> {
     let asked = async {
         let permit = LOOKUPS.acquire().await.ok()?;
-        let answer = tokio::task::spawn_blocking(move || {
+        let answer = execution::blocking(move || {
             let answer = ask();
             drop(permit);
             answer

@@ -198,11 +198,15 @@ fn status_numbers(source: &SourceFile) -> Vec<Finding> {
 }
 
 /// What a crate may reach for: a path of identifiers, the rule, and the crates that may.
-const REACHES: [(&[&str], Rule, Reach); 8] = [
+const REACHES: [(&[&str], Rule, Reach); 12] = [
     (&["env", "var"], Rule::Environment, Reach::OnlyIn("crossload")),
     (&["env", "var_os"], Rule::Environment, Reach::OnlyIn("crossload")),
     (&["env", "args"], Rule::Environment, Reach::OnlyIn("crossload")),
     (&["process", "Command"], Rule::Programs, Reach::Nowhere),
+    (&["thread", "spawn"], Rule::Threads, Reach::OnlyIn("execution")),
+    (&["thread", "Builder"], Rule::Threads, Reach::OnlyIn("execution")),
+    (&["runtime", "Builder"], Rule::Threads, Reach::OnlyIn("execution")),
+    (&["spawn_blocking"], Rule::Threads, Reach::OnlyIn("execution")),
     (&["std", "fs"], Rule::Purity, Reach::NotIn(&PURE)),
     (&["std", "net", "TcpStream"], Rule::Purity, Reach::NotIn(&PURE)),
     (&["Instant", "now"], Rule::Purity, Reach::NotIn(&PURE)),
@@ -351,6 +355,21 @@ mod tests {
             [Rule::Programs]
         );
         assert!(rules("crates/net/src/a.rs", "use std::process::ExitCode;").is_empty());
+    }
+
+    #[test]
+    fn threads_are_started_in_one_crate() {
+        for line in [
+            "fn f() { std::thread::spawn(g); }",
+            "use tokio::runtime::Builder;",
+            "fn f() { tokio::task::spawn_blocking(g); }",
+        ] {
+            assert_eq!(rules("crates/net/src/a.rs", line), [Rule::Threads], "{line}");
+            assert!(
+                rules("crates/execution/src/a.rs", &format!("#![forbid(unsafe_code)] {line}")).is_empty(),
+                "{line}"
+            );
+        }
     }
 
     #[test]

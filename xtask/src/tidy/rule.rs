@@ -21,6 +21,8 @@ pub(crate) enum Rule {
     Environment,
     /// The product starts no program.
     Programs,
+    /// Threads are started in one crate.
+    Threads,
     /// Pure crates read no file and no clock.
     Purity,
     /// Functions fit a screen.
@@ -53,6 +55,7 @@ impl Rule {
             Self::StatusNumbers => "status-numbers",
             Self::Environment => "environment",
             Self::Programs => "programs",
+            Self::Threads => "threads",
             Self::Purity => "purity",
             Self::FunctionLength => "function-length",
             Self::FileLength => "file-length",
@@ -80,6 +83,7 @@ impl Rule {
                 "only the binary reads arguments and environment, so every input is visible in one place"
             }
             Self::Programs => "serving never starts a program: it would cost milliseconds and open a way in",
+            Self::Threads => "what runs where is decided in one place, the crate `execution`",
             Self::Purity => "decisions are handed their inputs, so that each can be repeated and tested exactly",
             Self::FunctionLength => "a function that fits a screen can be checked by reading it",
             Self::FileLength => "a file that can be read in one sitting has one subject",

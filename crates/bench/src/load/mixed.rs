@@ -300,8 +300,8 @@ impl Asker {
     async fn ask_apart(self) -> Result<Vec<f64>> {
         let (options, file) = (self.options.clone(), self.file.clone());
         let (duration, over) = (self.duration, self.over.clone());
-        let thread = tokio::task::spawn_blocking(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let thread = execution::blocking(move || {
+            let runtime = execution::single_thread_runtime();
             let runtime = runtime
                 .map_err(|cause| Error::new(ErrorCode::Internal, Side::Client, Phase::Connect).with_private(cause))?;
             let questions = async { ask(&Client::new(options), &file, duration).await };

@@ -104,7 +104,7 @@ fn users(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
         all_groups: false,
     };
     let users = Users::new(settings);
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+    let Ok(runtime) = execution::single_thread_runtime() else {
         return Vec::new();
     };
     let count = named.len().min(USERS_MAX);

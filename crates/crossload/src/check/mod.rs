@@ -62,10 +62,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
     let (findings, configuration) = examine_file(&options.config, &surroundings(options));
     let mut findings = findings;
     if let Some((configuration, lines)) = configuration.filter(|_| !options.offline) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|cause| Failure::system("no threads", &cause))?;
+        let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
         findings.extend(runtime.block_on(online(&configuration, &lines, options))?);
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

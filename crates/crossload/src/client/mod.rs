@@ -33,10 +33,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let Some(common) = common_of(&command).cloned() else {
         return Err(Failure::invalid("this is no command of the client"));
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     let result = runtime.block_on(async {
         let session = Session::open(&common)?;
         tokio::select! {

@@ -77,7 +77,7 @@ impl From<Found> for Info {
 
 /// Runs what asks the file system.
 async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(ask).await;
+    let done = execution::blocking(ask).await;
     done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)))
 }
 

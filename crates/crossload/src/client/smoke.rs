@@ -22,10 +22,7 @@ const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);
 /// # Errors
 /// When a URL cannot be used or a credential not be read; when it is interrupted, after cleaning up.
 pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     runtime.block_on(probe(options))
 }
 

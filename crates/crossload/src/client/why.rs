@@ -38,10 +38,7 @@ pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Fa
     }
     let format = if as_json { "/json" } else { "" };
     let location = base.with_path(&format!("/explain/{request_id}{format}"));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     let text = runtime.block_on(fetch(location))?;
     output::write_out(&text);
     Ok(0)
@@ -94,10 +91,7 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
         query.push_str(&format!("&size={size_bytes}"));
     }
     let location = server.resolve(&format!("{QUESTION}{query}"))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     let body = runtime.block_on(async {
         let session = Session::open(&common(options))?;
         read_page(&session.client, &session.resource(&location, Side::Source)).await

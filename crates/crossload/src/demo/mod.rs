@@ -27,10 +27,7 @@ const COPIES: u64 = 5;
 /// # Errors
 /// What keeps it from running, and the first copy that fails.
 pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     runtime.block_on(async {
         let mut terminate =
             signal(SignalKind::terminate()).map_err(|cause| Failure::system("no signals can be received", &cause))?;

@@ -169,9 +169,7 @@ impl Log {
         let sink = Sink::open(file)?;
         let queue = Arc::new(Queue::new(LOG_LINES_QUEUED_MAX));
         let log = Self::to(queue.clone());
-        std::thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || write_lines(&queue, sink))?;
+        execution::start_thread("log", move || write_lines(&queue, sink))?;
         Ok(log)
     }
 

@@ -93,7 +93,7 @@ impl TrustFiles {
             tokio::time::sleep(FILE_WATCH_PERIOD).await;
             let this = self.clone();
             // Should it panic, the next look is not affected.
-            let _ = tokio::task::spawn_blocking(move || this.look()).await;
+            let _ = execution::blocking(move || this.look()).await;
         }
     }
 

@@ -225,7 +225,7 @@ impl Keeper {
         (self.settings.tell)(&self.url, &event);
         if let (Some(fetched), Some(directory)) = (fetched, self.settings.state_directory.clone()) {
             let url = self.url.clone();
-            let written = tokio::task::spawn_blocking(move || state::store(&directory, &url, &fetched, now_s())).await;
+            let written = execution::blocking(move || state::store(&directory, &url, &fetched, now_s())).await;
             if let Ok(Err(cause)) = written {
                 (self.settings.tell)(&self.url, &IssuerEvent::NotStored(cause));
             }

@@ -79,7 +79,7 @@ impl Gsi {
 
 /// Calculates where nobody else waits.
 async fn calculate<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = execution::blocking(work).await;
     done.unwrap_or_else(|cause| {
         Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
     })

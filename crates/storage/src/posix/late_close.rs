@@ -16,8 +16,7 @@ impl LateClose {
     /// Starts the thread; it ends when this is dropped and all files are closed.
     pub(crate) fn start() -> Self {
         let (queue, files) = sync_channel::<OwnedFd>(LATE_CLOSES_MAX);
-        let thread = std::thread::Builder::new().name("late-close".to_owned());
-        let started = thread.spawn(move || files.into_iter().for_each(drop));
+        let started = execution::start_thread("late-close", move || files.into_iter().for_each(drop));
         // Without the thread files are closed at once: slower, not wrong.
         Self {
             queue: started.ok().map(|_| queue),

@@ -90,7 +90,7 @@ impl SpaceBook {
             book.scanned.store(true, Ordering::Release);
         };
         // Without the thread the quota counts only what is written from now on.
-        let _ = std::thread::Builder::new().name("usage-scan".to_owned()).spawn(scan);
+        let _ = execution::start_thread("usage-scan", scan);
     }
 
     /// Adds the bytes of all files that were there when counting began, directory by directory.

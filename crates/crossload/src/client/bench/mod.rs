@@ -30,10 +30,7 @@ const INTERRUPTED: u8 = 130;
 /// # Errors
 /// When a URL cannot be used, a credential or an earlier report not be read, or a file not be written.
 pub(crate) fn run(load: &BenchLoad) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
     runtime.block_on(measure(load))
 }
 
