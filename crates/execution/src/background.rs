@@ -13,14 +13,13 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::OnceLock;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::niceness;
+use crate::shared::Shared;
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,35 +35,50 @@ thread_local! {
     static WANTED: Cell<Option<Place>> = const { Cell::new(None) };
 }
 
-static HANDLE: OnceLock<Handle> = OnceLock::new();
-
 /// The threads, as long as the process serves.
 #[derive(Debug)]
-pub struct Background(Runtime);
+pub struct Background {
+    runtime: Runtime,
+    shared: Shared,
+}
 
 impl Background {
-    /// Starts them, once for the process. Without them tasks stay where they are. They, and the threads that send long files,
-    /// are by `niceness` steps of nice(1) nicer than the process; 0 leaves them as they are.
+    /// Starts them for this thread and those that share with it. Without them tasks stay where they are. They, and the threads
+    /// that send long files, are by `niceness` steps of nice(1) nicer than the process; 0 leaves them as they are.
     ///
     /// # Errors
     /// The system gives no more threads.
     pub fn start(worker_threads: usize, blocking_threads: usize, niceness: i32) -> io::Result<Self> {
-        niceness::set(niceness);
+        let shared = Shared::new(niceness);
+        shared.enter();
+        let own = shared.clone();
         let runtime = Builder::new_multi_thread()
             .worker_threads(worker_threads)
             .max_blocking_threads(blocking_threads)
             .thread_name("background")
-            .on_thread_start(niceness::give_way)
+            .on_thread_start(move || {
+                own.enter();
+                own.give_way();
+            })
             .enable_all()
             .build()?;
-        // A second one has nothing to do.
-        let _ = HANDLE.set(runtime.handle().clone());
-        Ok(Self(runtime))
+        shared.set_background(runtime.handle().clone());
+        Ok(Self { runtime, shared })
+    }
+
+    /// From now on tasks of this thread go there, too.
+    pub fn enter(&self) {
+        self.shared.enter();
+    }
+
+    /// What all threads share that use these.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Drops all tasks that are left, and waits for their clean-up, but no longer than this.
     pub fn shut_down(self, limit: Duration) {
-        self.0.shutdown_timeout(limit);
+        self.runtime.shutdown_timeout(limit);
     }
 }
 
@@ -89,7 +103,10 @@ where
             return output;
         }
         // It wants nothing without them.
-        let Some(background) = HANDLE.get() else { continue };
+        let threads = Shared::current();
+        let Some(background) = threads.background() else {
+            continue;
+        };
         let task = background.spawn(async move {
             let output = polled(&mut future, Place::Background).await;
             output.ok_or(future)
@@ -171,7 +188,7 @@ async fn go(place: Place) -> bool {
             return Poll::Ready(());
         }
         has_asked = true;
-        if began.is_some() && HANDLE.get().is_some() {
+        if began.is_some() && Shared::current().background().is_some() {
             WANTED.set(Some(place));
         }
         // Whatever lies between this and the task is to poll this again.
@@ -184,8 +201,8 @@ async fn go(place: Place) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, OnceLock};
 
     use types::limits::STEADY_NICENESS;
 
@@ -195,7 +212,9 @@ pub(crate) mod tests {
     /// The threads for all tests of this crate.
     pub(crate) fn started() {
         static THREADS: OnceLock<Background> = OnceLock::new();
-        THREADS.get_or_init(|| Background::start(2, 2, STEADY_NICENESS).unwrap());
+        THREADS
+            .get_or_init(|| Background::start(2, 2, STEADY_NICENESS).unwrap())
+            .enter();
     }
 
     #[tokio::test]

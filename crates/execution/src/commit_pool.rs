@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use types::limits::COMMIT_THREADS_MAX;
 
-use crate::niceness::give_way;
+use crate::shared::Shared;
 
 /// A thread without work ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
@@ -17,13 +17,14 @@ const IDLE: Duration = Duration::from_secs(10);
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Starts threads as they are needed. Clones share them.
-#[derive(Clone, Default)]
-pub(crate) struct CommitPool(Arc<Shared>);
+#[derive(Clone)]
+pub(crate) struct CommitPool(Arc<Inner>);
 
-#[derive(Default)]
-struct Shared {
+struct Inner {
     state: Mutex<State>,
     news: Condvar,
+    /// How nice they are.
+    shared: Shared,
 }
 
 #[derive(Default)]
@@ -31,6 +32,16 @@ struct State {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
+}
+
+impl Default for CommitPool {
+    fn default() -> Self {
+        Self(Arc::new(Inner {
+            state: Mutex::default(),
+            news: Condvar::new(),
+            shared: Shared::current(),
+        }))
+    }
 }
 
 impl CommitPool {
@@ -53,14 +64,14 @@ impl CommitPool {
     }
 }
 
-impl Shared {
+impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self) {
         // Short requests go before those who wait for a disk.
-        give_way();
+        self.shared.give_way();
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {

@@ -2,7 +2,7 @@
 //!
 //! | threads | started by | what runs there |
 //! |---|---|---|
-//! | `connections`, one runtime each | [`Workers`] | connections, from accept to close; cached reads and writes of files |
+//! | `connections`, one runtime each | [`ServerThreads`] | connections, from accept to close; cached reads and writes of files |
 //! | `copies`, one runtime | [`ServerThreads`] | third-party copies ([`CopyRuntime`]), renewal of keys, reload, the admin port |
 //! | `background`, one runtime, nicer | [`background`] | connections while they move much for one request |
 //! | `send`, as many as files are sent, most of them nicer | [`senders`] | `sendfile`, or read, seal and send, for one reader that keeps up |
@@ -33,6 +33,10 @@
 //! again. Commits have threads of their own: with a slow disk hundreds of them would fill the pool in which names are
 //! looked up. A small commit to a quick disk runs in place.
 //!
+//! **What threads share belongs to their owner**, a server or a command: how nice they are, where the background is, and
+//! who sends. Each thread that is started here knows its owner's; there is no static, so two servers in one process have
+//! nothing in common.
+//!
 //! No other crate starts a thread or builds a runtime; `cargo xtask tidy` checks it.
 #![forbid(unsafe_code)]
 
@@ -43,10 +47,11 @@ mod lane;
 pub mod niceness;
 mod runtimes;
 pub mod senders;
+mod shared;
 mod threads;
 mod workers;
 
 pub use lane::Lane;
 pub use runtimes::{CopyRuntime, ServerThreads, single_thread_runtime, worker_runtime};
 pub use threads::{blocking, start_thread};
-pub use workers::{Rota, Seat, Workers};
+pub use workers::{Rota, Seat};

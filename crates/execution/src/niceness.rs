@@ -6,22 +6,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use types::limits::STEADY_NICENESS;
 
-/// How much nicer the threads of long transfers are than the process. Not set in a program that serves nobody.
-static NICENESS: OnceLock<i32> = OnceLock::new();
-
-/// The first call says it for the process.
-pub(crate) fn set(steps: i32) {
-    let _ = NICENESS.set(steps);
-}
-
-/// Makes this thread nicer than the process, regardless of which thread started it. Where the system refuses, the thread goes
+/// Makes this thread nicer than the process by so many steps, regardless of which thread started it. Where the system refuses, the thread goes
 /// on as it is, which costs others time only.
-pub fn give_way() {
-    let more = NICENESS.get().copied().unwrap_or_default();
+pub(crate) fn give_way(more: i32) {
     if more == 0 {
         return;
     }

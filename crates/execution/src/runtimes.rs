@@ -8,6 +8,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::background::Background;
+use crate::shared::Shared;
 use crate::workers::{Rota, Workers};
 
 /// Threads that serve connections at the least: one that waits for a disk must not stop all others.
@@ -22,7 +23,7 @@ pub struct ServerThreads {
 }
 
 impl ServerThreads {
-    /// Starts `workers` threads for connections (0: one for each processor, but at least two), as many for
+    /// Starts, for this thread to block on, `workers` threads for connections (0: one for each processor, but at least two), as many for
     /// copies and for the background, and in each of the three at most `blocking` that wait for disks. Threads of long
     /// transfers are by `niceness` steps of nice(1) nicer than the process.
     ///
@@ -30,16 +31,19 @@ impl ServerThreads {
     /// The system gives no more threads.
     pub fn start(workers: usize, blocking: usize, niceness: i32) -> io::Result<Self> {
         let (workers, blocking) = (or_processors(workers), blocking.max(1));
+        let background = Background::start(workers, blocking, niceness)?;
+        let shared = background.shared().clone();
         let copies = Builder::new_multi_thread()
             .worker_threads(workers)
             .max_blocking_threads(blocking)
             .thread_name("copies")
+            .on_thread_start(move || shared.enter())
             .enable_all()
             .build()?;
         Ok(Self {
             copies,
-            background: Background::start(workers, blocking, niceness)?,
-            workers: Workers::start(workers, blocking)?,
+            workers: Workers::start(workers, blocking, background.shared())?,
+            background,
         })
     }
 
@@ -105,7 +109,12 @@ impl CopyRuntime {
 /// # Errors
 /// The system gives no more threads.
 pub fn worker_runtime() -> io::Result<Runtime> {
-    Builder::new_multi_thread().enable_all().build()
+    let shared = Shared::current();
+    let entering = move || shared.enter();
+    Builder::new_multi_thread()
+        .on_thread_start(entering)
+        .enable_all()
+        .build()
 }
 
 /// A runtime for a command that only asks: it uses the thread that blocks on it.

@@ -4,14 +4,14 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use types::limits::{STEADY_EQUALS, STEADY_IDLE_MAX, STEADY_SENDERS_MAX};
 
-use crate::niceness;
+use crate::shared::Shared;
 
 /// What a thread needs: nothing but system calls.
 const STACK_BYTES: usize = 128 * 1024;
@@ -26,33 +26,48 @@ thread_local! {
     static IS_NICER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The threads that wait for something to do.
-static IDLE: Idle = Idle(Mutex::new([Vec::new(), Vec::new()]));
+/// The sending threads of one server or command.
+#[derive(Debug)]
+pub(crate) struct Senders {
+    places: Arc<Semaphore>,
+    idle: Idle,
+    /// How many may send in clear text as what they are.
+    equals: usize,
+}
 
-/// Places for files that are sent at the same time.
-static PLACES: Semaphore = Semaphore::const_new(STEADY_SENDERS_MAX);
+impl Default for Senders {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            places: Arc::new(Semaphore::new(STEADY_SENDERS_MAX)),
+            idle: Idle::default(),
+            equals: (STEADY_EQUALS * processors).min(STEADY_SENDERS_MAX - 1),
+        }
+    }
+}
 
-/// Places for files that are sent at the same time, [`STEADY_SENDERS_MAX`] for the process. Who sends holds one.
-pub fn places() -> &'static Semaphore {
-    &PLACES
+/// Places for files that are sent at the same time, [`STEADY_SENDERS_MAX`] for a server. Who sends holds one.
+#[must_use]
+pub fn places() -> Arc<Semaphore> {
+    Shared::current().senders().places.clone()
 }
 
 /// Whether so many threads send that each should give way to those who do anything else.
+#[must_use]
 pub fn is_crowded() -> bool {
-    STEADY_SENDERS_MAX - PLACES.available_permits() > equals()
+    let threads = Shared::current();
+    let senders = threads.senders();
+    STEADY_SENDERS_MAX - senders.places.available_permits() > senders.equals
 }
 
 /// How many threads may send in clear text as what they are.
+#[must_use]
 pub fn equals() -> usize {
-    static EQUALS: LazyLock<usize> = LazyLock::new(|| {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        (STEADY_EQUALS * processors).min(STEADY_SENDERS_MAX - 1)
-    });
-    *EQUALS
+    Shared::current().senders().equals
 }
 
 /// A thread as others see it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Handle {
     id: ThreadId,
     give: SyncSender<Work>,
@@ -60,6 +75,7 @@ struct Handle {
 
 /// Those that are as nice as the rest of the process, and those that are nicer. Who came last is first: its stack is in the
 /// processor's cache, and the others may leave.
+#[derive(Debug, Default)]
 struct Idle(Mutex<[Vec<Handle>; 2]>);
 
 impl Idle {
@@ -95,17 +111,18 @@ impl Thread {
     /// # Errors
     /// When the system gives no more threads.
     pub fn take(gives_way: bool) -> io::Result<Self> {
-        let waiting = IDLE.lock()[usize::from(gives_way)].pop();
-        waiting.map_or_else(Self::begin, |thread| Ok(Self(Some(thread.give))))
+        let threads = Shared::current();
+        let waiting = threads.senders().idle.lock()[usize::from(gives_way)].pop();
+        waiting.map_or_else(|| Self::begin(threads), |thread| Ok(Self(Some(thread.give))))
     }
 
-    fn begin() -> io::Result<Self> {
+    fn begin(threads: Shared) -> io::Result<Self> {
         let (give, taken) = sync_channel(1);
         let own = give.clone();
         thread::Builder::new()
             .name("send".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || serve(own, &taken))?;
+            .spawn(move || serve(&threads, own, &taken))?;
         Ok(Self(Some(give)))
     }
 
@@ -131,32 +148,34 @@ impl Drop for Thread {
 /// Makes this thread nicer than the process.
 pub fn give_way() {
     if !IS_NICER.replace(true) {
-        niceness::give_way();
+        Shared::current().give_way();
     }
 }
 
 /// What a thread does all its life.
-fn serve(give: SyncSender<Work>, taken: &Receiver<Work>) {
+fn serve(threads: &Shared, give: SyncSender<Work>, taken: &Receiver<Work>) {
+    threads.enter();
+    let idle = &threads.senders().idle;
     let id = thread::current().id();
     let own = Handle { id, give };
     // Whoever holds a thread tells it something, if only that there is nothing to do.
     let mut next = taken.recv().ok();
     while let Some(work) = next {
         let is_parked = Cell::new(false);
-        let park = || is_parked.set(is_parked.get() || IDLE.park(IS_NICER.get(), own.clone()));
+        let park = || is_parked.set(is_parked.get() || idle.park(IS_NICER.get(), own.clone()));
         work(&park);
         next = match is_parked.get() {
-            true => wait(id, taken),
+            true => wait(idle, id, taken),
             false => None,
         };
     }
 }
 
 /// What is to be done next, `None` after a time without anything.
-fn wait(id: ThreadId, taken: &Receiver<Work>) -> Option<Work> {
+fn wait(idle: &Idle, id: ThreadId, taken: &Receiver<Work>) -> Option<Work> {
     match taken.recv_timeout(IDLE_WAIT) {
         Ok(work) => Some(work),
-        Err(RecvTimeoutError::Timeout) if !IDLE.leave(IS_NICER.get(), id) => taken.recv().ok(),
+        Err(RecvTimeoutError::Timeout) if !idle.leave(IS_NICER.get(), id) => taken.recv().ok(),
         Err(_) => None,
     }
 }
@@ -164,9 +183,6 @@ fn wait(id: ThreadId, taken: &Receiver<Work>) -> Option<Work> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The threads that wait are those of the process, so these tests go one after the other.
-    static ALONE: Mutex<()> = Mutex::new(());
 
     /// What the thread that does this is called by the system, once it is done.
     fn worker(gives_way: bool) -> ThreadId {
@@ -187,7 +203,13 @@ mod tests {
 
     fn all_leave() {
         let deadline = std::time::Instant::now() + IDLE_WAIT * 10;
-        while IDLE.lock().iter().any(|shelf| !shelf.is_empty()) {
+        while Shared::current()
+            .senders()
+            .idle
+            .lock()
+            .iter()
+            .any(|shelf| !shelf.is_empty())
+        {
             assert!(std::time::Instant::now() < deadline, "they stay");
             thread::sleep(IDLE_WAIT / 10);
         }
@@ -195,14 +217,16 @@ mod tests {
 
     #[test]
     fn threads_are_used_again_by_who_gives_way_as_they_do_and_end_after_a_while() {
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         all_leave();
         let (equal, nicer) = (worker(false), worker(true));
         assert_ne!(equal, nicer);
         assert_eq!([worker(false), worker(true), worker(false)], [equal, nicer, equal]);
         // One that is taken and not used waits for the next.
         drop(Thread::take(false).expect("a thread"));
-        while IDLE.lock()[0].last().is_none_or(|thread| thread.id != equal) {
+        while Shared::current().senders().idle.lock()[0]
+            .last()
+            .is_none_or(|thread| thread.id != equal)
+        {
             thread::yield_now();
         }
         assert_eq!(worker(false), equal);
@@ -212,7 +236,6 @@ mod tests {
 
     #[test]
     fn no_more_wait_than_are_allowed() {
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let taken: Vec<_> = (0..STEADY_IDLE_MAX + 5)
             .map(|_| Thread::take(false).expect("a thread"))
             .collect();
@@ -220,7 +243,7 @@ mod tests {
         let deadline = std::time::Instant::now() + IDLE_WAIT / 2;
         let mut most = 0_usize;
         while std::time::Instant::now() < deadline {
-            most = most.max(IDLE.lock().iter().map(Vec::len).sum());
+            most = most.max(Shared::current().senders().idle.lock().iter().map(Vec::len).sum());
             thread::yield_now();
         }
         assert_eq!(most, STEADY_IDLE_MAX);

@@ -16,25 +16,29 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::shared::Shared;
+
 /// See [`beat`].
 const BEAT: Duration = Duration::from_secs(1);
 
 /// The threads, as long as the process serves.
 #[derive(Debug)]
-pub struct Workers(Vec<Runtime>);
+pub(crate) struct Workers(Vec<Runtime>);
 
 impl Workers {
     /// Starts so many, at least one, with so many threads that wait for disks between them.
     ///
     /// # Errors
     /// The system gives no more threads.
-    pub fn start(count: usize, blocking_threads: usize) -> io::Result<Self> {
+    pub(crate) fn start(count: usize, blocking_threads: usize, shared: &Shared) -> io::Result<Self> {
         let count = count.max(1);
         let worker = |_| {
+            let shared = shared.clone();
             let runtime = Builder::new_multi_thread()
                 .worker_threads(1)
                 .max_blocking_threads(blocking_threads.div_ceil(count).max(1))
                 .thread_name("connections")
+                .on_thread_start(move || shared.enter())
                 .enable_all()
                 .build()?;
             runtime.spawn(beat());
@@ -44,12 +48,12 @@ impl Workers {
     }
 
     /// Who takes the next connection.
-    pub fn rota(&self) -> Rota {
+    pub(crate) fn rota(&self) -> Rota {
         Rota::of(self.0.iter().map(|runtime| runtime.handle().clone()))
     }
 
     /// Drops all tasks that are left, and waits for their clean-up, but no longer than this in all.
-    pub fn shut_down(self, limit: Duration) {
+    pub(crate) fn shut_down(self, limit: Duration) {
         let end = Instant::now() + limit;
         for runtime in self.0 {
             runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_worker_with_fewest_connections_takes_the_next() {
-        let workers = Workers::start(3, 2).unwrap();
+        let workers = Workers::start(3, 2, &Shared::default()).unwrap();
         let rota = workers.rota();
         let mut seats: Vec<Seat> = (0..6).map(|_| rota.seat_near(0)).collect();
         let numbers: Vec<usize> = seats.iter().map(|seat| seat.number).collect();
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn among_workers_with_as_few_the_one_that_accepted_keeps_it() {
-        let workers = Workers::start(3, 2).unwrap();
+        let workers = Workers::start(3, 2, &Shared::default()).unwrap();
         let rota = workers.rota();
         let seats = [2, 1, 1, 2, 2, 0].map(|acceptor| rota.seat_near(acceptor));
         assert_eq!(seats.map(|seat| seat.number), [2, 1, 0, 2, 0, 1]);
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_connection_stays_with_its_thread_and_others_have_another() {
-        let workers = Workers::start(2, 2).unwrap();
+        let workers = Workers::start(2, 2, &Shared::default()).unwrap();
         let rota = workers.rota();
         let seats = [rota.seat_near(0), rota.seat_near(0)];
         let threads = seats.each_ref().map(|seat| {

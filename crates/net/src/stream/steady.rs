@@ -27,7 +27,7 @@ use std::time::Duration;
 use execution::senders::{Thread, give_way, is_crowded, places};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
-use tokio::sync::{SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use types::limits::STEADY_WAIT;
 use types::{ByteRange, Error, ErrorCode, Phase, Side};
 
@@ -59,7 +59,7 @@ struct Job<F> {
     /// Is told of bytes when they are sent.
     moved: F,
     stopped: Arc<AtomicBool>,
-    _permit: SemaphorePermit<'static>,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// What comes back from the thread: all that was lent to it.
@@ -118,7 +118,7 @@ impl Stream {
         if self.tls.as_ref().is_some_and(|tls| tls.has_unsent()) {
             self.flush().await?;
         }
-        let Ok(permit) = places().try_acquire() else {
+        let Ok(permit) = places().try_acquire_owned() else {
             return Ok(None);
         };
         let Ok(file) = file.try_clone() else { return Ok(None) };
@@ -523,7 +523,7 @@ pub(super) mod tests {
     async fn without_a_thread_nothing_is_sent() {
         let _alone = ALONE.lock().await;
         let ((mut stream, _far), (file, _)) = (pair().await, file());
-        let all = places().acquire_many(STEADY_SENDERS_MAX as u32).await.unwrap();
+        let all = places().acquire_many_owned(STEADY_SENDERS_MAX as u32).await.unwrap();
         let sent = stream
             .send_file_steadily(&file, whole(), |_| panic!("sent"))
             .await
@@ -558,7 +558,10 @@ pub(super) mod tests {
 
     /// How nice the thread is that sends the file in clear text, beside so many that are at work.
     async fn niceness_beside(senders: usize) -> i32 {
-        let _others = places().acquire_many(u32::try_from(senders).unwrap()).await.unwrap();
+        let _others = places()
+            .acquire_many_owned(u32::try_from(senders).unwrap())
+            .await
+            .unwrap();
         let ((mut stream, _far), (file, _)) = (pair().await, file());
         niceness_of(&mut stream, &file).await
     }

@@ -8,7 +8,9 @@ use types::limits::STEADY_NICENESS;
 /// Starts the background, once for all tests of this crate.
 pub(super) fn start_background() {
     static THREADS: OnceLock<Background> = OnceLock::new();
-    THREADS.get_or_init(|| Background::start(2, 2, STEADY_NICENESS).unwrap());
+    THREADS
+        .get_or_init(|| Background::start(2, 2, STEADY_NICENESS).unwrap())
+        .enter();
 }
 
 /// The nice value of this thread.
