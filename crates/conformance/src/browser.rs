@@ -63,8 +63,8 @@ impl Lab {
         })
     }
 
-    /// Opens a page in a file in a frame that is `width_px` wide, and tells how it looks: see `pages/layout.html`. What was
-    /// written to the console is in `console`.
+    /// Opens a page in a file in a frame that is `width_px` wide, and tells how it looks: see
+    /// `pages/layout.html`. What was written to the console is in `console`.
     ///
     /// # Errors
     /// As [`Lab::browse`].

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use testkit::{Crossload, Process, Xrootd};
 
-/// A running endpoint. It answers TLS and clear text on the same port, and shows a directory as `/data`.
+/// A running endpoint. It answers TLS and clear text on the same port, and shows a directory as
+/// `/data`.
 #[derive(Debug)]
 pub enum Endpoint {
     /// Ours.
@@ -104,8 +105,9 @@ impl Endpoint {
         }
     }
 
-    /// Puts a file there behind the endpoint's back, readable for everybody, and returns its URL. It is there whole or not at
-    /// all: tests that share a server put the same files while others read them.
+    /// Puts a file there behind the endpoint's back, readable for everybody, and returns its URL.
+    /// It is there whole or not at all: tests that share a server put the same files while others
+    /// read them.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -121,7 +123,8 @@ impl Endpoint {
         self.url(name)
     }
 
-    /// The URL of a file to be made by a third-party copy. XRootD 5.5 makes no parents for one, so they are made here.
+    /// The URL of a file to be made by a third-party copy. XRootD 5.5 makes no parents for one, so
+    /// they are made here.
     ///
     /// # Panics
     /// When they cannot be made.

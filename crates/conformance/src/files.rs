@@ -1,4 +1,5 @@
-//! Test data, its checksums computed independently of the server, and looking at what lies in an export.
+//! Test data, its checksums computed independently of the server, and looking at what lies in an
+//! export.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,7 +113,8 @@ pub fn is_whole(path: &Path, data: &[u8]) -> bool {
     fs::read(path).is_ok_and(|found| found == data)
 }
 
-/// Writes files of several sizes into a tree below `directory`, with names that need care in URLs, XML or shells.
+/// Writes files of several sizes into a tree below `directory`, with names that need care in URLs,
+/// XML or shells.
 ///
 /// # Panics
 /// When they cannot be written.
@@ -125,7 +127,8 @@ pub fn put_tree(directory: &Path, names: &[&str]) {
     }
 }
 
-/// All files below `directory`, the server's own left out, by relative name and sorted, with their content.
+/// All files below `directory`, the server's own left out, by relative name and sorted, with their
+/// content.
 #[must_use]
 pub fn tree(directory: &Path) -> Vec<(String, Vec<u8>)> {
     visible(directory)
@@ -150,7 +153,8 @@ pub fn visible(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The server's own files below `directory` that are no locks: parts of uploads, and what tells where others are.
+/// The server's own files below `directory` that are no locks: parts of uploads, and what tells
+/// where others are.
 #[must_use]
 pub fn parts(directory: &Path) -> Vec<PathBuf> {
     walk(&directory.join(HIDDEN))

@@ -1,4 +1,5 @@
-//! A throw-away site: an authority, endpoints that trust it, and commands of all clients prepared to trust it too.
+//! A throw-away site: an authority, endpoints that trust it, and commands of all clients prepared
+//! to trust it too.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::files::unique;
 
 /// Names another server to run the tests against.
 const SERVER_VARIABLE: &str = "CONFORMANCE_SERVER";
-/// Variables that would lead the clients to credentials of whoever runs the tests.
+/// Variables that would lead the clients to credentials of the person who runs the tests.
 const CREDENTIAL_VARIABLES: [&str; 7] = [
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
@@ -68,7 +69,7 @@ impl Lab {
         &self.host
     }
 
-    /// A path in it that nobody else uses.
+    /// A path in it that no other test uses.
     #[must_use]
     pub fn fresh(&self, name: &str) -> PathBuf {
         self.scratch.join(&format!("{name}-{}", unique()))
@@ -138,7 +139,8 @@ impl Lab {
         }
     }
 
-    /// Starts an endpoint that everybody may read and write: ours, or the server that the environment names.
+    /// Starts an endpoint that everybody may read and write: ours, or the server that the
+    /// environment names.
     ///
     /// # Errors
     /// As the launchers.
@@ -156,7 +158,8 @@ impl Lab {
         std::env::var_os(SERVER_VARIABLE).is_some_and(|name| name == "xrootd")
     }
 
-    /// A command of `program` that finds the authority in its environment and no credentials of the user's.
+    /// A command of `program` that finds the authority in its environment and no credentials of the
+    /// user's.
     ///
     /// # Errors
     /// [`testkit::Error::Missing`] when it is not installed.
@@ -186,9 +189,11 @@ impl Lab {
             .env("GFAL_PYTHONBIN", "/usr/bin/python3")
             .env("HOME", self.scratch.path())
             .env("LC_ALL", "C.UTF-8")
-            // They look the machine's own addresses up; a name service that loses a packet must not cost five seconds.
+            // They look the machine's own addresses up; a name service that loses a packet must not
+            // cost five seconds.
             .env("RES_OPTIONS", testkit::RESOLVER_OPTIONS)
-            // XRootD's clients ask for an address of IPv6 first, and wait for minutes before they give a server up.
+            // XRootD's clients ask for an address of IPv6 first, and wait for minutes before they
+            // give a server up.
             .env("XRD_NETWORKSTACK", "IPv4")
             .env("XRD_CONNECTIONWINDOW", "10")
             .env("XRD_CONNECTIONRETRY", "1")
@@ -200,8 +205,8 @@ impl Lab {
 /// A place for what the tests of one file share while at least one of them uses it.
 pub type Slot<T> = Mutex<Weak<T>>;
 
-/// What the slot holds, made when nobody has it. It is dropped, and its servers with it, when the last test lets go:
-/// a plain static would never be dropped.
+/// The content of the slot, made when no test holds it. The last test that lets go drops it and its
+/// servers; a plain static would never be dropped.
 ///
 /// # Errors
 /// As `make`.

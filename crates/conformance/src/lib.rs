@@ -1,11 +1,11 @@
-//! Conformance: what the tests in `tests/` share. They start the real binary and talk to it with the programs that
-//! people use (curl, gfal2, davix, rclone, xrdcp, xrdfs, XRootD's Python client, uproot, Chromium), with Debian's XRootD as the
-//! other party, and with sockets that misbehave.
+//! Conformance: what the tests in `tests/` share. They start the real binary and talk to it with
+//! the programs that people use (curl, gfal2, davix, rclone, xrdcp, xrdfs, XRootD's Python client,
+//! uproot, Chromium), with Debian's XRootD as the peer, and with sockets that misbehave.
 //!
-//! With `CONFORMANCE_SERVER=xrootd` the tests that do not need anything of ours run against XRootD instead: what
-//! fails there too is a fault of the test. Those of the XRootD protocol always do both, XRootD first
-//! ([`Site::compare`]). Nothing here uses code of the server: checksums and requests are made
-//! independently, so that an error cannot cancel itself out.
+//! With `CONFORMANCE_SERVER=xrootd` the tests that do not need anything of ours run against XRootD
+//! instead: what fails there too is a fault of the test. Those of the XRootD protocol always do
+//! both, XRootD first ([`Site::compare`]). Nothing here uses code of the server: checksums and
+//! requests are made independently, so that an error cannot cancel itself out.
 #![forbid(unsafe_code)]
 
 mod browser;

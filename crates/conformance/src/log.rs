@@ -40,8 +40,8 @@ pub fn requests(process: &Process) -> Vec<Value> {
     lines
 }
 
-/// The lines about requests as soon as `count` of them fit: a line is written behind its answer, so who has the answer may
-/// still have to wait for it.
+/// The lines about requests as soon as `count` of them fit: a line is written behind its answer, so
+/// who has the answer may still have to wait for it.
 ///
 /// # Panics
 /// With `what` and the whole log when so many do not come.

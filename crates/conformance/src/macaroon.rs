@@ -1,4 +1,5 @@
-//! Asking for macaroons, and a pair of servers of which one gives them out and the other wants them.
+//! Asking for macaroons, and a pair of servers of which one gives them out and the other wants
+//! them.
 
 use std::fs;
 
@@ -8,8 +9,8 @@ use testkit::{Access, Crossload, CrossloadOptions, Result, secrets};
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
 
-/// Two of our servers over the same files and with the same secret: one open, which gives macaroons to everybody, and
-/// one that does nothing without.
+/// Two of our servers over the same files and with the same secret: one open, which gives macaroons
+/// to everybody, and one that does nothing without.
 #[derive(Debug)]
 pub struct Twins {
     /// Gives macaroons out.
@@ -82,7 +83,8 @@ pub fn macaroon(lab: &Lab, url: &str, caveats: &[&str], headers: &[&str]) -> Str
     macaroon.to_owned()
 }
 
-/// Asks for a macaroon in the form of OAuth 2, with the parameter `scope` or, as gfal2 spells it, `scopes`.
+/// Asks for a macaroon in the form of OAuth 2, with the parameter `scope` or, as gfal2 spells it,
+/// `scopes`.
 ///
 /// # Panics
 /// When it is refused.

@@ -46,7 +46,7 @@ impl Received {
 /// Connects to a port of loopback.
 ///
 /// # Panics
-/// When nobody listens there.
+/// Without a listener there.
 #[must_use]
 pub fn open(port: u16) -> TcpStream {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -59,7 +59,7 @@ pub fn open(port: u16) -> TcpStream {
 /// Sends `request` and reads until the server closes; the server must do so by itself.
 ///
 /// # Panics
-/// When nobody listens there.
+/// Without a listener there.
 #[must_use]
 pub fn exchange(port: u16, request: &[u8]) -> Received {
     let mut socket = open(port);
@@ -86,13 +86,14 @@ pub fn read_answer(socket: &mut impl Read) -> Received {
 /// A TLS connection to a port of loopback that trusts the authority in `ca_file`.
 ///
 /// # Panics
-/// When the authority's file is no certificate, or nobody listens there.
+/// When the authority's file is no certificate, or without a listener there.
 #[must_use]
 pub fn tls(port: u16, ca_file: &Path) -> StreamOwned<ClientConnection, TcpStream> {
     StreamOwned::new(tls_session(ca_file), open(port))
 }
 
-/// The client's side of a TLS connection to this machine, not begun yet, that trusts the authority in `ca_file`.
+/// The client's side of a TLS connection to this machine, not begun yet, that trusts the authority
+/// in `ca_file`.
 ///
 /// # Panics
 /// When the authority's file is no certificate.

@@ -19,7 +19,7 @@ pub struct Seen {
     pub path: String,
     /// All header lines.
     pub headers: Vec<(String, String)>,
-    /// The body, as far as its length was announced.
+    /// The body, up to the announced length.
     pub body: Vec<u8>,
 }
 
@@ -44,7 +44,8 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// A whole answer: status with its words, further header lines, and a body that HEAD does not get.
+    /// A whole answer: status with its words, further header lines, and a body that HEAD does not
+    /// get.
     #[must_use]
     pub fn whole(seen: &Seen, status: &str, headers: &[&str], body: &[u8]) -> Self {
         let mut answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
@@ -74,7 +75,7 @@ impl Scripted {
     /// Starts a server that answers every request as `script` says.
     ///
     /// # Panics
-    /// When no port can be had.
+    /// Without a free port.
     pub fn start(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("its address");

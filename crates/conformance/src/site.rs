@@ -39,7 +39,7 @@ impl Site {
         Ok(Self { lab, first, second })
     }
 
-    /// Ours, and Debian's XRootD as the other party, for tests that run `program`.
+    /// Ours, and Debian's XRootD as the peer, for tests that run `program`.
     ///
     /// # Errors
     /// [`testkit::Error::Missing`] without XRootD or the program.
@@ -55,8 +55,8 @@ impl Site {
         })
     }
 
-    /// Runs `check` with XRootD, which shows that the check is right, and then with ours; with XRootD only when the
-    /// environment asks for it.
+    /// Runs `check` with XRootD, which shows that the check is right, and then with ours; with
+    /// XRootD only when the environment asks for it.
     #[expect(
         clippy::print_stdout,
         reason = "the harness shows it when the check fails, and hides it otherwise"
@@ -88,8 +88,8 @@ fn ours(lab: &Lab, name: &str) -> Result<Endpoint> {
     Ok(Endpoint::Crossload(Box::new(Crossload::start(lab.options(name))?)))
 }
 
-/// A server of ours of its own, so that every part that is found is the test's. It has the file `alive`. Without it the
-/// test is reported as skipped.
+/// A server of ours of its own, so that every part that is found is the test's. It has the file
+/// `alive`. Without it the test is reported as skipped.
 ///
 /// # Panics
 /// When it does not start.

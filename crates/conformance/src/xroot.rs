@@ -1,5 +1,6 @@
-//! The XRootD protocol by hand, for what no proper client would say: frames are built from the protocol's description
-//! (XRootD Protocol Specification 5.1), field by field, and nothing is checked before it is sent.
+//! The XRootD protocol by hand, for what no proper client would say: frames are built from the
+//! protocol's description (XRootD Protocol Specification 5.1), field by field, and nothing is
+//! checked before it is sent.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -229,7 +230,7 @@ impl RootSocket<TcpStream> {
     /// Connects to a port of loopback and says nothing.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// Without a listener there.
     #[must_use]
     pub fn connect(port: u16) -> Self {
         let socket = open(port);
@@ -240,7 +241,7 @@ impl RootSocket<TcpStream> {
     /// Connects from another address of loopback, as another host would, and says nothing.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// Without a listener there.
     #[must_use]
     pub fn connect_from(address: Ipv4Addr, port: u16) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
@@ -306,7 +307,8 @@ impl<S: Read + Write> RootSocket<S> {
         answer.number(4)
     }
 
-    /// Begins a session and returns what the server said: its number, 16 bytes, and the ways to say who one is.
+    /// Begins a session and returns what the server said: its number, 16 bytes, and the ways to say
+    /// who one is.
     ///
     /// # Panics
     /// When it is refused.
@@ -391,7 +393,8 @@ impl<S: Read + Write> RootSocket<S> {
         Some(frame)
     }
 
-    /// Reads until the server closes, which it must do by itself, and returns the frames that came first.
+    /// Reads until the server closes, which it must do by itself, and returns the frames that came
+    /// first.
     ///
     /// # Panics
     /// As [`RootSocket::frame`].

@@ -31,7 +31,7 @@ pub struct Sources {
     pub clear_text: ClearText,
     /// How many tokens and macaroons that were verified are remembered.
     pub verified_tokens_max: usize,
-    /// For how long each of them is, at the most.
+    /// Longest time for each of them.
     pub verified_lifetime: Duration,
 }
 
@@ -79,8 +79,8 @@ impl State {
         }
     }
 
-    /// What can be refused without asking anybody is refused first: for a token that is of no use anyway no issuer is
-    /// asked, and nobody waits.
+    /// Refusals that need no issuer come first: a useless token makes no request to one, and no
+    /// client waits.
     async fn token(&self, token: &UnverifiedToken) -> Result<VerifiedToken> {
         let (rules, issuers) = (&self.sources.token_rules, &self.sources.issuers);
         let issuer = rules.issuer(token.issuer())?;
@@ -110,8 +110,8 @@ pub struct Authenticator(Arc<Current>);
 /// The state of the moment.
 struct Current {
     state: RwLock<Arc<State>>,
-    /// That of the state, beside the lock: whoever only asks whether anything has changed since, as each request does,
-    /// writes nothing that other processors would have to wait for.
+    /// The state's number, beside the lock: the question whether anything has changed, which each
+    /// request asks, writes nothing that other processors would wait for.
     generation: AtomicU64,
 }
 
@@ -150,7 +150,8 @@ impl Authenticator {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// By what the certificates of clients are judged: its rules can be replaced without replacing the rest.
+    /// By what the certificates of clients are judged: its rules can be replaced without replacing
+    /// the rest.
     #[must_use]
     pub fn judge(&self) -> Certificates {
         self.state().sources.certificates.clone()
@@ -162,8 +163,8 @@ impl Authenticator {
         self.state().sources.issuers.clone()
     }
 
-    /// Whether a token, or what else must stay between client and server, counts when it came in clear text from
-    /// `peer`.
+    /// Whether a token, or what else must stay between client and server, counts when it came in
+    /// clear text from `peer`.
     ///
     /// # Errors
     /// `tls_required`: it does not.
@@ -171,18 +172,19 @@ impl Authenticator {
         self.state().sources.clear_text.admits(peer)
     }
 
-    /// Reads and verifies a bearer token. A token that was verified before costs a look into a table; one
-    /// of an issuer whose keys are not at hand may wait for them, for a stated time.
+    /// Reads and verifies a bearer token. A token that was verified before costs a look into a
+    /// table; one of an issuer whose keys are not at hand may wait for them, for a stated time.
     ///
     /// # Errors
-    /// `invalid_token` and those named `token_*`, with the reason; see [`Bearer::parse`], [`VerifiedMacaroon::new`] and
-    /// [`credentials::verify_token`].
+    /// `invalid_token` and those named `token_*`, with the reason; see [`Bearer::parse`],
+    /// [`VerifiedMacaroon::new`] and [`credentials::verify_token`].
     pub async fn bearer(&self, token: &str) -> Result<Arc<Credential>> {
         self.bearer_in(None, token, &mut LastShown::default()).await
     }
 
-    /// As [`Authenticator::bearer`], for a token out of the header field `field` (its value, whole) of a connection for
-    /// which `last` is kept: the next such field is known by [`Authenticator::again`]. One that came otherwise is not kept.
+    /// As [`Authenticator::bearer`], for a token out of the header field `field` (its value, whole)
+    /// of a connection for which `last` is kept: the next such field is known by
+    /// [`Authenticator::again`]. One that came otherwise is not kept.
     ///
     /// # Errors
     /// As [`Authenticator::bearer`].
@@ -207,16 +209,16 @@ impl Authenticator {
         Ok(verification.credential)
     }
 
-    /// What a header field was found to be when it came last on the same connection, unless that has to be found out
-    /// anew.
+    /// What a header field was found to be when it came last on the same connection, unless that
+    /// has to be found out anew.
     #[must_use]
     pub fn again(&self, field: &str, last: &LastShown) -> Option<Arc<Credential>> {
         let generation = self.0.generation.load(Ordering::Acquire);
         last.find(field, generation, now_s()).cloned()
     }
 
-    /// What the certificates that a client showed in its handshake make of it: nobody in particular when
-    /// there are none. The holder is known to have the key of the first one.
+    /// The identity from the certificates of a TLS handshake; anonymous without any. The handshake
+    /// proved that the client has the key of the first.
     #[must_use]
     pub fn certificates(&self, chain: Option<&[CertificateDer<'static>]>) -> Arc<Credential> {
         match chain {

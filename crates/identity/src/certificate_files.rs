@@ -1,8 +1,9 @@
-//! The files that certificates are judged by: the trust directory, the VOMS directory, and the maps to local users.
+//! The files that certificates are judged by: the trust directory, the VOMS directory, and the maps
+//! to local users.
 //!
-//! They are looked after by other programs (`fetch-crl` renews revocation lists every few hours), so they are looked at
-//! again and again. A file that is broken, or a directory that is gone for a while, changes as little as possible: what it
-//! said before still holds.
+//! They are looked after by other programs (`fetch-crl` renews revocation lists every few hours),
+//! so they are looked at again and again. A file that is broken, or a directory that is gone for a
+//! while, changes as little as possible: what it said before still holds.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,7 +18,8 @@ use types::limits::{TRUST_FILE_BYTES_MAX, TRUST_FILES_MAX};
 /// Where the files are, and what else belongs to the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// Authorities, their revocation lists, and the names that they may sign, as grid sites keep them.
+    /// Authorities, their revocation lists, and the names that they may sign, as grid sites keep
+    /// them.
     pub trust_directory: Option<PathBuf>,
     /// Whether the operating system's authorities are believed too.
     pub system_authorities: bool,
@@ -67,7 +69,8 @@ impl CertificateReport {
 }
 
 impl CertificateFiles {
-    /// Reads all files. Never fails as a whole: `previous` stands in for what cannot be read now. Blocks.
+    /// Reads all files. Never fails as a whole: `previous` stands in for what cannot be read now.
+    /// Blocks.
     #[must_use]
     pub fn read(&self, previous: Option<&CertificateRules>) -> (CertificateRules, CertificateReport) {
         let mut report = CertificateReport::default();
@@ -166,7 +169,8 @@ impl CertificateFiles {
     }
 }
 
-/// A number that changes when a file of the directory or, so many levels deep, of one below does. Blocks.
+/// A number that changes when a file of the directory or, so many levels deep, of one below does.
+/// Blocks.
 #[must_use]
 pub fn directory_fingerprint(directory: &Path, depth: u32) -> u64 {
     let mut sum = file_fingerprint(directory);
@@ -212,7 +216,8 @@ fn entries(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(entries.filter_map(Result::ok).filter_map(named).collect())
 }
 
-/// Names and contents of the files in a directory. One that cannot be read is a fault, and has no content.
+/// Names and contents of the files in a directory. One that cannot be read is a fault, and has no
+/// content.
 fn files(directory: &Path, report: &mut CertificateReport) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     for (name, path) in entries(directory)? {
@@ -220,7 +225,7 @@ fn files(directory: &Path, report: &mut CertificateReport) -> io::Result<Vec<(St
             Ok(bytes) => found.extend(bytes.map(|bytes| (name, bytes))),
             Err(cause) => {
                 report.fault(&path, cause);
-                // Whoever makes something of it must not take it for one that is not there.
+                // An unreadable file must not pass for a missing one.
                 found.push((name, Vec::new()));
             }
         }
@@ -244,7 +249,8 @@ fn contents(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Reads a map. One that cannot be read at all is stood in for; a line that cannot be understood is left out.
+/// Reads a map. One that cannot be read at all is stood in for; a line that cannot be understood is
+/// left out.
 fn map<M: Default + Clone>(
     file: &Path,
     parse: fn(&str) -> (M, Vec<String>),

@@ -1,5 +1,5 @@
-//! Who is the holder of the certificates that a client showed? The memory of chains that were verified lies here, so that
-//! a certificate costs one hash on each connection.
+//! Who is the holder of the certificates that a client showed? The memory of chains that were
+//! verified lies here, so that a certificate costs one hash on each connection.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -43,13 +43,14 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// Judges by these rules; without any, every holder of a certificate is nobody in particular.
+    /// Judges by these rules; without any, every holder of a certificate is anonymous.
     #[must_use]
     pub fn new(rules: Option<CertificateRules>) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(Judge::new(rules)))))
     }
 
-    /// Judges by other rules from now on, for everybody who has a clone. What was verified before is forgotten.
+    /// Judges by other rules from now on, for everybody who has a clone. What was verified before
+    /// is forgotten.
     pub fn replace(&self, rules: Option<CertificateRules>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Judge::new(rules));
     }
@@ -64,10 +65,10 @@ impl Certificates {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a chain, the client's own certificate first, makes of the client. That it holds the key of the first one is
-    /// known.
+    /// The identity from a chain, the client's certificate first. The client is known to hold that
+    /// one's key.
     ///
-    /// Only chains that were believed are remembered: nobody can push them out by showing others.
+    /// Only valid chains are cached, so that invalid ones cannot push them out.
     pub(crate) fn credential(&self, chain: &[CertificateDer<'static>]) -> Arc<Credential> {
         let judge = self.judge();
         let (Some(rules), false) = (&judge.rules, chain.is_empty()) else {

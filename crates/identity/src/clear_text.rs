@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-/// Where bearer tokens and macaroons, the requests for them, and tokens for the other side of a copy are taken in
-/// clear text.
+/// Where bearer tokens and macaroons, the requests for them, and tokens for the other side of a
+/// copy are taken in clear text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClearText {
     /// Nowhere.
     Never,
-    /// From loopback addresses, where nobody else listens.
+    /// From loopback addresses, where no other host listens.
     Loopback,
     /// From everywhere: something in front of this server may have ended TLS.
     #[default]

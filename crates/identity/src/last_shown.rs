@@ -1,7 +1,7 @@
 //! What one connection showed last: most clients send the same token with each of their requests.
 //!
-//! The field is kept whole for as long as the connection lasts (and wiped afterwards): comparing it costs much less than
-//! hashing it for the table of all tokens.
+//! The field is kept whole for as long as the connection lasts (and wiped afterwards): comparing it
+//! costs much less than hashing it for the table of all tokens.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ struct Shown {
 }
 
 impl LastShown {
-    /// What this field was found to be, when it is what came last, nothing by which it was judged has changed since, and
-    /// its time has not run out.
+    /// What this field was found to be, when it is what came last, nothing by which it was judged
+    /// has changed since, and its time has not run out.
     pub(crate) fn find(&self, field: &str, generation: u64, now_s: i64) -> Option<&Arc<Credential>> {
         let shown = self.0.as_ref()?;
         // Compared in constant time: behind a proxy several clients may share a connection.
@@ -33,8 +33,8 @@ impl LastShown {
             .then_some(&shown.verification.credential)
     }
 
-    /// Keeps it in place of what came before: a copy of its own, since the processors that serve many connections with the
-    /// same token would all have to count in the one that they share.
+    /// Keeps it in place of what came before: a copy of its own, since the processors that serve
+    /// many connections with the same token would all have to count in the one that they share.
     pub(crate) fn keep(&mut self, field: &str, generation: u64, verification: &Verification) {
         self.0 = (field.len() <= LAST_SHOWN_BYTES_MAX).then(|| {
             Box::new(Shown {

@@ -1,9 +1,9 @@
-//! The memory of bearer tokens that were verified, so that the next request with one costs a look into a table.
+//! The cache of verified bearer tokens: the next request with one costs a table look-up.
 //!
-//! A token is remembered by a hash under a key that this process made for itself and shows nobody: who reads the memory
-//! of this process gets no token out of it, and who does not know the key can do no better than guess 128 bits to be
-//! taken for somebody else. SipHash-2-4 (Aumasson and Bernstein, 2012) is made for that; a hash that also withstands those
-//! who know all, as SHA-256, took longer than everything else that a verified token costs.
+//! Tokens are stored as keyed hashes, under a key that this process makes for itself. Its memory
+//! holds no token, and an attacker without the key has to guess 128 bits to pass for another
+//! client. SipHash-2-4 (Aumasson and Bernstein, 2012) is made for that; SHA-256, which also
+//! withstands an attacker with the key, took longer than all other work on a verified token.
 
 use std::collections::HashMap;
 use std::hash::Hasher as _;
@@ -29,7 +29,8 @@ pub(crate) struct Verification {
     pub(crate) deadline_s: i64,
 }
 
-/// Two generations: what is asked for moves to the young one, and when that is full the old one is forgotten.
+/// Two generations: what is asked for moves to the young one, and when that is full the old one is
+/// forgotten.
 #[derive(Default)]
 struct Shard {
     young: HashMap<ShownHash, Verification>,
@@ -42,12 +43,14 @@ pub(crate) struct Verified {
     lifetime_s: i64,
     /// Entries of one generation of one shard.
     generation_max: usize,
-    /// The key of the hashes; `None` when the system gave no random numbers, and then nothing is remembered.
+    /// The key of the hashes; `None` when the system gave no random numbers, and then nothing is
+    /// remembered.
     hash_key: Option<[u8; 16]>,
 }
 
 impl Verified {
-    /// Remembers `count_max` tokens at the most, each for `lifetime` at the most. With 0 of either nothing is.
+    /// Caches at most `count_max` tokens, each for at most `lifetime`. With 0 of either it caches
+    /// nothing.
     pub(crate) fn new(count_max: usize, lifetime: Duration) -> Self {
         let mut hash_key = [0; 16];
         Self {
@@ -58,7 +61,8 @@ impl Verified {
         }
     }
 
-    /// The name in this table of what was shown, in however many parts. `None` where nothing is remembered.
+    /// The name in this table of what was shown, in however many parts. `None` where nothing is
+    /// remembered.
     pub(crate) fn hash<'p>(&self, parts: impl IntoIterator<Item = &'p [u8]>) -> Option<ShownHash> {
         let mut hasher = SipHasher24::new_with_key(self.hash_key.as_ref()?);
         for part in parts {
@@ -85,8 +89,8 @@ impl Verified {
         Some(known)
     }
 
-    /// Remembers it until its lifetime here or its own validity ends, whichever comes first. `None` where nothing is
-    /// remembered.
+    /// Remembers it until its lifetime here or its own validity ends, whichever comes first. `None`
+    /// where nothing is remembered.
     pub(crate) fn remember(&self, hash: ShownHash, credential: &Arc<Credential>, now_s: i64) -> Option<Verification> {
         if self.generation_max == 0 || self.lifetime_s == 0 {
             return None;

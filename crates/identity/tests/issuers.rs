@@ -1,5 +1,5 @@
-//! Tokens of a throw-away issuer, which is also made to misbehave in every way: nobody waits longer than stated, and each
-//! way has its words.
+//! Tokens of a throw-away issuer that misbehaves in every way: no request waits longer than the
+//! limit, and each fault has its words.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -177,7 +177,7 @@ async fn a_key_that_is_not_known_is_asked_for_once_a_minute() {
         assert_eq!(code(authenticator.bearer(&strange).await), ErrorCode::TokenKeyUnknown);
     }
     assert_eq!(site.issuer.requests().len(), asked, "it was asked just before");
-    // A token that is of no use anyway makes nobody ask.
+    // A useless token makes no request to the issuer.
     let other = Site::new("identity-rotation-expired");
     let authenticator = other.authenticator();
     assert!(authenticator.bearer(&other.token()).await.is_ok());
@@ -209,7 +209,7 @@ async fn an_issuer_that_misbehaves_is_told_in_words_and_holds_nobody_up() {
         assert_eq!(error.code(), ErrorCode::TokenIssuerUnreachable, "{mode:?}");
         assert!(error.public().contains(words), "{mode:?}: {error}");
         assert!(start.elapsed() < settings.wait + PATIENCE, "{mode:?}");
-        // What needs no keys is told without asking for them.
+        // Faults that need no keys are reported without a request.
         let expired = site.issuer.token().lifetime_s(-5).mint();
         assert_eq!(code(authenticator.bearer(&expired).await), ErrorCode::TokenExpired);
     }
@@ -232,8 +232,8 @@ async fn a_failure_is_remembered_and_one_fetch_serves_all_who_wait() {
     }
     assert_eq!(site.issuer.connections(), 1);
     site.fetched(1).await;
-    // Now that it has failed nobody waits any more, nor is the issuer asked. The shortest of several tries counts: on a
-    // busy machine any one of them may take long.
+    // After the failure no request waits, nor is the issuer asked. The shortest of several tries
+    // counts: on a busy machine any one of them may take long.
     let mut shortest = Duration::MAX;
     for _ in 0..5 {
         let start = Instant::now();

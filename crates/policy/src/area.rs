@@ -19,11 +19,12 @@ pub enum Area {
 }
 
 impl Area {
-    /// Reads `/data` (that and everything below), `/data/*` (only what is inside), `/data/x*` (what begins
-    /// so) or `/users/{user}` (in either of these forms, with the name of the local user in its place).
+    /// Reads `/data` (that and everything below), `/data/*` (only what is inside), `/data/x*` (what
+    /// begins so) or `/users/{user}` (in either of these forms, with the name of the local user in
+    /// its place).
     ///
     /// # Errors
-    /// What is wrong, in words for whoever wrote the rule.
+    /// What is wrong, in words for the rule's author.
     pub fn parse(text: &str) -> Result<Self, String> {
         let unusable = |error: types::Error| format!("\"{text}\" cannot be used as a path: {}", error.public());
         let fixed = text.strip_suffix('*').unwrap_or(text);
@@ -93,8 +94,8 @@ impl Area {
         }
     }
 
-    /// The first of the paths that it holds, when that is below `path`: there the rights may change. It
-    /// need not be the path of anything that can exist.
+    /// The first of the paths that it holds, when that is below `path`: there the rights may
+    /// change. It need not be the path of anything that can exist.
     pub(crate) fn edge_below(&self, path: &LogicalPath, user: Option<&str>) -> Option<String> {
         let edge = match self {
             Self::Below(area) if !is_below(area.as_str(), path.as_str()) => return None,

@@ -1,13 +1,15 @@
-//! Reading an XRootD `authdb`, so that a site can come over with the rules that it has.
+//! Reads an XRootD `authdb`, so that a site can bring its rules along.
 //!
-//! The semantics are those of XRootD's `XrdAccConfig` and `XrdAccAccess`: within a record the first path that a
-//! name begins with counts; what all records about somebody give adds up, and what they take is gone; of the
-//! exclusive records (`x`) the first about somebody is the only one. What cannot be said in rules is a fault, and
-//! nothing is taken over: a rule that is left out might have been one that takes.
+//! The semantics are those of XRootD's `XrdAccConfig` and `XrdAccAccess`: within a record the first
+//! path that a name begins with counts; the rights from all records about an identity add up, and
+//! what they take is gone; of the exclusive records (`x`) only the first match counts. A record
+//! that rules cannot express is a fault, and nothing is imported: an omitted rule might have taken
+//! rights away.
 //!
-//! In three things the rules differ from an `authdb` by intent: whoever may do anything with a file may look at it; the
-//! directories on the way to what one may use can be looked at and made; and compound identities (`=` with `x` or `s`)
-//! hold for everybody whom they describe, while XRootD passes them over for people without attributes of VOMS.
+//! The rules differ from an `authdb` on purpose in three points: any right on a file includes
+//! looking at it; directories on the way to it can be looked at and made; and compound identities
+//! (`=` with `x` or `s`) hold for everyone that they describe, while XRootD ignores them for people
+//! without VOMS attributes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -264,7 +266,8 @@ fn area(path: &str, of_user: bool) -> Result<Area, String> {
         (false, _) if plain.is_root() => Area::Below(plain),
         (false, _) => Area::BeginningWith(path.to_owned()),
     };
-    // What a rule would read as something else, or not at all, could not be taken over into a configuration.
+    // What a rule would read as something else, or not at all, could not be taken over into a
+    // configuration.
     match Area::parse(&area.to_string()) {
         Ok(again) if again == area => Ok(area),
         Ok(_) => Err(format!("{path} means something else in a rule")),
@@ -283,7 +286,7 @@ fn read_privileges(letters: &str) -> Result<(Activities, Activities), String> {
     for letter in taken.chars() {
         if letter == 'l' && !taken.contains('a') {
             return Err(format!(
-                "\"{letters}\": to take l alone cannot be expressed, whoever may do anything with a file may look at it"
+                "\"{letters}\": l cannot be taken alone, because any right on a file includes looking at it"
             ));
         }
         let takes = takes(letter).ok_or_else(|| format!("\"{letters}\": there is no privilege \"{letter}\""))?;
@@ -370,7 +373,7 @@ x banned /data -a
             ("u ann", "no path"),
             ("u ann /data", "no privileges"),
             ("u ann /data q", "no privilege \"q\""),
-            ("u ann /data a-l", "l alone"),
+            ("u ann /data a-l", "cannot be taken alone"),
             ("u ann template", "neither a path nor a template"),
             ("u ann \\object lr", "objects"),
             ("u = /home a", "@="),

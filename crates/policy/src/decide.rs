@@ -36,7 +36,7 @@ pub struct Request {
 pub struct Refusal {
     /// `unauthenticated`, `forbidden` or `not_found`, or that of the credential that is of no use.
     pub code: ErrorCode,
-    /// More, for whoever asked.
+    /// More, for the client.
     pub detail: String,
 }
 
@@ -48,14 +48,14 @@ pub struct Decision {
     /// When allowed: an upload above this many bytes must be broken off. Binds uploads whose size
     /// is not announced.
     pub max_upload_bytes: Option<u64>,
-    /// When allowed: the local user in whose name it is done, that of the first rule that names one, else
-    /// that of the credential.
+    /// When allowed: the local user in whose name it is done, that of the first rule that names
+    /// one, else that of the credential.
     pub user: Option<Arc<str>>,
-    /// When allowed: the virtual organisation whose quota it counts against, that of the first rule that
-    /// names one, else the first of the credential.
+    /// When allowed: the virtual organisation whose quota it counts against, that of the first rule
+    /// that names one, else the first of the credential.
     pub vo: Option<Arc<str>>,
-    /// What was received, how it was read and each rule tried, of a refusal the last. [`decide`] leaves
-    /// it out when the request is allowed.
+    /// What was received, how it was read and each rule tried, of a refusal the last. [`decide`]
+    /// leaves it out when the request is allowed.
     pub trail: Vec<Step>,
     /// What would make it pass.
     pub hints: Vec<Hint>,
@@ -71,8 +71,8 @@ impl Decision {
     /// The same as a result.
     ///
     /// # Errors
-    /// The refusal, at the client's side: of a credential that is of no use in phase authenticate, else in
-    /// phase authorize.
+    /// The refusal, at the client's side: of a credential that is of no use in phase authenticate,
+    /// else in phase authorize.
     pub fn into_result(self) -> Result<(), Error> {
         let Some(refusal) = self.refusal else {
             return Ok(());
@@ -115,7 +115,8 @@ struct Allowed {
 /// Decides. `credential` is what was made of what the client showed, the error included, or
 /// [`Credential::Anonymous`] when it showed nothing.
 ///
-/// What is allowed, which is nearly everything, costs no trail; of a refusal the way is gone once more.
+/// What is allowed, which is nearly everything, costs no trail; of a refusal the way is gone once
+/// more.
 #[must_use]
 pub fn decide(policy: &Policy, credential: Result<&Credential, &Error>, request: &Request) -> Decision {
     match evaluate(policy, credential, request, &mut Trail(None)) {
@@ -209,8 +210,9 @@ fn evaluate(
     Ok(allowed)
 }
 
-/// Whose time is over, or who may not use it from where he is. A session may outlive what it was opened with, so
-/// this is asked at every request. A certificate that has expired makes its holder nobody in particular.
+/// Refuses expired credentials, and those that may not be used from this address. A session may
+/// outlive its credential, so every request asks. The holder of an expired certificate is
+/// anonymous.
 pub(crate) fn check_validity<'a>(
     credential: &'a Credential,
     request: &Request,
@@ -265,7 +267,8 @@ fn expired_certificate() -> &'static Credential {
     })
 }
 
-/// Whether one part of the operation is allowed: gives the limit on the upload and what the rules say.
+/// Whether one part of the operation is allowed: gives the limit on the upload and what the rules
+/// say.
 fn check_access<'p>(
     policy: &'p Policy,
     credential: &Credential,
@@ -328,7 +331,7 @@ fn check_access<'p>(
     ))
 }
 
-/// Whether the export of the path leaves room for it at all, whoever asks.
+/// Whether the export of the path allows it at all, for any client.
 fn check_ceiling<'p>(
     policy: &'p Policy,
     access: Access,
@@ -351,8 +354,8 @@ fn check_ceiling<'p>(
     Ok(export)
 }
 
-/// Whether what was decided earlier may still be done, as far as that binds everybody: there is an export, and its
-/// ceiling leaves room for it.
+/// Whether an earlier decision still stands by what binds everyone: there is an export, and its
+/// ceiling allows it.
 ///
 /// # Errors
 /// `not_found` or `forbidden`, at the client's side, with the reason.
@@ -368,7 +371,8 @@ pub fn allows_at_most(policy: &Policy, operation: &Operation, path: &LogicalPath
     Ok(())
 }
 
-/// Parents of what one may use can be looked at and made: what the token, and what rules, give below the path.
+/// Parents of a usable path can be looked at and made: the rights that token and rules give below
+/// the path.
 fn below(
     policy: &Policy,
     credential: &Credential,

@@ -34,8 +34,8 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// The words of a decision on that request. The trail is there when the decision is a refusal or
-    /// was made by [`crate::explain`].
+    /// The words of a decision on that request. The trail is there when the decision is a refusal
+    /// or was made by [`crate::explain`].
     #[must_use]
     pub fn new(request: &Request, decision: &Decision) -> Self {
         let said = |part: Part| {
@@ -61,8 +61,7 @@ impl Explanation {
         }
     }
 
-    /// The words of a decision for whoever asked himself: of rules that are about others, and of other exports,
-    /// nothing is said.
+    /// The words of a decision for the client itself: without rules about others and other exports.
     #[must_use]
     pub fn for_asker(request: &Request, decision: &Decision) -> Self {
         let mut own = decision.clone();
@@ -84,7 +83,8 @@ impl Explanation {
     }
 }
 
-/// What of the operation is allowed: a directory's rights say nothing of what is in it, and the export has a say.
+/// What of the operation is allowed: a directory's rights say nothing of what is in it, and the
+/// export has a say.
 fn allowed(operation: &Operation) -> &'static str {
     match operation {
         Operation::RemoveDirectory => "allowed if it is empty; ask about rmtree for a directory with content",

@@ -13,16 +13,16 @@ use crate::rules::AnonymousAccess;
 use crate::trail::{Step, any_of};
 use crate::who::{Person, Who};
 
-/// Exports, and rules, that a hint names at the most.
+/// Most exports, and rules, that a hint names.
 const NAMED_MAX: usize = 8;
 
-/// One way. Its `Display` is the sentence for people. Where two things stand in the way of a request, a
-/// hint is about the first.
+/// One way. Its `Display` is the sentence for people. Where two things stand in the way of a
+/// request, a hint is about the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The token is of no use, and without one it would be allowed.
     LeaveTokenOut,
-    /// The token is of no use; another one may be.
+    /// The token is useless; another token may help.
     OtherToken,
     /// The token was good once.
     FreshToken,
@@ -53,10 +53,11 @@ pub enum Hint {
     RaiseCeiling {
         /// The export.
         export: LogicalPath,
-        /// To which activities at the least; any of these.
+        /// The activities that it needs at least; any of these.
         sufficient: &'static [Activities],
     },
-    /// It takes a token, or one that grants more: any of these sets on that path; none named means any activity.
+    /// It takes a token, or one that grants more: any of these sets on that path; none named means
+    /// any activity.
     Token {
         /// Any of these.
         sufficient: &'static [Activities],
@@ -87,7 +88,7 @@ pub enum Hint {
     OpenExport {
         /// The export to open.
         export: LogicalPath,
-        /// How far at the least.
+        /// How far it must reach at least.
         anonymous: AnonymousAccess,
     },
     /// The site lifts the export's ceiling.
@@ -101,7 +102,7 @@ impl fmt::Display for Hint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LeaveTokenOut => out.write_str("send no token: without one it is allowed"),
-            Self::OtherToken => out.write_str("send a token that this server issued, or one that it is told to accept"),
+            Self::OtherToken => out.write_str("send a token of this server, or of an issuer that it accepts"),
             Self::FreshToken => out.write_str("ask for a new token; the time of this one is over"),
             Self::WaitForToken => out.write_str("wait until the token is valid, or compare the clocks"),
             Self::OtherCertificate => out.write_str("show a certificate, or a proxy, that is valid and believed here"),
@@ -116,7 +117,7 @@ impl fmt::Display for Hint {
             Self::SmallerUpload { limit_bytes } => {
                 write!(
                     out,
-                    "upload {limit_bytes} bytes at the most, or send a token that allows more"
+                    "upload at most {limit_bytes} bytes, or send a token that allows more"
                 )
             }
             Self::OtherPath { exports } if exports.is_empty() => out.write_str("the site has to export something"),

@@ -5,19 +5,20 @@
 //! that of a hidden part, and asks before it touches the store.
 //!
 //! The order of things:
-//! 1. a token that was sent but is not valid (not ours, expired, used from elsewhere) is refused with
-//!    its own code, even where anybody may do the same without: its sender means to be somebody and
-//!    has to learn that the token is of no use. A certificate that is not believed makes its holder
-//!    nobody in particular, since programs show certificates unasked;
-//! 2. the deepest export that holds the path is the one that counts; without one there is no such file;
-//! 3. what the export gives to anybody, what the token grants, and what the rules that are about the
-//!    holder give add up. A token that says by scopes what it may be used for, and a macaroon, give
-//!    just that: rules add nothing that anybody would not have;
+//! 1. a token that was sent but is not valid (not ours, expired, used from elsewhere) is refused
+//!    with its own code, even where anonymous clients may do the same: its sender claims an
+//!    identity and has to learn that the token is useless. The holder of an invalid certificate is
+//!    anonymous, since programs show certificates unasked;
+//! 2. the deepest export that holds the path is the one that counts; without one there is no such
+//!    file;
+//! 3. what the export gives to anybody, what the token grants, and what the rules that are about
+//!    the holder give add up. A token that says by scopes what it may be used for, and a macaroon,
+//!    give just that: rules add nothing that anybody would not have;
 //! 4. what rules take from the holder is gone, whatever gave it;
 //! 5. the ceiling of the export (`ceiling`, `read_only`) binds everybody, last of all.
 //!
-//! A valid token never has fewer rights than none, because its holder could leave it out; only a rule
-//! that names its holder in `may_not` makes an exception.
+//! A valid token never has fewer rights than none, because its holder could leave it out; only a
+//! rule that names its holder in `may_not` makes an exception.
 #![forbid(unsafe_code)]
 
 mod area;

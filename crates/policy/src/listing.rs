@@ -1,5 +1,6 @@
-//! Which names of a directory somebody may see: a listing leaves out what he may not even look at. Where no rule, export,
-//! scope or exception begins directly below the directory, all names have its own rights, and nothing is asked.
+//! Which names of a directory a client may see: listings leave out names that it may not look at.
+//! Where no rule, export, scope or exception begins directly below the directory, all names have
+//! its rights, and no further decision is needed.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -19,7 +20,8 @@ pub struct NameEdges {
     path: LogicalPath,
     /// Names at which something begins, or below which something does.
     names: HashSet<String>,
-    /// What names begin with that have rights of their own together, the longest first, and whether they are seen.
+    /// What names begin with that have rights of their own together, the longest first, and whether
+    /// they are seen.
     beginnings: Vec<(String, bool)>,
 }
 
@@ -60,7 +62,8 @@ impl NameEdges {
         })
     }
 
-    /// Whether the holder of that credential may see a name: he may look at it, or something below it may be used.
+    /// Whether the holder of that credential may see a name: he may look at it, or something below
+    /// it may be used.
     #[must_use]
     pub fn shows(
         &self,

@@ -21,13 +21,16 @@ pub enum Operation {
     Delete,
     /// DELETE of a directory.
     RemoveDirectory,
-    /// DELETE of a directory with everything in it: the same must be allowed wherever other rules begin to hold below.
+    /// DELETE of a directory with everything in it: the same must be allowed wherever other rules
+    /// begin to hold below.
     RemoveTree,
-    /// COPY of a directory with everything in it, at its source: the same must be allowed wherever other rules begin below.
+    /// COPY of a directory with everything in it, at its source: the same must be allowed wherever
+    /// other rules begin below.
     ReadTree,
     /// COPY of a directory with everything in it, at its destination; likewise.
     CreateTree,
-    /// LOCK of a directory with everything in it: replacing must be allowed wherever other rules begin to hold below.
+    /// LOCK of a directory with everything in it: replacing must be allowed wherever other rules
+    /// begin to hold below.
     LockTree,
     /// MKCOL, and the missing parents of a new file.
     MakeDirectory,
@@ -39,8 +42,8 @@ pub enum Operation {
         target: LogicalPath,
         /// Whether something of that name exists and is replaced.
         replaces: bool,
-        /// Whether the requester uploaded the file himself a short while ago: `create` lets him give it its final
-        /// name, as Rucio does, but not move what others stored.
+        /// Whether the requester uploaded the file himself a short while ago: `create` lets him
+        /// give it its final name, as Rucio does, but not move what others stored.
         own: bool,
     },
 }
@@ -96,9 +99,10 @@ impl Operation {
         }
     }
 
-    /// The operations that a word of a question stands for: those of [`Operation::name`], shorter words that people
-    /// use, and `write` for storing a file, once as a new one and once in place of another. A rename goes `to` the
-    /// other path. `None` for other words, and for a rename without that.
+    /// The operations that a word of a question stands for: those of [`Operation::name`], shorter
+    /// words that people use, and `write` for storing a file, once as a new one and once in place
+    /// of another. A rename goes `to` the other path. `None` for other words, and for a rename
+    /// without that.
     #[must_use]
     pub fn from_word(word: &str, to: Option<LogicalPath>) -> Option<Vec<Self>> {
         let one = match word {
@@ -165,8 +169,8 @@ impl Operation {
     }
 }
 
-/// Sets that only rules can give, which an XRootD server demands of its `authdb`; where one of those above
-/// suffices it includes them.
+/// Sets that only rules can give, which an XRootD server demands of its `authdb`; where one of
+/// those above suffices it includes them.
 const INSERT: Activities = Activities::of(&[Activity::Insert]);
 const RENAME: Activities = Activities::of(&[Activity::Rename]);
 const OPEN_NEW: Activities = Activities::of(&[Activity::Insert, Activity::Replace, Activity::Download]);
@@ -208,9 +212,9 @@ impl Access {
     /// The sets of activities of which any one suffices. An empty list: any activity at all.
     ///
     /// XRootD wants MANAGE for overwriting, dCache UPLOAD and DELETE: both do here, since clients
-    /// were written against either. A rename takes at its old name what replacing takes. Who has just
-    /// uploaded a file gives it another name with UPLOAD, because Rucio uploads under a temporary name
-    /// and renames (HTTP-TPC reference §7.1, 2 and 18).
+    /// were written against either. A rename takes at its old name what replacing takes. Who has
+    /// just uploaded a file gives it another name with UPLOAD, because Rucio uploads under a
+    /// temporary name and renames (HTTP-TPC reference §7.1, 2 and 18).
     pub(crate) fn sufficient(self) -> &'static [Activities] {
         match self {
             Self::Stat => &[],
@@ -232,7 +236,7 @@ impl Access {
         }
     }
 
-    /// Whether these rights suffice below that ceiling. Whoever may do anything with a file may look at it,
+    /// Whether these rights suffice below that ceiling. Any right on a file includes looking at it,
     /// wherever looking is allowed at all.
     pub(crate) fn is_satisfied_below(self, ceiling: Activities, activities: Activities) -> bool {
         match self.sufficient() {
@@ -264,8 +268,8 @@ impl Access {
         }
     }
 
-    /// Whether it suffices to have the right somewhere below the path: parents of a path that one
-    /// may use can be looked at and made.
+    /// Whether a right somewhere below the path is enough: parents of a usable path can be looked
+    /// at and made.
     pub(crate) fn reaches_ancestors(self) -> bool {
         matches!(self, Self::Stat | Self::MakeDirectory)
     }

@@ -1,5 +1,5 @@
-//! In whose name something is done, whatever it is: storage is opened as that user before the question
-//! whether it may be done is asked, so that nothing is looked at with other rights.
+//! In whose name something is done, whatever it is: storage is opened as that user before the
+//! question whether it may be done is asked, so that nothing is looked at with other rights.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub struct InTheNameOf {
     pub vo: Option<Arc<str>>,
 }
 
-/// In whose name the holder of a credential does something with a path; the operation of the request does
-/// not matter. Nobody in particular when the credential is of no use.
+/// In whose name the holder of a credential does something with a path; the operation of the
+/// request does not matter. Anonymous when the credential is useless.
 #[must_use]
 pub fn in_the_name_of(policy: &Policy, credential: Result<&Credential, &Error>, request: &Request) -> InTheNameOf {
     let valid = credential

@@ -1,5 +1,5 @@
-//! Everything that a site has set down: its exports and its rules, arranged so that a decision looks only
-//! at the rules that can be about who asks for what.
+//! Everything that a site has set down: its exports and its rules, arranged so that a decision
+//! looks only at the rules that can be about who asks for what.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Policy {
     index: Index,
 }
 
-/// What the rules together say about somebody on a path.
+/// What the rules together say about an identity on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said<'a> {
     pub(crate) may: Activities,
@@ -42,7 +42,8 @@ impl<'a> Said<'a> {
 /// The numbers of rules by the directory below which they hold.
 type ByPlace = HashMap<Box<str>, Vec<u32>>;
 
-/// The numbers of rules by the one word of `who` that tells most people apart; each rule is in there once.
+/// The numbers of rules by the one word of `who` that tells most people apart; each rule is in
+/// there once.
 #[derive(Clone, Debug, Default)]
 struct Index {
     users: HashMap<Box<str>, ByPlace>,
@@ -108,7 +109,8 @@ impl Policy {
         said
     }
 
-    /// What rules give to a person somewhere below a path. It is asked for rarely, and goes through all of them.
+    /// What rules give to a person somewhere below a path. It is asked for rarely, and goes through
+    /// all of them.
     pub(crate) fn given_below(&self, person: &Person<'_>, path: &LogicalPath) -> Activities {
         let about = self
             .rules
@@ -185,7 +187,8 @@ impl Index {
         index
     }
 
-    /// Where a rule about them is looked for. A word with a pattern, or one that holds for many, tells too little.
+    /// Where a rule about them is looked for. A word with a pattern, or one that holds for many,
+    /// tells too little.
     fn places(&mut self, who: &[Who]) -> &mut ByPlace {
         let telling = who.iter().min_by_key(|who| match who {
             Who::User(_) => 0,

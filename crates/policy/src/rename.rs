@@ -1,6 +1,6 @@
-//! What operations on whole trees take beside the rights at their names: the same must be allowed wherever a rule, an
-//! export or a scope begins to hold below. Of a rename, nothing may come to where its mover can read it who could not
-//! read it where it was.
+//! What operations on whole trees take beside the rights at their names: the same must be allowed
+//! wherever a rule, an export or a scope begins to hold below. Of a rename, nothing may come to
+//! where its mover can read it who could not read it where it was.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ pub(crate) fn check_tree(
     Ok(())
 }
 
-/// The rights of somebody everywhere below a path.
+/// The rights of an identity everywhere below a path.
 pub(crate) struct Tree<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) credential: &'a Credential,
@@ -120,7 +120,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Where below a path the rights of somebody may differ, relative to the path.
+/// Where below a path the rights of an identity may differ, relative to the path.
 pub(crate) fn edges(
     policy: &Policy,
     credential: &Credential,

@@ -1,4 +1,4 @@
-//! What somebody may do on a path, and what of it he may hand on.
+//! The rights of an identity on a path, and those that it may hand on.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -51,11 +51,13 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// What the bearer of a credential may hand on, of what is wanted, in a macaroon for that path. A macaroon reaches
-/// everything below its path: where the bearer may do less there, in deeper exports and wherever a rule begins to
-/// hold, it has exceptions. Where those would be too many, what they are about is not handed on at all.
+/// What the bearer of a credential may hand on, of what is wanted, in a macaroon for that path. A
+/// macaroon reaches everything below its path: where the bearer may do less there, in deeper
+/// exports and wherever a rule begins to hold, it has exceptions. Where those would be too many,
+/// what they are about is not handed on at all.
 ///
-/// One that is asked for with a macaroon hands on what that one grants, since it is the same narrowed.
+/// One that is asked for with a macaroon hands on what that one grants, since it is the same
+/// narrowed.
 #[must_use]
 pub fn handed_on(
     policy: &Policy,
@@ -77,7 +79,7 @@ pub fn handed_on(
             _ => rights.all,
         })
     };
-    // The ceilings of deeper exports bind whoever comes with the macaroon; so does this one, which is told now.
+    // Ceilings of deeper exports bind the macaroon's bearer too; this one is stated now.
     let ceiling = policy.export_of(path).map_or(Activities::NONE, ExportRules::ceiling);
     let activities = own(path.as_str(), None).intersection(ceiling).intersection(wanted);
     if matches!(credential, Credential::Macaroon(_)) {
@@ -101,7 +103,7 @@ pub fn handed_on(
     )
 }
 
-/// The exceptions from what is handed on, as far as a macaroon can carry them.
+/// The exceptions from the handed-on rights that a macaroon can carry.
 fn fit(mut activities: Activities, lacking: impl Iterator<Item = (String, Activities)>) -> Allowance {
     let lacking: BTreeMap<String, Activities> = lacking.filter(|(_, lacking)| !lacking.is_empty()).collect();
     loop {

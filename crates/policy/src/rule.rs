@@ -11,7 +11,7 @@ use crate::who::{Person, Who};
 /// Who may, or may not, do what in which part of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Where it stands, for whoever wants to change it: `rule 2 (line 31)`.
+    /// Where it stands in the file: `rule 2 (line 31)`.
     pub place: String,
     /// Whom it is about: all of these must hold.
     pub who: Vec<Who>,
@@ -27,8 +27,8 @@ pub struct Rule {
     pub user: Option<Arc<str>>,
     /// The virtual organisation whose quota such files count against.
     pub vo: Option<Arc<str>>,
-    /// Whether a token's group counts whichever configured issuer says so, and not only where the site gave that issuer
-    /// the group's VO. XRootD takes groups so.
+    /// Whether a token's group counts whichever configured issuer says so, and not only where the
+    /// site gave that issuer the group's VO. XRootD takes groups so.
     pub any_issuer: bool,
     /// Whether the rules behind it do not hold for whom it is about, where it holds.
     pub last: bool,
@@ -58,7 +58,7 @@ impl Rule {
     pub fn fault(&self) -> Option<&'static str> {
         let names_subject = self.who.iter().any(|who| matches!(who, Who::Subject(_)));
         if self.who.is_empty() {
-            return Some("who: nobody is named; write \"anyone\" for everybody");
+            return Some("who: is empty; write \"anyone\" for everyone");
         }
         (names_subject && !self.names_issuer())
             .then_some("who: a subject means something together with its issuer only; add \"issuer:...\"")
@@ -118,7 +118,7 @@ impl Rule {
     }
 }
 
-/// As it is told: `rule 2 (line 31), vo:atlas may DOWNLOAD on /atlas`.
+/// As printed: `rule 2 (line 31), vo:atlas may DOWNLOAD on /atlas`.
 impl fmt::Display for Rule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: ", self.place)?;
@@ -222,10 +222,11 @@ const WORDS: [Word; 9] = [
     },
 ];
 
-/// Reads a word of `may` or `ceiling`: `read`, `write`, …, or an activity in capitals, which means just that.
+/// Reads a word of `may` or `ceiling`: `read`, `write`, …, or an activity in capitals, which means
+/// just that.
 ///
 /// # Errors
-/// What is wrong, in words for whoever wrote the rule.
+/// What is wrong, in words for the rule's author.
 pub fn parse_given(word: &str) -> Result<Activities, String> {
     match WORDS.iter().find(|known| known.name == word) {
         Some(known) => Ok(known.gives),
@@ -236,11 +237,11 @@ pub fn parse_given(word: &str) -> Result<Activities, String> {
 /// Reads a word of `may_not`. It takes what it names and everything that would allow the same.
 ///
 /// # Errors
-/// As [`parse_given`], and for `stat`, which cannot be taken from whoever may do anything else.
+/// As [`parse_given`], and for `stat`, which every other right includes.
 pub fn parse_taken(word: &str) -> Result<Activities, String> {
     match WORDS.iter().find(|known| known.name == word) {
         Some(known) if known.takes.is_empty() => Err(format!(
-            "\"{word}\": whoever may do anything with a file may look at it; take \"all\""
+            "\"{word}\": any right on a file includes looking at it; take \"all\""
         )),
         Some(known) => Ok(known.takes),
         None => parse_activity(word),

@@ -44,9 +44,9 @@ pub struct ExportRules {
     pub path: LogicalPath,
     /// What anybody may do.
     pub anonymous: AnonymousAccess,
-    /// Nobody may change anything.
+    /// No client may change anything.
     pub read_only: bool,
-    /// The ceiling: what nobody may exceed, whatever gives it.
+    /// The ceiling: the most that any credential or rule gives here.
     pub ceiling: Activities,
     /// Whether a directory that holds something can be removed or replaced with everything in it.
     pub recursive_delete: bool,
@@ -75,7 +75,7 @@ impl ExportRules {
         self.locks && !self.read_only
     }
 
-    /// What nobody may exceed here.
+    /// The most that is allowed here.
     #[must_use]
     pub fn ceiling(&self) -> Activities {
         match self.read_only {

@@ -1,5 +1,5 @@
-//! The steps of a trail that only tell: how a credential was read, which exports were passed over, and what
-//! came of each rule. They cost nothing when no trail is kept.
+//! The steps of a trail that only tell: how a credential was read, which exports were passed over,
+//! and what came of each rule. They cost nothing when no trail is kept.
 
 use credentials::{Credential, Grant};
 use types::LogicalPath;
@@ -139,7 +139,7 @@ pub(crate) fn rules(
     let holder = Person::holder(credential, request.client_address);
     let beneficiary = Person::beneficiary(credential, request.client_address);
     let (mut told, mut ended) = (0, false);
-    // Those that are about the holder are told, however many others there are.
+    // Those about the holder are listed, however many others there are.
     for rule in policy.rules() {
         if !rule.holds_on(path.as_str(), holder.user) {
             continue;

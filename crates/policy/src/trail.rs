@@ -1,5 +1,5 @@
-//! The steps by which a decision was reached, as `explain` shows them: what was received, how it was
-//! read, and each rule that was tried, with what came of it.
+//! The steps by which a decision was reached, as `explain` shows them: what was received, how it
+//! was read, and each rule that was tried, with what came of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ pub enum Step {
     Rule { rule: String, outcome: RuleOutcome },
     /// So many more rules are about other paths or other people.
     MoreRules { count: usize },
-    /// An export that was passed over: it does not hold the path, or another one does that is deeper.
+    /// An export that was passed over: it does not hold the path, or another one does that is
+    /// deeper.
     PassedOver { path: LogicalPath, holds: bool },
     /// So many more exports were passed over.
     MorePassedOver { count: usize },
@@ -249,9 +250,9 @@ fn owner_words(user: Option<&str>, vo: Option<&str>) -> String {
 
 fn ceiling_words(access: Access, read_only: bool, ceiling: Activities) -> String {
     match read_only {
-        true => format!("the export is read-only: nobody may {}", access.name()),
+        true => format!("the export is read-only: no client may {}", access.name()),
         false => format!(
-            "the ceiling of the export is {}: nobody may {}",
+            "the ceiling of the export is {}: no client may {}",
             activities_words(ceiling),
             access.name()
         ),
@@ -386,7 +387,7 @@ impl Step {
                 size_bytes,
             } => write!(
                 out,
-                "the token allows uploads of {limit_bytes} bytes at the most, this has {size_bytes}"
+                "the token allows uploads of at most {limit_bytes} bytes, this has {size_bytes}"
             ),
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Whom a rule is about: the words of `who`, and whether they hold for somebody.
+//! Whom a rule is about: the words of `who`, and whether they hold for an identity.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use credentials::{AddressRange, Credential, Principal};
 use gsi_wire::dn;
 
-/// One thing that must hold of whoever a rule is about.
+/// One condition of a rule's `who`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Holds for everybody, without a credential too.
@@ -17,7 +17,8 @@ pub enum Who {
     Dn(String),
     /// A virtual organisation.
     Vo(String),
-    /// A fully qualified attribute name of VOMS: `*` stands for one component, a last one for one or more.
+    /// A fully qualified attribute name of VOMS: `*` stands for one component, a last one for one
+    /// or more.
     Fqan(String),
     /// The issuer of a token, byte for byte.
     Issuer(String),
@@ -34,8 +35,8 @@ pub enum Who {
 }
 
 impl Who {
-    /// The holder of the certificate with this name, in any of its spellings: letters of UTF-8, for instance, stand for
-    /// the escapes (`\xC3\xA4`) that names of certificates have in one line.
+    /// The holder of the certificate with this name, in any of its spellings: letters of UTF-8, for
+    /// instance, stand for the escapes (`\xC3\xA4`) that names of certificates have in one line.
     pub(crate) fn dn(name: &str) -> Self {
         Self::Dn(dn::canonical(name))
     }
@@ -43,7 +44,7 @@ impl Who {
     /// Reads `anyone`, `authenticated` or `kind:value`.
     ///
     /// # Errors
-    /// What is wrong, in words for whoever wrote the rule.
+    /// What is wrong, in words for the rule's author.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "anyone" => return Ok(Self::Anyone),
@@ -52,7 +53,7 @@ impl Who {
         }
         let kinds = "anyone, authenticated, dn:, vo:, fqan:, issuer:, subject:, group:, role:, user: and address:";
         let Some((kind, value)) = text.split_once(':') else {
-            return Err(format!("\"{text}\" says of nobody who it is; there are {kinds}"));
+            return Err(format!("\"{text}\" does not name an identity; there are {kinds}"));
         };
         if value.is_empty() || value.trim() != value || value.chars().any(char::is_control) {
             return Err(format!("\"{text}\" has no value that can be used behind the colon"));
@@ -82,9 +83,7 @@ impl Who {
             "address" => AddressRange::parse(value)
                 .map(Self::Address)
                 .ok_or_else(|| format!("\"{text}\": neither an address nor a range such as 192.0.2.0/24")),
-            _ => Err(format!(
-                "\"{kind}:\" is not a word for who somebody is; there are {kinds}"
-            )),
+            _ => Err(format!("\"{kind}:\" is not a kind of identity; there are {kinds}")),
         }
     }
 }
@@ -107,7 +106,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// Somebody, as rules see him.
+/// An identity, as rules see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Person<'a> {
     principal: Option<&'a Principal>,
@@ -117,7 +116,7 @@ pub(crate) struct Person<'a> {
 }
 
 impl<'a> Person<'a> {
-    /// Whoever comes from there.
+    /// Any client from there.
     pub(crate) fn nobody(address: IpAddr) -> Self {
         Self {
             principal: None,
@@ -139,8 +138,9 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// To whom rules may give something. A macaroon, and a token that says by scopes what it may be used
-    /// for, give what they say and nothing more: its holder gets no more of rules than anybody does.
+    /// To whom rules may give something. A macaroon, and a token that says by scopes what it may be
+    /// used for, give what they say and nothing more: its holder gets no more of rules than anybody
+    /// does.
     pub(crate) fn beneficiary(credential: &'a Credential, address: IpAddr) -> Self {
         match credential.grant() {
             Some(_) => Self::nobody(address),
@@ -176,9 +176,9 @@ impl<'a> Person<'a> {
         self.principal.map_or(&[], |principal| &principal.groups)
     }
 
-    /// Whether it holds. `with_issuer`: the rule also demands an issuer, so that a group is whatever that
-    /// issuer says; otherwise a token's group counts only when the site gave its issuer that VO, lest any
-    /// issuer speaks for everybody's groups.
+    /// Whether it holds. `with_issuer`: the rule also demands an issuer, so that a group is
+    /// whatever that issuer says; otherwise a token's group counts only when the site gave its
+    /// issuer that VO, lest any issuer speaks for everybody's groups.
     pub(crate) fn is(&self, who: &Who, with_issuer: bool) -> bool {
         match who {
             Who::Anyone => true,

@@ -1,4 +1,5 @@
-//! Explanations: they agree with the decision, name every rule that was tried, and their hints are true.
+//! Explanations: they agree with the decision, name every rule that was tried, and their hints are
+//! true.
 
 use credentials::{Credential, Macaroon, MacaroonKey, format_time, read_bearer};
 use policy::{AnonymousAccess, Explanation, ExportRules, Hint, Operation, Policy, Request, decide, explain};
@@ -152,12 +153,12 @@ fn each_reason_has_its_hint() {
             &open,
             Err(&invalid),
             &read,
-            &["send a token that this server issued", "send no token"],
+            &["send a token of this server", "send no token"],
         ),
-        (&closed, Err(&invalid), &read, &["send a token that this server issued"]),
+        (&closed, Err(&invalid), &read, &["send a token of this server"]),
         (&open, Ok(&old), &read, &["ask for a new token", "send no token"]),
         (&closed, Ok(&far), &read, &["198.51.100.0/24, 198.51.100.7"]),
-        (&closed, Ok(&small), &large, &["upload 5 bytes at the most"]),
+        (&closed, Ok(&small), &large, &["upload at most 5 bytes"]),
         (
             &closed,
             Ok(&small),
@@ -205,7 +206,8 @@ fn find<'a>(exports: &'a mut [ExportRules], path: &LogicalPath) -> Option<&'a mu
     exports.iter_mut().find(|export| export.path == *path)
 }
 
-/// Changes the world as a hint says; `None` when it is about something else than exports and tokens.
+/// Changes the world as a hint says; `None` when it is about something else than exports and
+/// tokens.
 fn follow(hint: &Hint, exports: &mut [ExportRules], credential: &mut Result<Credential, Error>) -> Option<()> {
     match hint {
         Hint::LeaveTokenOut => *credential = Ok(Credential::Anonymous),
@@ -224,7 +226,7 @@ fn follow(hint: &Hint, exports: &mut [ExportRules], credential: &mut Result<Cred
 }
 
 proptest! {
-    /// The way is the same whether it is told or not, and a hint that is followed takes its reason away.
+    /// Tracing does not change the decision, and following a hint removes its reason.
     #[test]
     fn hints_are_true(
         which in 0_usize..10, level in 0_usize..3, read_only in any::<bool>(), kind in 0_usize..5, choice in 0_usize..8,

@@ -121,8 +121,8 @@ fn origins_are_a_user_and_a_host() {
 }
 
 proptest! {
-    /// Whatever happens in whatever order, no key is granted twice without being registered twice, none
-    /// after its time, and the table stays within its capacity.
+    /// Whatever happens in whatever order, no key is granted twice without being registered twice,
+    /// none after its time, and the table stays within its capacity.
     #[test]
     fn no_key_is_granted_more_often_than_registered(
         steps in proptest::collection::vec((0_u8..3, 0_u64..8, 0_u64..4), 1..60),

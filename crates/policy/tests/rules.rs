@@ -1,4 +1,5 @@
-//! Rules: whom they are about, how they add up, and what must hold for every rule, credential and path.
+//! Rules: whom they are about, how they add up, and what must hold for every rule, credential and
+//! path.
 
 use std::sync::Arc;
 
@@ -359,8 +360,8 @@ fn any_credential() -> impl Strategy<Value = Credential> {
 }
 
 proptest! {
-    /// Whatever rules say of its holder, a token with scopes does nothing but what they grant (parents can be looked
-    /// at and made) and what anybody may do.
+    /// Whatever rules say of its holder, a token with scopes does nothing but what they grant
+    /// (parents can be looked at and made) and what anybody may do.
     #[test]
     fn no_token_does_more_than_its_scopes(
         rules in proptest::collection::vec(any_rule(), 0..6), may in any_activities(), scope in any_path(), at in any_path(),
@@ -381,7 +382,7 @@ proptest! {
         }
     }
 
-    /// The ceiling of an export binds whoever comes with whatever.
+    /// The ceiling of an export binds every credential.
     #[test]
     fn nobody_exceeds_the_ceiling(
         rules in proptest::collection::vec(any_rule(), 0..6), credential in any_credential(), ceiling in any_activities(),
@@ -399,7 +400,7 @@ proptest! {
         prop_assert!(ceiling.contains(handed_on) || handed_on.without(ceiling).is_empty() || ceiling.contains(Activities::of(&[Activity::Manage])));
     }
 
-    /// What a rule takes from somebody is gone, whatever gives it, and in whatever order.
+    /// A right that a rule takes is gone, whatever gave it, in any order.
     #[test]
     fn what_is_taken_is_gone(
         mut rules in proptest::collection::vec(any_rule(), 0..6), credential in any_credential(), at in any_path(),
@@ -426,8 +427,8 @@ proptest! {
         }
     }
 
-    /// Who comes with a macaroon can do nothing that neither whoever asked for it could, nor anybody without a name: what
-    /// a rule takes from the requester by name it cannot take from those who show nothing.
+    /// The bearer of a macaroon can do only what its requester or an anonymous client could: a rule
+    /// that takes from the requester by name does not bind clients without a credential.
     #[test]
     fn a_macaroon_hands_on_no_more_than_its_requester_has(
         rules in proptest::collection::vec(any_rule(), 0..6), credential in any_credential(), root in any_path(), at in any_path(),
@@ -442,7 +443,8 @@ proptest! {
             let minted = Macaroon::mint(&key, "se", "id", caveats.iter().map(String::as_str)).unwrap();
             let bearer = read_bearer(minted.to_text().expose(), &[key]).unwrap();
             for operation in operations() {
-                // A path and what is on the way to it are not the same to its requester; only what is below is handed on.
+                // A path and what is on the way to it are not the same to its requester; only what
+                // is below is handed on.
                 let asked = request(operation, &at);
                 if path(&at).is_within(&path(&root)) && decide(&policy, Ok(&bearer), &asked).is_allowed() {
                     let own = decide(&policy, Ok(&credential), &asked);

@@ -274,7 +274,7 @@ fn nobody_hands_on_what_a_deeper_export_refuses_him() {
     assert_eq!(own("/data/other"), (all, String::new()));
 }
 
-/// A macaroon with what somebody may hand on of these activities in `/data`, used under other rules.
+/// A macaroon with the activities in `/data` that an identity may hand on, used under other rules.
 #[test]
 fn a_macaroon_keeps_its_activities_and_its_exceptions_whatever_the_rules_become() {
     let rule = |area: &str, who: &str, may: &str, may_not: &str| Rule {
@@ -335,7 +335,7 @@ fn a_macaroon_keeps_its_activities_and_its_exceptions_whatever_the_rules_become(
             );
         }
     }
-    // Where there would be too many, the activity is not handed on, which is told.
+    // With too many of them the activity is not handed on, and the answer says so.
     let many: Vec<String> = (0..40).map(|number| format!("/data/closed{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let allowance = handed_on(&policy(&many), &holder, address, &path("/data"), wanted);

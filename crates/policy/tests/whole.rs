@@ -1,6 +1,6 @@
-//! Tokens as they arrive and paths as they are written, against whole policies: exports within each other, ceilings, rules
-//! that give and take. What may be done is also calculated by a second reading of the specifications, which shares
-//! nothing with the crates under test, on texts alone.
+//! Tokens as they arrive and paths as they are written, against whole policies: exports within each
+//! other, ceilings, rules that give and take. What may be done is also calculated by a second
+//! reading of the specifications, which shares nothing with the crates under test, on texts alone.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -30,8 +30,8 @@ fn begins_with(path: &[String], start: &[String]) -> bool {
     path.len() >= start.len() && path[..start.len()] == *start
 }
 
-/// The second reading of WLCG Common JWT Profiles §2.2.1 and of SciTokens: whether a scope is about that very path. Only
-/// in WLCG's a slash at the end leaves out the directory itself.
+/// The second reading of WLCG Common JWT Profiles §2.2.1 and of SciTokens: whether a scope is about
+/// that very path. Only in WLCG's a slash at the end leaves out the directory itself.
 fn covers((kind, at): &ScopeText, base: &[String], path: &[String]) -> bool {
     let Some(inner) = components(at) else { return false };
     let whole = [base, &inner].concat();
@@ -173,7 +173,8 @@ fn any_area() -> impl Strategy<Value = Area> {
     })
 }
 
-/// Rules that name people: the token's holder among them, whom they may give nothing and take everything.
+/// Rules that name people: the token's holder among them, whom they may give nothing and take
+/// everything.
 fn any_rule() -> impl Strategy<Value = Rule> {
     let who = prop::sample::select(vec![
         "issuer:https://issuer.example/",
@@ -211,7 +212,8 @@ fn may_write(exports: &[ExportRules], path: &[String]) -> Option<bool> {
     let holding = exports.iter().filter(|export| begins_with(path, &names(export)));
     let mut deepest: Option<&ExportRules> = None;
     for export in holding {
-        // Of two with the same path any may be the one that counts here; there is only one in these tests.
+        // Of two with the same path any may be the one that counts here; there is only one in these
+        // tests.
         if deepest.is_none_or(|known| names(export).len() > names(known).len()) {
             deepest = Some(export);
         }
@@ -246,7 +248,8 @@ fn request(operation: Operation, path: &LogicalPath) -> Request {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A token does what its scopes say where an export lets it, whatever spelling is used, and rules only take from it.
+    /// A token does what its scopes say where an export lets it, whatever spelling is used, and
+    /// rules only take from it.
     #[test]
     fn a_token_does_what_its_scopes_say_and_nothing_more(
         (version, scopes) in any_scopes(), base in any_plain_path(), rules in proptest::collection::vec(any_rule(), 0..5),

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 
-/// Which server is meant.
+/// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Source,

@@ -159,7 +159,8 @@ impl Party {
             .any(|(_, directory)| !parts(directory).is_empty())
     }
 
-    /// Waits until the server has ended what its clients have left, after which nothing may come under a name any more.
+    /// Waits until the server has ended what its clients have left, after which nothing may come
+    /// under a name any more.
     fn demand_no_requests(&self, words: &str, ledger: &mut Ledger) {
         let end = Instant::now() + SOON;
         while self.relay.abandoned_connections() > 0 {
@@ -238,7 +239,7 @@ impl Ground {
         }
     }
 
-    /// Both servers are told to end, and start again.
+    /// Stops both servers and starts them again.
     pub(crate) fn begin_again(&mut self, ledger: &mut Ledger) {
         for party in [&mut self.source, &mut self.destination] {
             party.begin_again("at the end", ledger);
@@ -279,7 +280,8 @@ impl Ground {
         self.judge(&path, &content, acknowledged, &words, ledger)
     }
 
-    /// Puts what is to be copied, and what is to be replaced, in their places; returns the destination's path.
+    /// Puts what is to be copied, and what is to be replaced, in their places; returns the
+    /// destination's path.
     fn prepare(&mut self, dice: &mut Dice, operation: &Operation, fault: Fault, content: &[u8]) -> String {
         let export = if fault == Fault::Full { "small" } else { "data" };
         let path = format!("{export}/file-{}", dice.below(NAMES));

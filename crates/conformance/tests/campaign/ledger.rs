@@ -8,15 +8,15 @@ use crate::fault::Fault;
 /// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// The client was told that it is there, and it is.
+    /// The client got success, and the file is there.
     Acknowledged,
-    /// The client was told so, and what is there is something else.
+    /// The client got success, but something else is there.
     Lost,
-    /// The client was told of a failure or nothing, and what was there before is there.
+    /// The client got a failure or no answer, and the old file is there.
     Refused,
-    /// The client was told of a failure or nothing, and all of it is there.
+    /// The client got a failure or no answer, and the whole new file is there.
     Unheard,
-    /// There is something under the name that nobody has stored.
+    /// The name holds content that no client stored.
     Broken,
 }
 

@@ -1,9 +1,10 @@
-//! The fault campaign: copies of every kind between two servers, a fault at a random moment of each, and a look at what is
-//! stored afterwards. Whatever happens, a file under its final name is whole, an upload that was acknowledged is there, and
-//! nothing unfinished stays behind a restart.
+//! The fault campaign: copies of every kind between two servers, a fault at a random moment of
+//! each, and a look at what is stored afterwards. Whatever happens, a file under its final name is
+//! whole, an upload that was acknowledged is there, and nothing unfinished stays behind a restart.
 //!
-//! `FAULT_SECONDS` (default 3) is how long it goes on, `FAULT_SEED` what chance begins with: the same seed gives the same
-//! operations with the same faults, though not to the microsecond. `./dev faults SECONDS` runs it.
+//! `FAULT_SECONDS` (default 3) is how long it goes on, `FAULT_SEED` what chance begins with: the
+//! same seed gives the same operations with the same faults, though not to the microsecond. `./dev
+//! faults SECONDS` runs it.
 #![allow(clippy::print_stdout, reason = "a campaign tells its seed, and what it did")]
 
 mod dice;

@@ -1,4 +1,5 @@
-//! What is done in a round: uploads by several programs, pulls, pushes, third-party copies of the XRootD protocol, downloads.
+//! What is done in a round: uploads by several programs, pulls, pushes, third-party copies of the
+//! XRootD protocol, downloads.
 
 use crate::dice::Dice;
 use crate::fault::{Fault, Victim};
@@ -77,7 +78,8 @@ impl Way {
                 Victim::Source => self.has_source(),
                 Victim::Destination => self.has_destination(),
             },
-            // Where nothing tells the receiver what it should have got, no fault of its own is found.
+            // Where nothing tells the receiver what it should have got, no fault of its own is
+            // found.
             Fault::Flip(Victim::Source) => self.has_source() && self != Self::Push,
             Fault::Flip(Victim::Destination) => matches!(self, Self::Curl | Self::Xrdcp),
             Fault::Full => self.has_destination() && self != Self::Push,

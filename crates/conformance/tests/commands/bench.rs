@@ -1,5 +1,6 @@
-//! `crossload bench` against ourselves, Debian's XRootD and nginx: small files and short samples, because what is looked
-//! at is not how fast anybody is but whether all of it is measured, written, compared, and cleaned up.
+//! `crossload bench` against ourselves, Debian's XRootD and nginx: small files and short samples,
+//! because what is looked at is not how fast anybody is but whether all of it is measured, written,
+//! compared, and cleaned up.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -496,7 +497,7 @@ fn an_interrupted_run_tells_what_it_has_and_leaves_nothing_behind() {
     relay.set_fault(Fault::Delay(Direction::ToClient, Duration::from_millis(20)), usize::MAX);
     let files = Files::new(&lab);
     let target = format!("http://127.0.0.1:{}/data", relay.port());
-    // Hours, if nobody interrupts it.
+    // Hours, unless interrupted.
     let long = ["-r", "1000", "-c", "1,8", "-s", "64KiB", "--volume", "64KiB"];
     let arguments = [&long[..], &files.options(), &[&target]].concat();
     let mut client = background(&mut command(&lab, "bulk", &arguments), lab.scratch()).expect("it starts");

@@ -1,5 +1,5 @@
-//! `crossload bench` where nobody may do anything without a credential: with a token, a proxy certificate and a macaroon,
-//! over HTTP and the XRootD protocol; and what it says when it is refused.
+//! `crossload bench` on a server without anonymous access: with a token, a proxy certificate and a
+//! macaroon, over HTTP and the XRootD protocol; and its messages when it is refused.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -113,7 +113,8 @@ impl Site {
             );
         }
         let copies = ["-s", "100KiB", "--during", "50ms", "-c", "2"];
-        // Everybody comes through the relay, at another port of the same host, which changes nothing for credentials.
+        // Everybody comes through the relay, at another port of the same host, which changes
+        // nothing for credentials.
         let line = [
             "-s",
             "100KiB",

@@ -1,5 +1,6 @@
-//! `crossload bench tpc`, `latency` and `vector` between ourselves and Debian's XRootD: small files and short samples,
-//! because what is looked at is whether all of it is measured, checked, and cleaned up.
+//! `crossload bench tpc`, `latency` and `vector` between ourselves and Debian's XRootD: small files
+//! and short samples, because what is looked at is whether all of it is measured, checked, and
+//! cleaned up.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,9 +22,10 @@ struct Bench {
 impl Bench {
     fn start(name: &str) -> Result<Self> {
         let lab = Lab::new(name)?;
-        // Asked over HTTP for a checksum that it has to compute, XRootD before 5.9.1 now and then never answers, and sometimes
-        // dies of it (its issue 2602): once in about a thousand small uploads when the machine is busy, and this load makes a
-        // hundred. Checksums are compared in other tests.
+        // Asked over HTTP for a checksum that it has to compute, XRootD before 5.9.1 now and then
+        // never answers, and sometimes dies of it (its issue 2602): once in about a thousand small
+        // uploads when the machine is busy, and this load makes a hundred. Checksums are compared
+        // in other tests.
         let ours = CrossloadOptions {
             tpc: "verify = \"never\"".to_owned(),
             ..lab.options("ours")
@@ -183,7 +185,8 @@ fn a_long_line_slows_everything_down_to_what_its_window_allows() {
     let shares = rows(&report, "Share of what the window allows");
     assert_eq!(shares.len(), 12, "none without a distance: {}", run.said());
     for (target, label, samples) in &shares {
-        // It cannot be exceeded; the least of it is what connecting leaves, and ranges too small for two streams.
+        // It cannot be exceeded; the least of it is what connecting leaves, and ranges too small
+        // for two streams.
         assert!(
             (2.0..101.0).contains(&samples[0]),
             "{target}, {label}: {samples:?}\n{}",
@@ -238,7 +241,8 @@ fn vectors_are_read_over_both_protocols_and_every_byte_is_compared() {
     }
     assert!(run.text().contains("Every byte was compared"), "{}", run.said());
 
-    // Pieces of a file that is there, as they were recorded; out of order, overlapping, and some in one request.
+    // Pieces of a file that is there, as they were recorded; out of order, overlapping, and some in
+    // one request.
     let file = bench.ours.put("recorded", &bytes(200_000, 9));
     let pattern = bench
         .lab
@@ -267,7 +271,7 @@ fn an_interruption_aborts_copies_and_removes_their_files() {
         return;
     };
     let before = bench.stored();
-    // So long a sample that it can only end because it is told to.
+    // A sample so long that only an interrupt ends it.
     let arguments = ["-c", "8", "-s", "4MiB", "--during", "1h", "--only", "pull"];
     let pairs = bench.pairs(|server| server.url(""));
     // The first pair is under way when the end comes; the second has its directories and files.

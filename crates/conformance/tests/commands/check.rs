@@ -1,4 +1,5 @@
-//! `crossload check`: the doors as clients find them, from here and from another server, beside a server that runs.
+//! `crossload check`: the doors as clients find them, from here and from another server, beside a
+//! server that runs.
 
 use conformance::{Endpoint, Lab, Run, json_lines, requests_with};
 use serde_json::Value;
@@ -158,7 +159,7 @@ fn issuers_are_asked_for_their_keys() {
     for code in ["issuer", "audiences"] {
         assert!(has(&findings, code), "{code} is not among {findings:#?}");
     }
-    // A slash makes another issuer of it, and the line is told where it is written.
+    // A slash makes it another issuer; the finding names the line.
     let wrong = match issuer.url().strip_suffix('/') {
         Some(bare) => bare.to_owned(),
         None => issuer.url() + "/",
@@ -201,7 +202,7 @@ fn another_server_dials_back() {
         Vec::<String>::new(),
         "nothing comes into being there"
     );
-    // Where nobody listens the other server meets what everybody meets.
+    // Without a listener the other server fails like every client.
     let closed = format!("https://localhost:{}", free_port().expect("a port"));
     let (run, findings) = check(&lab, &file, &["--from", &from, "--url", &closed]);
     assert!(bad(&findings).contains(&"closed_from_elsewhere"), "{}", run.said());

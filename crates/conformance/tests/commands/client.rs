@@ -1,4 +1,5 @@
-//! Our own client against our own servers: every command, every mode, exit codes, output for programs, resumption.
+//! Our own client against our own servers: every command, every mode, exit codes, output for
+//! programs, resumption.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -437,7 +438,8 @@ fn tokens_are_found_and_handed_over() {
         ("BEARER_TOKEN_FILE", file.to_str().expect("plain")),
     ] {
         for mode in ["pull", "push", "stream"] {
-            // The open twin knows the token too, but is another origin with another name for the file.
+            // The open twin knows the token too, but is another origin with another name for the
+            // file.
             let name = format!("tokens/{variable}/{mode}");
             let target = twins.open.davs(&name);
             let arguments = site

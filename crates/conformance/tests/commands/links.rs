@@ -1,5 +1,5 @@
-//! Our own client on trees with symbolic links, loops, pipes and sockets, local and on servers, in both protocols: nothing
-//! is followed, and whatever is left out is named.
+//! Our own client on trees with symbolic links, loops, pipes and sockets, local and on servers, in
+//! both protocols: nothing is followed, and whatever is left out is named.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -107,8 +107,8 @@ fn a_link_on_a_server_is_removed_and_its_target_stays() {
             let removed = lab.run_client("rm", &["-r", &format!("{url}{}", names[1])]);
             assert_eq!(visible(&server.data().join(&names[0])), ["below/file"]);
             if !server.is_ours() {
-                // XRootD 5.5 removes no link to a directory over HTTP, and no `loop` over its own protocol: they stay, and
-                // the command says so.
+                // XRootD 5.5 removes no link to a directory over HTTP, and no `loop` over its own
+                // protocol: they stay, and the command says so.
                 assert!(removed.code != Some(0) && tree.exists(), "{}", removed.said());
                 assert!(removed.stderr.contains("not a directory"), "{}", removed.said());
                 continue;

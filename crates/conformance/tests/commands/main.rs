@@ -1,4 +1,5 @@
-//! The client's commands: copies, listings, `bench`, `check`, `smoke`, and the README's quick start.
+//! The client's commands: copies, listings, `bench`, `check`, `smoke`, and the README's quick
+//! start.
 
 mod bench;
 mod bench_credentials;

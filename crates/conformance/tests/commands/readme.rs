@@ -1,5 +1,6 @@
-//! The README's quick start, word by word: the commands are read from the file, run in order in an empty
-//! directory, and print what the file says. Only ports, the directory and our program's place differ.
+//! The README's quick start, word by word: the commands are read from the file, run in order in an
+//! empty directory, and print what the file says. Only ports, the directory and our program's place
+//! differ.
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Our own client over the XRootD protocol, against XRootD and then against ours: every command in clear text and over
-//! TLS, several streams, copies between protocols, and connections that break.
+//! Our own client over the XRootD protocol, against XRootD and then against ours: every command in
+//! clear text and over TLS, several streams, copies between protocols, and connections that break.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -17,8 +17,8 @@ fn site() -> Result<Arc<Site>> {
     shared(&SITE, || Site::with_xrootd("root-client", "xrootd"))
 }
 
-/// Runs a check against both servers, in clear text and over TLS: it is given a directory's URL and its name in the
-/// export.
+/// Runs a check against both servers, in clear text and over TLS: it is given a directory's URL and
+/// its name in the export.
 #[track_caller]
 fn compare(test: &str, check: impl Fn(&Lab, &Endpoint, &str, &str)) {
     let Some(site) = available(test, site()) else { return };
@@ -166,9 +166,9 @@ fn failures_have_the_exit_codes_of_gfal() {
             .failed_with(2);
         assert!(!target.exists());
         lab.run_client("cat", &[url]).failed_with(21);
-        // By the client, since XRootD changes nothing of a file that another user made; and from standard input,
-        // so that its checksum is not asked for: XRootD keeps that for as long as the time of the file's last
-        // change is in the same second.
+        // By the client, since XRootD changes nothing of a file that another user made; and from
+        // standard input, so that its checksum is not asked for: XRootD keeps that for as long as
+        // the time of the file's last change is in the same second.
         lab.run_client_with_input("copy", &["-", &format!("{url}/old")], b"old")
             .succeeded();
         let new = lab.file(b"new");

@@ -1,4 +1,5 @@
-//! `crossload smoke`: the grid's smoke test as our own, against ourselves and against Debian's XRootD.
+//! `crossload smoke`: the grid's smoke test as our own, against ourselves and against Debian's
+//! XRootD.
 
 use std::fs;
 use std::path::PathBuf;
@@ -60,7 +61,7 @@ impl Pair {
 
     /// Everything in both protocols.
     fn probe(&self) -> (Run, Vec<Value>, Value) {
-        // Where the name stands for an address of IPv6 too, nobody would answer there.
+        // The name may also have an IPv6 address, where no server answers.
         let here = |url: String| url.replace("localhost", "127.0.0.1");
         smoke(
             &self.lab,
@@ -135,7 +136,7 @@ fn all_is_well(name: &str, of_ours: [bool; 2]) {
         &["upload", "download", "adler32", "delete"],
     );
     has_all(&probes, "root", "anonymous", &COPIES);
-    // Neither a token nor a proxy is at hand, which is said.
+    // There is neither a token nor a proxy, and the report says so.
     let skipped = outcomes(&probes, "skipped");
     for kind in ["token", "x509"] {
         assert!(skipped.iter().any(|probe| probe["credential"] == kind), "{skipped:#?}");
@@ -176,7 +177,7 @@ for caveat in caveats:
 print(base64.urlsafe_b64encode(text + packet(b"signature", signature)).decode().rstrip("="))
 "#;
 
-/// An XRootD that nobody may do anything with who has no macaroon, and a macaroon for it in a file.
+/// An XRootD that demands a macaroon, and a macaroon for it in a file.
 struct Guarded {
     server: Xrootd,
     secret: String,
@@ -314,11 +315,11 @@ fn a_refusal_is_told_with_the_servers_words_and_the_command_that_shows_it_again(
         return;
     };
     let here = server.url("").replace("localhost", "127.0.0.1");
-    // Nobody said that everybody may write: that is no fault.
+    // Anonymous writing was not requested, so its refusal is no fault.
     let (run, probes, _) = smoke(&lab, &[&here]);
     assert_eq!(run.code, Some(2), "{probes:#?}");
     assert_eq!(outcomes(&probes, "failed"), Vec::<&Value>::new());
-    // Whoever asks for it has expected it.
+    // If it is requested, a refusal is a fault.
     let (run, probes, _) = smoke(&lab, &[&here, "--credential-kinds", "anonymous"]);
     assert_eq!(run.code, Some(1), "{probes:#?}");
     let failed = outcomes(&probes, "failed");

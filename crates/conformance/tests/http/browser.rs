@@ -1,6 +1,6 @@
-//! Our pages in Chromium: the report of `crossload bench`, in each kind of load, and the listing of a directory. Looked at
-//! is what a person would see: letters that are cut, too small or on each other, a page that is wider than its window,
-//! what is loaded from elsewhere, and what runs.
+//! Our pages in Chromium: the report of `crossload bench`, in each kind of load, and the listing of
+//! a directory. Looked at is what a person would see: letters that are cut, too small or on each
+//! other, a page that is wider than its window, what is loaded from elsewhere, and what runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,8 @@ fn a_comparison_and_failures_can_be_read_and_light_and_dark_are_as_the_reader_li
     };
     let small = ["-s", "100KiB", "--volume", "100KiB", "-r", "2", "-c", "1,3"];
     let (_, before) = site.page("bulk", &small, 0, &[]);
-    // Four columns of figures, and as many of ratios, besides one of a name that is longer than the window.
+    // Four columns of figures, and as many of ratios, besides one of a name that is longer than the
+    // window.
     let long = format!(
         "a server that has <rather> a long name & is away=http://127.0.0.1:{}/",
         1

@@ -1,4 +1,5 @@
-//! Files and directories by curl: what RFC 9110, RFC 4918, RFC 3230 and RFC 9530 promise to a client.
+//! Files and directories by curl: what RFC 9110, RFC 4918, RFC 3230 and RFC 9530 promise to a
+//! client.
 
 use std::sync::Weak;
 

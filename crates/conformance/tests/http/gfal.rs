@@ -1,4 +1,5 @@
-//! gfal2's tools, which Rucio and FTS build on: copies in every mode, with checksums, and the exit codes that they tell.
+//! gfal2's tools, which Rucio and FTS build on: copies in every mode, with checksums, and the exit
+//! codes that they tell.
 
 use std::sync::{Arc, Weak};
 

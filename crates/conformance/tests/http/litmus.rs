@@ -1,5 +1,6 @@
-//! litmus, the suite of neon's author for WebDAV servers: the parts that pass without removing full collections; the
-//! other one is in `webdav_trees`. In clear text, since litmus takes no other authority's certificates.
+//! litmus, the suite of neon's author for WebDAV servers: the parts that pass without removing full
+//! collections; the other one is in `webdav_trees`. In clear text, since litmus takes no other
+//! authority's certificates.
 
 use conformance::{Endpoint, Lab, run};
 use testkit::{Result, available, require};

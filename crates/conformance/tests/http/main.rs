@@ -1,4 +1,5 @@
-//! HTTP and WebDAV by the programs that people use: curl, gfal2, davix, rclone, litmus, mounts and a browser.
+//! HTTP and WebDAV by the programs that people use: curl, gfal2, davix, rclone, litmus, mounts and
+//! a browser.
 
 mod browser;
 mod curl;

@@ -1,4 +1,5 @@
-//! rclone over WebDAV: a whole tree with names that need care, up, down, and compared by rclone itself.
+//! rclone over WebDAV: a whole tree with names that need care, up, down, and compared by rclone
+//! itself.
 
 use std::process::Command;
 
@@ -98,7 +99,8 @@ fn streams_moves_and_deletions() {
         .succeeded();
     assert!(site.server.stored("moved to/a file") == Some(content));
     assert_eq!(site.server.stored("rcat/file"), None);
-    // A directory that holds something stays (XRootD refuses it too), so rclone has to remove the files first.
+    // A directory that holds something stays (XRootD refuses it too), so rclone has to remove the
+    // files first.
     site.rclone(&["delete", ":webdav:moved to"]).succeeded();
     site.rclone(&["rmdirs", ":webdav:moved to"]).succeeded();
     assert!(!site.server.data().join("moved to").exists());

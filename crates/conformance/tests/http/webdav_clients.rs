@@ -1,5 +1,6 @@
-//! WebDAV clients that people use as a disk or by hand: davfs2 mounted, with locks as it takes them by default, and cadaver
-//! by a script. In clear text and without a credential, since neither shows a token by itself.
+//! WebDAV clients that people use as a disk or by hand: davfs2 mounted, with locks as it takes them
+//! by default, and cadaver by a script. In clear text and without a credential, since neither shows
+//! a token by itself.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -52,8 +53,8 @@ impl Mount {
         std::fs::create_dir(&cache)?;
         // davfs2 gives up root's rights, and keeps files there as its own user.
         std::fs::set_permissions(&cache, Permissions::from_mode(0o1777))?;
-        // All else is as davfs2 has it. Its own buffer is too small for what Linux 6.17 and later ask for at once when
-        // they read a directory.
+        // All else is as davfs2 has it. Its own buffer is too small for what Linux 6.17 and later
+        // ask for at once when they read a directory.
         let settings = format!("cache_dir {}\nask_auth 0\nbuf_size 64\n", cache.display());
         let configuration = lab.file(settings.as_bytes());
         // The file system's process keeps what it inherits open.

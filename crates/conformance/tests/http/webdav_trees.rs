@@ -1,5 +1,6 @@
-//! WebDAV clients on a server that lets them remove and replace full directories (`recursive_delete`): the part of litmus
-//! about copies and moves, rclone's purge, and the Python client webdav4 with all that it can.
+//! WebDAV clients on a server that lets them remove and replace full directories
+//! (`recursive_delete`): the part of litmus about copies and moves, rclone's purge, and the Python
+//! client webdav4 with all that it can.
 
 use std::path::Path;
 
@@ -62,7 +63,7 @@ fn rclone_purges_where_it_may() {
     rclone(&["purge", ":webdav:gone"], PLACE).succeeded();
     let listed = rclone(&["lsf", ":webdav:"], PLACE);
     assert_eq!(listed.succeeded().text().trim(), "");
-    // Elsewhere it is told which key would let it.
+    // Elsewhere the refusal names the key that would allow it.
     let refused = rclone(&["purge", ":webdav:gone"], "/data");
     assert!(
         refused.code != Some(0) && refused.said().contains("recursive_delete"),

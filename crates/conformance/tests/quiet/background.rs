@@ -1,6 +1,6 @@
-//! Whoever asks for little does not wait for long transfers: these are worked on by threads that are nicer than the others, and
-//! third-party copies by others than those that serve connections. How long it would be is a question to the benchmark; here
-//! it is looked which threads worked.
+//! Small requests do not wait for long transfers: these run on threads with a higher nice value,
+//! and third-party copies on other threads than those that serve connections. The benchmark
+//! measures the wait; these tests check which threads did the work.
 
 use std::fs;
 
@@ -8,9 +8,10 @@ use conformance::{Lab, bytes};
 use testkit::{Crossload, Thread, available, require};
 
 const LONG_BYTES: usize = 64 << 20;
-/// How much nicer these threads are than the one that the process began with.
+/// The nice increment of these threads over the process's first one.
 const NICER: i32 = 10;
-/// Of each thread up to one tick is not counted yet; this many tell nevertheless which half of the work was where.
+/// Up to one tick of each thread is not counted yet; this many still show where half of the work
+/// was.
 const ENOUGH_TICKS: u64 = 20;
 const MAXIMUM_TRANSFERS: usize = 100;
 
@@ -26,8 +27,8 @@ fn parted(server: &mut Crossload, name: &str) -> [Vec<Thread>; 2] {
     [named, all]
 }
 
-/// The ticks that threads of this name take of `transfer`, and all threads. It is asked again and again, until so much was taken that
-/// it can be told: a long transfer takes less than the tick of a quick machine.
+/// The ticks of `transfer` on threads of this name, and on all threads. It is repeated until there
+/// are enough ticks to compare: on a quick machine a long transfer takes less than one.
 fn taken(server: &mut Crossload, name: &str, transfer: impl Fn()) -> [u64; 2] {
     let before = parted(server, name);
     for _ in 0..MAXIMUM_TRANSFERS {
@@ -74,7 +75,8 @@ fn uploads_are_received_in_the_background() {
     }
 }
 
-/// The configuration decides how nice the threads of long transfers are: those that receive, and those that send.
+/// The configuration decides how nice the threads of long transfers are: those that receive, and
+/// those that send.
 #[test]
 fn bulk_threads_are_as_nice_as_the_configuration_says() {
     let lab = require("curl").and_then(|_| Lab::new("niceness"));

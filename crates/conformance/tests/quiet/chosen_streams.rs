@@ -1,5 +1,5 @@
-//! How many streams a third-party copy takes from a near source when its client leaves that to the server, as gfal and with
-//! it FTS do.
+//! How many streams a third-party copy takes from a near source when its client leaves that to the
+//! server, as gfal and with it FTS do.
 
 use std::io::Write as _;
 use std::thread;
@@ -8,11 +8,12 @@ use conformance::{Lab, base64_of, bytes, is_whole, md5_of, transfers, until};
 use serde_json::Value;
 use testkit::{Crossload, Export, Result, Scratch, available};
 
-/// Files from this size on get streams that nobody asked for.
+/// Files from this size on get streams without a request.
 const SIZE_MIN: usize = 64 << 20;
 /// Bytes per second of one stream from which on a second one is tried.
 const RATE_MIN: f64 = (256 << 20) as f64;
-/// Long enough that there is something left for a second stream when the first has shown what it can do.
+/// Long enough that there is something left for a second stream when the first has shown what it
+/// can do.
 const SIZE: usize = 256 << 20;
 /// Copies until one of them was fast from its first moment on.
 const TRIES: usize = 8;
@@ -85,7 +86,7 @@ fn a_fast_source_gets_a_second_stream_for_a_second_processor() {
         copies.iter().all(|line| streams(line) <= processors.max(1)),
         "{copies:#?}"
     );
-    // Twice the least, all in all, and the stream that was there at first was fast enough for sure.
+    // At twice the least rate in all, the first stream was certainly fast enough.
     let was_fast = |line: &Value| {
         let seconds = line["total_us"].as_u64().expect("a number") as f64 / 1e6;
         SIZE as f64 / seconds > 2.0 * RATE_MIN

@@ -1,5 +1,5 @@
-//! What a connection costs that has been served and now waits: so many bytes of the server's memory, whatever the
-//! machine's speed. The kernel's part is not counted.
+//! What a connection costs that has been served and now waits: so many bytes of the server's
+//! memory, whatever the machine's speed. The kernel's part is not counted.
 
 use std::io::{Read, Write};
 
@@ -78,7 +78,8 @@ fn a_connection_of_https_that_waits() {
     });
 }
 
-/// Beside the connection the session is remembered, with the certificates, for a client that comes again.
+/// Beside the connection the session is remembered, with the certificates, for a client that comes
+/// again.
 #[test]
 fn a_connection_with_a_certificate_that_waits() {
     let test = "a_connection_with_a_certificate_that_waits";

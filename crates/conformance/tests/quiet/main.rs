@@ -1,5 +1,5 @@
-//! Tests that measure: memory, waits, processor time of threads. They are a program of their own, because tests
-//! beside them would disturb the figures; keep it small.
+//! Tests that measure: memory, waits, processor time of threads. They are a program of their own,
+//! because tests beside them would disturb the figures; keep it small.
 
 mod background;
 mod chosen_streams;

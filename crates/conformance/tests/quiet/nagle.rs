@@ -1,5 +1,6 @@
-//! Clients that leave Nagle's algorithm on, as plain sockets of many languages do: they send a small piece only when the one
-//! before it has been acknowledged, which Linux delays by 40 ms unless the server asks for quick acknowledgements.
+//! Clients that leave Nagle's algorithm on, as plain sockets of many languages do: they send a
+//! small piece only when the one before it has been acknowledged, which Linux delays by 40 ms
+//! unless the server asks for quick acknowledgements.
 
 use std::path::Path;
 use std::time::Instant;
@@ -7,8 +8,8 @@ use std::time::Instant;
 use conformance::{alone, run};
 use testkit::{available, require};
 
-/// What a client may lose by it: less than the 40 ms of one acknowledgement, and more than what other work on the machine
-/// adds to the median of runs that take turns.
+/// What a client may lose by it: less than the 40 ms of one acknowledgement, and more than what
+/// other work on the machine adds to the median of runs that take turns.
 const LOST_MAX_MS: f64 = 25.0;
 /// Connections of each sort and kind of request.
 const ROUNDS: &str = "7";
@@ -68,7 +69,7 @@ fn curl_makes_connections_as_fast_with_the_algorithm_as_without() {
         run(&command).succeeded();
         began.elapsed().as_secs_f64() * 1000.0 / VISITS as f64
     };
-    // The faster of two of each, by turns, so that other work on the machine does not decide.
+    // The faster of two runs each, alternating, so that other work on the machine does not decide.
     let runs = [(), ()].map(|()| (visit("--no-tcp-nodelay"), visit("--tcp-nodelay")));
     let (with, without) = (runs[0].0.min(runs[1].0), runs[0].1.min(runs[1].1));
     assert!(with - without < LOST_MAX_MS, "{with} ms, without {without}");

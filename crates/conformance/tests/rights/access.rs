@@ -1,5 +1,6 @@
-//! Who may do what, cell by cell: every operation of HTTP and of the XRootD protocol with every kind of credential. Both
-//! doors must decide alike, and as the table of the protocols' activities and scopes says.
+//! Who may do what, cell by cell: every operation of HTTP and of the XRootD protocol with every
+//! kind of credential. Both doors must decide alike, and as the table of the protocols' activities
+//! and scopes says.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -92,7 +93,8 @@ const KEEPER: &str = "/O=Crossload test/CN=Keeper";
 fn rules(lab: &Lab, issuer: &TokenIssuer, voms: &std::path::Path) -> String {
     let trust = lab.authority().trust_directory();
     format!(
-        // Tokens come with the requests here, and certificates in the handshake: nobody is asked for more at the login.
+        // Tokens come with the requests here, and certificates in the handshake: the login asks for
+        // nothing more.
         "[xroot]\nauthentication = []\n\
          [x509]\ntrust_directory = \"{}\"\nvoms_directory = \"{}\"\n\
          [[issuer]]\nurl = \"{}\"\nbase_paths = [\"/data\"]\n\
@@ -129,7 +131,7 @@ impl Site {
         &self.twins.guarded
     }
 
-    /// A file or directory that nobody else uses; its name.
+    /// A file or directory that no other test uses; its name.
     fn fresh(&self, is_directory: bool) -> String {
         let name = format!("o{}", self.names.fetch_add(1, Ordering::Relaxed));
         match is_directory {
@@ -164,7 +166,7 @@ impl Site {
                 let target = format!("Destination: {}", self.server().url(&target));
                 ("MOVE", self.fresh(false), target)
             }
-            // Nobody listens there: an order that is accepted fails later.
+            // There is no listener: an accepted order fails later.
             Operation::Pull => ("COPY", self.new_name(), "Source: https://localhost:1/f".to_owned()),
             Operation::Push => (
                 "COPY",
@@ -201,8 +203,8 @@ impl Site {
         }
     }
 
-    /// Whether the XRootD protocol allows it; `None` when it has no such thing here. A token stands behind the path; a
-    /// certificate is shown in the handshake.
+    /// Whether the XRootD protocol allows it; `None` when it has no such thing here. A token stands
+    /// behind the path; a certificate is shown in the handshake.
     fn by_root(&self, operation: Operation, shown: &Shown) -> Option<bool> {
         let port = self.server().port();
         let token = match shown {

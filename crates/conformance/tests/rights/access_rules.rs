@@ -1,5 +1,5 @@
-//! What rules can say of places, from the configuration to the answers of both doors: the name of the local user in a
-//! path, exceptions, and rules that end the search.
+//! What rules can say of places, from the configuration to the answers of both doors: the name of
+//! the local user in a path, exceptions, and rules that end the search.
 
 use std::net::TcpStream;
 
@@ -14,7 +14,8 @@ struct Site {
     server: Endpoint,
 }
 
-/// Ann and Bob are known by name; what is closed is closed for Bob alone, because his rule is the last one for him.
+/// Ann and Bob are known by name; what is closed is closed for Bob alone, because his rule is the
+/// last one for him.
 fn site() -> Result<Site> {
     require("curl")?;
     let lab = Lab::new("access-rules")?;
@@ -101,7 +102,7 @@ fn names_in_paths_exceptions_and_last_rules_hold_at_both_doors() {
     let mut wrong = String::new();
     for (name, of_ann, of_bob, of_stranger) in [
         ("plain/f", "++-", "++-", "++-"),
-        // One's own directory, and not that of somebody whose name begins so.
+        // The user's own directory, but not that of a user whose name has this one as prefix.
         ("users/ann/f", "+++", "---", "---"),
         ("users/anna/f", "---", "---", "---"),
         ("users/bob/f", "---", "+++", "---"),

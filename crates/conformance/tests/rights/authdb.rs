@@ -1,5 +1,5 @@
-//! A site that comes over from XRootD with its `authdb`, its grid-mapfile and its macaroon secret: both servers, given
-//! the same files, decide alike.
+//! A site that comes over from XRootD with its `authdb`, its grid-mapfile and its macaroon secret:
+//! both servers, given the same files, decide alike.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -140,9 +140,10 @@ fn an_authdb_means_the_same_here_as_at_xrootd() {
                     ours || matches!(our_status, 401 | 403),
                     "{who} {method} {place}: {our_status}"
                 );
-                // Whoever may do anything with a file may look at it here.
+                // Here any right on a file includes looking at it.
                 let may_look = method == "HEAD" && ours && *who == "bob" && place == "box";
-                // XRootD looks at compound records only for people with attributes of VOMS; here they hold.
+                // XRootD looks at compound records only for people with attributes of VOMS; here
+                // they hold.
                 if ours != theirs && !may_look && *who != "eve" {
                     differs.push(format!(
                         "{who} {method} {place}: {our_status} here, {their_status} at XRootD"

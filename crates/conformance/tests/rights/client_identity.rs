@@ -1,5 +1,5 @@
-//! The certificate that our client shows: found where grid programs have it, said when asked, refused when others could
-//! read its key; and what a server of ours lets out about its secrets.
+//! The certificate that our client shows: found where grid programs have it, said when asked,
+//! refused when others could read its key; and what a server of ours lets out about its secrets.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

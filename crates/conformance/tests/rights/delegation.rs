@@ -1,5 +1,5 @@
-//! Delegated credentials: davix and gfal2 with a proxy and what they say by default, FTS' way by curl and openssl, and
-//! what must be refused. The other side is a server that lets nobody in without the right certificate.
+//! Delegated credentials: davix and gfal2 with a proxy and their default headers, FTS' way by curl
+//! and openssl, and what must be refused. The peer is a server that demands the right certificate.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ struct Site {
     lab: Lab,
     /// Makes copies, and takes credentials.
     active: Crossload,
-    /// Lets Jane Doe in and nobody else.
+    /// Lets only Jane Doe in.
     passive: Crossload,
     user: User,
     proxy: PathBuf,
@@ -232,7 +232,7 @@ fn sign(site: &Site, request: &[u8]) -> String {
 const EXTENSIONS: &str = "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature,keyEncipherment\n\
     proxyCertInfo=critical,language:id-ppl-inheritAll\n";
 
-/// Debian's XRootD that maps Jane Doe to a user and lets nobody else in.
+/// Debian's XRootD that maps Jane Doe to a user and lets only her in.
 fn guarded_xrootd(lab: &Lab) -> Result<Xrootd> {
     let (gridmap, authdb) = (
         lab.file(format!("\"{DN}\" jdoe\n").as_bytes()),

@@ -1,5 +1,5 @@
-//! Hand-over: requests that were authorised over TLS and whose payload goes in clear text, with the clients that people
-//! use, and with everything that a capability must not be good for.
+//! Hand-over: requests that were authorised over TLS and whose payload goes in clear text, with the
+//! clients that people use, and with everything that a capability must not be good for.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! JSON Web Tokens at both doors: the WLCG JWT compliance suite (indigo-iam/wlcg-jwt-compliance-tests) row by row with
-//! curl, the same with XRootD's client, tokens that must be refused, and issuers that misbehave.
+//! JSON Web Tokens at both doors: the WLCG JWT compliance suite
+//! (indigo-iam/wlcg-jwt-compliance-tests) row by row with curl, the same with XRootD's client,
+//! tokens that must be refused, and issuers that misbehave.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -55,7 +56,7 @@ fn server(lab: &Lab, name: &str, issuer: &TokenIssuer, more: &str) -> Result<End
     guarded(lab, lab.options(name), issuer, &format!("{more}{RULES}"))
 }
 
-/// A server on which nobody may do anything without a token of the issuer.
+/// A server that demands a token of the issuer.
 fn guarded(lab: &Lab, mut options: CrossloadOptions, issuer: &TokenIssuer, more: &str) -> Result<Endpoint> {
     options.exports[0].anonymous = Access::None;
     options.more = format!(
@@ -99,7 +100,8 @@ impl Site {
         );
     }
 
-    /// The answer names this code in its words, and the challenge says which of the two kinds of refusal it is.
+    /// The answer names this code in its words, and the challenge says which of the two kinds of
+    /// refusal it is.
     #[track_caller]
     fn expect_invalid(&self, token: &str, code: &str, words: &str) {
         let answer = self.ask("GET", "missing", token);
@@ -194,7 +196,8 @@ on_site!(capabilities_of_the_suite, site, {
     site.expect("PUT", "caps/existing", &create, &[403]);
     site.expect("DELETE", "caps/existing", &create, &[403]);
     assert_eq!(site.server.stored("caps/existing").as_deref(), Some(&b"old"[..]));
-    // Each lets its bearer see what there is (profile 1.1 and later); reading from tape is not reading.
+    // Each lets its bearer see what there is (profile 1.1 and later); reading from tape is not
+    // reading.
     for scopes in [
         "storage.create:/",
         "storage.modify:/",
@@ -428,7 +431,7 @@ fn an_issuer_that_hangs_holds_up_only_those_who_need_it_and_not_long() {
             assert_eq!(answer.status, 401, "{}", answer.text());
             assert!(time < Duration::from_secs(5), "{name}: {time:?}");
         }
-        // What is wrong with a token itself is told without the issuer.
+        // Faults of the token itself are reported without the issuer.
         let (expired, _) = ask(&bad.token().lifetime_s(-5).mint());
         assert!(expired.text().contains("expired"), "{}", expired.text());
     }
@@ -449,7 +452,8 @@ on_site!(a_token_is_explained_offline_and_with_the_keys_of_its_issuer, site, {
         run(&site.lab.client(arguments).expect("the client"))
     };
     let good = site.token("storage.read:/a");
-    // The server fetches the keys by itself when it starts; with an answer to a token it has them all.
+    // The server fetches the keys by itself when it starts; with an answer to a token it has them
+    // all.
     let known = site.ask("HEAD", "/data/a/f", &good);
     assert!(matches!(known.status, 200 | 403 | 404), "{}", known.text());
     let asked = site.issuer.connections();

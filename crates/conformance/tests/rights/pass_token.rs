@@ -1,5 +1,5 @@
-//! `[tpc] pass_token_to`: the token with which a copy is ordered is shown to the other side, if that is named, and to
-//! nobody else.
+//! `[tpc] pass_token_to`: the token of an order goes to the peer if its host is named, and to no
+//! other server.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn a_token_is_passed_on_to_the_server_that_is_named_and_to_no_other() {
             assert!(std::fs::read(active.data().join("pulled")).expect("there") == content);
             assert!(std::fs::read(site.passive.data().join("pushed")).expect("there") == content);
         }
-        // In clear text it goes nowhere, whoever is named.
+        // In clear text it goes nowhere, even to a named host.
         let clear = format!("Source: {}", site.passive.clear_url("/data/f"));
         let answer = site.lab.copy(&active.url("/data/clear"), &clear, &[&bearer]);
         assert!(

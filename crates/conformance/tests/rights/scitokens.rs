@@ -1,5 +1,6 @@
-//! The same tokens at our server and at Debian's XRootD with its SciTokens plug-in (libscitokens 0.7), for the same file and
-//! from the same `scitokens.cfg`. Where the two differ the table says so; each difference is one that we want.
+//! The same tokens at our server and at Debian's XRootD with its SciTokens plug-in (libscitokens
+//! 0.7), for the same file and from the same `scitokens.cfg`. Where the two differ the table says
+//! so; each difference is one that we want.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -36,7 +37,8 @@ fn open_to_all(path: &Path) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
 }
 
-/// Puts the issuer's keys where libscitokens keeps those that it has fetched, since it trusts no authority of ours.
+/// Puts the issuer's keys where libscitokens keeps those that it has fetched, since it trusts no
+/// authority of ours.
 fn keep_keys(lab: &Lab, cache: &Path, issuer: &TokenIssuer) -> Result<()> {
     let directory = cache.join("scitokens");
     fs::create_dir_all(&directory)?;

@@ -1,4 +1,5 @@
-//! What people do with tokens on the command line: look into them, ask for macaroons, and narrow them.
+//! What people do with tokens on the command line: look into them, ask for macaroons, and narrow
+//! them.
 
 use std::path::Path;
 

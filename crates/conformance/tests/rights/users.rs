@@ -1,5 +1,6 @@
-//! Two virtual organisations, two local users: what each stores over either protocol belongs to its user, neither can
-//! overwrite the other's, and a full quota is told before the first byte. Whoever asks is told apart by the address.
+//! Two virtual organisations, two local users: files that each stores over either protocol belong
+//! to its user, neither can overwrite the other's, and a full quota refuses before the first byte.
+//! The address tells the clients' identity.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -1,5 +1,6 @@
-//! Certificates and proxies of clients on both doors, shown by curl, openssl, gfal2 and davix: believed and refused, on
-//! new connections and on resumed ones, and while the files that they are judged by change.
+//! Certificates and proxies of clients on both doors, shown by curl, openssl, gfal2 and davix:
+//! believed and refused, on new connections and on resumed ones, and while the files that they are
+//! judged by change.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,7 +35,7 @@ fn site() -> Result<std::sync::Arc<Site>> {
     })
 }
 
-/// A server where Jane may do everything, members of the VO may read, and nobody else may do anything.
+/// A server where Jane may do everything, members of the VO may read, and others nothing.
 fn start(lab: &Lab, voms: &VomsServer, more: &str) -> Result<Crossload> {
     let voms_directory = lab.fresh("vomsdir");
     voms.write_lsc(&voms_directory)?;
@@ -234,7 +235,7 @@ fn attributes_of_voms_give_the_rights_of_the_vo() {
         .expect("attributes");
     let with = write(lab, &john.voms_proxy(vec![own]).expect("a proxy"));
     assert_eq!(ask(lab, server, &with, &[]).status, 200);
-    // What the server said of somebody else counts for nothing.
+    // Attributes of another holder do not count.
     let jane = lab.authority().issue_user(JANE).expect("a user");
     let hers = site.voms.attributes(&jane, &["/testvo"]).expect("attributes");
     let stolen = write(lab, &john.voms_proxy(vec![hers]).expect("a proxy"));
@@ -328,7 +329,7 @@ fn the_trust_directory_may_change_and_break_while_the_server_runs() {
             .filter(|line| line["event"] == "certificates")
     };
     let trust = own.authority().trust_directory();
-    // A broken file is named, and touches nobody.
+    // A broken file is named, and changes no decision.
     std::fs::write(trust.join("0badf00d.0"), "-----BEGIN CERTIFICATE-----\nnothing\n").expect("a broken file");
     until("the broken file is named", NOTICED, || {
         events().any(|line| line["faults"].to_string().contains("0badf00d.0"))

@@ -1,5 +1,5 @@
-//! What a server must bear: thousands of idle connections, slow senders, and heads and bodies that no proper client
-//! sends. Statuses are those of RFC 9110 and RFC 9112.
+//! What a server must bear: thousands of idle connections, slow senders, and heads and bodies that
+//! no proper client sends. Statuses are those of RFC 9110 and RFC 9112.
 
 use std::fs;
 use std::io::Write as _;
@@ -167,7 +167,8 @@ fn heads_that_break_the_rules_are_refused() {
     refused(&site, 400, b"GET /data/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
     refused(&site, 400, b"GET data HTTP/1.1\r\nHost: localhost\r\n\r\n");
     refused(&site, 400, b"\x01\x02\x03 nonsense\r\n\r\n");
-    // A null byte is how XRootD clients begin; one that goes on otherwise would understand no answer.
+    // A null byte is how XRootD clients begin; one that goes on otherwise would understand no
+    // answer.
     let received = exchange(site.server.port(), b"\x00\x01\x02\x03 nonsense\r\n\r\n");
     assert!(received.closed && received.text.is_empty(), "{}", received.text);
     let long = format!("X-Long: {}", "x".repeat(200_000));

@@ -1,4 +1,5 @@
-//! What an operator sees and does: the log, metrics, health, changed certificates and configuration, a clean end.
+//! What an operator sees and does: the log, metrics, health, changed certificates and
+//! configuration, a clean end.
 
 use std::fs;
 use std::io::Write as _;

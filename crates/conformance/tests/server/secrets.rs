@@ -1,7 +1,8 @@
-//! Secrets stay secret: whatever a server of ours is shown or told, nobody reads it again in what it says.
+//! Secrets stay secret: no output of our server repeats a secret that it received.
 //!
-//! Every test of this suite searches all that our programs say for all secrets that it knows, when a program ends (see
-//! `testkit::secrets`). Here are those that try hard, and the one that shows that the search finds what is there.
+//! Every test of this suite searches all that our programs say for all secrets that it knows, when
+//! a program ends (see `testkit::secrets`). Here are those that try hard, and the one that shows
+//! that the search finds what is there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -26,7 +27,7 @@ fn a_server_that_tells_a_secret_fails_its_test() {
     let Some(server) = available(test, lab.crossload(lab.options("leaking"))) else {
         return;
     };
-    // Client information is for the log: a secret in it is told on purpose.
+    // Client information belongs in the log: a secret in it was put there on purpose.
     let secret = "a-secret-that-somebody-wrote-into-client-information";
     let header = format!("ClientInfo: note={secret}");
     lab.curl(&["-H", &header, &server.url("/data/")]).expect(200);

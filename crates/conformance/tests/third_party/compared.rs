@@ -1,5 +1,5 @@
-//! Every copy is compared, also where the source wants a credential for its checksum, and where its file was damaged after
-//! it was stored.
+//! Every copy is compared, also where the source wants a credential for its checksum, and where its
+//! file was damaged after it was stored.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;

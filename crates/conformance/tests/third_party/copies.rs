@@ -1,5 +1,5 @@
-//! Third-party copies ordered by curl: markers, last lines, headers, macaroons, and the probes of the smoke test that
-//! sites are measured with.
+//! Third-party copies ordered by curl: markers, last lines, headers, macaroons, and the probes of
+//! the smoke test that sites are measured with.
 
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,8 @@ fn site() -> Result<Arc<Site>> {
     shared(&SITE, || Site::start("copies", "curl"))
 }
 
-/// Demands the form that davix, gfal2 and the smoke test read: blocks of markers, short lines, the outcome last.
+/// Demands the form that davix, gfal2 and the smoke test read: blocks of markers, short lines, the
+/// outcome last.
 #[track_caller]
 fn assert_markers(answer: &Answer) {
     let text = answer.text();
@@ -240,8 +241,9 @@ fn a_macaroon_is_narrowed_by_whoever_holds_it() {
     lab.curl(&["-H", &header, &twins.guarded.url("dir/other")]).expect(403);
 }
 
-/// The 28 probes of the smoke test, with the shapes of its requests. Where it uses an X.509 proxy, this uses a wide
-/// macaroon and `Credential: none`; where it uses a token, the macaroon of probe 8.
+/// The 28 probes of the smoke test, with the shapes of its requests. Where it uses an X.509 proxy,
+/// this uses a wide macaroon and `Credential: none`; where it uses a token, the macaroon of probe
+/// 8.
 #[test]
 fn all_probes_of_the_smoke_test_pass() {
     let test = "all_probes_of_the_smoke_test_pass";
@@ -313,8 +315,8 @@ fn all_probes_of_the_smoke_test_pass() {
         &["adler32="],
     );
     passed(ask("DELETE", &with(&token, &[])));
-    // 13 to 21: pulls of what is public, and of what is private with a macaroon of the third party, written as the
-    // smoke test writes it.
+    // 13 to 21: pulls of what is public, and of what is private with a macaroon of the third party,
+    // written as the smoke test writes it.
     let guest = format!(
         "TransferHeaderAuthorization: bearer {}",
         third.macaroon(&lab, "private", "DOWNLOAD")

@@ -1,5 +1,6 @@
-//! What goes wrong with copies: sources that lie, stall or die, full destinations, clients that leave, servers that are
-//! killed. Whatever happens, a file under its final name is whole, and nothing unfinished stays behind.
+//! What goes wrong with copies: sources that lie, stall or die, full destinations, clients that
+//! leave, servers that are killed. Whatever happens, a file under its final name is whole, and
+//! nothing unfinished stays behind.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -50,7 +51,8 @@ impl Site {
             .copy(&self.server.url(name), &format!("Source: {source}"), headers)
     }
 
-    /// Demands that a copy failed with words that hold `words`, and left nothing under its name or elsewhere.
+    /// Demands that a copy failed with words that hold `words`, and left nothing under its name or
+    /// elsewhere.
     #[track_caller]
     fn assert_failed(&self, name: &str, answer: &Answer, words: &str) {
         let line = last_line(answer);
@@ -287,7 +289,7 @@ fn a_full_destination_is_told_before_and_during() {
         .upload(&server.url("put"), &large, &["Expect: 100-continue"])
         .expect(507);
     assert!(!early.heads.contains("100 Continue"), "{}", early.heads);
-    // Of a chunked body nobody knows the size beforehand.
+    // The size of a chunked body is unknown beforehand.
     let chunked = lab.curl_with_input(&["-T", "-", &server.url("chunked")], &large);
     assert_eq!(chunked.status, 507, "{}", chunked.heads);
     let pushed = lab.copy(&source, &format!("Destination: {}", server.url("pushed")), &[]);
@@ -511,15 +513,16 @@ fn secrets_do_not_reach_logs_and_answers() {
         let Endpoint::Crossload(server) = server else { continue };
         let said = server.log().stderr() + &server.log().stdout();
         assert!(said.contains("\"request\""), "{said}");
-        // A prefix would do: macaroons of one server begin alike, so a piece from the middle is looked for.
+        // A prefix would do: macaroons of one server begin alike, so a piece from the middle is
+        // looked for.
         for piece in [&token[..], &token[token.len() / 2..token.len() / 2 + 40]] {
             assert!(!said.contains(piece), "the token is in the log");
         }
     }
 }
 
-/// Twenty copies are under way when a server is killed; it comes back. No file is under its name that is not whole,
-/// and no part is left.
+/// Twenty copies are under way when a server is killed; it comes back. No file is under its name
+/// that is not whole, and no part is left.
 fn killed_in_the_middle(name: &str, kill_destination: bool) {
     let Some(mut site) = available(name, start(name, |_| {})) else {
         return;

@@ -1,5 +1,5 @@
-//! Copies from and to foreign servers, real and scripted: only files are stored as files, and a copy succeeds only when the
-//! destination has the file.
+//! Copies from and to foreign servers, real and scripted: only files are stored as files, and a
+//! copy succeeds only when the destination has the file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -292,7 +292,8 @@ fn sources_that_know_only_get_are_read_and_busy_ones_waited_for() {
     }
 }
 
-/// A server that puts off the first request of each method that changes something, and then stores or copies.
+/// A server that puts off the first request of each method that changes something, and then stores
+/// or copies.
 fn busy(again: &'static str) -> Scripted {
     let put_off: Mutex<Vec<String>> = Mutex::default();
     let stored = AtomicBool::new(false);
@@ -432,7 +433,7 @@ fn auto_finds_another_way_for_root_destinations() {
             site.server.url(&format!("/data/{local}")),
         ];
         for (number, source) in sources.iter().enumerate() {
-            // One may not connect to the other, and one may: names with & cannot be ordered.
+            // One cannot connect to the other, and one can: names with & cannot be ordered.
             for (to, server) in [("strict", &strict), ("open", &site.server)] {
                 let target = format!("there-{to}-{number}-{}", name.len());
                 let run = site

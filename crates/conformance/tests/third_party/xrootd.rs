@@ -1,4 +1,4 @@
-//! Debian's XRootD as the other party: active and passive, pulling and pushing, open and with macaroons.
+//! Debian's XRootD as the peer: active and passive, pulling and pushing, open and with macaroons.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Clients that write over the further connections of a session, as that of go-hep does: against XRootD, and against ours.
+//! Clients that write over the further connections of a session, as that of go-hep does: against
+//! XRootD, and against ours.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! Clients of the XRootD protocol that die, stop in the middle, never read or join sessions of others, and servers that
-//! are killed: nothing unfinished stays under a final name, what was taken is given back, and the next client is served.
+//! Clients of the XRootD protocol that die, stop in the middle, never read or join sessions of
+//! others, and servers that are killed: nothing unfinished stays under a final name, what was taken
+//! is given back, and the next client is served.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -84,7 +85,7 @@ fn handles_left_open_are_bounded_and_given_back() {
     assert_eq!(distinct.len(), 512);
     let refused = client.try_open("/data/alive", open_option::READ);
     assert_eq!(refused.status, status::ERROR, "{}", refused.words());
-    // The session is as good as before, and a handle that is given back can be had again.
+    // The session still works, and a returned handle is available again.
     assert_eq!(client.read(handles[511], 0, 100).expect_ok(), b"content");
     let _ = client.close(handles[511]).expect_ok();
     client.close(handles[511]).expect_error(3004);
@@ -118,7 +119,7 @@ fn sessions_of_others_are_not_joined() {
     elsewhere.greet(0);
     let refused = elsewhere.ask(0, opcode::BIND, &number, &[]);
     assert!([3010, 3011].contains(&refused.error()), "{}", refused.words());
-    // As many further streams as are told.
+    // As many further streams as given.
     let mut streams = Vec::new();
     for _ in 0..15 {
         let mut stream = RootSocket::greeted(port);
@@ -128,7 +129,8 @@ fn sessions_of_others_are_not_joined() {
     }
     let one_more = RootSocket::greeted(port).ask(0, opcode::BIND, &number, &[]);
     assert_eq!(one_more.status, status::ERROR, "{}", one_more.words());
-    // What was asked on the first connection is answered on the stream that was named, and only there.
+    // What was asked on the first connection is answered on the stream that was named, and only
+    // there.
     let handle = owner.open("/data/alive", open_option::READ);
     let (path, stream) = &mut streams[7];
     let read = parameters(&[&handle, &0_i64.to_be_bytes(), &100_i32.to_be_bytes()]);
@@ -157,7 +159,7 @@ fn tls_that_is_demanded_is_not_gone_around() {
         options.more = "[xroot]\ntls = \"login\"\nauthentication = []\n".to_owned()
     });
     let Some((lab, server)) = started else { return };
-    // Who cannot do TLS is told so, and gets no session.
+    // A client without TLS gets a refusal that says so, and no session.
     let mut plain = RootSocket::connect(server.port());
     assert_eq!(plain.greet(0) & GOES_TO_TLS, 0);
     plain.try_login().expect_error(3028);
@@ -254,8 +256,8 @@ fn a_client_that_dies_leaves_nothing() {
     assert!(parts(server.data()).is_empty());
 }
 
-/// XRootD's clients connect again when a connection breaks, open the file for update, and send what was not
-/// acknowledged. That must not go into the file that was there before.
+/// XRootD's clients connect again when a connection breaks, open the file for update, and send what
+/// was not acknowledged. That must not go into the file that was there before.
 #[test]
 fn a_client_that_connects_again_leaves_the_old_file_as_it_was() {
     let test = "a_client_that_connects_again_leaves_the_old_file_as_it_was";

@@ -1,6 +1,7 @@
-//! xrootdfs, the file system in user space of the XRootD project. It opens each file on a session of its own, looks at it on
-//! another, and closes it after its user has gone on. XRootD itself now and then refuses a file for that reason, as locked
-//! (`Resource deadlock avoided`), so what is demanded here is more than it keeps.
+//! xrootdfs, the file system in user space of the XRootD project. It opens each file on a session
+//! of its own, looks at it on another, and closes it after its user has gone on. XRootD itself now
+//! and then refuses a file for that reason, as locked (`Resource deadlock avoided`), so what is
+//! demanded here is more than it keeps.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! gfal2 over the XRootD protocol, as Rucio and FTS use it: names, checksums, copies up and down, and copies between this
-//! protocol and WebDAV.
+//! gfal2 over the XRootD protocol, as Rucio and FTS use it: names, checksums, copies up and down,
+//! and copies between this protocol and WebDAV.
 
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,5 @@
-//! Certificates and proxies over the XRootD protocol's own authentication (`gsi`): XRootD's clients and gfal2 at our
-//! server, our client at XRootD's.
+//! Certificates and proxies over the XRootD protocol's own authentication (`gsi`): XRootD's clients
+//! and gfal2 at our server, our client at XRootD's.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use testkit::{
 
 const DN: &str = "/O=Crossload test/CN=Jane Doe";
 
-/// A server on which everybody may read and the members of a VO may write, and somebody who is one.
+/// A server that everyone may read and members of a VO may write, and a member.
 struct Site {
     lab: Lab,
     voms: VomsServer,
@@ -171,7 +171,7 @@ fn who_shows_nothing_is_anybody() {
         .xrdcp_with(&shown(None), &[&site.ours.root("anybody/file"), "-"]);
     assert_eq!(read.succeeded().text(), "content");
     assert_refused(&site.write(None, &site.ours.root("anybody/new")), "[3010]");
-    // Known by name, but nobody who may write.
+    // Known by name, but without the right to write.
     let proxy = site.written(&site.jane.proxy().expect("proxy")).expect("file");
     assert_refused(&site.write(Some(&proxy), &site.ours.root("anybody/new")), "[3010]");
     assert_eq!(site.ours.stored("anybody/new"), None);
@@ -208,7 +208,7 @@ fn proxies_that_are_not_believed_give_no_rights_and_the_reason() {
     }
 }
 
-/// The client is told to try nothing else.
+/// The client tries nothing else.
 #[test]
 fn a_hundred_logins() {
     let Some(site) = available("a_hundred_logins", site()) else {
@@ -230,7 +230,7 @@ fn a_hundred_logins() {
     });
 }
 
-/// Debian's XRootD, which lets nobody in but by gsi.
+/// Debian's XRootD, which demands gsi.
 fn theirs(site: &Site) -> Result<Endpoint> {
     let own = site.lab.fresh("theirs");
     let more = format!(

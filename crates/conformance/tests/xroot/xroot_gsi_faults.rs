@@ -1,5 +1,6 @@
-//! Certificates that are not believed, shown by XRootD's own client through `gsi` to a server that lets nobody in without
-//! one: each is refused with its own code. And what a server says that cannot do `gsi` though it is told to.
+//! Invalid certificates, shown by XRootD's own client through `gsi` to a server that demands one:
+//! each is refused with its own code. And the refusal of a server that is configured for `gsi` but
+//! cannot do it.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Who a client of the XRootD protocol says it is, and what it may do then: with XRootD's own client, which chooses among
-//! the ways that the server offers, against XRootD where it can check the same, and against ours.
+//! Who a client of the XRootD protocol says it is, and what it may do then: with XRootD's own
+//! client, which chooses among the ways that the server offers, against XRootD where it can check
+//! the same, and against ours.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +14,8 @@ const REFUSED: i32 = 54;
 /// What it exits with when it could not say who it is.
 const NOT_AUTHENTICATED: i32 = 52;
 
-/// A server on which everybody may read and nobody may write without a token, with a token for all.
+/// A server that everyone may read and that demands a token for writing, with a token for
+/// everything.
 struct Guarded {
     server: Endpoint,
     token: String,
@@ -116,7 +118,8 @@ fn a_token_in_the_url_gives_its_rights() {
     }
 }
 
-/// XRootD 5.5 takes tokens of another kind only when a session begins, so from here on it is ours alone.
+/// XRootD 5.5 takes tokens of another kind only when a session begins, so from here on it is ours
+/// alone.
 #[test]
 fn a_macaroon_opens_the_session() {
     let Some(both) = available("a_macaroon_opens_the_session", site()) else {
@@ -127,7 +130,7 @@ fn a_macaroon_opens_the_session() {
     let local = lab.file(&content);
     let local = local.to_str().expect("plain");
     let file = lab.file(format!("{token}\n").as_bytes());
-    // The client takes a token from a file that nobody else can read.
+    // The client takes a token only from a private file.
     std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its mode");
     let file = file.to_str().expect("plain");
     let both_ways = [("BEARER_TOKEN", token.as_str()), ("BEARER_TOKEN_FILE", file)];
@@ -227,8 +230,8 @@ fn tls_is_offered_or_demanded_as_configured() {
     }
 }
 
-/// A server with an issuer and a certificate, and nothing said about sessions: tokens open them, and others come in as
-/// anonymous.
+/// A server with an issuer and a certificate, and nothing said about sessions: tokens open them,
+/// and others come in as anonymous.
 #[test]
 fn tokens_open_sessions_without_being_configured() {
     let test = "tokens_open_sessions_without_being_configured";
@@ -284,8 +287,8 @@ fn tokens_open_sessions_without_being_configured() {
     assert_refused(&lab.xrdcp(&["-f", local, &open.root("dir/a")]), "[3010]");
 }
 
-/// Uploads and downloads that end shortly behind a multiple of XRootD's chunk of 8 MiB: with several answers in one TLS
-/// record its client waits for the second for ever.
+/// Uploads and downloads that end shortly behind a multiple of XRootD's chunk of 8 MiB: with
+/// several answers in one TLS record its client waits for the second for ever.
 #[test]
 fn large_files_go_both_ways_in_sessions_opened_by_token() {
     let test = "large_files_go_both_ways_in_sessions_opened_by_token";

@@ -1,5 +1,6 @@
-//! XRootD's Python client, on which analysis programs build, against XRootD and then against ours: Debian's 5.5, and a
-//! later one where `./dev` could fetch it. What is demanded is in `python/xroot.py`.
+//! XRootD's Python client, on which analysis programs build, against XRootD and then against ours:
+//! Debian's 5.5, and a later one where `./dev` could fetch it. What is demanded is in
+//! `python/xroot.py`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};

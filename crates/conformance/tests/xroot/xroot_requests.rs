@@ -1,6 +1,7 @@
-//! Requests of the XRootD protocol that no proper client makes: unknown ones, ones that are cut short or lie about their
-//! length, reads past the end, pages with wrong checksums. Every one has a clear answer or a closed connection, nothing is
-//! left behind, and the server serves the next client.
+//! Requests of the XRootD protocol that no proper client makes: unknown ones, ones that are cut
+//! short or lie about their length, reads past the end, pages with wrong checksums. Every one has a
+//! clear answer or a closed connection, nothing is left behind, and the server serves the next
+//! client.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,8 +26,8 @@ fn site() -> Result<Arc<Site>> {
 /// A request, what is wrong with it, and the number of its answer.
 type Refusal = (&'static str, u16, [u8; 16], Vec<u8>, u32);
 
-/// Requests whose answer is one number, on a session with `/data/alive` open for reading under the handle that is given
-/// to the second part.
+/// Requests whose answer is one number, on a session with `/data/alive` open for reading under the
+/// handle that is given to the second part.
 fn refusals(handle: [u8; 4]) -> Vec<Refusal> {
     let none = parameters(&[]);
     let other: [u8; 4] = [handle[0] ^ 0x55, 7, 7, 7];
@@ -330,7 +331,8 @@ fn pages_with_wrong_checksums_are_told_and_can_be_mended() {
             let handle = client.open(&format!("/data/{name}"), UPLOAD);
             let told = client.ask(1, opcode::WRITE_PAGES, &parameters(&[&handle]), &pages(1));
             assert_eq!(told.status, status::PAGES, "{}", told.words());
-            // The list of wrong pages: its own checksum, the lengths of the first and the last, their offsets.
+            // The list of wrong pages: its own checksum, the lengths of the first and the last,
+            // their offsets.
             assert_eq!(told.body.len(), 24 + 16, "{}", told.words());
             assert_eq!(told.body[32..40], 4096_i64.to_be_bytes());
             if mended {
@@ -342,7 +344,8 @@ fn pages_with_wrong_checksums_are_told_and_can_be_mended() {
             } else {
                 client.close(handle).expect_error(3019);
                 client.close(handle).expect_error(3004);
-                // XRootD keeps the file with what was written; ours takes no file that may be wrong.
+                // XRootD keeps the file with what was written; ours takes no file that may be
+                // wrong.
                 assert_eq!(server.stored(&name).is_some(), !server.is_ours());
             }
         }

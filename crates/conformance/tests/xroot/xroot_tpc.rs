@@ -1,7 +1,8 @@
-//! Third-party copies of the XRootD protocol, as its own programs and gfal2 order them: between two of Debian's XRootD,
-//! which shows that the order is right, between ours and XRootD in both roles, and between two of ours. All that between
-//! servers that are called by a name and listen for IPv4, between servers that listen for both families as XRootD does
-//! unless told otherwise, and between one kind and the other.
+//! Third-party copies of the XRootD protocol, as its own programs and gfal2 order them: between two
+//! of Debian's XRootD, which shows that the order is right, between ours and XRootD in both roles,
+//! and between two of ours. All that between servers that are called by a name and listen for IPv4,
+//! between servers that listen for both families as XRootD does unless told otherwise, and between
+//! one kind and the other.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -35,7 +36,8 @@ struct Site {
     lab: Lab,
     /// On addresses of IPv4, under a name.
     named: World,
-    /// For both families, and known by their addresses: of IPv4 addresses in the form of IPv6, `/etc/hosts` knows no name.
+    /// For both families, and known by their addresses: of IPv4 addresses in the form of IPv6,
+    /// `/etc/hosts` knows no name.
     dual_stack: World,
 }
 
@@ -92,8 +94,8 @@ impl World {
 /// What a pair is called, its source and its destination.
 type Pair<'a> = (String, &'a Server, &'a Server);
 
-/// Runs a check with every pair of source and destination, all at once, because the programs look only every two or
-/// three seconds whether a copy has ended. The name is the pair's.
+/// Runs a check with every pair of source and destination, all at once, because the programs look
+/// only every two or three seconds whether a copy has ended. The name is the pair's.
 #[track_caller]
 fn each_pair(test: &str, check: impl Fn(&Lab, &Server, &Server, &str) + Sync) {
     let Some(site) = available(test, site()) else { return };
@@ -143,7 +145,8 @@ fn xrdcp_orders_copies_of_all_sizes() {
     });
 }
 
-/// A server that listens for IPv4 only names a client otherwise than one that listens for both families.
+/// A server that listens for IPv4 only names a client otherwise than one that listens for both
+/// families.
 #[test]
 fn servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still() {
     let test = "servers_that_listen_otherwise_name_the_client_otherwise_and_copy_still";

@@ -1,5 +1,6 @@
-//! What goes wrong with third-party copies of the XRootD protocol, said by hand: keys that are used twice, by others or for
-//! another file, sources that die, clients that leave, servers that are killed. Nothing unfinished stays behind.
+//! What goes wrong with third-party copies of the XRootD protocol, said by hand: keys that are used
+//! twice, by others or for another file, sources that die, clients that leave, servers that are
+//! killed. Nothing unfinished stays behind.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -16,13 +17,14 @@ const SOON: Duration = Duration::from_secs(15);
 const UPLOAD: u16 = open_option::DELETE | open_option::UPDATE | open_option::MAKE_PATH;
 /// Quick enough for a test, slow enough for a busy machine.
 const LIMITS: &str = "attempts = 2\nstall_timeout = \"2s\"\nfirst_byte_timeout = \"2s\"\nconnect_timeout = \"2s\"\n";
-/// How this client is called between two servers: the user and the process of its login, and its host.
+/// How this client is called between two servers: the user and the process of its login, and its
+/// host.
 const CLIENT: &str = "tester.1234@localhost";
 const SIZE: usize = 16 << 20;
 
 /// A source with a file of [`SIZE`] bytes behind a relay, and a destination.
 struct Parties {
-    // The first is dropped first: a server that is told to stop waits for what it is sending.
+    // The first is dropped first: a stopping server waits for what it is sending.
     relay: Relay,
     source: Crossload,
     destination: Crossload,
@@ -214,7 +216,8 @@ fn who_comes_first_waits_for_the_key() {
     let mut owner = RootSocket::session(server.port());
     let _ = owner.open(&registering("/data/alive", "early"), open_option::READ);
     let late = in_the_end(&mut destination, answer);
-    // XRootD says "wait for no time", upon which the request is made again; the answer itself will do too.
+    // XRootD says "wait for no time", upon which the request is made again; the answer itself will
+    // do too.
     let granted = if late.status == 4005 {
         assert_eq!(late.number(0), 0);
         destination.try_open(&path, open_option::READ)
@@ -346,8 +349,9 @@ fn a_source_that_dies_in_the_middle_is_told() {
 fn what_is_damaged_on_the_way_is_never_shown() {
     let test = "what_is_damaged_on_the_way_is_never_shown";
     let Some(parties) = parties(test, |_| {}) else { return };
-    // Uploaded to, the source knows the checksum, and tells it before any data; if it were late all the same, the pages
-    // would have checksums of their own, and the damaged one would be asked for again.
+    // Uploaded to, the source knows the checksum, and tells it before any data; if it were late all
+    // the same, the pages would have checksums of their own, and the damaged one would be asked for
+    // again.
     parties
         .lab
         .upload(&parties.source.url("/data/file"), &parties.content, &[])

@@ -1,5 +1,6 @@
-//! Third-party copies of the XRootD protocol over several streams. The key opens the source once, so the streams are
-//! connections bound to that one session: from ours and from XRootD, and on one stream from a source that binds none.
+//! Third-party copies of the XRootD protocol over several streams. The key opens the source once,
+//! so the streams are connections bound to that one session: from ours and from XRootD, and on one
+//! stream from a source that binds none.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -17,7 +18,8 @@ const SIZE: usize = (64 << 20) + 12_345;
 /// How long a line of the log may stay away.
 const SOON: Duration = Duration::from_secs(15);
 
-/// What a client says first: the hello, and the request that announces what the connection is to become.
+/// What a client says first: the hello, and the request that announces what the connection is to
+/// become.
 const OPENING_BYTES: usize = 44;
 /// Where the announcement stands, and what it is for a connection that is to be bound to a session.
 const ANNOUNCED: (usize, u8) = (29, 1);

@@ -1,5 +1,6 @@
-//! uproot, which reads ROOT's files without ROOT, as analysis does: a few ranges of a file, many of them in one request.
-//! Over the XRootD protocol and over HTTP, against XRootD and then against ours.
+//! uproot, which reads ROOT's files without ROOT, as analysis does: a few ranges of a file, many of
+//! them in one request. Over the XRootD protocol and over HTTP, against XRootD and then against
+//! ours.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};

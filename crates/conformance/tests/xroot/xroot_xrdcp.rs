@@ -1,5 +1,5 @@
-//! XRootD's copy program over its own protocol, against XRootD and then against ours: both directions, with every kind
-//! of request that it knows for reading and writing.
+//! XRootD's copy program over its own protocol, against XRootD and then against ours: both
+//! directions, with every kind of request that it knows for reading and writing.
 
 use std::fs;
 use std::sync::{Arc, Weak};

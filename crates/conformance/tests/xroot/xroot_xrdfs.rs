@@ -1,5 +1,5 @@
-//! Every command of XRootD's `xrdfs` that a disk server can answer, against XRootD and then against ours. Where the two
-//! differ, the test says how.
+//! Every command of XRootD's `xrdfs` that a disk server can answer, against XRootD and then against
+//! ours. Where the two differ, the test says how.
 
 use std::fs::File;
 use std::sync::{Arc, Weak};
@@ -364,7 +364,8 @@ fn there_is_no_tape_to_stage_from() {
             let all: Vec<&str> = ["prepare"].iter().chain(arguments).copied().collect();
             lab.xrdfs(server, &all)
         };
-        // A file that is online is staged. XRootD takes every order and never does anything about it.
+        // A file that is online is staged. XRootD takes every order and never does anything about
+        // it.
         prepare(&["-s", "/data/staged/file"]).succeeded();
         prepare(&["-e", "/data/staged/file"]).succeeded();
         prepare(&["-w", "/data/staged/file"]).succeeded();

@@ -1,4 +1,5 @@
-//! Delegated credentials on disk: one file each, readable by its owner only, sealed, and bound to its name.
+//! Delegated credentials on disk: one file each, readable by its owner only, sealed, and bound to
+//! its name.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};

@@ -29,7 +29,8 @@ impl DelegatedKey {
         Ok(Self { pair, public })
     }
 
-    /// The request to be signed, in PEM. Its name means nothing: the signer gives the proxy its own.
+    /// The request to be signed, in PEM. Its name means nothing: the signer gives the proxy its
+    /// own.
     pub(super) fn request(&self) -> Result<String> {
         let word = encode::sequence(&[
             &encode::object_identifier("2.5.4.3"),

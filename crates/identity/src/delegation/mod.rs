@@ -1,9 +1,9 @@
-//! Delegated credentials: a client signs a proxy for a key that is made here, and we act with it towards the
-//! other side of that client's copies (GridSite delegation, and the REST form of FTS).
+//! Delegated credentials: a client signs a proxy for a key that is made here, and we use it with
+//! the peer of that client's copies (GridSite delegation, and the REST form of FTS).
 //!
-//! A credential belongs to whoever delegated it: the subject of the end-entity certificate with all VOMS
-//! attributes, and a name of the client's choice. Keys that wait for their proxy are in memory only; what is
-//! complete is in a file each, sealed, and forgotten when it ends.
+//! A credential belongs to the client that delegated it: the subject of the end-entity certificate
+//! with all VOMS attributes, and a name of the client's choice. Keys that wait for their proxy are
+//! in memory only; complete credentials are sealed in a file each, and removed when they expire.
 
 mod files;
 mod key;
@@ -132,11 +132,12 @@ impl std::fmt::Debug for Delegations {
     }
 }
 
-/// How often what has ended is removed, beside the moments when somebody asks.
+/// How often expired credentials are removed, besides at each request for one.
 const SWEEP_PERIOD: Duration = Duration::from_secs(300);
 
 impl Delegations {
-    /// Opens the store and reads what is in it. Files that were sealed with another key are left alone.
+    /// Opens the store and reads what is in it. Files that were sealed with another key are left
+    /// alone.
     ///
     /// # Errors
     /// When the directory cannot be made or read, or others may look into it.
@@ -163,9 +164,9 @@ impl Delegations {
         Ok(Self(inner))
     }
 
-    /// Makes a key and the request to be signed for it, in PEM. A request that was made a while ago and
-    /// has not been answered is replaced. It takes a fraction of a second of computing: not for a thread
-    /// that serves others.
+    /// Makes a key and the request to be signed for it, in PEM. A request that was made a while ago
+    /// and has not been answered is replaced. It takes a fraction of a second of computing: not for
+    /// a thread that serves others.
     ///
     /// # Errors
     /// `bad_request` for a name that cannot be one; `overloaded` when there are too many.
@@ -200,11 +201,13 @@ impl Delegations {
         }
     }
 
-    /// Takes the signed proxy with its chain, in PEM. Gives the time when it ends, in seconds since 1970.
+    /// Takes the signed proxy with its chain, in PEM. Gives the time when it ends, in seconds since
+    /// 1970.
     ///
     /// # Errors
-    /// `delegation_refused` when there was no request, or the proxy is not for its key or not of this
-    /// user; those of a certificate that is not believed; `storage_failed` when it cannot be kept.
+    /// `delegation_refused` when there was no request, or the proxy is not for its key or not of
+    /// this user; those of a certificate that is not believed; `storage_failed` when it cannot be
+    /// kept.
     pub fn put(&self, owner: &Delegator, id: &str, chain: &[u8], authenticator: &Authenticator) -> Result<i64> {
         let slot = checked_slot(owner, id)?;
         let chain = read_chain(chain)?;
@@ -212,7 +215,7 @@ impl Delegations {
         match &*credential {
             Credential::RefusedCertificate(error) => return Err((**error).clone()),
             credential if Delegator::of(credential).is_none_or(|whose| whose.dn != owner.dn) => {
-                return Err(refused("the proxy is not that of whoever sends it"));
+                return Err(refused("the proxy belongs to another identity than its sender"));
             }
             _ => {}
         }

@@ -81,7 +81,7 @@ fn what_was_written_is_read_with_the_same_key_only() {
             .identity(&user("a"), Duration::ZERO)
             .is_none()
     );
-    // Under another name it is somebody else's.
+    // Under another name it belongs to another client.
     std::fs::rename(&file, inner.join(format!("{}.delegated", user("b").slot("1")))).unwrap();
     assert!(open(&inner, b"key").unwrap().0.current().delegated.is_empty());
     assert!(again.remove(&user("a"), "1") && !again.remove(&user("a"), "1"));

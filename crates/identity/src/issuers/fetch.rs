@@ -1,5 +1,5 @@
-//! Fetching an issuer's keys: discovery, then the key set. Over HTTPS only, no redirect is followed, and all of it has one
-//! deadline.
+//! Fetching an issuer's keys: discovery, then the key set. Over HTTPS only, no redirect is
+//! followed, and all of it has one deadline.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use net::{Role, Stream, Waits};
 use types::limits::ISSUER_DOCUMENT_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-/// Whose side an issuer is on: none of a transfer's, so the faults of its server are told as details of our own.
+/// The side of an issuer: none of a transfer's, so its faults are reported as details of our own.
 const SIDE: Side = Side::Source;
 
-/// How long one step of a fetch may wait. What a site sets is the time for all of it, which ends sooner, so that the words
-/// are the same whichever step it was: with limits alike, a busy machine would let the one or the other be noticed first.
+/// How long one step of a fetch may wait. What a site sets is the time for all of it, which ends
+/// sooner, so that the words are the same whichever step it was: with limits alike, a busy machine
+/// would let the one or the other be noticed first.
 const STEP_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// How issuers are asked.
@@ -50,8 +51,8 @@ pub struct FetchedKeys {
 }
 
 impl KeyFetcher {
-    /// Fetches the keys of the issuer with this name: `<issuer>/.well-known/openid-configuration` (OpenID Connect
-    /// Discovery 1.0 §4), else the place of RFC 8414 §3.1, tells where they are.
+    /// Fetches the keys of the issuer with this name: `<issuer>/.well-known/openid-configuration`
+    /// (OpenID Connect Discovery 1.0 §4), else the place of RFC 8414 §3.1, tells where they are.
     ///
     /// # Errors
     /// `token_issuer_unreachable`; the detail says at which step and why.

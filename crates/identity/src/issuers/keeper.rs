@@ -1,5 +1,5 @@
-//! The keys of one issuer over time: fetched in the background before they get old, kept while the issuer is down, fetched
-//! once more for a key that is not known.
+//! The keys of one issuer over time: fetched in the background before they get old, kept while the
+//! issuer is down, fetched once more for a key that is not known.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::clock::now_s;
 /// What is known of one issuer's keys.
 pub(super) struct Keeper {
     pub(super) url: String,
-    /// Keys from a file of the site: nobody is ever asked.
+    /// Keys from a file of the site: no request is ever made.
     fixed: Option<Arc<KeySet>>,
     pub(super) settings: IssuerSettings,
     state: Mutex<State>,
@@ -43,8 +43,8 @@ struct State {
 }
 
 impl Keeper {
-    /// Begins to keep the keys of an issuer; those that `previous` has are taken over, else those on disk. Within a Tokio
-    /// runtime the keys are fetched and refreshed in the background.
+    /// Begins to keep the keys of an issuer; those that `previous` has are taken over, else those
+    /// on disk. Within a Tokio runtime the keys are fetched and refreshed in the background.
     pub(super) fn start(
         url: &str,
         fixed: Option<Arc<KeySet>>,
@@ -120,7 +120,8 @@ impl Keeper {
         state.keys.clone().filter(|_| age_s < expiry_s)
     }
 
-    /// The keys; when there are none, a fetch is waited for, but not long, and not again soon after one that failed.
+    /// The keys; when there are none, a fetch is waited for, but not long, and not again soon after
+    /// one that failed.
     pub(super) async fn keys(self: &Arc<Self>) -> Result<Arc<KeySet>> {
         if let Some(keys) = self.at_hand() {
             return Ok(keys);
@@ -135,8 +136,8 @@ impl Keeper {
         }
     }
 
-    /// Fresher keys than `known`, for a token that names a key which is not among these; `None` when there are none, or
-    /// when they were asked for just before.
+    /// Fresher keys than `known`, for a token that names a key which is not among these; `None`
+    /// when there are none, or when they were asked for just before.
     pub(super) async fn fresher(self: &Arc<Self>, known: &Arc<KeySet>) -> Option<Arc<KeySet>> {
         if self.fixed.is_some() {
             return None;
@@ -151,7 +152,7 @@ impl Keeper {
             if !recent {
                 state.forced = Some(Instant::now());
             }
-            // Whoever comes while the answer is on its way may wait for it too.
+            // Requests that come while the answer is on its way wait for it too.
             !recent || state.running
         };
         if may_ask {

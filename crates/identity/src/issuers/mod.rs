@@ -1,7 +1,7 @@
 //! The keys of the token issuers that a site trusts.
 //!
-//! No request waits for an issuer whose keys are at hand, however old; a request that has to wait does so for a stated
-//! time at the most, and an issuer that could not be reached is not asked again for a while.
+//! No request waits for an issuer whose keys are cached, however old. A request that has to wait
+//! has a time limit, and an unreachable issuer is not asked again for a while.
 
 mod fetch;
 mod keeper;
@@ -46,7 +46,7 @@ pub struct IssuerSettings {
     pub expiry: Duration,
     /// Where keys are kept over a restart.
     pub state_directory: Option<PathBuf>,
-    /// Where events are told.
+    /// Where events go.
     pub tell: TellIssuerEvent,
 }
 
@@ -69,7 +69,8 @@ pub struct IssuerStatus {
     pub url: String,
     /// How many keys are known.
     pub keys: usize,
-    /// When they were fetched, in seconds since 1970; `None` when they were not, or are from a file.
+    /// When they were fetched, in seconds since 1970; `None` when they were not, or are from a
+    /// file.
     pub fetched_s: Option<i64>,
     /// Why the last fetch failed, if it did.
     pub failure: Option<Error>,
@@ -86,9 +87,10 @@ impl std::fmt::Debug for Issuers {
 }
 
 impl Issuers {
-    /// Keeps the keys of these issuers: of each its name, and its keys if they are not to be fetched but were given by the
-    /// site. What `previous` knows of them is taken over. Within a Tokio runtime all are fetched at once, in the
-    /// background; without, there are only the keys that were given or are on disk.
+    /// Keeps the keys of these issuers: of each its name, and its keys if they are not to be
+    /// fetched but were given by the site. What `previous` knows of them is taken over. Within a
+    /// Tokio runtime all are fetched at once, in the background; without, there are only the keys
+    /// that were given or are on disk.
     #[must_use]
     pub fn new<'a>(
         issuers: impl IntoIterator<Item = (&'a str, Option<Arc<KeySet>>)>,
@@ -111,7 +113,7 @@ impl Issuers {
         self.0.get(issuer)?.at_hand()
     }
 
-    /// The keys of an issuer. Waits, for the stated time at the most, only when there are none that can be used.
+    /// The keys of an issuer. Waits, up to the time limit, only when there is no usable key.
     ///
     /// # Errors
     /// `token_issuer_unreachable`.
@@ -126,8 +128,8 @@ impl Issuers {
         }
     }
 
-    /// Keys of an issuer that differ from `known`, because a token names one that is not among these. The issuer is
-    /// asked once a minute at the most.
+    /// Keys of an issuer that differ from `known`, because a token names one that is not among
+    /// these. The issuer is asked at most once a minute.
     pub async fn fresher(&self, issuer: &str, known: &Arc<KeySet>) -> Option<Arc<KeySet>> {
         self.0.get(issuer)?.fresher(known).await
     }

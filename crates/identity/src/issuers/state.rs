@@ -1,4 +1,5 @@
-//! Keys of issuers on disk, so that a server which is started while an issuer is down still knows its tokens.
+//! Keys of issuers on disk, so that a server which is started while an issuer is down still knows
+//! its tokens.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

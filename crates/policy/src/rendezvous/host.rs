@@ -1,19 +1,20 @@
-//! Whether the host that somebody named is the host that we see.
+//! Whether the host that a client named is the host that connects.
 //!
-//! The reference servers compare the name with what the name service says about the address. That name
-//! is often missing or another of the same host, so the addresses of the name that was given count as
-//! well, and all loopback addresses are one host.
+//! The reference servers compare the name with what the name service says about the address. That
+//! name is often missing or another of the same host, so the addresses of the name that was given
+//! count as well, and all loopback addresses are one host.
 
 use std::net::IpAddr;
 
-/// A host by its name, as somebody wrote it, with the addresses that the name service knows for it.
+/// A host by its name as written, with the addresses that the name service gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedHost {
     name: String,
     addresses: Vec<IpAddr>,
 }
 
-/// A host at the other end of a connection, with the name that the name service knows for its address.
+/// A host at the other end of a connection, with the name that the name service knows for its
+/// address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenHost {
     address: IpAddr,

@@ -1,11 +1,11 @@
 //! The rendezvous of XRootD third-party copies: a client tells the source a key under which the
 //! destination is going to fetch a file, and tells the destination the same key.
 //!
-//! Whoever comes with the key reads the file with no other credential, so the key is worth as much as
-//! a right: it holds for one path, one destination host and one client, for seconds, and once.
+//! The bearer of the key reads the file without another credential, so the key is as good as a
+//! right: it holds for one path, one destination host and one client, for seconds, and once.
 //!
-//! Pure like the rest of the floor: times are handed in, as the time since any fixed moment, and so are
-//! the addresses that the name service knows for a host.
+//! Pure like the rest of the floor: times are handed in, as the time since any fixed moment, and so
+//! are the addresses that the name service knows for a host.
 
 mod host;
 
@@ -18,7 +18,8 @@ use types::limits::{TPC_KEY_BYTES_MAX, TPC_ORIGIN_BYTES_MAX};
 
 pub use host::{NamedHost, SeenHost};
 
-/// The client of a third-party copy as it is named between servers: `user.process@host` (`tpc.org`).
+/// The client of a third-party copy as it is named between servers: `user.process@host`
+/// (`tpc.org`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// User name and process number as the client gave them when it logged in, such as `ann.4378`.
@@ -107,13 +108,14 @@ struct Entry<T> {
     /// Kept as long as the key is remembered.
     #[expect(dead_code, reason = "it is held, not looked at")]
     held: T,
-    /// From when on it does not hold. It is remembered for as long again: until then whoever comes too
-    /// late, or twice, learns that.
+    /// From when on it does not hold. It is remembered for as long again, so that a late or second
+    /// claim gets that reason.
     expires: Duration,
     used: bool,
 }
 
-/// The keys that are registered now. With each, something is kept until the key is forgotten, such as a place in a count.
+/// The keys that are registered now. With each, something is kept until the key is forgotten, such
+/// as a place in a count.
 pub struct Rendezvous<T = ()> {
     entries: HashMap<Arc<str>, Entry<T>>,
     /// The keys in the order in which they are forgotten.
@@ -163,8 +165,8 @@ impl<T> Rendezvous<T> {
         Ok(())
     }
 
-    /// Decides a claim. A key that is granted is used up; one that is refused is not, since whoever
-    /// guesses keys is not to spoil other people's copies.
+    /// Decides a claim. A key that is granted is used up; one that is refused is not, so that
+    /// guessed keys cannot spoil other clients' copies.
     pub fn claim(&mut self, claim: &Claim<'_>, now: Duration) -> Verdict {
         self.forget(now);
         let Some(entry) = self.entries.get_mut(claim.key) else {
