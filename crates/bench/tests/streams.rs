@@ -15,7 +15,7 @@ use remote::{Access, Client, ClientOptions, Resource};
 use storage::Memory;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use transfer::{Budget, Order, Outcome, Progress, Streams, pull};
+use transfer::{Budget, Order, Outcome, Progress, RemoteSource, Source as CopySource, StoreSink, Streams, copy};
 use types::{Location, LogicalPath, Side};
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -180,7 +180,9 @@ async fn fetch_under(budget: &Budget, from: SocketAddr, streams: Streams) -> Out
         streams,
         ..Order::default()
     };
-    let outcome = pull(&client, &source, &store, &path, &order, budget, &Progress::new()).await;
+    let source: Arc<dyn CopySource> = Arc::new(RemoteSource::new(&client, &source));
+    let sink = StoreSink::new(&store, &path);
+    let outcome = copy(&source, &sink, &order, budget, &Progress::new()).await;
     let outcome = outcome.unwrap();
     assert_eq!((outcome.bytes, &outcome.checksums[..]), (SIZE, &[expected()][..]));
     outcome

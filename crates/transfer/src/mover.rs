@@ -13,6 +13,7 @@ use storage::{FileReader, Hasher, Patience, Upload};
 use types::limits::{SEALED_TURN_BYTES, STEADY_BYTES_MIN, STEADY_TURN_BYTES};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
+use crate::engine::PartFile;
 use crate::progress::Progress;
 
 /// How far ahead it is made sure that a file which the kernel sends is in memory, and what is handed to the kernel in one
@@ -137,10 +138,15 @@ impl Drain for Outlet {
 
 /// A file on its way into the store.
 pub struct Received {
-    upload: Arc<dyn Upload>,
-    store: Store,
+    target: Target,
     hasher: Hasher,
     offset: u64,
+}
+
+/// Where it is written.
+enum Target {
+    Upload(Store, Arc<dyn Upload>),
+    Part(Arc<dyn PartFile>),
 }
 
 impl Received {
@@ -148,18 +154,18 @@ impl Received {
     #[must_use]
     pub fn new(store: &Store, upload: Arc<dyn Upload>, hasher: Hasher) -> Self {
         Self {
-            upload,
-            store: store.clone(),
+            target: Target::Upload(store.clone(), upload),
             hasher,
             offset: 0,
         }
     }
 
     /// Continues behind the first `offset` bytes, which `hasher` has seen.
-    pub(crate) fn continued(store: &Store, upload: Arc<dyn Upload>, hasher: Hasher, offset: u64) -> Self {
+    pub(crate) fn into_part(part: &Arc<dyn PartFile>, hasher: Hasher, offset: u64) -> Self {
         Self {
+            target: Target::Part(Arc::clone(part)),
+            hasher,
             offset,
-            ..Self::new(store, upload, hasher)
         }
     }
 
@@ -187,7 +193,10 @@ impl Received {
             self.hasher.update(slice);
         }
         let (length, offset) = (batch.len() as u64, self.offset);
-        write(&self.store, &self.upload, batch, offset).await?;
+        match &self.target {
+            Target::Upload(store, upload) => write(store, upload, batch, offset).await?,
+            Target::Part(part) => part.write_at(batch, offset).await?,
+        }
         self.offset += length;
         Ok(())
     }
@@ -438,17 +447,23 @@ pub async fn relay(
     progress: &Progress,
 ) -> Result<u64> {
     let mut total = 0;
-    while let Some(mut batch) = payload.next().await? {
+    while let Some(batch) = payload.next().await? {
         for slice in batch.slices() {
             hasher.update(slice);
         }
-        while !batch.is_empty() {
-            let mut outgoing = drain.outgoing().await?;
-            let filled = outgoing.fill_from(&mut batch);
-            drain.send(outgoing, filled).await?;
-            progress.add_moved(filled as u64);
-            total += filled as u64;
-        }
+        total += batch.len() as u64;
+        send_batch(drain, batch, progress).await?;
     }
     Ok(total)
+}
+
+/// Sends one batch, and counts what was taken.
+pub(crate) async fn send_batch(drain: &mut impl Drain, mut batch: Batch, progress: &Progress) -> Result<()> {
+    while !batch.is_empty() {
+        let mut outgoing = drain.outgoing().await?;
+        let filled = outgoing.fill_from(&mut batch);
+        drain.send(outgoing, filled).await?;
+        progress.add_moved(filled as u64);
+    }
+    Ok(())
 }

@@ -72,6 +72,11 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether the source's checksum decides if anything is copied at all.
+    pub(crate) fn needs_checksum_first(&self) -> bool {
+        self.expected.is_some() || self.verification == Verification::Required
+    }
+
     /// Whether a file of `bytes` may be stored under this order.
     ///
     /// # Errors

@@ -13,10 +13,9 @@ use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::budget::Budget;
+use crate::engine::{RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, copy};
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
-use crate::pull::pull;
-use crate::push::push;
 
 /// Who is told of third-party copies. All calls must return at once.
 pub trait TransferEvents: Send + Sync + 'static {
@@ -107,16 +106,32 @@ pub struct CopyJob {
 
 impl CopyJob {
     async fn run(self, budget: Budget, progress: Arc<Progress>) -> Result<Outcome> {
-        let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
-        let done = match self.direction {
-            Direction::Pull => pull(client, peer, store, path, &self.order, &budget, &progress).await,
-            Direction::Push => push(client, store, path, peer, &self.order, &progress).await,
+        let path = &self.spot.path;
+        let done = match self.ends().await {
+            Ok((source, sink)) => copy(&source, sink.as_ref(), &self.order, &budget, &progress).await,
+            Err(error) => Err(error),
         };
         // The store knows the path within its export only.
         done.map_err(|error| match error.subject() {
             Some(subject) if subject == path.as_str() => error.with_subject(path.under(&self.spot.export)),
             _ => error,
         })
+    }
+
+    /// What is copied, and where to.
+    async fn ends(&self) -> Result<(Arc<dyn Source>, Box<dyn Sink>)> {
+        let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
+        match self.direction {
+            Direction::Pull => {
+                let digests_from = self.order.digests_from.clone();
+                let source = RemoteSource::new(client, peer).with_digests_from(digests_from);
+                Ok((Arc::new(source), Box::new(StoreSink::new(store, path))))
+            }
+            Direction::Push => {
+                let source = StoreSource::open(store, path).await?;
+                Ok((Arc::new(source), Box::new(RemoteSink::new(client, peer))))
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::{Memory, Patience};
-use transfer::{Budget, Order, Outcome, Progress, Streams, pull};
+use transfer::{Budget, Order, Outcome, Progress, RemoteSource, Source as CopySource, StoreSink, Streams, copy};
 use types::{ErrorCode, Location, LogicalPath, Result, Side};
 
 const SIZE: usize = 1_000_000;
@@ -133,7 +133,9 @@ async fn fetch(source: &Source, order: &Order) -> (Result<Outcome>, Option<Vec<u
     let store = Store::new(Arc::new(Memory::new(100_000_000)));
     let path = LogicalPath::parse("/f").unwrap();
     let progress = Progress::new();
-    let outcome = pull(&client, &file, &store, &path, order, &Budget::new(), &progress).await;
+    let source: Arc<dyn CopySource> = Arc::new(RemoteSource::new(&client, &file));
+    let sink = StoreSink::new(&store, &path);
+    let outcome = copy(&source, &sink, order, &Budget::new(), &progress).await;
     let stored = store.open(&path).await.ok().map(|reader| {
         let mut bytes = vec![0; SIZE + 1];
         let mut slices = [std::io::IoSliceMut::new(&mut bytes)];

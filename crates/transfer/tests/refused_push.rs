@@ -12,7 +12,7 @@ use remote::{Access, Client, ClientOptions, Resource};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use storage::{Posix, PosixOptions};
 use testkit::{SelfSigned, tls_server};
-use transfer::{Order, Progress, push};
+use transfer::{Budget, Order, Progress, RemoteSink, Source, StoreSource, copy};
 use types::{ErrorCode, Location, LogicalPath, Side};
 
 /// Far more than sockets buffer, so that the sender is still busy when the answer comes.
@@ -129,7 +129,9 @@ async fn refusal_is_told_and_the_remains_are_removed(scheme: &str) {
         .checksum(&path, types::ChecksumAlgorithm::Adler32, &ClientId::own())
         .await
         .unwrap();
-    let error = push(&client, &store, &path, &there, &Order::default(), &Progress::new())
+    let source: Arc<dyn Source> = Arc::new(StoreSource::open(&store, &path).await.unwrap());
+    let sink = RemoteSink::new(&client, &there);
+    let error = copy(&source, &sink, &Order::default(), &Budget::new(), &Progress::new())
         .await
         .unwrap_err();
     assert_eq!(

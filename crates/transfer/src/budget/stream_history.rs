@@ -5,16 +5,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use remote::Resource;
 use tokio::time::Instant;
-use types::Scheme;
 use types::limits::{CHOSEN_STREAMS_KEPT, CHOSEN_STREAMS_SERVERS_MAX};
+use types::{Location, Scheme};
 
 /// Protocol, host and port.
 type Server = (Scheme, String, u16);
 
-fn server(of: &Resource) -> Server {
-    let location = &of.location;
+fn server(location: &Location) -> Server {
     (location.scheme(), location.host().to_owned(), location.port())
 }
 
@@ -28,7 +26,7 @@ impl StreamHistory {
     }
 
     /// How many streams a copy from `source` begins with; one where nothing is known.
-    pub(crate) fn streams(&self, source: &Resource) -> u32 {
+    pub(crate) fn streams(&self, source: &Location) -> u32 {
         match self.kept().get(&server(source)) {
             Some((streams, since)) if since.elapsed() < CHOSEN_STREAMS_KEPT => *streams,
             _ => 1,
@@ -36,7 +34,7 @@ impl StreamHistory {
     }
 
     /// Remembers what a copy has settled on. When the list is full, a new server is left out until an entry is too old.
-    pub(crate) fn settle(&self, source: &Resource, streams: u32) {
+    pub(crate) fn settle(&self, source: &Location, streams: u32) {
         let (server, mut kept) = (server(source), self.kept());
         if streams <= 1 {
             kept.remove(&server);
@@ -54,28 +52,21 @@ impl StreamHistory {
 
 #[cfg(test)]
 mod tests {
-    use remote::Access;
-    use types::{Location, Side};
-
     use super::*;
 
-    fn resource(location: &str) -> Resource {
-        Resource {
-            location: Location::parse(location).unwrap(),
-            access: Access::default(),
-            side: Side::Source,
-        }
+    fn place(location: &str) -> Location {
+        Location::parse(location).unwrap()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_settled_on_counts_for_its_server_and_for_some_time() {
         let history = StreamHistory::default();
-        let (file, other) = (resource("https://a/f"), resource("https://a/g"));
+        let (file, other) = (place("https://a/f"), place("https://a/g"));
         assert_eq!(history.streams(&file), 1);
         history.settle(&file, 4);
         assert_eq!(history.streams(&other), 4);
         for elsewhere in ["https://a:8443/f", "https://b/f", "roots://a:443//f"] {
-            assert_eq!(history.streams(&resource(elsewhere)), 1);
+            assert_eq!(history.streams(&place(elsewhere)), 1);
         }
         tokio::time::advance(CHOSEN_STREAMS_KEPT / 2).await;
         history.settle(&other, 2);
@@ -91,7 +82,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_more_servers_are_kept_than_there_is_place_for() {
         let history = StreamHistory::default();
-        let numbered = |number: usize| resource(&format!("https://a{number}/f"));
+        let numbered = |number: usize| place(&format!("https://a{number}/f"));
         for number in 0..=CHOSEN_STREAMS_SERVERS_MAX {
             history.settle(&numbered(number), 2);
         }

@@ -1,8 +1,13 @@
 //! How one file is copied, by where its two ends are.
 
+use std::sync::Arc;
+
 use remote::{Access, CopyOrder, Direction, GetOptions, PutOptions, Resource};
 use storage::{Hasher, Overwrite};
-use transfer::{Order, Outcome, Progress, Verified, pull, push, send_from, stream, write_to};
+use transfer::{
+    Order, Outcome, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, Verified, copy,
+    send_from, write_to,
+};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use super::super::place::Place;
@@ -49,17 +54,16 @@ impl Job<'_> {
     /// # Errors
     /// With side and phase, and the peer's own words.
     pub(super) async fn copy(&self) -> Result<Copied> {
-        let (client, files, order, progress) = (&self.session.client, &self.session.files, &self.order, self.progress);
+        let files = &self.session.files;
         match (self.source, self.target) {
             (Place::Remote(source), Place::Remote(target)) => self.between_servers(source, target).await,
             (Place::Remote(source), Place::Local(path)) => {
-                let (source, budget) = (self.source_at(source), &self.session.budget);
-                let outcome = pull(client, &source, files, path, order, budget, progress).await;
-                outcome.map(|outcome| Copied::new(outcome, "download"))
+                let sink = StoreSink::new(files, path);
+                self.move_here(self.remote_source(source), &sink, "download").await
             }
             (Place::Local(path), Place::Remote(target)) => {
-                let outcome = push(client, files, path, &self.target_at(target), order, progress).await;
-                outcome.map(|outcome| Copied::new(outcome, "upload"))
+                let source = Arc::new(StoreSource::open(files, path).await?);
+                self.move_here(source, &self.remote_sink(target), "upload").await
             }
             (Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
             (Place::Stdio, Place::Remote(target)) => self.upload_input(target).await,
@@ -69,6 +73,20 @@ impl Job<'_> {
                 Err(error.with_detail("use cat and the shell's redirection between - and local files"))
             }
         }
+    }
+
+    /// Copies through this process.
+    async fn move_here(&self, source: Arc<dyn Source>, sink: &dyn Sink, mode: &'static str) -> Result<Copied> {
+        let outcome = copy(&source, sink, &self.order, &self.session.budget, self.progress).await;
+        outcome.map(|outcome| Copied::new(outcome, mode))
+    }
+
+    fn remote_source(&self, location: &Location) -> Arc<dyn Source> {
+        Arc::new(RemoteSource::new(&self.session.client, &self.source_at(location)))
+    }
+
+    fn remote_sink(&self, location: &Location) -> RemoteSink {
+        RemoteSink::new(&self.session.client, &self.target_at(location))
     }
 
     fn source_at(&self, location: &Location) -> Resource {
@@ -98,9 +116,8 @@ impl Job<'_> {
                 Way::Pull => self.third_party(source, target, Direction::Pull).await,
                 Way::Push => self.third_party(source, target, Direction::Push).await,
                 Way::Stream => {
-                    let (source, target) = (self.source_at(source), self.target_at(target));
-                    let outcome = stream(&self.session.client, &source, &target, &self.order, self.progress).await;
-                    outcome.map(|outcome| Copied::new(outcome, "stream"))
+                    let sink = self.remote_sink(target);
+                    self.move_here(self.remote_source(source), &sink, "stream").await
                 }
             };
             match (result, left.peek()) {

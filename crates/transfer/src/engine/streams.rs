@@ -1,32 +1,31 @@
-//! A pull over several connections at once: each fetches blocks of the file by range and writes
+//! A copy over several connections at once: each fetches blocks of the file by range and writes
 //! them where they belong, so nothing waits in memory to be put in order.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use endpoint::Store;
-use remote::{Client, Download, Facts, GetOptions, Opened, Resource, Validator};
-use storage::{Hasher, RangeSums, Upload};
+use remote::{GetOptions, Opened, Validator};
+use storage::{Hasher, RangeSums};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use types::limits::STREAM_BLOCK_BYTES;
-use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
+use super::any_order::{Fetched, Job, Span, check_size};
+use super::sink::PartFile;
+use super::source::{Incoming, Source, SourceFacts};
 use crate::budget::{Budget, ExtraStream};
-use crate::fetch::{Span, check_size};
 use crate::growth::{Change, Growth, Sample};
-use crate::job::{Fetched, Job};
-use crate::mover::write;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::rest::{Rest, least_block_bytes};
 use crate::verify::computed;
 
 /// Where the streams of one transfer have their data from.
-pub(crate) enum Origin {
+pub(super) enum Origin {
     /// Each asks for the file.
-    Each(Client, Box<Resource>),
+    Each(Arc<dyn Source>),
     /// Each is a connection more to a file that is open; the first of them has been added.
     Bound(Opened),
 }
@@ -40,11 +39,10 @@ impl Origin {
         }
     }
 
-    async fn get(&self, options: &GetOptions) -> Result<Download> {
-        match (self, options.range) {
-            (Self::Bound(opened), Some(range)) => opened.get(range, options.is_compared).await,
-            (Self::Bound(opened), None) => opened.read_alone(options.is_compared, options.wanted.clone()).await,
-            (Self::Each(client, source), _) => client.get(source, options).await,
+    async fn read(&self, range: ByteRange, options: &GetOptions) -> Result<Box<dyn Incoming>> {
+        match self {
+            Self::Bound(opened) => Ok(Box::new(opened.get(range, options.is_compared).await?)),
+            Self::Each(source) => source.read(options).await,
         }
     }
 }
@@ -53,8 +51,7 @@ impl Origin {
 struct Shared {
     origin: Origin,
     budget: Budget,
-    store: Store,
-    upload: Arc<dyn Upload>,
+    part: Arc<dyn PartFile>,
     validator: Option<Validator>,
     size_bytes: u64,
     attempts: u32,
@@ -85,21 +82,20 @@ struct Shared {
 impl Shared {
     fn new(
         (job, origin): (&Job<'_>, Origin),
-        facts: &Facts,
+        facts: &SourceFacts,
         rest: ByteRange,
         sums: RangeSums,
         span: Span,
     ) -> Arc<Self> {
         Arc::new(Self {
             origin,
-            budget: job.budget.clone(),
-            store: job.store.clone(),
-            upload: job.upload.clone(),
-            validator: facts.validator(),
+            budget: job.copy.budget.clone(),
+            part: Arc::clone(job.part),
+            validator: facts.validator.clone(),
             size_bytes: rest.end,
-            attempts: job.order.attempts,
+            attempts: job.copy.order.attempts,
             is_compared: job.is_compared,
-            is_told: match job.order.expected {
+            is_told: match job.copy.order.expected {
                 Some(_) => Arc::new(AtomicBool::new(true)),
                 None => Arc::clone(&job.is_told),
             },
@@ -107,7 +103,7 @@ impl Shared {
             rest: Mutex::new(Rest::new(rest)),
             is_spent: watch::Sender::new(false),
             sums: Mutex::new(sums),
-            progress: job.progress.clone(),
+            progress: job.copy.progress.clone(),
             sharers: AtomicU32::new(span.most),
             wanted: AtomicU32::new(span.most),
             idle: AtomicU32::new(0),
@@ -157,25 +153,25 @@ impl Shared {
 }
 
 /// Fetches the whole file over several connections.
-pub(crate) async fn receive_ranges(
+pub(super) async fn receive_ranges(
     job: &Job<'_>,
     origin: Origin,
-    facts: &Facts,
+    facts: &SourceFacts,
     size: u64,
     span: Span,
 ) -> Result<Fetched> {
-    let algorithms = computed(job.order);
+    let algorithms = computed(job.copy.order);
     let combining: Vec<ChecksumAlgorithm> = algorithms
         .iter()
         .copied()
         .filter(|algorithm| algorithm.combines())
         .collect();
-    let (held, seen) = job.take_up(facts.validator().as_ref(), Some(size), &combining).await?;
-    job.upload.keep_front(held);
+    let (held, seen) = job.take_up(facts.validator.as_ref(), Some(size), &combining).await?;
+    job.part.keep_front(held);
     let mut sums = RangeSums::new(&combining);
     sums.add(0, seen);
     let shared = Shared::new((job, origin), facts, ByteRange::new(held, size), sums, span);
-    let streams = run(&shared, span, job.source).await?;
+    let streams = run(&shared, span, job.copy.source.location()).await?;
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);
     // What does not combine is read again, as is all of it should a range have been lost.
@@ -186,8 +182,8 @@ pub(crate) async fn receive_ranges(
     let mut checksums = combined.unwrap_or_default();
     if !rest.is_empty() {
         // This takes as long as the file is large, and is no slowness of the source.
-        job.progress.enter(Phase::Checksum);
-        checksums.extend(job.store.reread(job.upload, &rest, &job.order.client).await?);
+        job.copy.progress.enter(Phase::Checksum);
+        checksums.extend(job.part.reread(&rest).await?);
     }
     Ok(Fetched {
         bytes: size,
@@ -198,7 +194,7 @@ pub(crate) async fn receive_ranges(
 }
 
 /// Lets the streams run until nothing is left, and gives how many there were at the same time.
-async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32> {
+async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Result<u32> {
     let budget = &shared.budget;
     let joined = budget.add_streams(usual(budget, source, span) - span.first);
     let mut streams = span.first + joined.len() as u32;
@@ -216,7 +212,8 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
                     if shared.rest().bytes() == 0 {
                         let served = streams_most - shared.idle.load(Ordering::Relaxed).min(streams_most - 1);
                         let is_limited = shared.is_limited.load(Ordering::Relaxed);
-                        if let Some(settled) = growth.settled().or(is_limited.then_some(served)) {
+                        let settled = growth.settled().or(is_limited.then_some(served));
+                        if let (Some(settled), Some(source)) = (settled, source) {
                             budget.history().settle(source, settled.min(served));
                         }
                         return Ok(served);
@@ -256,9 +253,9 @@ async fn run(shared: &Arc<Shared>, span: Span, source: &Resource) -> Result<u32>
 }
 
 /// How many streams a copy begins with: where it may choose, its share of those that recent copies have settled on.
-fn usual(budget: &Budget, source: &Resource, span: Span) -> u32 {
-    let usual = budget.share_of(budget.history().streams(source));
-    usual.clamp(span.first, span.most)
+fn usual(budget: &Budget, source: Option<&Location>, span: Span) -> u32 {
+    let usual = source.map_or(1, |source| budget.history().streams(source));
+    budget.share_of(usual).clamp(span.first, span.most)
 }
 
 /// One stream: block after block until none is left.
@@ -337,7 +334,7 @@ async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
 }
 
 /// Asks for a block, and waits for the answer.
-async fn open(shared: &Shared, block: ByteRange) -> Result<Download> {
+async fn open(shared: &Shared, block: ByteRange) -> Result<Box<dyn Incoming>> {
     let options = GetOptions {
         range: Some(block),
         validator: shared.validator.clone(),
@@ -347,39 +344,39 @@ async fn open(shared: &Shared, block: ByteRange) -> Result<Download> {
         is_compared: shared.is_compared,
     };
     let asked = Instant::now();
-    let download = shared.origin.get(&options).await?;
+    let incoming = shared.origin.read(block, &options).await?;
     shared.answered_in(asked.elapsed());
-    check_size(&download, Some(shared.size_bytes))?;
-    Ok(download)
+    check_size(&incoming.facts(), Some(shared.size_bytes))?;
+    Ok(incoming)
 }
 
 /// Takes in what is left of `block`; after an error its start tells how far it came.
-async fn take_in(shared: &Shared, mut download: Download, block: &mut ByteRange) -> Result<()> {
-    let _connected = shared.progress.connected(download.peer_address());
+async fn take_in(shared: &Shared, mut incoming: Box<dyn Incoming>, block: &mut ByteRange) -> Result<()> {
+    let _connected = shared.progress.connected(incoming.peer_address());
     let start = block.start;
     let mut hasher = shared.sums().range_hasher();
-    let received = receive_block(shared, &mut download, block, &mut hasher).await;
+    let received = receive_block(shared, incoming.as_mut(), block, &mut hasher).await;
     let front_bytes = {
         let mut sums = shared.sums();
         sums.add(start, hasher);
         sums.front_bytes()
     };
-    shared.upload.keep_front(front_bytes);
+    shared.part.keep_front(front_bytes);
     received
 }
 
 async fn receive_block(
     shared: &Shared,
-    download: &mut Download,
+    incoming: &mut dyn Incoming,
     block: &mut ByteRange,
     hasher: &mut Hasher,
 ) -> Result<()> {
-    while let Some(batch) = download.next().await? {
+    while let Some(batch) = incoming.next().await? {
         let length = batch.len() as u64;
         for slice in batch.slices() {
             hasher.update(slice);
         }
-        write(&shared.store, &shared.upload, batch, block.start).await?;
+        shared.part.write_at(batch, block.start).await?;
         block.take_front(length);
         shared.progress.add_moved(length);
     }

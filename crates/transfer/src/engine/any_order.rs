@@ -1,43 +1,171 @@
-//! Fetching a file over one connection after another until all of it has come.
+//! The data phase of a copy into a sink that takes data in any order: over several streams, or over one connection after
+//! another until all of it has come.
 
-use std::sync::atomic::Ordering;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use net::Batch;
-use remote::{Download, Facts, GetOptions, Opened, Validator};
+use remote::{GetOptions, Opened, Validator};
 use storage::Hasher;
-use types::limits::{CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES, STREAMS_MAX};
+use tokio::time::timeout;
+use types::limits::{
+    CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, EARLY_CHECKSUM_WAIT, STREAM_BLOCK_BYTES, STREAMS_MAX,
+};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::job::{Fetched, Job};
+use super::sink::{BeginOptions, Begun, PartFile};
+use super::source::{Incoming, SourceFacts};
+use super::streams::{Origin, receive_ranges};
+use super::{Asked, Copy, Moved, refusal_or};
 use crate::mover::{Payload, Received, receive};
 use crate::options::{Order, Streams, Verification};
+use crate::pace::keep_pace;
 use crate::patience::Patience;
-use crate::streams::{Origin, receive_ranges};
-use crate::verify::{blame_store, computed, wanted};
+use crate::verify::{compare, computed, missing, wanted};
+
+/// What the data phase brought.
+pub(super) struct Fetched {
+    pub(super) bytes: u64,
+    pub(super) checksums: Vec<Checksum>,
+    /// Checksums that the source told together with the data.
+    pub(super) told: Vec<Checksum>,
+    pub(super) streams: u32,
+}
+
+/// The data phase of one copy.
+pub(super) struct Job<'a> {
+    pub(super) copy: Copy<'a>,
+    pub(super) part: &'a Arc<dyn PartFile>,
+    /// The source has told what the file is.
+    is_asked: bool,
+    /// How long the source took to say what the file is.
+    asked_for: Duration,
+    /// The source has told its checksum already, and it will be compared.
+    pub(super) is_compared: bool,
+    /// Set once the source has told its checksum while the data move.
+    pub(super) is_told: Arc<AtomicBool>,
+}
+
+impl Copy<'_> {
+    pub(super) async fn move_in_any_order(&self, asked: &Asked) -> Result<Moved> {
+        let facts = asked.facts.as_ref();
+        let part = self.begin_part(asked).await?;
+        // Some sources compute their checksum when asked. That takes as long as reading the file, so
+        // it is asked for while the data moves.
+        let mut digests = pin!(self.late_digests(facts));
+        let early = self.early_digests(digests.as_mut()).await;
+        let is_told = Arc::new(AtomicBool::new(false));
+        let known = early.iter().flatten().count() + asked.source_checksums().len();
+        let job = Job {
+            copy: *self,
+            part: &part,
+            is_asked: facts.is_some(),
+            asked_for: asked.took,
+            is_compared: self.order.verification != Verification::Never && known > 0,
+            is_told: Arc::clone(&is_told),
+        };
+        let told = async {
+            let told = match early {
+                Some(told) => told,
+                None => digests.await,
+            };
+            is_told.fetch_or(!told.is_empty(), Ordering::Relaxed);
+            told
+        };
+        let (fetched, told) = tokio::join!(keep_pace(self.progress, Side::Source, job.fetch(facts)), told);
+        let fetched = fetched.map_err(|error| refusal_or(asked.refusal.clone(), error))?;
+        let mut theirs = asked.source_checksums().to_vec();
+        theirs.extend(told);
+        self.publish(&part, fetched, theirs).await
+    }
+
+    async fn begin_part(&self, asked: &Asked) -> Result<Arc<dyn PartFile>> {
+        let begin = BeginOptions {
+            order: self.order,
+            size_bytes: match &asked.facts {
+                Some(facts) => facts.size_bytes,
+                None => self.order.announced_bytes,
+            },
+            declared: &self.declared(asked.source_checksums()),
+            is_absent: asked.existed == Some(false),
+        };
+        match self.sink.begin(&begin).await? {
+            Begun::Part(part) => Ok(part),
+            Begun::Stream(_) => Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no part")),
+        }
+    }
+
+    /// The source's checksums when they were not asked for before the data; none when it tells none.
+    async fn late_digests(&self, facts: Option<&SourceFacts>) -> Vec<Checksum> {
+        let is_known = facts.is_some_and(|facts| !facts.checksums.is_empty() || self.order.needs_checksum_first());
+        if is_known || self.order.verification == Verification::Never {
+            return Vec::new();
+        }
+        let algorithms = wanted(self.order);
+        let told = self.source.checksums(&algorithms, facts.is_some()).await;
+        told.unwrap_or_default()
+    }
+
+    /// The source's checksums if they come at once; `None` when they do not, and where nothing depends on that.
+    async fn early_digests(&self, digests: Pin<&mut impl Future<Output = Vec<Checksum>>>) -> Option<Vec<Checksum>> {
+        if !self.source.abilities().prefers_checksum_first || self.order.verification == Verification::Never {
+            return None;
+        }
+        timeout(EARLY_CHECKSUM_WAIT, digests).await.ok()
+    }
+
+    /// Compares what came with what the source told, and gives it its name.
+    async fn publish(&self, part: &Arc<dyn PartFile>, fetched: Fetched, mut theirs: Vec<Checksum>) -> Result<Moved> {
+        self.progress.enter(Phase::Checksum);
+        theirs.extend(fetched.told);
+        if self.order.verification == Verification::Never {
+            theirs.clear();
+        }
+        let mut ours = fetched.checksums;
+        // Only when the source knows nothing but a checksum that was not computed on the way.
+        let reread = missing(&ours, &theirs);
+        if !reread.is_empty() {
+            ours.extend(part.reread(&reread).await?);
+        }
+        let verified = compare(self.order, &ours, &theirs, Side::Source)?;
+        self.progress.enter(Phase::Commit);
+        let stored = part.commit(fetched.bytes, ours.clone()).await?;
+        Ok(Moved {
+            bytes: fetched.bytes,
+            streams: fetched.streams,
+            computed: ours.clone(),
+            ours,
+            verified,
+            stored,
+        })
+    }
+}
 
 impl Job<'_> {
     /// Brings the data into the part, over as many connections as were asked for and make sense.
-    pub(crate) async fn fetch(&self, facts: Option<&Facts>) -> Result<Fetched> {
-        self.progress.enter(Phase::Transfer);
-        let _running = self.budget.begin_copy(self.progress);
+    pub(super) async fn fetch(&self, facts: Option<&SourceFacts>) -> Result<Fetched> {
+        self.copy.progress.enter(Phase::Transfer);
+        let _running = self.copy.budget.begin_copy(self.copy.progress);
         if self.opens_once() {
-            let opened = self.client.open(self.source).await?;
+            let opened = self.copy.source.open_once().await?;
             return self.fetch_opened(opened).await;
         }
         let size = facts.and_then(|facts| facts.size_bytes);
         let ranges = facts.and_then(|facts| facts.accepts_ranges);
         let near_max = self
+            .copy
             .budget
             .near_streams_max(facts.is_some_and(|facts| self.shares_processors(facts)));
-        let span = span(self.order.streams, size, ranges, (self.asked_for, near_max));
+        let span = span(self.copy.order.streams, size, ranges, (self.asked_for, near_max));
         match (facts, size) {
             (Some(facts), Some(size)) if span.most > 1 => {
-                let origin = Origin::Each(self.client.clone(), Box::new(self.source.clone()));
+                let origin = Origin::Each(Arc::clone(self.copy.source));
                 match receive_ranges(self, origin, facts, size, span).await {
                     // A source that has no ranges, without having said so.
                     Err(error) if error.code() == ErrorCode::PeerMisbehaved => {
-                        self.progress.set_moved(0);
+                        self.copy.progress.set_moved(0);
                         self.fetch_in_order(Some(facts), Some(size), None).await
                     }
                     done => done,
@@ -49,29 +177,29 @@ impl Job<'_> {
 
     /// Whether the source may be opened only once, and on several connections all the same.
     fn opens_once(&self) -> bool {
-        let alone = matches!(self.order.streams, Streams::Fixed(0 | 1) | Streams::Chosen(0 | 1));
-        !self.order.ask_first && self.order.attempts == 1 && self.source.location.is_root() && !alone
+        let alone = matches!(self.copy.order.streams, Streams::Fixed(0 | 1) | Streams::Chosen(0 | 1));
+        !self.copy.order.ask_first && self.copy.order.attempts == 1 && self.copy.source.abilities().opens_once && !alone
     }
 
     /// Whether streams that nobody asked for may be added although the line is short. In clear text the source has next to
     /// nothing to do that a second processor would do for it. Streams would mix two versions of a file unnoticed where
     /// nothing tells versions apart, and have it read again for a checksum that cannot be put together from those of parts.
-    pub(crate) fn shares_processors(&self, facts: &Facts) -> bool {
-        let combines = || computed(self.order).into_iter().all(ChecksumAlgorithm::combines);
-        self.source.location.is_encrypted() && facts.validator().is_some() && combines()
+    pub(super) fn shares_processors(&self, facts: &SourceFacts) -> bool {
+        let combines = || computed(self.copy.order).into_iter().all(ChecksumAlgorithm::combines);
+        self.copy.source.abilities().is_encrypted && facts.validator.is_some() && combines()
     }
 
     /// Brings the data of a file that is open already, over further connections where its source takes such.
     async fn fetch_opened(&self, opened: Opened) -> Result<Fetched> {
-        let facts = opened.facts().clone();
+        let facts = SourceFacts::from(opened.facts());
         let size = facts.size_bytes;
         if let Some(bytes) = size {
-            self.progress.set_total(bytes);
-            self.order.check_size(bytes)?;
+            self.copy.progress.set_total(bytes);
+            self.copy.order.check_size(bytes)?;
         }
         // Between near servers a second stream is for a second processor; where all have work it only costs.
-        let crowded = self.budget.processors_each() == 0;
-        let distance_matters = match self.order.streams {
+        let crowded = self.copy.budget.processors_each() == 0;
+        let distance_matters = match self.copy.order.streams {
             Streams::Chosen(_) => size >= Some(CHOSEN_STREAMS_BYTES_MIN),
             Streams::Fixed(_) => crowded && size > Some(STREAM_BLOCK_BYTES),
         };
@@ -79,8 +207,13 @@ impl Job<'_> {
             true => opened.distance().await?,
             false => Duration::ZERO,
         };
-        let near_max = self.budget.near_streams_max(self.shares_processors(&facts));
-        let span = span(self.order.streams, size, facts.accepts_ranges, (distance, near_max));
+        let near_max = self.copy.budget.near_streams_max(self.shares_processors(&facts));
+        let span = span(
+            self.copy.order.streams,
+            size,
+            facts.accepts_ranges,
+            (distance, near_max),
+        );
         let pays = span.most > 1 && (!crowded || distance >= CHOSEN_STREAMS_RTT_MIN);
         match size {
             Some(size) if pays && opened.bind().await => {
@@ -91,7 +224,7 @@ impl Job<'_> {
             }
             _ => {
                 let begun = opened.read_alone(self.is_compared, self.asked_at_end()).await?;
-                self.fetch_in_order(None, None, Some(begun)).await
+                self.fetch_in_order(None, None, Some(Box::new(begun))).await
             }
         }
     }
@@ -99,11 +232,11 @@ impl Job<'_> {
     /// Checksums to ask for where the data come from: a key allows that only there, and only while the file is open. A source
     /// that was not asked before may tell them with the data.
     fn asked_at_end(&self) -> Vec<ChecksumAlgorithm> {
-        let is_untold = self.order.digests_from.is_some() || !self.is_asked;
-        let needs = is_untold && self.order.verification != Verification::Never;
+        let is_untold = self.copy.order.digests_from.is_some() || !self.is_asked;
+        let needs = is_untold && self.copy.order.verification != Verification::Never;
         let is_told = self.is_compared || self.is_told.load(Ordering::Relaxed);
         match needs && !is_told {
-            true => wanted(self.order),
+            true => wanted(self.copy.order),
             false => Vec::new(),
         }
     }
@@ -111,14 +244,16 @@ impl Job<'_> {
     /// One connection after another until everything has come. The first of them may have `begun` already.
     async fn fetch_in_order(
         &self,
-        facts: Option<&Facts>,
+        facts: Option<&SourceFacts>,
         size: Option<u64>,
-        mut begun: Option<Download>,
+        mut begun: Option<Box<dyn Incoming>>,
     ) -> Result<Fetched> {
-        let mut validator = facts.and_then(Facts::validator);
-        let (held, hasher) = self.take_up(validator.as_ref(), size, &computed(self.order)).await?;
-        let mut received = Received::continued(self.store, self.upload.clone(), hasher, held);
-        let mut patience = Patience::new(self.order.attempts);
+        let mut validator = facts.and_then(|facts| facts.validator.clone());
+        let (held, hasher) = self
+            .take_up(validator.as_ref(), size, &computed(self.copy.order))
+            .await?;
+        let mut received = Received::into_part(self.part, hasher, held);
+        let mut patience = Patience::new(self.copy.order.attempts);
         let mut told = Vec::new();
         let mut has_ranges = true;
         let mut reason = None;
@@ -147,11 +282,11 @@ impl Job<'_> {
             // The source may have told its checksum meanwhile.
             let continues = has_ranges && size.is_some() && self.tells_versions_apart(validator.as_ref());
             if continues && received.bytes() > 0 {
-                self.progress.count_resumption();
+                self.copy.progress.count_resumption();
             }
             if !continues {
-                received.start_over(Hasher::new(&computed(self.order)));
-                self.progress.set_moved(0);
+                received.start_over(Hasher::new(&computed(self.copy.order)));
+                self.copy.progress.set_moved(0);
             }
         }
         let bytes = received.bytes();
@@ -171,13 +306,13 @@ impl Job<'_> {
     /// whole, which is compared at the end.
     fn tells_versions_apart(&self, validator: Option<&Validator>) -> bool {
         let is_told = self.is_compared || self.is_told.load(Ordering::Relaxed);
-        let compares = is_told && self.order.verification != Verification::Never;
-        validator.is_some() || compares || self.order.expected.is_some()
+        let compares = is_told && self.copy.order.verification != Verification::Never;
+        validator.is_some() || compares || self.copy.order.expected.is_some()
     }
 
     /// What an earlier transfer left of this very file is read back for its checksums, not fetched again. Gives how
     /// many bytes that is, and what has seen them.
-    pub(crate) async fn take_up(
+    pub(super) async fn take_up(
         &self,
         validator: Option<&Validator>,
         size: Option<u64>,
@@ -187,24 +322,14 @@ impl Job<'_> {
         let (Some(validator), Some(size)) = (validator, size) else {
             return Ok((0, hasher));
         };
-        let (mark, upload) = (format!("{size} {validator:?}"), self.upload.clone());
-        let here = |error| blame_store(error, Side::Destination);
-        let lane = self.store.lane();
-        let held = lane
-            .run(move || Ok(upload.take_up(&mark).min(size)))
-            .await
-            .map_err(here)?;
+        let held = self.part.resume(&format!("{size} {validator:?}")).await?.min(size);
         if held > 0 {
             // This is no slowness of the source.
-            self.progress.enter(Phase::Open);
-            let seen = self
-                .store
-                .reread_front(self.upload, held, hasher, &self.order.client)
-                .await;
-            hasher = seen.map_err(here)?;
-            self.progress.enter(Phase::Transfer);
-            self.progress.set_moved(held);
-            self.progress.count_resumption();
+            self.copy.progress.enter(Phase::Open);
+            hasher = self.part.reread_front(held, hasher).await?;
+            self.copy.progress.enter(Phase::Transfer);
+            self.copy.progress.set_moved(held);
+            self.copy.progress.count_resumption();
         }
         Ok((held, hasher))
     }
@@ -229,55 +354,53 @@ impl Job<'_> {
             wanted: self.asked_at_end(),
             is_compared: self.is_compared,
         };
-        let download = self.client.get(self.source, &options).await?;
+        let download = self.copy.source.read(&options).await?;
         self.take_in(download, received, size, validator, told).await
     }
 
     /// Receives what a connection brings.
     async fn take_in(
         &self,
-        mut download: Download,
+        mut incoming: Box<dyn Incoming>,
         received: &mut Received,
         size: Option<u64>,
         validator: &mut Option<Validator>,
         told: &mut Vec<Checksum>,
     ) -> Result<()> {
-        check_size(&download, size)?;
+        let facts = incoming.facts();
+        check_size(&facts, size)?;
         if validator.is_none() {
-            *validator = download.facts().validator();
+            *validator = facts.validator;
         }
         if size.is_none()
-            && let Some(announced) = download.facts().size_bytes
+            && let Some(announced) = facts.size_bytes
         {
-            self.progress.set_total(announced);
+            self.copy.progress.set_total(announced);
         }
-        let checksums = download.facts().checksums.clone();
-        self.is_told.fetch_or(!checksums.is_empty(), Ordering::Relaxed);
-        told.extend(checksums);
-        let _connected = self.progress.connected(download.peer_address());
+        self.is_told.fetch_or(!facts.checksums.is_empty(), Ordering::Relaxed);
+        told.extend(facts.checksums);
+        let _connected = self.copy.progress.connected(incoming.peer_address());
         let mut limited = Limited {
-            download: &mut download,
-            order: self.order,
+            incoming: &mut incoming,
+            order: self.copy.order,
             bytes: received.bytes(),
         };
-        receive(&mut limited, received, self.progress)
-            .await
-            .map_err(|error| blame_store(error, Side::Destination))?;
-        told.extend(download.facts().checksums.iter().cloned());
+        receive(&mut limited, received, self.copy.progress).await?;
+        told.extend(incoming.facts().checksums);
         Ok(())
     }
 }
 
 /// A source that does not tell its size, or lies about it, is stopped at the order's limit.
 struct Limited<'a> {
-    download: &'a mut Download,
+    incoming: &'a mut Box<dyn Incoming>,
     order: &'a Order,
     bytes: u64,
 }
 
 impl Payload for Limited<'_> {
     async fn next(&mut self) -> Result<Option<Batch>> {
-        let batch = self.download.next().await?;
+        let batch = self.incoming.next().await?;
         self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
         self.order.check_size(self.bytes).map(|()| batch)
     }
@@ -285,8 +408,8 @@ impl Payload for Limited<'_> {
 
 /// The whole file must be as long as the source said when it was asked, also where only a part comes:
 /// not every source knows validators.
-pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
-    match (size, download.facts().size_bytes) {
+pub(super) fn check_size(facts: &SourceFacts, size: Option<u64>) -> Result<()> {
+    match (size, facts.size_bytes) {
         (Some(asked), Some(now)) if asked != now => {
             let error = Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer);
             Err(error.with_detail(format!("it had {asked} bytes when asked and has {now} now")))
@@ -297,11 +420,11 @@ pub(crate) fn check_size(download: &Download, size: Option<u64>) -> Result<()> {
 
 /// How many streams a transfer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(super) struct Span {
     /// At the beginning, if no transfer before has found more to be worth it.
-    pub(crate) first: u32,
+    pub(super) first: u32,
     /// At the most.
-    pub(crate) most: u32,
+    pub(super) most: u32,
 }
 
 /// Streams that make sense: at most one for each block, one where ranges are not offered, and no choice for short

@@ -1,0 +1,216 @@
+//! The data phase of a copy into a sink that takes data from front to back.
+
+use remote::GetOptions;
+use storage::{Answer, Hasher};
+use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
+
+use super::remote_source::refusal_or;
+use super::sink::{BeginOptions, Begun, UploadStream};
+use super::source::{Incoming, LocalFile};
+use super::{Asked, Copy, Moved};
+use crate::mover::{relay, serve};
+use crate::options::{Verification, Verified};
+use crate::pace::keep_pace;
+use crate::patience::Patience;
+use crate::verify::{blame_store, compare, computed, wanted};
+
+/// What went to the sink in one attempt, and what the source told of it.
+struct Sent {
+    moved: Moved,
+    theirs: Vec<Checksum>,
+}
+
+impl Copy<'_> {
+    pub(super) async fn move_in_order(&self, asked: &Asked) -> Result<Moved> {
+        // Which of two peers is slow cannot be told; the one that is asked for data comes first.
+        let side = match self.source.local() {
+            Some(_) => Side::Destination,
+            None => Side::Source,
+        };
+        let Sent { mut moved, theirs } = keep_pace(self.progress, side, self.sending(asked)).await?;
+        if self.source.local().is_none() && self.order.verification != Verification::Never {
+            moved.verified = compare(self.order, &moved.ours, &theirs, Side::Source)?;
+        }
+        Ok(moved)
+    }
+
+    /// Held in memory of its own: it holds all that a peer may answer, and its type is that of any copy.
+    fn sending<'a>(&'a self, asked: &'a Asked) -> Answer<'a, Sent> {
+        Box::pin(self.send_all(asked))
+    }
+
+    /// Sends the file; again from the start while the sink has taken nothing of it.
+    async fn send_all(&self, asked: &Asked) -> Result<Sent> {
+        let mut patience = Patience::new(self.order.attempts);
+        let mut is_absent = asked.existed == Some(false);
+        loop {
+            // When it has waited for another attempt, somebody else may have stored the file.
+            let error = match self.send(asked, std::mem::take(&mut is_absent)).await {
+                Ok(sent) => return Ok(sent),
+                Err(error) => error,
+            };
+            if !error.retry() || error.side() != Side::Destination || self.progress.moved_bytes() > 0 {
+                return Err(error);
+            }
+            patience.wait(error, false).await?;
+        }
+    }
+
+    async fn send(&self, asked: &Asked, is_absent: bool) -> Result<Sent> {
+        let local = self.source.local();
+        let mut incoming = match local {
+            // Before the sink is asked to store anything.
+            None => Some(self.read(asked).await?),
+            Some(_) => None,
+        };
+        let mut facts = asked.facts.clone().unwrap_or_default();
+        if let Some(incoming) = &incoming {
+            let now = incoming.facts();
+            if asked.facts.is_none() {
+                self.check_announced(&now.checksums)?;
+                facts = now;
+            } else if let Some(bytes) = now.size_bytes {
+                facts.size_bytes = Some(bytes);
+            }
+        }
+        let declared = self.declared(&facts.checksums);
+        let begin = BeginOptions {
+            order: self.order,
+            size_bytes: facts.size_bytes,
+            declared: &declared,
+            is_absent,
+        };
+        let Begun::Stream(mut upload) = self.sink.begin(&begin).await? else {
+            return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no stream"));
+        };
+        self.progress.enter(Phase::Transfer);
+        if let Some(bytes) = facts.size_bytes {
+            self.progress.set_total(bytes);
+        }
+        let mut hasher = self.hasher(&declared, &facts.checksums);
+        let bytes = match local {
+            Some(file) => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
+            None => {
+                self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut())
+                    .await?
+            }
+        };
+        self.progress.enter(Phase::Commit);
+        let stored = upload.finish().await?;
+        let computed = hasher.map(Hasher::finish).unwrap_or_default();
+        let kept = match local {
+            Some(_) => facts.checksums.clone(),
+            None => Vec::new(),
+        };
+        let mut theirs = facts.checksums;
+        if let Some(incoming) = incoming {
+            theirs.extend(incoming.facts().checksums);
+        }
+        let moved = Moved {
+            bytes,
+            streams: 1,
+            ours: merge(kept, &computed),
+            computed,
+            verified: Verified::SizeOnly,
+            stored,
+        };
+        Ok(Sent { moved, theirs })
+    }
+
+    async fn read(&self, asked: &Asked) -> Result<Box<dyn Incoming>> {
+        let facts = asked.facts.as_ref();
+        let options = GetOptions {
+            is_asked: facts.is_some(),
+            size_bytes: facts.and_then(|facts| facts.size_bytes),
+            wanted: facts.map_or_else(|| wanted(self.order), |_| Vec::new()),
+            ..GetOptions::default()
+        };
+        let incoming = self.source.read(&options).await;
+        incoming.map_err(|error| refusal_or(asked.refusal.clone(), error))
+    }
+
+    /// A file on this machine is hashed only where no checksum is kept, so that the kernel can send it.
+    fn hasher(&self, declared: &[Checksum], told: &[Checksum]) -> Option<Hasher> {
+        let mut algorithms = computed(self.order);
+        if self.source.local().is_some() {
+            let is_needed = self.order.verification != Verification::Never && declared.is_empty();
+            return is_needed.then(|| Hasher::new(&algorithms));
+        }
+        algorithms.extend(told.iter().map(Checksum::algorithm));
+        Some(Hasher::new(&algorithms))
+    }
+
+    async fn send_file(
+        &self,
+        file: LocalFile<'_>,
+        upload: &mut dyn UploadStream,
+        hasher: Option<&mut Hasher>,
+    ) -> Result<u64> {
+        let _connected = self.progress.connected(upload.peer_address());
+        let size = file.reader.stat().size_bytes;
+        match upload.outlet() {
+            Some(outlet) => {
+                let sent = serve(
+                    file.store,
+                    file.reader,
+                    ByteRange::whole(size),
+                    outlet,
+                    hasher,
+                    self.progress,
+                );
+                sent.await.map_err(|error| blame_store(error, Side::Source))?;
+                Ok(size)
+            }
+            None => {
+                let mut incoming = self.source.read(&GetOptions::default()).await?;
+                self.append_all(&mut incoming, upload, hasher).await
+            }
+        }
+    }
+
+    async fn send_stream(
+        &self,
+        incoming: Option<&mut Box<dyn Incoming>>,
+        upload: &mut dyn UploadStream,
+        hasher: Option<&mut Hasher>,
+    ) -> Result<u64> {
+        let (Some(incoming), Some(hasher)) = (incoming, hasher) else {
+            return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("nothing to send"));
+        };
+        let _connections = (
+            self.progress.connected(incoming.peer_address()),
+            self.progress.connected(upload.peer_address()),
+        );
+        match upload.outlet() {
+            Some(outlet) => relay(incoming, outlet, hasher, self.progress).await,
+            None => self.append_all(incoming, upload, Some(hasher)).await,
+        }
+    }
+
+    /// Passes batches on to a sink that is no peer's connection.
+    async fn append_all(
+        &self,
+        incoming: &mut Box<dyn Incoming>,
+        upload: &mut dyn UploadStream,
+        mut hasher: Option<&mut Hasher>,
+    ) -> Result<u64> {
+        let mut total = 0;
+        while let Some(batch) = incoming.next().await? {
+            if let Some(hasher) = hasher.as_deref_mut() {
+                batch.slices().for_each(|slice| hasher.update(slice));
+            }
+            total += batch.len() as u64;
+            upload.append(batch, self.progress).await?;
+        }
+        Ok(total)
+    }
+}
+
+fn merge(mut known: Vec<Checksum>, more: &[Checksum]) -> Vec<Checksum> {
+    for checksum in more {
+        if known.iter().all(|known| known.algorithm() != checksum.algorithm()) {
+            known.push(checksum.clone());
+        }
+    }
+    known
+}

@@ -1,0 +1,105 @@
+//! A file on another server as the sink of a copy.
+
+use std::net::SocketAddr;
+
+use net::Batch;
+use remote::{Client, Outlet, PutOptions, Resource, Stored};
+use storage::{Answer, Overwrite};
+use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+
+use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
+use crate::mover::send_batch;
+use crate::options::Order;
+use crate::progress::Progress;
+
+/// A file on another server.
+pub struct RemoteSink {
+    client: Client,
+    file: Resource,
+}
+
+impl RemoteSink {
+    /// A file that is stored by `client`.
+    #[must_use]
+    pub fn new(client: &Client, file: &Resource) -> Self {
+        Self {
+            client: client.clone(),
+            file: file.clone(),
+        }
+    }
+
+    async fn ask(&self, order: &Order) -> Result<Option<bool>> {
+        if !order.ask_first {
+            return Ok(None);
+        }
+        match self.client.head(&self.file, &[]).await {
+            Ok(_) if order.overwrite == Overwrite::Refuse => {
+                Err(Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open).with_subject(&self.file.location))
+            }
+            Ok(_) => Ok(Some(true)),
+            Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(Some(false)),
+            // A token for writing need not allow looking: the upload itself will tell.
+            Err(error) if error.peer_status().is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Sink for RemoteSink {
+    fn abilities(&self) -> SinkAbilities {
+        SinkAbilities {
+            any_order: false,
+            is_remote: true,
+            leaves_remains: true,
+        }
+    }
+
+    fn existed<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<bool>> {
+        Box::pin(self.ask(order))
+    }
+
+    fn begin<'a>(&'a self, options: &'a BeginOptions<'a>) -> Answer<'a, Begun> {
+        Box::pin(async {
+            let put = PutOptions {
+                size_bytes: options.size_bytes,
+                overwrite: options.order.overwrite == Overwrite::Allow,
+                is_absent: options.is_absent,
+                declared: options.declared.to_vec(),
+            };
+            let outlet = self.client.put(&self.file, &put).await?;
+            Ok(Begun::Stream(Box::new(outlet)))
+        })
+    }
+
+    fn look<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SinkFacts> {
+        Box::pin(async {
+            let facts = self.client.head(&self.file, wanted).await?;
+            Ok(SinkFacts {
+                size_bytes: facts.size_bytes,
+                checksums: facts.checksums,
+            })
+        })
+    }
+
+    fn remove(&self) -> Answer<'_, ()> {
+        Box::pin(self.client.delete(&self.file))
+    }
+}
+
+impl UploadStream for Outlet {
+    fn append<'a>(&'a mut self, batch: Batch, progress: &'a Progress) -> Answer<'a, ()> {
+        Box::pin(send_batch(self, batch, progress))
+    }
+
+    fn outlet(&mut self) -> Option<&mut Outlet> {
+        Some(self)
+    }
+
+    fn peer_address(&self) -> Option<SocketAddr> {
+        Self::peer_address(self)
+    }
+
+    fn finish(self: Box<Self>) -> Answer<'static, Stored> {
+        Box::pin(Self::finish(*self))
+    }
+}

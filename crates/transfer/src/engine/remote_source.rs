@@ -1,0 +1,97 @@
+//! A file on another server as the source of a copy.
+
+use remote::{Client, GetOptions, Opened, Resource};
+use storage::Answer;
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location};
+
+use super::source::{Incoming, Source, SourceAbilities, SourceFacts};
+
+/// A file on another server.
+pub struct RemoteSource {
+    client: Client,
+    file: Resource,
+    digests_from: Option<Resource>,
+}
+
+impl RemoteSource {
+    /// A file that is read by `client`.
+    #[must_use]
+    pub fn new(client: &Client, file: &Resource) -> Self {
+        Self {
+            client: client.clone(),
+            file: file.clone(),
+            digests_from: None,
+        }
+    }
+
+    /// The same, whose checksums are asked of `other` where the file itself may not be asked first.
+    #[must_use]
+    pub fn with_digests_from(self, other: Option<Resource>) -> Self {
+        Self {
+            digests_from: other,
+            ..self
+        }
+    }
+}
+
+/// Whether only the question (HEAD) is refused, as it seems: some sources, and URLs that are signed for one method, know only
+/// GET.
+#[must_use]
+pub fn is_refused_look(error: &Error, source: &Location) -> bool {
+    source.is_http() && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
+}
+
+/// Why a source cannot be read: its refusal to say what the file is, unless the failure has a better reason. XRootD fails with
+/// 500 where it may not compute the checksum that it is asked for.
+#[must_use]
+pub fn refusal_or(refused: Option<Error>, failure: Error) -> Error {
+    match refused {
+        Some(refused) if failure.code() == ErrorCode::PeerFailed => refused,
+        _ => failure,
+    }
+}
+
+impl Source for RemoteSource {
+    fn abilities(&self) -> SourceAbilities {
+        let location = &self.file.location;
+        SourceAbilities {
+            is_encrypted: location.is_encrypted(),
+            opens_once: location.is_root(),
+            prefers_checksum_first: !location.is_http() && !location.is_encrypted(),
+        }
+    }
+
+    fn ask<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SourceFacts> {
+        Box::pin(async { Ok((&self.client.head(&self.file, wanted).await?).into()) })
+    }
+
+    fn may_be_read_after(&self, refusal: &Error) -> bool {
+        is_refused_look(refusal, &self.file.location)
+    }
+
+    fn checksums<'a>(&'a self, wanted: &'a [ChecksumAlgorithm], was_asked: bool) -> Answer<'a, Vec<Checksum>> {
+        let whom = if was_asked {
+            Some(&self.file)
+        } else {
+            self.digests_from.as_ref()
+        };
+        Box::pin(async move {
+            match whom {
+                Some(whom) => Ok(self.client.head(whom, wanted).await?.checksums),
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn read<'a>(&'a self, options: &'a GetOptions) -> Answer<'a, Box<dyn Incoming>> {
+        Box::pin(async { Ok(Box::new(self.client.get(&self.file, options).await?) as Box<dyn Incoming>) })
+    }
+
+    fn open_once(&self) -> Answer<'_, Opened> {
+        Box::pin(self.client.open(&self.file))
+    }
+
+    fn location(&self) -> Option<&Location> {
+        Some(&self.file.location)
+    }
+}

@@ -1,0 +1,141 @@
+//! A file of a store as the sink of a copy.
+
+use std::sync::Arc;
+
+use endpoint::{Changing, ClientId, Permit, Store};
+use net::Batch;
+use remote::Stored;
+use storage::{Answer, CommitFacts, Hasher, Overwrite, Upload, UploadOptions};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use super::sink::{BeginOptions, Begun, PartFile, Sink, SinkAbilities};
+use crate::mover::write;
+use crate::options::Order;
+use crate::verify::blame_store;
+
+/// A name in a store.
+pub struct StoreSink {
+    store: Store,
+    path: LogicalPath,
+}
+
+fn here(error: Error) -> Error {
+    blame_store(error, Side::Destination)
+}
+
+impl StoreSink {
+    /// The file `path` of `store`.
+    #[must_use]
+    pub fn new(store: &Store, path: &LogicalPath) -> Self {
+        Self {
+            store: store.clone(),
+            path: path.clone(),
+        }
+    }
+
+    /// Whether the file exists, which decides about its rights and the answer's words.
+    async fn look_up(&self, order: &Order) -> Result<Option<bool>> {
+        let refused = |code| Err(Error::new(code, Side::Destination, Phase::Open).with_subject(&self.path));
+        match self.store.stat(&self.path).await {
+            Ok(stat) if stat.is_directory() => refused(ErrorCode::IsDirectory),
+            Ok(_) if order.overwrite == Overwrite::Refuse => refused(ErrorCode::Exists),
+            Ok(_) => Ok(Some(true)),
+            Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing) => Ok(Some(false)),
+            Err(error) => Err(here(error)),
+        }
+    }
+
+    async fn create(&self, options: &BeginOptions<'_>) -> Result<StorePart> {
+        let order = options.order;
+        let upload = UploadOptions {
+            size_bytes: options.size_bytes,
+            overwrite: order.overwrite,
+            create_parents: order.create_parents,
+            checksums: order.keep.clone(),
+        };
+        Ok(StorePart {
+            upload: self.store.create(&self.path, &upload).await.map_err(here)?,
+            store: self.store.clone(),
+            path: self.path.clone(),
+            permit: order.permit.clone(),
+            client: order.client.clone(),
+        })
+    }
+}
+
+impl Sink for StoreSink {
+    fn abilities(&self) -> SinkAbilities {
+        SinkAbilities {
+            any_order: true,
+            ..SinkAbilities::default()
+        }
+    }
+
+    fn existed<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<bool>> {
+        Box::pin(self.look_up(order))
+    }
+
+    fn begin<'a>(&'a self, options: &'a BeginOptions<'a>) -> Answer<'a, Begun> {
+        Box::pin(async { Ok(Begun::Part(Arc::new(self.create(options).await?))) })
+    }
+}
+
+/// A hidden part in a store.
+struct StorePart {
+    store: Store,
+    path: LogicalPath,
+    upload: Arc<dyn Upload>,
+    permit: Option<Permit>,
+    client: ClientId,
+}
+
+impl StorePart {
+    async fn publish(&self, size_bytes: u64, checksums: Vec<Checksum>) -> Result<Stored> {
+        let facts = CommitFacts {
+            size_bytes,
+            checksums,
+            ..CommitFacts::default()
+        };
+        // The configuration may have been reloaded since the copy began.
+        let changing = match &self.permit {
+            Some(permit) => permit.check(&self.store, &self.path).await?,
+            None => Changing::default(),
+        };
+        self.store.during(&changing).commit(&self.upload, facts).await?;
+        Ok(Stored::default())
+    }
+}
+
+impl PartFile for StorePart {
+    fn write_at(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
+        Box::pin(async move { write(&self.store, &self.upload, batch, offset).await.map_err(here) })
+    }
+
+    fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
+        let (mark, upload) = (mark.to_owned(), self.upload.clone());
+        let held = self.store.lane().run(move || Ok(upload.take_up(&mark)));
+        Box::pin(async { held.await.map_err(here) })
+    }
+
+    fn keep_front(&self, bytes: u64) {
+        self.upload.keep_front(bytes);
+    }
+
+    fn reread_front(&self, bytes: u64, hasher: Hasher) -> Answer<'_, Hasher> {
+        Box::pin(async move {
+            let seen = self.store.reread_front(&self.upload, bytes, hasher, &self.client).await;
+            seen.map_err(here)
+        })
+    }
+
+    fn reread<'a>(&'a self, algorithms: &'a [ChecksumAlgorithm]) -> Answer<'a, Vec<Checksum>> {
+        Box::pin(async move {
+            let computed = self.store.reread(&self.upload, algorithms, &self.client).await;
+            computed.map_err(here)
+        })
+    }
+
+    fn commit(&self, size_bytes: u64, checksums: Vec<Checksum>) -> Answer<'_, Stored> {
+        Box::pin(async move { self.publish(size_bytes, checksums).await.map_err(here) })
+    }
+}

@@ -1,0 +1,119 @@
+//! A file of a store as the source of a copy.
+
+use std::io;
+use std::sync::Arc;
+
+use endpoint::Store;
+use net::{Batch, Buffer};
+use remote::{GetOptions, Validator};
+use storage::{Answer, FileReader, Patience};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+use super::source::{Incoming, LocalFile, Source, SourceAbilities, SourceFacts};
+use crate::verify::blame_store;
+
+/// An open file of a store.
+pub struct StoreSource {
+    store: Store,
+    path: LogicalPath,
+    reader: Arc<dyn FileReader>,
+}
+
+fn here(error: Error) -> Error {
+    blame_store(error, Side::Source)
+}
+
+impl StoreSource {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub async fn open(store: &Store, path: &LogicalPath) -> Result<Self> {
+        Ok(Self {
+            store: store.clone(),
+            path: path.clone(),
+            reader: store.open(path).await.map_err(here)?,
+        })
+    }
+}
+
+impl Source for StoreSource {
+    fn abilities(&self) -> SourceAbilities {
+        SourceAbilities::default()
+    }
+
+    fn ask<'a>(&'a self, _wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SourceFacts> {
+        Box::pin(async {
+            let stat = self.reader.stat();
+            Ok(SourceFacts {
+                size_bytes: Some(stat.size_bytes),
+                validator: Some(Validator::Tag(format!("{} {:?}", stat.inode, stat.modified))),
+                checksums: self.store.stored_checksums(&self.path).await.unwrap_or_default(),
+                accepts_ranges: Some(true),
+            })
+        })
+    }
+
+    fn read<'a>(&'a self, options: &'a GetOptions) -> Answer<'a, Box<dyn Incoming>> {
+        let left = options
+            .range
+            .unwrap_or_else(|| ByteRange::whole(self.reader.stat().size_bytes));
+        self.reader.advise_sequential(left);
+        let (store, reader) = (self.store.clone(), self.reader.clone());
+        Box::pin(async move { Ok(Box::new(Reading { store, reader, left }) as Box<dyn Incoming>) })
+    }
+
+    fn local(&self) -> Option<LocalFile<'_>> {
+        Some(LocalFile {
+            store: &self.store,
+            reader: &self.reader,
+        })
+    }
+
+    fn keep_checksums<'a>(&'a self, computed: &'a [Checksum]) -> Answer<'a, ()> {
+        Box::pin(async {
+            self.store
+                .keep_checksums(&self.path, self.reader.stat(), computed)
+                .await;
+            Ok(())
+        })
+    }
+}
+
+/// A range of the file that is read into batches, for sinks that cannot take the file itself.
+struct Reading {
+    store: Store,
+    reader: Arc<dyn FileReader>,
+    left: ByteRange,
+}
+
+impl Reading {
+    async fn read(&mut self) -> Result<Option<Batch>> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let (reader, range) = (self.reader.clone(), self.left);
+        let read = move || {
+            let mut buffer = Buffer::large();
+            let wanted = usize::try_from(range.len()).unwrap_or(usize::MAX).min(buffer.len());
+            let mut slots = [io::IoSliceMut::new(&mut buffer[..wanted])];
+            match reader.read_vectored_at(&mut slots, range.start, Patience::Wait) {
+                Ok(0) => Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer)
+                    .with_detail("the file became shorter")),
+                Ok(count) => Ok(Batch::new(buffer, std::iter::once(0..count))),
+                Err(cause) => {
+                    Err(Error::new(ErrorCode::StorageFailed, Side::Source, Phase::Transfer).with_private(cause))
+                }
+            }
+        };
+        let batch = self.store.lane().run(read).await?;
+        self.left.take_front(batch.len() as u64);
+        Ok(Some(batch))
+    }
+}
+
+impl Incoming for Reading {
+    fn next(&mut self) -> Answer<'_, Option<Batch>> {
+        Box::pin(self.read())
+    }
+}
