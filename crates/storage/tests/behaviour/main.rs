@@ -1,6 +1,7 @@
 //! What every store promises, asked of each back end in the same words; and in the modules, what
 //! one back end promises alone.
 
+mod blocking_store;
 mod changes;
 mod checksums;
 mod crash;
