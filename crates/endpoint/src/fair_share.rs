@@ -401,7 +401,9 @@ impl std::fmt::Debug for Share {
 
 impl std::fmt::Debug for FairShare {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("FairShare")
+        let limits = ShareKind::ALL.map(|kind| (kind.name(), self.limit(kind)));
+        let percent = self.0.client_percent.load(Ordering::Relaxed);
+        write!(formatter, "FairShare({limits:?}, {percent} %)")
     }
 }
 

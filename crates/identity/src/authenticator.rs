@@ -123,7 +123,22 @@ impl Default for Authenticator {
 
 impl std::fmt::Debug for Authenticator {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Authenticator")
+        let state = self.state();
+        let Sources {
+            macaroon_keys,
+            token_rules,
+            issuers,
+            certificates: _,
+            clear_text,
+            verified_tokens_max,
+            verified_lifetime,
+        } = &state.sources;
+        let mut shown = formatter.debug_struct("Authenticator");
+        shown.field("macaroon_keys", macaroon_keys);
+        shown.field("token_rules", token_rules).field("issuers", issuers);
+        shown.field("clear_text", clear_text);
+        shown.field("remembered", &(verified_tokens_max, verified_lifetime));
+        shown.finish_non_exhaustive()
     }
 }
 

@@ -339,7 +339,16 @@ fn unsupported(file: &Resource) -> Error {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Client({})", self.options.user_agent)
+        let ClientOptions {
+            tls: _,
+            addresses,
+            connect,
+            first_byte,
+            stall,
+            user_agent,
+        } = &*self.options;
+        let times = (connect, first_byte, stall);
+        write!(formatter, "Client({user_agent}, {addresses:?}, {times:?})")
     }
 }
 

@@ -1,10 +1,101 @@
-//! When the certificate in use expires, for metrics and readiness.
+//! The server's certificate: what TLS shows, and when it expires, for metrics and readiness.
 
 use std::path::Path;
 
+use config::Configuration;
+use net::tls::ServerTls;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use serde_json::json;
 use x509_parser::extensions::GeneralName;
+
+use super::choices;
+use super::log::Log;
+use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
+use crate::check::date;
+use crate::failure::Failure;
+use crate::token::now_s;
+
+/// The certificate in use.
+pub(crate) struct OwnCertificate {
+    /// `None`: only clear text is spoken.
+    pub(crate) tls: Current<Option<ServerTls>>,
+    /// The end of its validity, in seconds since 1970.
+    expiry_s: Current<Option<i64>>,
+    /// The end that the log was told of.
+    told_expiry_s: Current<Option<i64>>,
+}
+
+/// The files of the certificate and its key, where there are any.
+fn files(configuration: &Configuration) -> Option<(&Path, &Path)> {
+    let server = &configuration.server;
+    server.certificate.as_deref().zip(server.key.as_deref())
+}
+
+impl Subsystem for OwnCertificate {
+    type Ground = Ground;
+
+    fn build(_ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
+        let asks = choices::client_certificates(configuration);
+        let load = |(certificate, key)| ServerTls::asking(certificate, key, asks);
+        let tls = files(configuration).map(load).transpose()?;
+        Ok(Self {
+            tls: Current::new(tls),
+            expiry_s: Current::new(files(configuration).and_then(|(certificate, _)| expiry_s(certificate))),
+            told_expiry_s: Current::new(None),
+        })
+    }
+
+    /// While there is TLS, before and after, doors keep what they have: it shows the new certificate.
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        let asks = choices::client_certificates(change.fresh);
+        let Some((certificate, key)) = files(change.fresh) else {
+            return Ok(Box::new(|| {
+                self.tls.set(None);
+                self.expiry_s.set(None);
+            }));
+        };
+        let expiry_s = expiry_s(certificate);
+        Ok(match self.tls.get() {
+            Some(tls) => {
+                let fresh = tls.prepare(certificate, key, asks)?;
+                Box::new(move || {
+                    tls.take(fresh);
+                    self.expiry_s.set(expiry_s);
+                })
+            }
+            None => {
+                let fresh = ServerTls::asking(certificate, key, asks)?;
+                Box::new(move || {
+                    self.tls.set(Some(fresh));
+                    self.expiry_s.set(expiry_s);
+                })
+            }
+        })
+    }
+}
+
+impl OwnCertificate {
+    /// Says in the log that the certificate has expired, once for each certificate.
+    pub(crate) fn tell_expiry(&self, log: &Log) {
+        let end = self.expiry_s.get();
+        let Some(end) = end.filter(|end| *end <= now_s() && self.told_expiry_s.get() != Some(*end)) else {
+            return;
+        };
+        self.told_expiry_s.set(Some(end));
+        let error = format!(
+            "the server's certificate expired on {}: clients refuse to connect",
+            date(end)
+        );
+        log.write("certificate_expired", &json!({"error": error}));
+    }
+
+    /// Seconds until the certificate of each moment expires, for the admin door.
+    pub(crate) fn expiry(&self) -> impl Fn() -> Option<i64> + Send + Sync + 'static {
+        let expiry = self.expiry_s.clone();
+        move || expiry.get().map(|end| end - now_s())
+    }
+}
 
 /// The end of validity of the first certificate in the file, in seconds since 1970. `None` when
 /// there is none to be read.

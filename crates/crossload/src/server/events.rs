@@ -47,6 +47,12 @@ impl Observer {
         self.names.set_shown(wanted.personal_names);
     }
 
+    /// Whether requests have their lines, and whether names of people stand in them.
+    #[cfg(test)]
+    pub(crate) fn wanted(&self) -> (bool, bool) {
+        (self.log_requests.load(Ordering::Relaxed), self.names.are_shown())
+    }
+
     /// A connection came.
     pub(crate) fn connection_opened(&self) {
         self.metrics.connection_opened();

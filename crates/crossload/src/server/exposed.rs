@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use config::{Configuration, NamedFile, Place, Purpose, Sections as _};
 
-use super::assemble::is_writable;
+use super::exported::is_writable;
 use crate::failure::Failure;
 
 /// A file or directory of the server inside an export.

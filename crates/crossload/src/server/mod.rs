@@ -5,14 +5,22 @@ mod accept;
 mod assemble;
 mod certificate;
 mod choices;
+mod doors;
 mod events;
+#[cfg(test)]
+mod every_key;
+mod exported;
 pub(crate) mod exposed;
+mod identities;
 mod log;
 mod names;
 pub(crate) mod offline;
+mod other_side;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
+mod shares;
+mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
 mod unlisted;
@@ -28,7 +36,6 @@ use std::time::Duration;
 use config::{Bytes, Configuration, Export, Given, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
 use execution::{Rota, ServerThreads};
-use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,10 +45,11 @@ use crate::command_line::ServeOptions;
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
-use accept::{Doors, Reception};
 use assemble::Assembly;
+use doors::{Entrance, Receptions};
 use events::Observer;
 use log::Log;
+use subsystem::Subsystem;
 use watch::Watch;
 
 /// Time in which the tasks that are left at the very end clean up after themselves.
@@ -187,10 +195,8 @@ fn gather_randomness() -> Result<(), Failure> {
 struct Server {
     options: ServeOptions,
     configuration: Configuration,
-    assembly: Assembly,
-    listeners: Vec<TcpListener>,
-    /// The door that takes new connections, and behind it those that only finish old ones.
-    doors: Vec<Reception>,
+    assembly: Arc<Assembly>,
+    doors: Receptions,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
     log: Log,
@@ -198,7 +204,6 @@ struct Server {
     stopping: Arc<AtomicBool>,
     /// Why the last reload failed.
     reload_fault: Arc<Mutex<Option<String>>>,
-    rota: Rota,
 }
 
 impl Server {
@@ -217,59 +222,28 @@ impl Server {
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
-        let assembly = Assembly::new(&configuration, addresses, &log, observer.clone())?;
+        let assembly = Arc::new(Assembly::new(&configuration, addresses, &log, observer.clone())?);
         watch.take_made();
+        let entrance = Entrance {
+            assembly: assembly.clone(),
+            listeners,
+            rota,
+        };
+        tokio::spawn(assembly.trust_files.clone().keep());
         let mut server = Self {
-            doors: Vec::new(),
+            doors: Subsystem::build(&Arc::new(entrance), &configuration)?,
             stopping: Arc::default(),
             reload_fault: Arc::default(),
             options,
             configuration,
             assembly,
-            listeners,
             observer,
             metrics,
             log,
             watch,
-            rota,
         };
-        tokio::spawn(server.assembly.trust_files.clone().keep());
-        server.open_door()?;
         server.announce().await?;
         Ok(server)
-    }
-
-    /// Opens a door with the current settings on all listeners.
-    fn open_door(&mut self) -> Result<(), Failure> {
-        let addresses = self.addresses();
-        let events = self.observer.clone();
-        let http = door_http::Door::new(self.assembly.settings(&self.configuration, &addresses, events.clone()));
-        let xroot = self.assembly.xroot_settings(&self.configuration, events.clone());
-        let doors = Doors {
-            http,
-            xroot: xroot.map(door_xroot::Door::new),
-        };
-        let idle = self.configuration.limits.idle_timeout;
-        let end = descriptors::clients_end(descriptors::limit());
-        let shared = (self.assembly.fair_share.clone(), end);
-        let door = Reception::new(doors, shared, idle, events, self.rota.clone());
-        for listener in &self.listeners {
-            for (worker, runtime) in self.rota.runtimes() {
-                let listener = listener
-                    .try_clone()
-                    .map_err(|cause| Failure::system("listening", &cause))?;
-                runtime.spawn(accept(door.clone(), listener, worker, self.log.clone()));
-            }
-        }
-        self.doors.insert(0, door);
-        Ok(())
-    }
-
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok())
-            .collect()
     }
 
     /// Says on standard output where the server is to be found, as scripts expect it.
@@ -279,7 +253,7 @@ impl Server {
         } else {
             "http"
         };
-        for address in self.addresses() {
+        for address in &self.assembly.ground.addresses {
             output::line(&format!("listening on {scheme}://{address}"));
         }
         let mut admin_address = None;
@@ -291,13 +265,13 @@ impl Server {
         if let Some(address) = admin_address {
             output::line(&format!("admin on http://{address}"));
         }
-        let listening = self.addresses();
+        let listening = &self.assembly.ground.addresses;
         self.log.write(
             "started",
             &json!({"version": env!("CARGO_PKG_VERSION"), "listen": listening, "admin": admin_address,
                 "exports": self.configuration.exports.len(), "tls": self.configuration.server.certificate.is_some()}),
         );
-        self.assembly.tell_expiry(&self.log);
+        self.assembly.certificate.tell_expiry(&self.log);
         output::line("ready");
         Ok(())
     }
@@ -305,12 +279,12 @@ impl Server {
     fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
         let listener =
             tokio::net::TcpListener::from_std(listener).map_err(|cause| Failure::system("listening", &cause))?;
-        let (exports, expiry) = (self.assembly.exports_for_admin(), self.assembly.certificate_expiry());
+        let (shown, expiry) = (self.assembly.exported.shown.clone(), self.assembly.certificate.expiry());
         let (stopping, reload_fault) = (self.stopping.clone(), self.reload_fault.clone());
         let admin = Arc::new(Admin {
             metrics: self.metrics.clone(),
             refusals: self.assembly.refusals.clone(),
-            exports: Box::new(exports),
+            exports: Box::new(move || shown.get()),
             certificate_seconds_left: Box::new(expiry),
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
@@ -346,15 +320,15 @@ impl Server {
                 }
                 _ = clock.tick() => {
                     self.metrics.set_log_dropped(self.log.dropped_in_all());
-                    self.observer.show_shares(&self.assembly.fair_share);
+                    self.observer.show_shares(&self.assembly.ground.fair_share);
                     self.metrics.set_trust(&self.assembly.trust_files.facts());
-                    self.assembly.tell_expiry(&self.log);
+                    self.assembly.certificate.tell_expiry(&self.log);
                     if self.watch.changed() {
                         self.reload("file changed");
                     }
                 }
             }
-            self.doors_prune();
+            self.doors.prune();
         }
         self.stopping.store(true, Ordering::Relaxed);
         self.log.write(
@@ -363,7 +337,7 @@ impl Server {
         );
         let grace = self.configuration.server.grace_time;
         let in_time = tokio::select! {
-            () = shut_down(&self.doors, grace) => true,
+            () = self.drain(grace) => true,
             _ = terminate.recv() => false,
             _ = interrupt.recv() => false,
             // Somebody waits for a disk that does not answer.
@@ -372,7 +346,7 @@ impl Server {
         let wait = match in_time {
             true => LAST_TASKS_WAIT,
             false => {
-                let _ = tokio::time::timeout(AT_ONCE, shut_down(&self.doors, Duration::ZERO)).await;
+                let _ = tokio::time::timeout(AT_ONCE, self.drain(Duration::ZERO)).await;
                 Duration::ZERO
             }
         };
@@ -380,23 +354,24 @@ impl Server {
         wait
     }
 
-    /// Forgets doors whose last connection has gone.
-    fn doors_prune(&mut self) {
-        let mut index = 0;
-        self.doors.retain(|door| {
-            index += 1;
-            index == 1 || door.connections() > 0
-        });
+    /// All parts, in the order in which a change of the configuration reaches them: doors take what the others have.
+    fn parts(&self) -> impl Iterator<Item = &dyn Subsystem> {
+        let doors: &dyn Subsystem = &self.doors;
+        self.assembly.parts().into_iter().chain([doors])
     }
-}
 
-async fn shut_down(doors: &[Reception], grace: Duration) {
-    let mut closing = tokio::task::JoinSet::new();
-    for door in doors {
-        let door = door.clone();
-        closing.spawn(async move { door.shut_down(grace).await });
+    /// Ends what is under way in all of them.
+    async fn drain(&self, grace: Duration) {
+        let mut ending: Vec<_> = self.parts().map(|part| part.drain(grace)).collect();
+        std::future::poll_fn(|context| {
+            ending.retain_mut(|part| part.as_mut().poll(context).is_pending());
+            match ending.is_empty() {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
     }
-    while closing.join_next().await.is_some() {}
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -410,23 +385,6 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             };
             Failure::system(format!("cannot listen on {address}{why}"), &cause)
         })
-}
-
-/// Runs the accept loop of a door until the door closes; should it panic, it is started again.
-async fn accept(door: Reception, listener: TcpListener, worker: usize, log: Log) {
-    loop {
-        let Ok(own) = listener.try_clone().and_then(Acceptor::new) else {
-            log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));
-            return;
-        };
-        let door = door.clone();
-        if tokio::spawn(async move { door.accept_loop(own, worker).await })
-            .await
-            .is_ok()
-        {
-            return;
-        }
-    }
 }
 
 /// Watches all files whose change means that something is to be read again.

@@ -5,10 +5,10 @@
 
 use std::sync::PoisonError;
 
-use config::{AuthenticationMethod, Changes, Configuration, Sections as _};
+use config::{Changes, Sections as _};
 use serde_json::json;
-use types::limits::OLD_DOOR_GRACE;
 
+use super::subsystem::{self, Change};
 use super::watch::Watch;
 use super::{Server, configure, exposed, watch_named};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ impl Server {
         match outcome {
             Ok(()) => {
                 self.log.write("reloaded", &json!({"why": why}));
-                self.assembly.tell_expiry(&self.log);
+                self.assembly.certificate.tell_expiry(&self.log);
             }
             Err(failure) => {
                 self.metrics.reload_failed();
@@ -44,7 +44,12 @@ impl Server {
         watch_named(&mut watch, &fresh);
         let changes = Changes::new(&self.configuration, &fresh, &self.watch.touched());
         fresh.keep_fixed(&self.configuration);
-        self.assembly.renew(&fresh, &changes, &self.log)?;
+        let change = Change {
+            old: &self.configuration,
+            fresh: &fresh,
+            keys: &changes,
+        };
+        subsystem::renew(self.parts(), &change)?;
         watch.take_made();
         for place in changes.ignored() {
             self.log.write(
@@ -53,40 +58,18 @@ impl Server {
             );
         }
         self.watch = watch;
-        self.observer.set_wanted(&fresh.log);
-        let new_door = changes.need_new_door() || door_facts(&self.configuration) != door_facts(&fresh);
         self.configuration = fresh;
-        if new_door {
-            self.replace_door()?;
-        }
         Ok(())
     }
-
-    /// New connections go to a door with the new settings; the old one ends those it has.
-    fn replace_door(&mut self) -> Result<(), Failure> {
-        let old = self.doors.first().cloned();
-        self.open_door()?;
-        if let Some(old) = old {
-            tokio::spawn(async move { old.shut_down(OLD_DOOR_GRACE).await });
-        }
-        Ok(())
-    }
-}
-
-/// What a door holds for good and takes from several keys.
-fn door_facts(configuration: &Configuration) -> (bool, Vec<AuthenticationMethod>) {
-    (
-        configuration.server.certificate.is_some(),
-        configuration.authentication(),
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use config::{Configuration, Place};
+
     use super::*;
-    use config::Place;
 
     #[test]
     fn addresses_stay_and_limits_change() {
@@ -114,16 +97,5 @@ mod tests {
         assert!(touched("s").need_new_door() && touched("s").concern("macaroons"));
         assert!(!touched("o").need_new_door() && !touched("a").need_new_door());
         assert!(touched("a").concern("policy") && !touched("elsewhere").concern("policy"));
-    }
-
-    #[test]
-    fn sessions_say_who_they_are_by_what_the_new_configuration_takes() {
-        let parse = |text: &str| {
-            let text = format!("[server]\ncertificate = \"c\"\nkey = \"k\"\n{text}");
-            Configuration::parse(&text, Path::new("/etc"), "test").unwrap()
-        };
-        let (without, with) = (parse(""), parse("[[issuer]]\nurl = \"https://iam\"\n"));
-        assert_ne!(door_facts(&without), door_facts(&with));
-        assert_ne!(door_facts(&without), door_facts(&Configuration::defaults()));
     }
 }

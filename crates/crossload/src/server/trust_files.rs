@@ -16,6 +16,8 @@ use types::limits::{FILE_WATCH_PERIOD, LOGGED_FAULTS_MAX};
 
 use super::assemble::named_place;
 use super::log::Log;
+use super::subsystem::{Change, Ground, Renewal, Subsystem};
+use crate::failure::Failure;
 
 /// What is to be read, and when it was read.
 struct Watched {
@@ -50,9 +52,11 @@ pub(crate) struct TrustFiles {
     log: Log,
 }
 
-impl TrustFiles {
+impl Subsystem for TrustFiles {
+    type Ground = Ground;
+
     /// Begins with what lies there now.
-    pub(crate) fn new(configuration: &Configuration, client: ClientTls, certificates: Certificates, log: &Log) -> Self {
+    fn build(ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
         let watched = Watched {
             files: files(configuration),
             trust: trust(configuration),
@@ -65,21 +69,37 @@ impl TrustFiles {
         let this = Self {
             watched: Arc::new(Mutex::new(watched)),
             facts: Arc::default(),
-            certificates,
-            client,
-            log: log.clone(),
+            certificates: ground.authenticator.judge(),
+            client: ground.trust.clone(),
+            log: ground.log.clone(),
         };
         this.read(&mut this.lock());
-        this
+        Ok(this)
     }
 
+    /// Authorities that cannot be used stop the reload.
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        let fresh = change.fresh;
+        ClientTls::load(&trust(fresh))?;
+        Ok(Box::new(move || self.replace(fresh)))
+    }
+}
+
+impl TrustFiles {
     /// What was read of the files for clients' certificates. Does not wait for a reading that goes on.
     pub(crate) fn facts(&self) -> door_admin::Trust {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is read, and how often.
+    #[cfg(test)]
+    pub(crate) fn followed(&self) -> String {
+        let watched = self.lock();
+        format!("{:?} {:?} {:?}", watched.files, watched.trust, watched.refresh)
+    }
+
     /// Reads other files from now on, beginning at once.
-    pub(crate) fn replace(&self, configuration: &Configuration) {
+    fn replace(&self, configuration: &Configuration) {
         let mut watched = self.lock();
         watched.trust = trust(configuration);
         watched.files = files(configuration);

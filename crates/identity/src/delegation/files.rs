@@ -4,7 +4,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
 use credentials::{SEAL_SALT_BYTES, SealingKey};
@@ -39,6 +39,10 @@ impl Files {
             return Err(IoError::new(ErrorKind::PermissionDenied, why));
         }
         Ok(Self { directory, key })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     fn path(&self, slot: &str) -> PathBuf {

@@ -128,7 +128,7 @@ struct Inner {
 
 impl std::fmt::Debug for Delegations {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Delegations")
+        write!(formatter, "Delegations({})", self.0.files.directory().display())
     }
 }
 
@@ -162,6 +162,12 @@ impl Delegations {
             });
         }
         Ok(Self(inner))
+    }
+
+    /// Whether this is the same store, opened once.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Makes a key and the request to be signed for it, in PEM. A request that was made a while ago

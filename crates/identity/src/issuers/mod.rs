@@ -53,12 +53,13 @@ pub struct IssuerSettings {
 impl IssuerSettings {
     /// Whether keepers need not know of the change.
     fn is_same(&self, other: &Self) -> bool {
-        let values = |settings: &Self| {
-            let timeout = settings.fetcher.timeout;
-            let directory = settings.state_directory.clone();
-            (timeout, settings.wait, settings.refresh, settings.expiry, directory)
-        };
-        values(self) == values(other)
+        self.values() == other.values()
+    }
+
+    /// All that can be compared and shown.
+    fn values(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let directory = self.state_directory.clone();
+        (self.fetcher.timeout, self.wait, self.refresh, self.expiry, directory)
     }
 }
 
@@ -82,7 +83,8 @@ pub struct Issuers(Arc<HashMap<String, Arc<Keeper>>>);
 
 impl std::fmt::Debug for Issuers {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_set().entries(self.0.keys()).finish()
+        let shown = self.0.iter().map(|(url, keeper)| (url, keeper.settings.values()));
+        formatter.debug_map().entries(shown).finish()
     }
 }
 

@@ -26,6 +26,17 @@ struct Current {
     sessions: Arc<Sessions>,
 }
 
+/// A certificate that was read and is not used yet.
+pub struct FreshServerTls(Current);
+
+impl std::fmt::Debug for ServerTls {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = formatter.debug_struct("ServerTls");
+        shown.field("asks", &current.asks).finish_non_exhaustive()
+    }
+}
+
 impl ServerTls {
     /// Reads certificate chain and key from PEM files. Clients are not asked for certificates.
     ///
@@ -60,19 +71,32 @@ impl ServerTls {
     /// # Errors
     /// As [`ServerTls::load`].
     pub fn reload(&self, certificate: &Path, key: &Path, asks: ClientCertificates) -> Result<(), Error> {
+        self.take(self.prepare(certificate, key, asks)?);
+        Ok(())
+    }
+
+    /// The first half of [`ServerTls::reload`]: reads the files, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`ServerTls::load`].
+    pub fn prepare(&self, certificate: &Path, key: &Path, asks: ClientCertificates) -> Result<FreshServerTls, Error> {
         let kept = {
             let old = self.0.read().unwrap_or_else(PoisonError::into_inner);
             (old.asks == asks).then(|| old.sessions.clone())
         };
         let sessions = kept.unwrap_or_default();
         let (config, identity) = server_config(certificate, key, asks, &sessions)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Current {
+        Ok(FreshServerTls(Current {
             config: Arc::new(config),
             identity,
             asks,
             sessions,
-        };
-        Ok(())
+        }))
+    }
+
+    /// The second half of [`ServerTls::reload`]: what was prepared is used from now on.
+    pub fn take(&self, fresh: FreshServerTls) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh.0;
     }
 
     /// Certificate and key of the moment, for protocols that show and use them outside of TLS; `None` when the key is

@@ -1,0 +1,173 @@
+//! The doors of a server: the one that takes new connections, and those before it that only end what they have.
+
+use std::net::TcpListener;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::{AuthenticationMethod, Configuration};
+use execution::Rota;
+use net::listen::Acceptor;
+use serde_json::json;
+use types::limits::OLD_DOOR_GRACE;
+
+use super::accept::{Doors, Reception};
+use super::assemble::Assembly;
+use super::log::Log;
+use super::subsystem::{Change, Current, Renewal, Subsystem};
+use crate::descriptors;
+use crate::failure::Failure;
+
+/// What doors stand on.
+pub(crate) struct Entrance {
+    pub(crate) assembly: Arc<Assembly>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) rota: Rota,
+}
+
+/// All doors that have connections.
+pub(crate) struct Receptions {
+    entrance: Arc<Entrance>,
+    /// The newest first.
+    open: Current<Vec<Reception>>,
+}
+
+impl Subsystem for Receptions {
+    type Ground = Arc<Entrance>;
+
+    fn build(entrance: &Arc<Entrance>, configuration: &Configuration) -> Result<Self, Failure> {
+        let this = Self {
+            entrance: entrance.clone(),
+            open: Current::new(Vec::new()),
+        };
+        this.open_door(configuration, this.own_listeners()?);
+        Ok(this)
+    }
+
+    /// New connections go to a door with the new settings; the old one ends those it has.
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        if !need_new_one(change) {
+            return Ok(Box::new(|| {}));
+        }
+        let (listeners, fresh) = (self.own_listeners()?, change.fresh);
+        Ok(Box::new(move || {
+            let old = self.open.get().first().cloned();
+            self.open_door(fresh, listeners);
+            if let Some(old) = old {
+                tokio::spawn(async move { old.shut_down(OLD_DOOR_GRACE).await });
+            }
+        }))
+    }
+
+    fn drain(&self, grace: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let open = self.open.get();
+        Box::pin(async move {
+            let mut closing = tokio::task::JoinSet::new();
+            for door in open {
+                closing.spawn(async move { door.shut_down(grace).await });
+            }
+            while closing.join_next().await.is_some() {}
+        })
+    }
+}
+
+impl Receptions {
+    /// For each worker a handle on each listener.
+    fn own_listeners(&self) -> Result<Vec<TcpListener>, Failure> {
+        let cloned = self.entrance.listeners.iter().flat_map(|listener| {
+            let workers = self.entrance.rota.runtimes();
+            workers.map(|_| listener.try_clone())
+        });
+        cloned
+            .collect::<Result<_, _>>()
+            .map_err(|cause| Failure::system("listening", &cause))
+    }
+
+    /// Opens a door with the settings of this configuration.
+    fn open_door(&self, configuration: &Configuration, listeners: Vec<TcpListener>) {
+        let ground = &self.entrance.assembly.ground;
+        let doors = Doors {
+            http: door_http::Door::new(self.entrance.assembly.settings(configuration)),
+            xroot: self
+                .entrance
+                .assembly
+                .xroot_settings(configuration)
+                .map(door_xroot::Door::new),
+        };
+        let idle = configuration.limits.idle_timeout;
+        let end = descriptors::clients_end(descriptors::limit());
+        let shared = (ground.fair_share.clone(), end);
+        let door = Reception::new(doors, shared, idle, ground.observer.clone(), self.entrance.rota.clone());
+        let workers = self
+            .entrance
+            .listeners
+            .iter()
+            .flat_map(|_| self.entrance.rota.runtimes());
+        for ((worker, runtime), listener) in workers.zip(listeners) {
+            runtime.spawn(accept(door.clone(), listener, worker, ground.log.clone()));
+        }
+        let mut open = self.open.get();
+        open.insert(0, door);
+        self.open.set(open);
+    }
+
+    /// Forgets doors whose last connection has gone.
+    pub(crate) fn prune(&self) {
+        let mut open = self.open.get();
+        let mut index = 0;
+        open.retain(|door| {
+            index += 1;
+            index == 1 || door.connections() > 0
+        });
+        self.open.set(open);
+    }
+}
+
+/// Whether new connections need a new door: a key or a secret changed that a door holds for good, or what it takes from
+/// several keys.
+pub(crate) fn need_new_one(change: &Change<'_>) -> bool {
+    change.keys.need_new_door() || facts(change.old) != facts(change.fresh)
+}
+
+/// What a door holds for good and takes from several keys.
+fn facts(configuration: &Configuration) -> (bool, Vec<AuthenticationMethod>) {
+    (
+        configuration.server.certificate.is_some(),
+        configuration.authentication(),
+    )
+}
+
+/// Runs the accept loop of a door until the door closes; should it panic, it is started again.
+async fn accept(door: Reception, listener: TcpListener, worker: usize, log: Log) {
+    loop {
+        let Ok(own) = listener.try_clone().and_then(Acceptor::new) else {
+            log.write("listener_failed", &json!({"listen": listener.local_addr().ok()}));
+            return;
+        };
+        let door = door.clone();
+        if tokio::spawn(async move { door.accept_loop(own, worker).await })
+            .await
+            .is_ok()
+        {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn sessions_say_who_they_are_by_what_the_new_configuration_takes() {
+        let parse = |text: &str| {
+            let text = format!("[server]\ncertificate = \"c\"\nkey = \"k\"\n{text}");
+            Configuration::parse(&text, Path::new("/etc"), "test").unwrap()
+        };
+        let (without, with) = (parse(""), parse("[[issuer]]\nurl = \"https://iam\"\n"));
+        assert_ne!(facts(&without), facts(&with));
+        assert_ne!(facts(&without), facts(&Configuration::defaults()));
+    }
+}

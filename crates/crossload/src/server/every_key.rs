@@ -1,0 +1,403 @@
+//! Every key of the configuration: what it says about reloads is what happens. A key that is declared and not here fails.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use config::section::Reload;
+use config::{Changes, Configuration, Place, Sections as _};
+use credentials::Macaroon;
+use identity::delegation::Delegations;
+
+use super::assemble::Assembly;
+use super::doors::need_new_one;
+use super::events::Observer;
+use super::log::Log;
+use super::subsystem::{self, Change};
+
+/// Key, other keys of its section, the value before (none: not set) and after, and other sections.
+type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+const EXPORT: &str = "[[export]]\ndirectory = \"data\"\nanonymous = \"read\"\n";
+const NO_TRUST: &str = "[trust]\nsystem = false\nca_directories = []\n";
+const TLS: &str = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n";
+const ISSUER: &str = "[[issuer]]\nurl = \"https://iam.invalid\"\n";
+const TRUST: &str = "trust_directory = \"trust\"";
+const READS: &str = "reads = true";
+
+const CASES: &[Case] = &[
+    ("server.listen", "", "", r#"["127.0.0.1:9"]"#, ""),
+    (
+        "server.certificate",
+        "",
+        "\"host.pem\"\nkey = \"host.key\"",
+        "\"other.pem\"\nkey = \"other.key\"",
+        "",
+    ),
+    (
+        "server.key",
+        "",
+        "\"host.key\"\ncertificate = \"host.pem\"",
+        "\"other.key\"\ncertificate = \"other.pem\"",
+        "",
+    ),
+    ("server.admin_listen", "", "", r#""127.0.0.1:9""#, ""),
+    ("server.name", "", "", r#""https://se.example""#, ""),
+    ("server.checksums", "", "", r#"["md5"]"#, ""),
+    ("server.worker_threads", "", "", "3", ""),
+    ("server.blocking_threads", "", "", "9", ""),
+    ("server.bulk_niceness", "", "", "3", ""),
+    ("server.core_dumps", "", "", "true", ""),
+    ("server.clear_text_tokens", "", "", r#""never""#, ""),
+    ("server.grace_time", "", "", r#""5s""#, ""),
+    ("export.path", "directory = \"data\"", r#""/a""#, r#""/b""#, ""),
+    ("export.directory", "", r#""data""#, r#""data2""#, ""),
+    ("export.anonymous", "directory = \"data\"", "", r#""read""#, ""),
+    ("export.read_only", "directory = \"data\"", "", "true", ""),
+    ("export.locks", "directory = \"data\"", "", "false", ""),
+    ("export.ceiling", "directory = \"data\"", "", r#"["read"]"#, ""),
+    ("export.recursive_delete", "directory = \"data\"", "", "true", ""),
+    ("export.quota_bytes", "directory = \"data\"", "", "5000", ""),
+    ("export.reserve_bytes", "directory = \"data\"", "", "1", ""),
+    ("rule.who", "may = \"read\"", r#""anyone""#, r#""authenticated""#, ""),
+    ("rule.path", "who = \"anyone\"\nmay = \"read\"", "", r#""/a""#, ""),
+    ("rule.except", "who = \"anyone\"\nmay = \"read\"", "", r#"["/a"]"#, ""),
+    ("rule.may", "who = \"anyone\"", r#""read""#, r#""write""#, ""),
+    (
+        "rule.may_not",
+        "who = \"anyone\"\nmay = \"read\"",
+        "",
+        r#""delete""#,
+        "",
+    ),
+    ("rule.user", "who = \"anyone\"\nmay = \"read\"", "", r#""jane""#, ""),
+    ("rule.vo", "who = \"anyone\"\nmay = \"read\"", "", r#""atlas""#, ""),
+    ("rule.any_issuer", "who = \"anyone\"\nmay = \"read\"", "", "true", ""),
+    ("rule.last", "who = \"anyone\"\nmay = \"read\"", "", "true", ""),
+    ("policy.authdb_file", "", "", r#""authdb""#, ""),
+    ("users.switch", "", "", r#""never""#, ""),
+    ("users.minimum_uid", "", "", "5000", ""),
+    ("users.default_user", "", "", r#""jane""#, ""),
+    ("users.groups", "", "", r#""primary""#, ""),
+    ("quota.vo", "path = \"/\"\nbytes = 5", r#""a""#, r#""b""#, ""),
+    ("quota.path", "vo = \"a\"\nbytes = 5", r#""/""#, r#""/x""#, ""),
+    ("quota.bytes", "vo = \"a\"\npath = \"/\"", "5", "6", ""),
+    ("quota.uids", "vo = \"a\"\npath = \"/\"\nbytes = 5", "", "[5]", ""),
+    ("x509.client_certificates", TRUST, "", r#""off""#, TLS),
+    ("x509.trust_directory", "", "", r#""trust""#, ""),
+    ("x509.system_authorities", "", "", "true", ""),
+    ("x509.revocation", TRUST, "", r#""off""#, ""),
+    ("x509.voms_directory", TRUST, "", r#""vomsdir""#, ""),
+    ("x509.grid_map_file", TRUST, "", r#""map""#, ""),
+    ("x509.voms_map_file", TRUST, "", r#""map""#, ""),
+    ("x509.refresh", "", "", r#""20s""#, ""),
+    ("macaroons.secret_file", "", r#""s1""#, r#""s2""#, ""),
+    (
+        "macaroons.old_secret_files",
+        "secret_file = \"s1\"",
+        "",
+        r#"["s2"]"#,
+        "",
+    ),
+    ("macaroons.default_lifetime", "secret_file = \"s1\"", "", r#""1m""#, ""),
+    (
+        "macaroons.maximum_lifetime",
+        "secret_file = \"s1\"",
+        "",
+        r#""100d""#,
+        "",
+    ),
+    ("tokens.audiences", "", "", r#"["a"]"#, ""),
+    ("tokens.clock_skew", "", "", r#""5s""#, ""),
+    ("tokens.issuer_wait", "", "", r#""1s""#, ISSUER),
+    ("tokens.issuer_timeout", "", "", r#""1s""#, ISSUER),
+    ("tokens.key_refresh", "", "", r#""2h""#, ISSUER),
+    ("tokens.key_expiry", "", "", r#""90d""#, ISSUER),
+    ("tokens.state_directory", "", "", r#""state""#, ISSUER),
+    ("tokens.remembered", "", "", "5", ""),
+    ("tokens.remembered_for", "", "", r#""5s""#, ""),
+    ("tokens.scitokens_file", "", "", r#""scitokens""#, ""),
+    ("issuer.url", "", r#""https://a.invalid""#, r#""https://b.invalid""#, ""),
+    ("issuer.vo", "url = \"https://iam.invalid\"", "", r#""atlas""#, ""),
+    (
+        "issuer.base_paths",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#"["/a"]"#,
+        "",
+    ),
+    (
+        "issuer.restricted_paths",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#"["/a"]"#,
+        "",
+    ),
+    (
+        "issuer.strategy",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#"["group"]"#,
+        "",
+    ),
+    (
+        "issuer.groups_claim",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#""groups""#,
+        "",
+    ),
+    (
+        "issuer.username_claim",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#""name""#,
+        "",
+    ),
+    ("issuer.map_subject", "url = \"https://iam.invalid\"", "", "true", ""),
+    (
+        "issuer.default_user",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#""jane""#,
+        "",
+    ),
+    (
+        "issuer.name_map_file",
+        "url = \"https://iam.invalid\"",
+        "",
+        r#""names""#,
+        "",
+    ),
+    ("issuer.jwks_file", "url = \"https://iam.invalid\"", "", r#""jwks""#, ""),
+    ("xroot.enabled", "", "", "false", ""),
+    ("xroot.tls", "", "", r#""login""#, ""),
+    ("xroot.authentication", "", "", r#"["unix"]"#, ""),
+    ("xroot.handles", "", "", "3", ""),
+    ("tpc.allow_local_peers", "", "", "true", ""),
+    ("tpc.allow_private_peers", "", "", "false", ""),
+    ("tpc.verify", "", "", r#""never""#, ""),
+    ("tpc.chosen_streams", "", "", "2", ""),
+    ("tpc.forward_to", "", "", r#"["https://se.example"]"#, ""),
+    ("tpc.key_lifetime", "", "", r#""5s""#, ""),
+    ("tpc.key_lifetime_max", "", "", r#""9h""#, ""),
+    ("tpc.pass_token_to", "", "", r#"["se.example"]"#, ""),
+    ("hand_over.reads", "", "", "true", ""),
+    ("hand_over.writes", READS, "", "true", ""),
+    (
+        "hand_over.target",
+        "reads = true\nkey_file = \"s1\"",
+        "",
+        r#""http://d.example:1""#,
+        "",
+    ),
+    (
+        "hand_over.accept_as",
+        "key_file = \"s1\"",
+        "",
+        r#""http://d.example:1""#,
+        "",
+    ),
+    ("hand_over.key_file", READS, r#""s1""#, r#""s2""#, ""),
+    ("hand_over.lifetime", READS, "", r#""30s""#, ""),
+    ("hand_over.bind_address", READS, "", "false", ""),
+    ("hand_over.minimum_bytes", READS, "", "5", ""),
+    (
+        "delegation.directory",
+        "key_file = \"s1\"",
+        r#""kept""#,
+        r#""kept2""#,
+        "",
+    ),
+    ("delegation.key_file", "directory = \"kept\"", r#""s1""#, r#""s2""#, ""),
+    ("trust.ca_files", "", "", r#"["host.pem"]"#, ""),
+    ("trust.ca_directories", "", "", "[]", ""),
+    ("trust.system", "", "", "false", ""),
+    ("limits.connections", "", "", "5", ""),
+    ("limits.transfers", "", "", "5", ""),
+    ("limits.open_files", "", "", "5", ""),
+    ("limits.client_share_percent", "", "", "20", ""),
+    ("limits.streams", "", "", "3", ""),
+    ("limits.head_bytes", "", "", "9000", ""),
+    ("limits.header_count", "", "", "9", ""),
+    ("limits.head_timeout", "", "", r#""3s""#, ""),
+    ("limits.tls_handshake_timeout", "", "", r#""3s""#, ""),
+    ("limits.idle_timeout", "", "", r#""3s""#, ""),
+    ("limits.stall_timeout", "", "", r#""3s""#, ""),
+    ("limits.connect_timeout", "", "", r#""3s""#, ""),
+    ("limits.first_byte_timeout", "", "", r#""3s""#, ""),
+    ("limits.checksum_wait", "", "", r#""3s""#, ""),
+    ("limits.marker_period", "", "", r#""3s""#, ""),
+    ("limits.attempts", "", "", "2", ""),
+    ("log.file", "", "", r#""log2""#, ""),
+    ("log.requests", "", "", "false", ""),
+    ("log.personal_names", "", "", "false", ""),
+];
+
+/// The files that the cases name.
+fn site() -> tempfile::TempDir {
+    let site = tempfile::tempdir().unwrap();
+    let path = |name: &str| site.path().join(name);
+    let write = |name: &str, text: &str| {
+        fs::write(path(name), text).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    for directory in ["data", "data2", "trust", "vomsdir", "state"] {
+        fs::create_dir(path(directory)).unwrap();
+    }
+    for name in ["host", "other"] {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec![format!("{name}.example")]).unwrap();
+        write(&format!("{name}.pem"), &parameters.self_signed(&key).unwrap().pem());
+        write(&format!("{name}.key"), &key.serialize_pem());
+    }
+    write("s1", "Zmlyc3Qtc2VjcmV0LWZpcnN0LXNlY3JldC1maXJzdC1zZWNyZXQtMQ==");
+    write("s2", "c2Vjb25kLXNlY3JldC1zZWNvbmQtc2VjcmV0LXNlY29uZC1zZWNyZXQ=");
+    write("authdb", "u jane /data rl\n");
+    write("scitokens", "[Issuer X]\nissuer = https://x.invalid\nbase_path = /\n");
+    write("names", "[{\"sub\": \"a\", \"result\": \"jane\"}]");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let (x, y) = key.public_key_raw()[1..].split_at(32);
+    let [x, y] = [x, y].map(|half| URL_SAFE_NO_PAD.encode(half));
+    let key = serde_json::json!({"kty": "EC", "crv": "P-256", "kid": "1", "alg": "ES256", "x": x, "y": y});
+    write("jwks", &serde_json::json!({"keys": [key]}).to_string());
+    write("map", "");
+    site
+}
+
+fn text(case: &Case, value: &str) -> String {
+    let (name, lines, _, _, others) = case;
+    let (section, key) = name.split_once('.').unwrap();
+    let repeated = Configuration::SECTIONS
+        .iter()
+        .any(|known| known.name == section && known.repeated);
+    let heading = if repeated {
+        format!("[[{section}]]")
+    } else {
+        format!("[{section}]")
+    };
+    let export = if section == "export" { "" } else { EXPORT };
+    let trust = if section == "trust" { "" } else { NO_TRUST };
+    let value = if value.is_empty() {
+        String::new()
+    } else {
+        format!("{key} = {value}\n")
+    };
+    format!("{export}{trust}{others}{heading}\n{lines}\n{value}")
+}
+
+/// What counts for connections that are open already.
+fn live(assembly: &Assembly, configuration: &Configuration) -> String {
+    let tls = assembly.certificate.tls.get();
+    let shown = tls.as_ref().and_then(|tls| tls.identity());
+    let (ground, exported) = (&assembly.ground, &assembly.exported);
+    let keys = ground.authenticator.issuers().at_hand("https://iam.invalid").is_some();
+    format!(
+        "{tls:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?}",
+        shown.map(|identity| identity.chain().to_vec()),
+        exported.opened_with(),
+        exported.exports.current(),
+        assembly.trust_files.followed(),
+        ground.authenticator,
+        ground.fair_share,
+        ground.observer.wanted(),
+        configuration.server.grace_time,
+    )
+}
+
+/// What counts for new connections: all that a door holds.
+fn door(assembly: &Assembly, configuration: &Configuration) -> (String, Option<Delegations>) {
+    let http = assembly.settings(configuration);
+    let macaroon = http.macaroons.as_ref().map(|settings| {
+        Macaroon::mint(&settings.key, "", "id", [])
+            .unwrap()
+            .to_text()
+            .expose()
+            .to_owned()
+    });
+    let hand_over = http.hand_over.as_ref().map(|hand_over| hand_over.settings().clone());
+    let sealed = hand_over
+        .as_ref()
+        .and_then(|settings| settings.key.seal(b"test", [0; 16], b"", b""));
+    let shown = format!(
+        "{:?} {:?} {hand_over:?} {sealed:?} {:?} {:?} {:?} {macaroon:?} {:?} {:?} {:?} {:?}",
+        http.client,
+        http.forward_to,
+        http.delegations,
+        http.pass_token_to,
+        http.macaroons,
+        http.limits,
+        http.verification,
+        http.keep,
+        http.authorities,
+    );
+    let xroot = assembly.xroot_settings(configuration).map(|xroot| {
+        let third = xroot.third_party;
+        let shown = format!(
+            "{:?} {:?} {:?} {:?} {:?} {:?}",
+            xroot.tls_policy, xroot.authentication, xroot.limits, xroot.keep, xroot.host, third.forward_to
+        );
+        format!("{shown} {:?} {:?}", third.key_lifetime, third.key_lifetime_max)
+    });
+    (format!("{shown} {xroot:?}"), http.delegations)
+}
+
+/// Whether there is to be a new door.
+fn reload(assembly: &Assembly, old: &Configuration, fresh: &Configuration) -> bool {
+    let keys = &Changes::new(old, fresh, &[]);
+    let change = Change { old, fresh, keys };
+    subsystem::renew(assembly.parts(), &change).unwrap();
+    need_new_one(&change)
+}
+
+/// Changes a key in a server, and compares what the server does with what the key says.
+fn change(site: &Path, case: &Case) {
+    let (name, _, before, after, _) = case;
+    let parse = |value: &str| Configuration::parse(&text(case, value), site, name).unwrap();
+    let (old, mut fresh) = (parse(before), parse(after));
+    let log = Log::open(Some(site.join("log"))).unwrap();
+    let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &old.log));
+    let assembly = Assembly::new(&old, Vec::new(), &log, observer).unwrap();
+    let (live_before, (door_before, delegations)) = (live(&assembly, &old), door(&assembly, &old));
+    reload(&assembly, &old, &old);
+    assert_eq!(live(&assembly, &old), live_before, "{name}: nothing changed");
+    let keys = Changes::new(&old, &fresh, &[]);
+    let changed = fresh.changed(&old);
+    let place = changed.iter().find(|place| place.name() == *name).expect(name);
+    fresh.keep_fixed(&old);
+    let new_door = reload(&assembly, &old, &fresh);
+    let is_live = live(&assembly, &fresh) != live_before;
+    let (door_after, delegations_after) = door(&assembly, &fresh);
+    let same = match (&delegations, &delegations_after) {
+        (Some(before), Some(after)) => before.is_same(after),
+        (before, after) => before.is_some() == after.is_some(),
+    };
+    let in_door = new_door && (door_after != door_before || !same);
+    let ignored: Vec<String> = keys.ignored().map(Place::name).collect();
+    match place.key.facts.reload {
+        Reload::Live => assert!(is_live && ignored.is_empty(), "{name} changes nothing"),
+        Reload::NewDoor => assert!(in_door && ignored.is_empty(), "{name} changes no door"),
+        Reload::Restart => assert!(!is_live && !new_door && ignored == [*name], "{name}: {ignored:?}"),
+    }
+}
+
+#[test]
+fn each_key_changes_what_it_says_it_does() {
+    let declared: BTreeSet<String> = Configuration::SECTIONS
+        .iter()
+        .flat_map(|section| section.keys.iter().map(|key| format!("{}.{}", section.name, key.name)))
+        .collect();
+    let tried: BTreeSet<String> = CASES.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    assert_eq!(declared, tried, "each key has its case");
+    let site = site();
+    for case in CASES {
+        // Whether this process may act as others is up to the kernel.
+        if !case.0.starts_with("users.") || endpoint::Users::can_switch() {
+            change(site.path(), case);
+        }
+    }
+}

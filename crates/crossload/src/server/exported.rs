@@ -1,0 +1,152 @@
+//! The exports of a server: their stores, and who may do what in them in whose name.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use config::{Configuration, Export};
+use endpoint::{Exports, FairShare, SharedExports, Store, Users};
+use policy::{AnonymousAccess, Rule};
+use serde_json::json;
+use storage::{Posix, PosixOptions, VoQuota};
+
+use super::log::Log;
+use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
+use super::{rules, users};
+use crate::failure::Failure;
+
+/// What makes two exports share one store.
+type StoreKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
+
+/// The exports.
+pub(crate) struct Exported {
+    /// As doors use them.
+    pub(crate) exports: SharedExports,
+    /// As the admin door shows them.
+    pub(crate) shown: Current<Vec<door_admin::Export>>,
+    stores: Current<HashMap<StoreKey, Store>>,
+    fair_share: FairShare,
+    log: Log,
+}
+
+/// All that a configuration says about files, opened.
+struct Opened {
+    /// Stores by what they were opened with.
+    stores: HashMap<StoreKey, Store>,
+    /// The exports that use them; with each, whether it can be written.
+    exports: Vec<(endpoint::Export, bool)>,
+    /// Who may do what in them.
+    rules: Vec<Rule>,
+    /// As whom files are used.
+    users: Option<Users>,
+}
+
+impl Subsystem for Exported {
+    type Ground = Ground;
+
+    fn build(ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
+        let this = Self {
+            exports: SharedExports::default(),
+            shown: Current::new(Vec::new()),
+            stores: Current::new(HashMap::new()),
+            fair_share: ground.fair_share.clone(),
+            log: ground.log.clone(),
+        };
+        this.put(this.open(configuration)?);
+        Ok(this)
+    }
+
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        let opened = self.open(change.fresh)?;
+        Ok(Box::new(move || self.put(opened)))
+    }
+}
+
+impl Exported {
+    /// Opens the stores of all exports. Those that are open already, with the same options, stay.
+    fn open(&self, configuration: &Configuration) -> Result<Opened, Failure> {
+        let open = self.stores.get();
+        let mut stores = HashMap::new();
+        let mut exports = Vec::new();
+        for export in &configuration.exports {
+            let writable = is_writable(export, configuration);
+            let directory = export.directory.clone();
+            let quotas = users::quotas_in(configuration, &directory);
+            let key = (
+                directory,
+                writable,
+                export.quota_bytes.0,
+                export.reserve_bytes.0,
+                quotas,
+            );
+            let known = stores.get(&key).or_else(|| open.get(&key)).cloned();
+            let store = match known {
+                Some(store) => store,
+                None => open_store(&key, &self.log)?.sharing(self.fair_share.clone()),
+            };
+            stores.insert(key, store.clone());
+            let rules = export.rules();
+            exports.push((endpoint::Export { rules, store }, writable));
+        }
+        Ok(Opened {
+            stores,
+            exports,
+            rules: rules::rules(configuration)?,
+            users: users::users(configuration)?,
+        })
+    }
+
+    fn put(&self, opened: Opened) {
+        let shown = opened.exports.iter().map(|(export, writable)| door_admin::Export {
+            path: export.rules.path.to_string(),
+            store: export.store.clone(),
+            writable: *writable,
+        });
+        self.shown.set(shown.collect());
+        let exports = opened.exports.into_iter().map(|(export, _)| export).collect();
+        let exports = Exports::with_rules(exports, opened.rules).acting_as(opened.users);
+        self.exports.replace(exports);
+        self.stores.set(opened.stores);
+    }
+
+    /// What the stores were opened with.
+    #[cfg(test)]
+    pub(crate) fn opened_with(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.stores.get().keys().map(|key| format!("{key:?}")).collect();
+        keys.sort();
+        keys
+    }
+}
+
+/// Where nobody can write there is no need for a hidden directory.
+pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
+    let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
+    let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
+    let by_token = configuration.macaroons.secret_file.is_some() || by_issuer;
+    let somebody = export.anonymous == AnonymousAccess::Write || by_token || by_rule;
+    somebody && !export.read_only
+}
+
+fn open_store(key: &StoreKey, log: &Log) -> Result<Store, Failure> {
+    let (directory, writable, quota_bytes, reserve_bytes, vo_quotas) = key;
+    let options = PosixOptions {
+        writable: *writable,
+        reserve_bytes: *reserve_bytes,
+        quota_bytes: Some(*quota_bytes).filter(|bytes| *bytes > 0),
+        vo_quotas: vo_quotas.clone(),
+    };
+    let posix = Posix::open(directory, &options).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure {
+            words: format!("export directory {}: {}", directory.display(), failure.words),
+            ..failure
+        }
+    })?;
+    let cleaned = posix.cleaned();
+    log.write(
+        "export_opened",
+        &json!({"directory": directory, "writable": writable, "dead_servers": cleaned.instances,
+            "parts_removed": cleaned.parts}),
+    );
+    Ok(Store::new(Arc::new(posix)))
+}

@@ -1,0 +1,104 @@
+//! What a server keeps of others' credentials: delegated ones, and capabilities of the hand-over to clear text.
+
+use std::sync::Arc;
+
+use config::Configuration;
+use credentials::SealingKey;
+use door_http::{HandOver, HandOverSettings};
+use endpoint::chance::random;
+use identity::delegation::{DelegationSettings, Delegations};
+
+use super::secret;
+use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
+use crate::failure::Failure;
+
+/// What clients have delegated; `None`: nothing can be.
+pub(crate) struct Delegated(pub(crate) Current<Option<Delegations>>);
+
+impl Subsystem for Delegated {
+    type Ground = Ground;
+
+    fn build(_ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
+        Ok(Self(Current::new(delegations(configuration)?)))
+    }
+
+    /// Opened anew only when something of it changed: requests that wait for their answer are in memory.
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        Ok(self.0.becomes(match change.keys.concern("delegation") {
+            true => delegations(change.fresh)?,
+            false => self.0.get(),
+        }))
+    }
+}
+
+fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Failure> {
+    let wanted = &configuration.delegation;
+    let (Some(directory), Some(key_file)) = (&wanted.directory, &wanted.key_file) else {
+        return Ok(None);
+    };
+    let settings = DelegationSettings {
+        directory: directory.clone(),
+        key: secret::load_sealing_key(key_file, true)?,
+    };
+    let opened = Delegations::open(settings);
+    opened
+        .map(Some)
+        .map_err(|cause| Failure::system(format!("delegated credentials in {}", directory.display()), &cause))
+}
+
+/// The hand-over to clear text, with a memory that outlives the doors; `None`: there is none.
+pub(crate) struct HandedOver {
+    pub(crate) current: Current<Option<Arc<HandOver>>>,
+    /// Seals capabilities where no file has a key for it.
+    own_key: SealingKey,
+}
+
+impl Subsystem for HandedOver {
+    type Ground = Ground;
+
+    fn build(_ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
+        let own_key = SealingKey::new(&random::<32>());
+        Ok(Self {
+            current: Current::new(hand_over(configuration, None, &own_key)?),
+            own_key,
+        })
+    }
+
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        let now = self.current.get();
+        Ok(self.current.becomes(match change.keys.concern("hand_over") {
+            true => hand_over(change.fresh, now.as_deref(), &self.own_key)?,
+            false => now,
+        }))
+    }
+}
+
+/// The hand-over to clear text, where something is to be handed over or taken. What there was before keeps its memory.
+fn hand_over(
+    configuration: &Configuration,
+    before: Option<&HandOver>,
+    own_key: &SealingKey,
+) -> Result<Option<Arc<HandOver>>, Failure> {
+    let wanted = &configuration.hand_over;
+    if !wanted.reads && !wanted.writes && wanted.accept_as.is_none() {
+        return Ok(None);
+    }
+    let key = match &wanted.key_file {
+        Some(file) => secret::load_sealing_key(file, true)?,
+        None => own_key.clone(),
+    };
+    let settings = HandOverSettings {
+        key,
+        target: wanted.target(),
+        accept_as: wanted.accept_as.clone(),
+        lifetime: wanted.lifetime,
+        bind_address: wanted.bind_address,
+        minimum_bytes: wanted.minimum_bytes.0,
+        reads: wanted.reads,
+        writes: wanted.writes,
+    };
+    Ok(Some(Arc::new(match before {
+        Some(before) => before.with_settings(settings),
+        None => HandOver::new(settings),
+    })))
+}
