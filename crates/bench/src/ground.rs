@@ -1,5 +1,5 @@
-//! What all loads stand on: whom to measure, clients to do it with, the directories and files of the run, and their
-//! removal.
+//! What all loads stand on: whom to measure, clients to do it with, the directories and files of
+//! the run, and their removal.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,13 +23,15 @@ const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Whom to measure.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What it is called in tables. Several targets may be one server over several protocols, under one name.
+    /// What it is called in tables. Several targets may be one server over several protocols, under
+    /// one name.
     pub name: String,
     /// The directory below which the run may make a directory of its own.
     pub place: Resource,
-    /// A file there that is read instead of one that the run makes, for those who cannot be written to.
+    /// A file there that is read instead of one that the run makes, for those who cannot be written
+    /// to.
     pub file: Option<Resource>,
-    /// The server's processes on this machine, as far as they are known. Their children belong to them.
+    /// The known processes of the server on this machine, children included.
     pub processes: Vec<u32>,
 }
 
@@ -77,7 +79,7 @@ impl Target {
 pub struct Ground {
     /// Whom to measure; never empty.
     pub targets: Vec<Target>,
-    /// Who is told how far the run is.
+    /// Where progress is reported.
     pub progress: Progress,
     /// Whether to end early.
     pub stop: Stop,
@@ -117,7 +119,7 @@ impl Ground {
         }
     }
 
-    /// A client that shares no connection with any other, so that whoever makes `n` of them has `n` connections.
+    /// A client that shares no connection with others, so that `n` clients have `n` connections.
     #[must_use]
     pub fn new_client(&self) -> Client {
         Client::new(self.options.0.clone())
@@ -129,8 +131,8 @@ impl Ground {
         &self.options.0
     }
 
-    /// Makes a directory for this run below the target's, and remembers to remove it. Each call of one target with the
-    /// same `what` is about the same directory.
+    /// Makes a directory for this run below the target's, and remembers to remove it. Each call of
+    /// one target with the same `what` is about the same directory.
     ///
     /// # Errors
     /// The server's refusal.
@@ -183,7 +185,8 @@ impl Ground {
         file
     }
 
-    /// Removes files of [`Ground::file`] to make room for the next sample. What cannot be removed now is tried again at the end.
+    /// Removes files of [`Ground::file`] to make room for the next sample. What cannot be removed
+    /// now is tried again at the end.
     pub async fn make_room<'a>(&self, client: &Client, files: impl IntoIterator<Item = &'a Resource>) {
         for file in files {
             if let Some(Ok(())) = self.stop.or(client.delete(file)).await {
@@ -205,9 +208,9 @@ impl Ground {
         }
     }
 
-    /// Removes all that was made, also after [`Stop`], and says so to whoever waits. All directories at the same time: one
-    /// whose server is busy with copies that it has to give up must not keep the others waiting. Returns what is left, in
-    /// words.
+    /// Removes everything that was made, also after [`Stop`], and reports it. All directories at
+    /// the same time: a server that is busy ending copies must not delay the others. Returns what
+    /// is left, in words.
     pub async fn clean_up(&self) -> Vec<String> {
         let made = std::mem::take(&mut *self.lock());
         let mut removals = JoinSet::new();
@@ -234,7 +237,8 @@ async fn remove(clients: Arc<[Client]>, directory: Resource, files: Vec<Resource
     loop {
         remove_files(&clients, files.clone()).await;
         match in_time(&clients[0], &directory).await {
-            // A copy that was given up just now may still have been finished: its server looks for us now and then.
+            // A copy that was given up just now may still have been finished: its server looks for
+            // us now and then.
             Err(error) if error.code() != ErrorCode::PeerNotFound => {
                 if pause > REMOVAL_PAUSE_MAX {
                     return Some(format!("{} may be left: {}", directory.location, error.public()));
@@ -247,7 +251,8 @@ async fn remove(clients: Arc<[Client]>, directory: Resource, files: Vec<Resource
     }
 }
 
-/// Removes files, several at a time. What is not there need not go; what cannot be removed is seen with its directory.
+/// Removes files, several at a time. What is not there need not go; what cannot be removed is seen
+/// with its directory.
 async fn remove_files(clients: &Arc<[Client]>, files: Vec<Resource>) {
     let files = Arc::new(Mutex::new(files));
     let mut removals = JoinSet::new();

@@ -1,4 +1,5 @@
-//! The machine on which the client runs, and how busy its processors are with whom: read from `/proc` (proc(5)).
+//! The machine on which the client runs, and how busy its processors are with whom: read from
+//! `/proc` (proc(5)).
 
 use std::fs;
 
@@ -77,7 +78,8 @@ impl ProcessorTime {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// user, nice, system, idle, iowait, irq, softirq, steal. Guests are contained in user and nice.
+    /// user, nice, system, idle, iowait, irq, softirq, steal. Guests are contained in user and
+    /// nice.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
@@ -91,8 +93,9 @@ impl ProcessorTime {
     }
 }
 
-/// Processor seconds, user and system, that a process, its living descendants and the children it has waited for have
-/// used; `None` when there is no such process here. Descendants count because nginx and XRootD's copies work in children.
+/// Processor seconds, user and system, that a process, its living descendants and the children it
+/// has waited for have used; `None` when there is no such process here. Descendants count because
+/// nginx and XRootD's copies work in children.
 #[must_use]
 pub fn cpu_seconds(process: u32) -> Option<f64> {
     let mut ticks = ticks_of(process)?;

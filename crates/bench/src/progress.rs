@@ -1,9 +1,9 @@
-//! How far a run is, for whoever waits for it.
+//! The progress of a run, for the person who waits.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is told of a run.
+/// Reports of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A measurement begins.
@@ -30,7 +30,7 @@ pub enum Event {
 pub struct Standing {
     /// Measurements that have ended.
     pub done: usize,
-    /// All measurements, as far as is known.
+    /// All known measurements.
     pub planned: usize,
     /// Time since the first began.
     pub elapsed: Duration,
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// A run of which nobody hears.
+    /// A silent run.
     #[must_use]
     pub fn silent() -> Self {
         Self::new(|_, _| {})

@@ -41,7 +41,8 @@ impl Run {
         }
     }
 
-    /// Ends: puts what was measured together with all that a reader should know. `program` is name and version.
+    /// Ends: puts what was measured together with all that a reader should know. `program` is name
+    /// and version.
     #[must_use]
     pub fn finish(
         self,

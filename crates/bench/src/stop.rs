@@ -2,7 +2,8 @@
 
 use tokio::sync::watch;
 
-/// A wish to end early, which all loads of a run hear. What was measured until then counts. Clones are the same wish.
+/// A wish to end early, which all loads of a run hear. What was measured until then counts. Clones
+/// are the same wish.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Sender<bool>);
 
@@ -18,7 +19,8 @@ impl Stop {
         self.0.send_replace(true);
     }
 
-    /// Whether it was asked for. Loads look before each repetition, and in long ones before each file.
+    /// Whether it was asked for. Loads look before each repetition, and in long ones before each
+    /// file.
     #[must_use]
     pub fn is_set(&self) -> bool {
         *self.0.borrow()
@@ -31,7 +33,8 @@ impl Stop {
         let _ = receiver.wait_for(|is_set| *is_set).await;
     }
 
-    /// What `work` comes to; `None` when the wish to end comes first. `work` is dropped then, with its connections.
+    /// What `work` comes to; `None` when the wish to end comes first. `work` is dropped then, with
+    /// its connections.
     pub async fn or<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

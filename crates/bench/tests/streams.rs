@@ -1,5 +1,5 @@
-//! Streams are chosen by what a line is like: a pull through the delaying relay takes several, and a near one in clear text
-//! does not. What nobody asked for is no reason to fail.
+//! The line decides about streams: a pull through the delaying relay takes several, a near one in
+//! clear text does not. An extra stream never makes a copy fail.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -220,14 +220,15 @@ async fn a_transfer_begins_with_what_the_one_before_has_found() {
     }
     // Before anything is known, two periods of 0.2 seconds are measured before a stream is added.
     assert!(waits[0] >= LOOKS && waits[1] < LOOKS, "{waits:?}");
-    // Nobody is given more than one who says that it is to be one.
+    // A client that requests one stream gets one.
     assert_eq!(fetch_under(&budget, line.address(), Streams::Fixed(1)).await.streams, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
     let mut seen = Vec::new();
-    // How far a source is shows in how soon it answers: on a machine that is busy for a moment, no source is near.
+    // How far a source is shows in how soon it answers: on a machine that is busy for a moment, no
+    // source is near.
     while seen.len() < TRIES && seen.last() != Some(&(1, 1)) {
         let source = Source::start(true).await;
         let outcome = fetch(source.address, Streams::Chosen(8)).await;
@@ -240,7 +241,8 @@ async fn a_near_source_is_asked_once_and_one_without_ranges_only_tried() {
     assert_eq!((outcome.streams, source.gets()), (1, 2));
 }
 
-/// Pulls over a long line from a source that does not serve two at once, and gives how many streams brought something.
+/// Pulls over a long line from a source that does not serve two at once, and gives how many streams
+/// brought something.
 async fn fetch_past(second: Second) -> u32 {
     let source = Source::start_with(true, second).await;
     let line = Relay::start_with_window(ANY, source.address, RTT, Some(WINDOW)).unwrap();

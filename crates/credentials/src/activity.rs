@@ -17,8 +17,8 @@ pub enum Activity {
     Manage,
     Delete,
     Stage,
-    /// Make new names. No credential can name it: it is part of MANAGE and UPLOAD, for rules that a site
-    /// takes over from an XRootD `authdb`.
+    /// Make new names. No credential can name it: it is part of MANAGE and UPLOAD, for rules that a
+    /// site takes over from an XRootD `authdb`.
     Insert,
     /// Write into files, likewise.
     Replace,
@@ -134,8 +134,8 @@ impl Activities {
         Self(self.0 & !other.0)
     }
 
-    /// The activities of the set, in the order of [`Activity::ALL`], and behind them those of rules, where
-    /// MANAGE does not include them.
+    /// The activities of the set, in the order of [`Activity::ALL`], and behind them those of
+    /// rules, where MANAGE does not include them.
     pub fn iter(self) -> impl Iterator<Item = Activity> {
         let manages = self.contains(Self::of(&[Activity::Manage]));
         let of_rules = Activity::OF_RULES.into_iter().filter(move |_| !manages);

@@ -7,15 +7,15 @@ use crate::caveat::Caveat;
 use crate::grant::Grant;
 use crate::macaroon::Macaroon;
 
-/// Appends restrictions to a macaroon. The new one allows what the old one does and the restrictions do,
-/// never more, since a caveat can be appended but not taken away.
+/// Appends restrictions to a macaroon. The new one allows what the old one does and the
+/// restrictions do, never more, since a caveat can be appended but not taken away.
 ///
-/// Where a caveat of the macaroon is not understood (dCache has some of its own), the restrictions are
-/// appended all the same: the server that knows it will combine them.
+/// Where a caveat of the macaroon is not understood (dCache has some of its own), the restrictions
+/// are appended all the same: the server that knows it will combine them.
 ///
 /// # Errors
-/// `bad_request` when there is no restriction, one says who the bearer is (only the issuer can say that),
-/// the result would be too long, or it would allow nothing at all.
+/// `bad_request` when there is no restriction, one says who the bearer is (only the issuer can say
+/// that), the result would be too long, or it would allow nothing at all.
 pub fn attenuate(macaroon: &Macaroon, restrictions: &[Caveat]) -> Result<Macaroon, Error> {
     if restrictions.is_empty() {
         return Err(bad_request("no restriction is given"));

@@ -103,7 +103,8 @@ fn parse_time_s(text: &str) -> Option<i64> {
         .map(OffsetDateTime::unix_timestamp)
 }
 
-/// A time in seconds since 1970 as the peers write it, `2026-11-21T19:31:25Z`. Beyond the years that the format can name, the nearest it can.
+/// A time in seconds since 1970 as the peers write it, `2026-11-21T19:31:25Z`. Beyond the years
+/// that the format can name, the nearest it can.
 #[must_use]
 pub fn format_time(time_s: i64) -> String {
     /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.

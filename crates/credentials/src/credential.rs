@@ -1,8 +1,8 @@
 //! What a request presents to say who it comes from.
 //!
-//! Each kind of credential is one variant of [`Credential`]. It yields a [`Grant`] (what it allows by
-//! itself), a [`Principal`] (who it is, for the rules of `policy`), or both, and an [`Identity`] for
-//! the log.
+//! Each kind of credential is one variant of [`Credential`]. It yields a [`Grant`] (what it allows
+//! by itself), a [`Principal`] (who it is, for the rules of `policy`), or both, and an [`Identity`]
+//! for the log.
 
 use types::{Error, ErrorCode, Phase, Side};
 
@@ -26,8 +26,8 @@ pub enum Credential {
     Token(Box<VerifiedToken>),
     /// A client certificate or proxy that leads to an authority that the site trusts.
     Certificate(Box<VerifiedCertificate>),
-    /// A client certificate that is not believed, and why. Its holder is nobody in particular: programs
-    /// send certificates unasked, so it stands in the way of nothing that anybody may do.
+    /// An invalid client certificate, and why. Its holder is anonymous: programs send certificates
+    /// unasked, so it takes no right away that anonymous clients have.
     RefusedCertificate(Box<Error>),
 }
 
@@ -43,7 +43,8 @@ pub struct VerifiedToken {
     pub token_id: Option<String>,
     /// Valid before this time, in seconds since 1970.
     pub expires_s: i64,
-    /// Not valid before this time, in seconds since 1970, the tolerated skew of clocks already taken off.
+    /// Not valid before this time, in seconds since 1970, the tolerated skew of clocks already
+    /// taken off.
     pub not_before_s: Option<i64>,
 }
 
@@ -52,7 +53,8 @@ pub struct VerifiedToken {
 pub struct VerifiedCertificate {
     /// Its name and what VOMS says of it.
     pub principal: Principal,
-    /// The end of the first of its certificates (and attribute certificates) that ends, in seconds since 1970.
+    /// The end of the first of its certificates (and attribute certificates) that ends, in seconds
+    /// since 1970.
     pub expires_s: i64,
     /// How many proxies stand in front of the end-entity certificate.
     pub proxies: usize,
@@ -120,7 +122,7 @@ impl VerifiedMacaroon {
         self.vo.as_deref()
     }
 
-    /// What its requester asked for and was not given, as far as the issuer noted it.
+    /// What its requester asked for and did not get, if the issuer noted it.
     #[must_use]
     pub fn withheld(&self) -> Activities {
         self.withheld
@@ -133,8 +135,8 @@ impl VerifiedMacaroon {
     }
 }
 
-/// Whether a name can be one of a local user: letters, digits, `.`, `_`, `-` and `@`, and neither an option nor
-/// a directory of its own.
+/// Whether a name can be one of a local user: letters, digits, `.`, `_`, `-` and `@`, and neither
+/// an option nor a directory of its own.
 #[must_use]
 pub fn is_user_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
@@ -213,7 +215,7 @@ impl Credential {
         }
     }
 
-    /// Who it is, as far as that was verified; `None` when it is nobody in particular.
+    /// The verified identity; `None` when anonymous.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         match self {
@@ -267,8 +269,8 @@ impl Credential {
     }
 }
 
-/// The token of an `Authorization: Bearer` header or an `authz` query parameter (the value without the scheme), taken
-/// apart. Nothing of it is verified.
+/// The token of an `Authorization: Bearer` header or an `authz` query parameter (the value without
+/// the scheme), taken apart. Nothing of it is verified.
 #[derive(Clone, Debug)]
 pub enum Bearer {
     /// A macaroon.
@@ -278,11 +280,12 @@ pub enum Bearer {
 }
 
 impl Bearer {
-    /// Tells the kinds apart: a JSON Web Token has exactly two dots (RFC 7515 §3.1), a macaroon in base64 has none.
+    /// Distinguishes the kinds: a JSON Web Token has exactly two dots (RFC 7515 §3.1), a macaroon
+    /// in base64 has none.
     ///
     /// # Errors
-    /// `invalid_token` for a macaroon and `token_*` for a JSON Web Token whose form is not sound, and `token_malformed` for
-    /// what is neither.
+    /// `invalid_token` for a macaroon and `token_*` for a malformed JSON Web Token, and
+    /// `token_malformed` for anything else.
     pub fn parse(token: &str) -> Result<Self, Error> {
         let token = token.trim();
         if token.is_empty() {
@@ -300,12 +303,13 @@ impl Bearer {
     }
 }
 
-/// Reads and verifies a token on a server that has keys of macaroons and accepts the tokens of no issuer; where there are
-/// some, see [`Bearer::parse`] and [`verify_token`](crate::verify_token).
+/// Reads and verifies a token on a server that has keys of macaroons and accepts the tokens of no
+/// issuer; where there are some, see [`Bearer::parse`] and [`verify_token`](crate::verify_token).
 ///
 /// # Errors
-/// `invalid_token` or one of the codes `token_*`, with the reason. A request with such a token must not be treated as
-/// anonymous: its sender means to be somebody, and has to learn that the token is of no use.
+/// `invalid_token` or one of the codes `token_*`, with the reason. A request with such a token must
+/// not be treated as anonymous: its sender claims an identity, and has to learn that the token is
+/// useless.
 pub fn read_bearer(token: &str, keys: &[MacaroonKey]) -> Result<Credential, Error> {
     match Bearer::parse(token)? {
         Bearer::Macaroon(macaroon) => {

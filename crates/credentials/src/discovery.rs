@@ -66,14 +66,14 @@ pub struct FoundCertificate {
     pub certificate: PathBuf,
     /// The PEM file with the key.
     pub key: PathBuf,
-    /// The variable that names them; `None` for the customary place, which nobody has named: what lies
-    /// there and cannot be used is no error.
+    /// The variable that names them; `None` for the customary place: an unusable file there is no
+    /// error, since the user did not name it.
     pub variable: Option<&'static str>,
 }
 
-/// Looks for the certificate of a user: the proxy that `X509_USER_PROXY` names (whether it exists or
-/// not: what is named is meant); `X509_USER_CERT` with `X509_USER_KEY`, both set; the customary
-/// `/tmp/x509up_u<uid>` where it exists. `None` when there is none.
+/// Looks for the certificate of a user: the proxy that `X509_USER_PROXY` names, even if it does not
+/// exist; `X509_USER_CERT` with `X509_USER_KEY`, both set; the customary `/tmp/x509up_u<uid>` where
+/// it exists. `None` when there is none.
 #[must_use]
 pub fn user_certificate(
     variable: impl Fn(&str) -> Option<String>,
@@ -103,9 +103,8 @@ pub fn user_certificate(
     })
 }
 
-/// The directory of trusted authorities: `X509_CERT_DIR` when set (whether it exists or not: what
-/// is named is meant), else `.globus/certificates` in `HOME`, else `/etc/grid-security/certificates`,
-/// the first that exists.
+/// The directory of trusted authorities: `X509_CERT_DIR` when set, even if it does not exist, else
+/// `.globus/certificates` in `HOME`, else `/etc/grid-security/certificates`, the first that exists.
 #[must_use]
 pub fn trust_directory(
     variable: impl Fn(&str) -> Option<String>,

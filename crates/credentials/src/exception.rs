@@ -8,8 +8,9 @@ use crate::activity::Activities;
 
 /// Activities that are not granted in a part of what a macaroon reaches.
 ///
-/// It is a caveat of ours, `except:ACTIVITIES:PATH`, and not a part of the identifier: a server that does not know it
-/// refuses the macaroon, where it would else allow more than the requester had.
+/// It is a caveat of ours, `except:ACTIVITIES:PATH`, and not a part of the identifier: a server
+/// that does not know it refuses the macaroon, where it would else allow more than the requester
+/// had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exception {
     /// What is not granted.
@@ -40,7 +41,8 @@ impl Exception {
         }
     }
 
-    /// Reads `ACTIVITIES:PATH`, the path percent-encoded, and with a star at its end when it is only the beginning.
+    /// Reads `ACTIVITIES:PATH`, the path percent-encoded, and with a star at its end when it is
+    /// only the beginning.
     pub(crate) fn parse(value: &str) -> Option<Self> {
         let (activities, place) = value.split_once(':')?;
         let activities = Activities::parse(activities)?;
@@ -66,7 +68,8 @@ impl Exception {
             .is_some_and(|rest| self.is_beginning || rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The first path that lies there, as a text that need not be the path of anything that can exist.
+    /// The first path that lies there, as a text that need not be the path of anything that can
+    /// exist.
     #[must_use]
     pub fn edge(&self) -> String {
         match self.is_beginning {

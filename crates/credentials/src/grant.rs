@@ -32,7 +32,7 @@ impl Scope {
 
 /// What a credential grants. Scopes add up, everything else restricts all of them.
 ///
-/// A macaroon yields one scope at the most. There is a list because a bearer token with several
+/// A macaroon yields at most one scope. There is a list because a bearer token with several
 /// `storage.` scopes is a list of such pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -56,7 +56,7 @@ impl Grant {
     /// Without an `activity:` caveat everything is granted, without `path:` everywhere: a macaroon
     /// is a power that caveats only narrow. Anybody who holds one can append caveats, so those that
     /// say who the bearer is count only in front of the first restriction, where the issuer put
-    /// them; a later one must repeat what was said there.
+    /// them; later ones have to repeat the same.
     ///
     /// # Errors
     /// `invalid_token` when a later caveat claims another identity.

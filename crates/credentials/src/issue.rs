@@ -16,11 +16,11 @@ use crate::request::MacaroonRequest;
 pub struct Lifetimes {
     /// When the request does not say, in seconds.
     pub default_s: u64,
-    /// At the most, in seconds; longer wishes are cut to this.
+    /// Longest lifetime, in seconds; longer requests are cut to this.
     pub max_s: u64,
 }
 
-/// One hour when not said, one day at the most (XRootD's maximum too).
+/// One hour by default, at most one day (XRootD's maximum too).
 impl Default for Lifetimes {
     fn default() -> Self {
         Self {
@@ -45,7 +45,7 @@ pub struct Issuer<'a> {
     pub now_s: i64,
 }
 
-/// In whose name the requester acts here, so that whoever comes with the macaroon does the same.
+/// The local identity of the requester, which the macaroon's bearer gets too.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owner<'a> {
     /// The local user.
@@ -83,9 +83,9 @@ pub struct Issued {
 }
 
 /// Issues a macaroon for `path` (the request's own path where its form names one) that grants no
-/// more than `rights`, which are those of the requester on that path and below it, and for no longer than the
-/// requester's own credential lasts. Restrictions of a token go with it. What was asked for and is not given
-/// stands in the identifier, so that a later refusal can say so.
+/// more than `rights`, which are those of the requester on that path and below it, and for no
+/// longer than the requester's own credential lasts. Restrictions of a token go with it. What was
+/// asked for and is not given stands in the identifier, so that a later refusal can say so.
 ///
 /// Asked for with a macaroon, the answer is that macaroon narrowed, so it keeps all restrictions
 /// and the identifier. A request that names no activity gets reading only, never everything.
@@ -198,8 +198,8 @@ fn build(
     }
 }
 
-/// For whom a macaroon is made who is no local user: a name that is none of a user's either, since whoever reads
-/// the macaroon may take it for one.
+/// The name in a macaroon for a requester without a local user: not the name of any user, since
+/// readers of the macaroon may take it for one.
 fn name_of(requester: &Credential) -> Option<String> {
     let principal = requester.principal()?;
     let subject = principal.subject.as_ref();
@@ -214,14 +214,16 @@ fn name_of(requester: &Credential) -> Option<String> {
     (!name.chars().any(char::is_control) && !is_user_name(&name)).then_some(name)
 }
 
-/// What marks the local user, the organisation and what was not given behind the random part of an identifier.
+/// What marks the local user, the organisation and what was not given behind the random part of an
+/// identifier.
 const USER_MARK: &str = "user=";
 const VO_MARK: &str = "vo=";
 const WITHHELD_MARK: &str = "withheld=";
 
-/// A macaroon's own name. For whom it acts stands in it: a caveat for the organisation would make other servers refuse the
-/// macaroon, and the caveat `name:` of another server that shares the secret may hold a name that means nobody here. Every
-/// server takes an identifier as it is, and the signature covers it from the start.
+/// A macaroon's own name. For whom it acts stands in it: a caveat for the organisation would make
+/// other servers refuse the macaroon, and the caveat `name:` of another server that shares the
+/// secret may hold a name that is unknown here. Every server takes an identifier as it is, and the
+/// signature covers it from the start.
 fn identifier(random: [u8; 16], owner: Owner<'_>, withheld: Activities) -> String {
     let is_plain = |name: &&str| !name.is_empty() && !name.contains(['/', '\n']);
     // A random UUID (RFC 9562 §5.4), the form of identifier that XRootD's macaroons have.
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(bearer.local_user(), None);
         let subject = bearer.identity().subject;
         assert_eq!(subject.as_deref(), Some("root of https://iam.example.org/"));
-        // Whoever holds a macaroon can append a name, which then is none.
+        // The holder of a macaroon can append a name, which then does not count.
         let key = MacaroonKey::new(b"secret");
         let minted = Macaroon::mint(&key, "se", "id/user=ann/vo=atlas", ["name:ann", "path:/a"]).unwrap();
         let bearer = read_bearer(minted.to_text().expose(), &[key]).unwrap();

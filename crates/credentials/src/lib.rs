@@ -50,7 +50,7 @@ pub use token::{
 
 use types::{Error, ErrorCode, Phase, Side};
 
-/// A token that is refused, and why, in words that may be shown to whoever sent it.
+/// A token that is refused, and why, in words that its sender may see.
 fn invalid_token(why: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate).with_detail(why)
 }

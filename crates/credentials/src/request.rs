@@ -88,7 +88,8 @@ impl MacaroonRequest {
     /// ignored (RFC 6749 §3.2).
     ///
     /// # Errors
-    /// `body_too_large` above [`MACAROON_REQUEST_BYTES_MAX`], `bad_request` for what cannot be read.
+    /// `body_too_large` above [`MACAROON_REQUEST_BYTES_MAX`], `bad_request` for what cannot be
+    /// read.
     pub fn from_form(body: &[u8]) -> Result<Self, Error> {
         check_length(body)?;
         let text = std::str::from_utf8(body).map_err(|_| bad_request("the form is not text"))?;
@@ -157,8 +158,8 @@ impl MacaroonRequest {
 }
 
 impl RequestForm {
-    /// The JSON body of the answer, which holds the macaroon and is therefore a secret. Where less is given than was
-    /// asked for, it says so: OAuth has `scope` for that (RFC 6749 §5.1).
+    /// The JSON body of the answer, which holds the macaroon and is therefore a secret. Where less
+    /// is given than was asked for, it says so: OAuth has `scope` for that (RFC 6749 §5.1).
     #[must_use]
     pub fn response_body(self, issued: &Issued) -> Secret {
         let (macaroon, expires_in_s) = (issued.text.expose(), issued.expires_in_s);

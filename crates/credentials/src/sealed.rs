@@ -1,12 +1,12 @@
-//! Text that only servers with the same key can read, and nobody can change: AES-256-GCM under a key made
+//! Text that only servers with the same key can read or change: AES-256-GCM under a key made
 //! for this one text (HKDF, RFC 5869), so that no two texts ever share key and nonce.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use zeroize::Zeroizing;
 
-/// Bytes of the salt in front of every sealed text. It must be random: two texts with one salt would
-/// share a key.
+/// Bytes of the salt in front of every sealed text. It must be random: two texts with one salt
+/// would share a key.
 pub const SEAL_SALT_BYTES: usize = 16;
 /// Bytes of the mark of authenticity behind it.
 const TAG_BYTES: usize = 16;
@@ -29,8 +29,8 @@ impl SealingKey {
         Some(LessSafeKey::new(UnboundKey::from(derived)))
     }
 
-    /// Seals `content`. `purpose` separates uses of the same secret; `bound` must be the same when it is
-    /// opened. Gives salt, encrypted content and mark; `None` only when the library fails.
+    /// Seals `content`. `purpose` separates uses of the same secret; `bound` must be the same when
+    /// it is opened. Gives salt, encrypted content and mark; `None` only when the library fails.
     #[must_use]
     pub fn seal(
         &self,
@@ -50,8 +50,8 @@ impl SealingKey {
         Some(sealed)
     }
 
-    /// The content; `None` when it was sealed with another key, for another purpose or bound to something
-    /// else, or has been changed.
+    /// The content; `None` when it was sealed with another key, for another purpose or bound to
+    /// something else, or has been changed.
     #[must_use]
     pub fn open(&self, purpose: &'static [u8], bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (salt, rest) = sealed.split_at_checked(SEAL_SALT_BYTES)?;

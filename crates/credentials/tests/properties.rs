@@ -102,7 +102,7 @@ proptest! {
         let address = std::net::IpAddr::from([192, 0, 2, host]);
         for wider in [&wide, &alone] {
             prop_assert!(wider.activities_on(&path).contains(narrow.activities_on(&path)));
-            // Whoever may do something below a path may look at it, so both count together.
+            // Any right below a path includes looking at it, so both count together.
             let reach = |grant: &Grant| grant.activities_on(&path).union(grant.activities_below(&path));
             prop_assert!(reach(wider).contains(reach(&narrow)));
             prop_assert!(narrow.expires_s.unwrap_or(i64::MAX) <= wider.expires_s.unwrap_or(i64::MAX));

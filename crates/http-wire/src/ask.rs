@@ -1,4 +1,4 @@
-//! Builds request heads: the typed setters of the client and the active party.
+//! Builds request heads: the typed setters of the client and the active side.
 
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Secret};
 
@@ -64,7 +64,8 @@ impl RequestBuilder {
         self.field("Accept", "*/*")
     }
 
-    /// Every media type is welcome, but the bytes must be those of the file: no content coding (RFC 9110 §12.5.3).
+    /// Every media type is welcome, but the bytes must be those of the file: no content coding (RFC
+    /// 9110 §12.5.3).
     #[must_use]
     pub fn accept_file(self) -> Self {
         self.accept_anything().field("Accept-Encoding", "identity")
@@ -82,13 +83,13 @@ impl RequestBuilder {
         self.field(AUTHORIZATION, &format!("Bearer {}", token.expose()))
     }
 
-    /// The token that the active party of a copy shows to the other server (WLCG HTTP-TPC).
+    /// The token that the active side of a copy shows to the other server (WLCG HTTP-TPC).
     #[must_use]
     pub fn transfer_bearer(self, token: &Secret) -> Self {
         self.transfer_header(AUTHORIZATION, &Secret::new(format!("Bearer {}", token.expose())))
     }
 
-    /// A header that the active party of a copy sends to the other server. Nothing is sent when the
+    /// A header that the active side of a copy sends to the other server. Nothing is sent when the
     /// name is not a token.
     #[must_use]
     pub fn transfer_header(mut self, name: &str, value: &Secret) -> Self {
@@ -117,7 +118,8 @@ impl RequestBuilder {
         self.field(RANGE, &format!("bytes={}", range_spec(range)))
     }
 
-    /// Several parts of the file, none empty (RFC 9110 §14.2): the answer has them in one multipart body.
+    /// Several parts of the file, none empty (RFC 9110 §14.2): the answer has them in one multipart
+    /// body.
     #[must_use]
     pub fn ranges(self, ranges: impl IntoIterator<Item = ByteRange>) -> Self {
         let list: Vec<_> = ranges.into_iter().map(range_spec).collect();
@@ -206,7 +208,7 @@ impl RequestBuilder {
         self.field(DESTINATION, &place.to_wire())
     }
 
-    /// How many streams the active party is to use.
+    /// How many streams the active side is to use.
     #[must_use]
     pub fn number_of_streams(self, count: u32) -> Self {
         self.field(NUMBER_OF_STREAMS, &count.to_string())
@@ -218,13 +220,13 @@ impl RequestBuilder {
         self.field(OVERWRITE, if allowed { "T" } else { "F" })
     }
 
-    /// The active party shall use no credentials but those of the transfer headers.
+    /// The active side shall use no credentials but those of the transfer headers.
     #[must_use]
     pub fn credential_none(self) -> Self {
         self.field(CREDENTIAL, "none")
     }
 
-    /// The active party shall use the credential that we delegate to it, and may ask for one.
+    /// The active side shall use the credential that we delegate to it, and may ask for one.
     #[must_use]
     pub fn credential_delegated(self) -> Self {
         self.field(CREDENTIAL, "gridsite")
@@ -237,7 +239,7 @@ impl RequestBuilder {
         request.content_length(body.len() as u64)
     }
 
-    /// Whether the active party must compare checksums itself.
+    /// Whether the active side must compare checksums itself.
     #[must_use]
     pub fn require_checksum_verification(self, required: bool) -> Self {
         self.field(REQUIRE_VERIFICATION, if required { "true" } else { "false" })

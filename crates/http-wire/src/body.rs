@@ -71,13 +71,13 @@ impl BodyDecoder {
         }
     }
 
-    /// One step over `input`: how many bytes were consumed, and which of them (one contiguous range)
-    /// are payload. Call again with what is left until the decoder is done or consumes nothing;
-    /// bytes behind the body's end are not consumed. No byte of a payload is looked at.
+    /// One step over `input`: how many bytes were consumed, and which of them (one contiguous
+    /// range) are payload. Call again with what is left until the decoder is done or consumes
+    /// nothing; bytes behind the body's end are not consumed. No byte of a payload is looked at.
     ///
     /// # Errors
-    /// `bad_request` (request) or `peer_misbehaved` (answer) for a malformed chunk: a size that is not
-    /// 1 to 16 hexadecimal digits, a bare LF, a line or trailer section over its limit.
+    /// `bad_request` (request) or `peer_misbehaved` (answer) for a malformed chunk: a size that is
+    /// not 1 to 16 hexadecimal digits, a bare LF, a line or trailer section over its limit.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Error> {
         let mut at = 0;
         let mut payload = 0..0;

@@ -19,8 +19,8 @@ const EPOCH_ISO: [u8; 20] = *b"1970-01-01T00:00:00Z";
 const DATE_TIME_AT: usize = 17;
 const ISO_TIME_AT: usize = 11;
 
-/// A date as it is sent, such as `Sat, 21 Nov 2026 19:01:24 GMT`. Times outside of 1970 to 9999 become
-/// the nearest one inside.
+/// A date as it is sent, such as `Sat, 21 Nov 2026 19:01:24 GMT`. Times outside of 1970 to 9999
+/// become the nearest one inside.
 #[must_use]
 pub fn format_date(unix_s: i64) -> String {
     text_of(unix_s, push_date)
@@ -71,7 +71,8 @@ pub fn parse_date(text: &str) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// A date as WebDAV's `creationdate` has it (RFC 4918 §15.1, RFC 3339), such as `2026-11-21T19:01:24Z`.
+/// A date as WebDAV's `creationdate` has it (RFC 4918 §15.1, RFC 3339), such as
+/// `2026-11-21T19:01:24Z`.
 #[must_use]
 pub fn format_iso_date(unix_s: i64) -> String {
     text_of(unix_s, push_iso_date)
@@ -95,8 +96,9 @@ fn first_iso_second_of(days: i64) -> [u8; 20] {
     text
 }
 
-/// Writes the dates of one file after another, in both formats. What lies in one directory is often of the same second
-/// and mostly of the same day, so the text of the last date is kept and only what differs is written anew.
+/// Writes the dates of one file after another, in both formats. What lies in one directory is often
+/// of the same second and mostly of the same day, so the text of the last date is kept and only
+/// what differs is written anew.
 #[derive(Clone, Debug)]
 pub(crate) struct DateWriter {
     day: i64,

@@ -1,5 +1,5 @@
-//! Messages of the delegation service of GridSite, port type version 2: SOAP 1.1, rpc/literal, over HTTPS.
-//! Both sides of it: davix asks our server in this form, and our client asks others.
+//! Messages of the delegation service of GridSite, port type version 2: SOAP 1.1, rpc/literal, over
+//! HTTPS. Both sides of it: davix asks our server in this form, and our client asks others.
 //!
 //! Only local names count, whatever their prefix; texts are trimmed, as PEM may be.
 
@@ -150,8 +150,8 @@ impl DelegationRequest {
         DelegationAnswer::Text(INTERFACE_VERSION.to_owned())
     }
 
-    /// Writes the answer to this request, for our server. A client may have asked to renew a proxy, which
-    /// is the same; `body` is what it sent.
+    /// Writes the answer to this request, for our server. A client may have asked to renew a proxy,
+    /// which is the same; `body` is what it sent.
     #[must_use]
     pub fn answer(&self, answer: &DelegationAnswer, body: &[u8]) -> String {
         let renews =
@@ -176,7 +176,8 @@ impl DelegationRequest {
     /// Reads the answer to this request, for our client.
     ///
     /// # Errors
-    /// `peer_failed` with the service's own words for a fault; `peer_misbehaved` for what is no answer.
+    /// `peer_failed` with the service's own words for a fault; `peer_misbehaved` for what is no
+    /// answer.
     pub fn parse_answer(&self, body: &[u8]) -> Result<DelegationAnswer, Error> {
         let fields = fields(body).map_err(|why| misbehaved(format!("the delegation service's answer: {why}")))?;
         let field = |name: &str| {

@@ -168,8 +168,8 @@ impl RequestHead {
     ///
     /// # Errors
     /// `bad_request` for a length that is not plain digits, for lengths that differ, for a length
-    /// together with a transfer coding, for a transfer coding in HTTP/1.0, and for one that does not
-    /// end with `chunked` (RFC 9112 §6.1, §6.3); `not_implemented` for other codings before it.
+    /// together with a transfer coding, for a transfer coding in HTTP/1.0, and for one that does
+    /// not end with `chunked` (RFC 9112 §6.1, §6.3); `not_implemented` for other codings before it.
     pub fn framing(&self) -> Result<Framing, Error> {
         match declared(&self.headers, self.version) {
             Ok(Declared::Nothing | Declared::Length(0)) => Ok(Framing::Empty),
@@ -259,7 +259,7 @@ fn declared(headers: &Headers, version: Version) -> Result<Declared, Distrust> {
     if coding.eq_ignore_ascii_case("chunked") {
         return Ok(Declared::Chunked);
     }
-    // Without chunked as the last one nobody can tell where the body ends, whatever the others are.
+    // Without chunked as the last one the end of the body is unknown, whatever the others are.
     let last = coding.rsplit(',').next().unwrap_or_default();
     if last.trim().eq_ignore_ascii_case("chunked") {
         Err(Distrust::Coding)

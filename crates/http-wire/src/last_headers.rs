@@ -1,5 +1,5 @@
-//! The header lines that came last on one connection: a client that keeps its connection says the same with each request,
-//! except in the first line.
+//! The header lines that came last on one connection: a client that keeps its connection says the
+//! same with each request, except in the first line.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::head::{RequestHead, Version};
 use crate::headers::Headers;
 use crate::names::AUTHORIZATION;
 
-/// The header fields of the last request on a connection, to be known again. Kept for as long as the connection lasts,
-/// and wiped afterwards where they hold a credential.
+/// The header fields of the last request on a connection, to be known again. Kept for as long as
+/// the connection lasts, and wiped afterwards where they hold a credential.
 #[derive(Default)]
 pub struct LastHeaders(Option<(Arc<Headers>, Version)>);
 
 impl LastHeaders {
-    /// The fields, when `rest` begins with their lines, the empty one at the end included, and they are at most so many;
-    /// and the version of the protocol in which they were allowed.
+    /// The fields, when `rest` begins with their lines, the empty one at the end included, and they
+    /// are at most so many; and the version of the protocol in which they were allowed.
     pub(crate) fn find(&self, rest: &[u8], header_count: usize) -> Option<(&Arc<Headers>, Version)> {
         let (headers, version) = self.0.as_ref()?;
         let lines = headers.text().as_bytes();
@@ -33,7 +33,7 @@ impl LastHeaders {
 
     fn wipe(&mut self) {
         let Some((mut headers, _)) = self.0.take() else { return };
-        // Also that which is meant for the other side of a copy.
+        // Also the one for the other side of a copy.
         let holds_secret = headers.iter().any(|(name, _)| {
             let tail = name.len().checked_sub(AUTHORIZATION.len());
             tail.and_then(|tail| name.get(tail..))

@@ -3,7 +3,7 @@
 //! Everything here is given bytes and gives back bytes or values. There are no sockets, files,
 //! clocks or random numbers, so every rule can be tested, and every decoder fuzzed, in memory.
 //!
-//! This is the only crate that spells header names. Whoever needs a header uses a typed accessor of
+//! This is the only crate that spells header names. Other crates use a typed accessor of
 //! [`RequestHead`] or [`ResponseHead`], or a setter of [`RequestBuilder`] or [`ResponseBuilder`].
 #![forbid(unsafe_code)]
 

@@ -42,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// One performance marker, of one stripe that stands for the whole transfer.
+/// One progress marker (`Perf Marker`), of one stripe that stands for the whole transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// When it is sent, in seconds since the epoch.
@@ -98,8 +98,9 @@ pub struct Progress {
     pub markers: u64,
 }
 
-/// Reads markers as they come, tolerantly: indented lines, unknown keys, keys and words in any case,
-/// several stripes, a last line without its end. Over-long lines are read as far as they fit.
+/// Reads markers as they come, tolerantly: indented lines, unknown keys, keys and words in any
+/// case, several stripes, a last line without its end. Of over-long lines only the part that fits
+/// is read.
 #[derive(Clone, Debug, Default)]
 pub struct MarkerParser {
     line: Vec<u8>,

@@ -1,6 +1,8 @@
-//! Reading a `multipart/byteranges` body (RFC 9110 §14.6): which bytes of the file each piece of it holds.
+//! Reading a `multipart/byteranges` body (RFC 9110 §14.6): which bytes of the file each piece of it
+//! holds.
 //!
-//! The length of a part is in its `Content-Range`, so its bytes are counted off and never searched for the boundary.
+//! The length of a part is in its `Content-Range`, so its bytes are counted off and never searched
+//! for the boundary.
 
 use types::limits::{MULTIPART_LINE_BYTES_MAX, MULTIPART_LINES_MAX};
 use types::{ByteRange, Error};
@@ -20,7 +22,8 @@ pub enum MultipartPiece<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In front of a boundary: what stands there before the first one has no meaning (RFC 2046 §5.1.1).
+    /// In front of a boundary: what stands there before the first one has no meaning (RFC 2046
+    /// §5.1.1).
     Between,
     /// In the header lines of a part.
     Head(Option<ContentRange>),
@@ -57,8 +60,9 @@ impl MultipartDecoder {
     /// The next piece, taken off the front of `input`; `None` when all of it has been taken.
     ///
     /// # Errors
-    /// `peer_misbehaved` for a part that does not say which bytes it holds, something else than a boundary behind a
-    /// part, and lines that are too long ([`MULTIPART_LINE_BYTES_MAX`]) or too many ([`MULTIPART_LINES_MAX`]).
+    /// `peer_misbehaved` for a part that does not say which bytes it holds, something else than a
+    /// boundary behind a part, and lines that are too long ([`MULTIPART_LINE_BYTES_MAX`]) or too
+    /// many ([`MULTIPART_LINES_MAX`]).
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<MultipartPiece<'a>>, Error> {
         while !input.is_empty() {
             match self.state {

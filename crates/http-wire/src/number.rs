@@ -16,7 +16,8 @@ pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Writes the last decimal digits of a number that is not negative over `digits`, with zeros in front.
+/// Writes the last decimal digits of a number that is not negative over `digits`, with zeros in
+/// front.
 pub(crate) fn put_digits(digits: &mut [u8], mut number: i64) {
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;

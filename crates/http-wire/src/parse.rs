@@ -45,9 +45,9 @@ enum Fault {
 /// or `None` while its end has not come yet. Empty lines before it are passed over (RFC 9112 §2.2).
 ///
 /// # Errors
-/// `head_too_large` beyond the limits; `bad_request` with the offending thing for anything malformed:
-/// bare CR or LF, folded lines, a blank before a colon, control characters, text that is not UTF-8,
-/// no Host in HTTP/1.1 or more than one, HTTP/2.
+/// `head_too_large` beyond the limits; `bad_request` with the offending thing for anything
+/// malformed: bare CR or LF, folded lines, a blank before a colon, control characters, text that is
+/// not UTF-8, no Host in HTTP/1.1 or more than one, HTTP/2.
 pub fn parse_request(buffer: &[u8], limits: &HeadLimits) -> Result<Option<(RequestHead, usize)>, Error> {
     if buffer.starts_with(HTTP2_PREFACE) {
         return Err(bad_request("HTTP/2 is not spoken here; use HTTP/1.1"));
@@ -74,8 +74,9 @@ pub fn parse_request(buffer: &[u8], limits: &HeadLimits) -> Result<Option<(Reque
     Ok(Some((head, end)))
 }
 
-/// As [`parse_request`], for the request that follows another one on the same connection: most clients send the same
-/// header lines with each, and lines that are the same to the byte are read no second time.
+/// As [`parse_request`], for the request that follows another one on the same connection: most
+/// clients send the same header lines with each, and lines that are the same to the byte are read
+/// no second time.
 ///
 /// # Errors
 /// As [`parse_request`].
@@ -94,7 +95,8 @@ pub fn parse_next_request(
     Ok(parsed)
 }
 
-/// A head whose header lines are those of the last one. Whatever is odd about it is left to [`parse_request`].
+/// A head whose header lines are those of the last one. Whatever is odd about it is left to
+/// [`parse_request`].
 fn parse_known(buffer: &[u8], limits: &HeadLimits, last: &LastHeaders) -> Option<(RequestHead, usize)> {
     let window = &buffer[..buffer.len().min(limits.head_bytes)];
     let start = first_line(window);
@@ -324,8 +326,8 @@ fn check_host(head: &RequestHead) -> Result<(), Error> {
     }
 }
 
-/// Whether the text can be `host[:port]` (RFC 9110 §7.2; may be empty). What is refused here is what
-/// could be taken for a user name, a path or a second host.
+/// Whether the text can be `host[:port]` (RFC 9110 §7.2; may be empty). What is refused here is
+/// what could be taken for a user name, a path or a second host.
 fn is_host(text: &str) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&byte))

@@ -20,8 +20,8 @@ pub enum Ranges {
 /// Reads a `Range` value for a file of `size_bytes`.
 ///
 /// What is not understood is ignored (§14.2): another unit, broken syntax, more than
-/// [`RANGE_COUNT_MAX`] ranges, and overlapping ranges that add up to more than twice the file, which
-/// only an attack asks for (§17.15).
+/// [`RANGE_COUNT_MAX`] ranges, and overlapping ranges that add up to more than twice the file,
+/// which only an attack asks for (§17.15).
 pub(crate) fn parse_ranges(value: &str, size_bytes: u64) -> Ranges {
     let Some((unit, list)) = value.split_once('=') else {
         return Ranges::Whole;
@@ -94,8 +94,8 @@ pub struct ContentRange {
 }
 
 impl ContentRange {
-    /// Reads `bytes a-b/size`, `bytes a-b/*` or `bytes */size`. `None` for anything else, such as the
-    /// inverted ranges that some servers send for a range behind the end.
+    /// Reads `bytes a-b/size`, `bytes a-b/*` or `bytes */size`. `None` for anything else, such as
+    /// the inverted ranges that some servers send for a range behind the end.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let (unit, rest) = value.trim().split_once([' ', '='])?;

@@ -39,8 +39,8 @@ pub enum Authorization<'h> {
     Contradictory,
 }
 
-/// A bearer token as it came. One in a header stays where it is: a copy that is wiped afterwards would cost each request
-/// more than the look into the memory of verified tokens does.
+/// A bearer token as it came. One in a header stays where it is: a copy that is wiped afterwards
+/// would cost each request more than the look into the memory of verified tokens does.
 pub struct BearerToken<'h>(Came<'h>);
 
 enum Came<'h> {
@@ -144,7 +144,8 @@ impl Target {
         format!("{}{separator}{ASKED_TO_DELEGATE}=true", self.text())
     }
 
-    /// Whether the client has been asked to delegate a credential, and so does not come for the first time.
+    /// Whether the client has been asked to delegate a credential, and so does not come for the
+    /// first time.
     #[must_use]
     pub fn was_asked_to_delegate(&self) -> bool {
         self.query_value(ASKED_TO_DELEGATE).is_some()
@@ -190,7 +191,7 @@ impl RequestHead {
         }
     }
 
-    /// Refuses a request for a part of a file, which no request that stores one may have (RFC 9110 §14.5).
+    /// Refuses a range header, which requests that store a file must not have (RFC 9110 §14.5).
     ///
     /// # Errors
     /// `bad_request` when there is such a header.
@@ -248,21 +249,23 @@ impl RequestHead {
         parse_destination_path(value)
     }
 
-    /// Algorithms asked for with `Want-Digest` (RFC 3230 §4.3.1), best first; unknown ones left out.
+    /// Algorithms asked for with `Want-Digest` (RFC 3230 §4.3.1), best first; unknown ones left
+    /// out.
     #[must_use]
     pub fn want_digest(&self) -> Vec<ChecksumAlgorithm> {
         parse_want_digest(self.headers.all(WANT_DIGEST))
     }
 
-    /// Algorithms asked for with `Want-Repr-Digest` (RFC 9530 §4), best first; unknown ones left out.
+    /// Algorithms asked for with `Want-Repr-Digest` (RFC 9530 §4), best first; unknown ones left
+    /// out.
     #[must_use]
     pub fn want_repr_digest(&self) -> Vec<ChecksumAlgorithm> {
         parse_want_repr_digest(self.headers.all(WANT_REPR_DIGEST))
     }
 
     /// The checksums that the sender declares for its body: Digest (RFC 3230), Repr-Digest and
-    /// Content-Digest (RFC 9530), Content-MD5 (RFC 1864, in hexadecimal too). Unknown algorithms are
-    /// left out; the same algorithm may occur twice.
+    /// Content-Digest (RFC 9530), Content-MD5 (RFC 1864, in hexadecimal too). Unknown algorithms
+    /// are left out; the same algorithm may occur twice.
     ///
     /// # Errors
     /// `bad_request` when the value of a known algorithm cannot be read.
@@ -272,8 +275,9 @@ impl RequestHead {
             .map_err(unreadable_digest)
     }
 
-    /// The credential. The header counts before the query's `authz`; the scheme's name may be in any
-    /// case (RFC 9110 §11.1). The same header twice counts once: clients behind wrappers repeat it.
+    /// The credential. The header counts before the query's `authz`; the scheme's name may be in
+    /// any case (RFC 9110 §11.1). The same header twice counts once: clients behind wrappers repeat
+    /// it.
     #[must_use]
     pub fn authorization(&self) -> Authorization<'_> {
         let bearer = |came| Authorization::Bearer(BearerToken(came));
@@ -299,8 +303,8 @@ impl RequestHead {
         }
     }
 
-    /// The value of the header field that holds a credential, of whatever scheme, when all that there are say the same:
-    /// what is the same from one request to the next.
+    /// The value of the header field that holds a credential, of whatever scheme, when all that
+    /// there are say the same: what is the same from one request to the next.
     #[must_use]
     pub fn authorization_field(&self) -> Option<&str> {
         let mut values = self.headers.all(AUTHORIZATION);
@@ -326,7 +330,8 @@ impl RequestHead {
         Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 
-    /// Whether the client wants its payload encrypted and no redirect to clear text, as davix says it to DPM.
+    /// Whether the client wants its payload encrypted and no redirect to clear text, as davix says
+    /// it to DPM.
     #[must_use]
     pub fn wants_secure_redirection(&self) -> bool {
         self.headers.elements(SECURE_REDIRECTION).any(|word| word == "1")
@@ -464,7 +469,7 @@ pub(crate) fn bearer_token(value: &str) -> Option<&str> {
 /// A text that can be a token: without blanks, not empty.
 fn plain_token(text: &str) -> Option<&str> {
     let token = text.trim();
-    // All of it is looked at in any case, so that the compiler can take many bytes at once.
+    // No early end, so that the compiler can check many bytes at once.
     let plain = token
         .bytes()
         .fold(!token.is_empty(), |plain, byte| plain & byte.is_ascii_graphic());

@@ -142,8 +142,8 @@ impl ResponseBuilder {
         self.field_with(LAST_MODIFIED, |text| push_date(text, unix_s))
     }
 
-    /// The name of what the body shows, when that is not the name that was asked for (RFC 9110 §8.7). A slash at its end
-    /// says that it is the listing of a directory.
+    /// The name of what the body shows, when that is not the name that was asked for (RFC 9110
+    /// §8.7). A slash at its end says that it is the listing of a directory.
     #[must_use]
     pub fn content_location(self, path: &str) -> Self {
         self.field(CONTENT_LOCATION, path)
@@ -198,8 +198,9 @@ impl ResponseBuilder {
         self.field("Allow", &methods.iter().map(Method::name).collect::<Vec<_>>().join(","))
     }
 
-    /// WebDAV is spoken (RFC 4918 §10.1): class 1, or with locks class 2 as well. Windows looks at the second header,
-    /// which FrontPage's server extensions brought, before it takes a server for one of WebDAV.
+    /// WebDAV is spoken (RFC 4918 §10.1): class 1, or with locks class 2 as well. Windows looks at
+    /// the second header, which FrontPage's server extensions brought, before it takes a server for
+    /// one of WebDAV.
     #[must_use]
     pub fn dav(self, has_locks: bool) -> Self {
         let classes = if has_locks { "1, 2" } else { "1" };

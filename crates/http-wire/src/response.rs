@@ -61,8 +61,8 @@ impl ResponseHead {
             .map(|value| value.eq_ignore_ascii_case("bytes"))
     }
 
-    /// The checksums of the whole file, each algorithm once: of Repr-Digest, Digest, then (unless the
-    /// body is a part of the file) Content-Digest and Content-MD5, then OC-Checksum.
+    /// The checksums of the whole file, each algorithm once: of Repr-Digest, Digest, then (unless
+    /// the body is a part of the file) Content-Digest and Content-MD5, then OC-Checksum.
     #[must_use]
     pub fn digests(&self) -> Vec<Checksum> {
         digests_of(
@@ -85,8 +85,8 @@ impl ResponseHead {
         self.headers.get(LOCATION).filter(|url| !url.is_empty())
     }
 
-    /// Where a credential is to be delegated before the request is made again: the first of these that
-    /// takes one.
+    /// Where a credential is to be delegated before the request is made again: the first of these
+    /// that takes one.
     pub fn delegate_to(&self) -> impl Iterator<Item = &str> {
         self.headers.all(DELEGATE_TO).flat_map(str::split_whitespace)
     }
@@ -112,8 +112,8 @@ impl ResponseHead {
         })
     }
 
-    /// Whether the body says of itself that it is the listing of a directory: as ours do, by a name with a slash at its
-    /// end.
+    /// Whether the body says of itself that it is the listing of a directory: as ours do, by a name
+    /// with a slash at its end.
     #[must_use]
     pub fn is_listing(&self) -> bool {
         let name = self.headers.get(CONTENT_LOCATION);
@@ -141,8 +141,8 @@ impl ResponseHead {
         (1..=70).contains(&boundary.len()).then_some(boundary)
     }
 
-    /// Seconds to wait (RFC 9110 §10.2.3). A date is counted from that of the answer itself, so that no two clocks are
-    /// compared; without that one it counts as absent, and in the past as 0.
+    /// Seconds to wait (RFC 9110 §10.2.3). A date is counted from that of the answer itself, so
+    /// that no two clocks are compared; without that one it counts as absent, and in the past as 0.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         let value = self.headers.get(RETRY_AFTER)?;
@@ -180,8 +180,8 @@ impl ResponseHead {
 }
 
 /// The checksums of the whole file in the trailer behind an answer; `is_part` where the body was a
-/// part of it. Unlike those of the head they are the last word about data that has come, so one that
-/// cannot be read is a fault.
+/// part of it. Unlike those of the head they are the last word about data that has come, so one
+/// that cannot be read is a fault.
 ///
 /// # Errors
 /// `peer_misbehaved` when the value of a known algorithm cannot be read; the caller sets the side.
@@ -195,8 +195,8 @@ pub fn trailer_digests(trailers: &Headers, is_part: bool) -> Result<Vec<Checksum
     Ok(digests_of(trailers, is_part))
 }
 
-/// The outcome of a GET in its trailer, as XRootD sends it: status and message. `None` when there is
-/// none.
+/// The outcome of a GET in its trailer, as XRootD sends it: status and message. `None` when there
+/// is none.
 #[must_use]
 pub fn transfer_status(trailers: &Headers) -> Option<(u16, &str)> {
     let (status, message) = trailers.get(TRANSFER_STATUS)?.split_once(':')?;

@@ -1,5 +1,5 @@
-//! Headers about locks (RFC 4918 §10.4, §10.5, §10.7): the `If` header with its conditions on the state of resources,
-//! `Lock-Token`, and the timeout that a client asks for.
+//! Headers about locks (RFC 4918 §10.4, §10.5, §10.7): the `If` header with its conditions on the
+//! state of resources, `Lock-Token`, and the timeout that a client asks for.
 
 use types::Error;
 use types::limits::IF_CONDITIONS_MAX;
@@ -91,7 +91,8 @@ impl StateConditions {
         }
     }
 
-    /// Every state token in the header, wherever it stands: by naming it, the client submits it (§10.4.1).
+    /// Every state token in the header, wherever it stands: by naming it, the client submits it
+    /// (§10.4.1).
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         let conditions = self.lists.iter().flat_map(|list| &list.conditions);
         conditions.filter_map(|condition| match &condition.state {
@@ -134,7 +135,8 @@ fn bracketed(text: &str, open: char, close: char) -> Result<(&str, &str), Error>
     Ok((inside, behind.trim_start()))
 }
 
-/// The text of a list in parentheses, and what stands behind it. A tag in quotes may hold a parenthesis.
+/// The text of a list in parentheses, and what stands behind it. A tag in quotes may hold a
+/// parenthesis.
 fn list_of(text: &str) -> Result<(&str, &str), Error> {
     let inner = text
         .strip_prefix('(')
@@ -212,8 +214,8 @@ impl RequestHead {
         token.ok_or_else(|| bad_request(format!("{LOCK_TOKEN}: a token in angle brackets is needed")))
     }
 
-    /// For how many seconds a lock is asked for: the first of the wishes that is understood, [`u64::MAX`] for
-    /// `Infinite` (RFC 4918 §10.7).
+    /// For how many seconds a lock is asked for: the first of the wishes that is understood,
+    /// [`u64::MAX`] for `Infinite` (RFC 4918 §10.7).
     #[must_use]
     pub fn lock_timeout_s(&self) -> Option<u64> {
         self.headers.elements(TIMEOUT).find_map(|wish| {

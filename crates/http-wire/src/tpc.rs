@@ -43,7 +43,8 @@ pub struct CopyRequest {
     pub overwrite: bool,
     /// How many streams are wanted; `None` means that the server chooses.
     pub streams: Option<u32>,
-    /// Whether checksums must (`true`) or need not (`false`) be compared; `None` when nothing is said.
+    /// Whether checksums must (`true`) or need not (`false`) be compared; `None` when nothing is
+    /// said.
     pub require_checksum_verification: Option<bool>,
     /// The checksums that the client expects of the data.
     pub expected_digests: Vec<Checksum>,
@@ -63,9 +64,9 @@ impl CopyRequest {
     /// Reads the headers of a COPY.
     ///
     /// # Errors
-    /// `bad_request` with the reason for: both Source and Destination or neither, a malformed header
-    /// to be forwarded, a bad stream count, Overwrite, RequireChecksumVerification or digest;
-    /// `bad_url` for a URL that is not of http, https, dav, davs, s3, s3s, root or roots;
+    /// `bad_request` with the reason for: both Source and Destination or neither, a malformed
+    /// header to be forwarded, a bad stream count, Overwrite, RequireChecksumVerification or
+    /// digest; `bad_url` for a URL that is not of http, https, dav, davs, s3, s3s, root or roots;
     /// `credential_unsupported` for a way of delegation other than `none` and `gridsite`.
     pub fn parse(head: &RequestHead) -> Result<Self, Error> {
         let delegation = parse_delegation(&head.headers)?;
@@ -96,7 +97,7 @@ impl CopyRequest {
 #[derive(Clone, Default)]
 pub struct ForwardedHeaders(Vec<(String, Secret)>);
 
-/// What the active party alone decides: the connection, the framing, the part that is asked for,
+/// What the active side alone decides: the connection, the framing, the part that is asked for,
 /// and the headers of COPY itself.
 const NOT_FORWARDED: &[&str] = &[
     "Connection",
@@ -142,7 +143,7 @@ impl ForwardedHeaders {
         Ok(Self(list))
     }
 
-    /// Adds a header; those that the active party alone decides are left out.
+    /// Adds a header; those that the active side alone decides are left out.
     ///
     /// # Errors
     /// `bad_request` when it is not a header: a name that is not a token, control characters.
@@ -218,7 +219,7 @@ fn strip_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     start.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])
 }
 
-/// How the active party is to get a credential for the other side.
+/// How the active side is to get a credential for the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delegation {
     /// There is none but what the transfer headers hold.

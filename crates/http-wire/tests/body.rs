@@ -1,4 +1,5 @@
-//! Bodies: framing is told from payload however the input is cut, and malformed chunks are refused.
+//! Bodies: framing and payload are separated however the input is cut, and malformed chunks are
+//! refused.
 
 use http_wire::{BodyDecoder, CHUNK_END, Framing, Headers, LAST_CHUNK, chunk_head, last_chunk_with_trailers};
 use proptest::prelude::*;

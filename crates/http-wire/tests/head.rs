@@ -306,7 +306,8 @@ fn malformed_answers_are_the_peers_fault() {
     }
 }
 
-/// What a connection that has seen `first` makes of `next`, which must be what it would have made of it alone.
+/// What a connection that has seen `first` makes of `next`, which must be what it would have made
+/// of it alone.
 fn after(first: &str, next: &str, limits: &HeadLimits) -> (bool, Result<Option<(RequestHead, usize)>, Error>) {
     let mut last = LastHeaders::default();
     let (known, _) = parse_next_request(first.as_bytes(), limits, &mut last)

@@ -50,7 +50,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The `N` bytes of a parameter block from `at` on. The places are constants of the protocol, within the block.
+/// The `N` bytes of a parameter block from `at` on. The places are constants of the protocol,
+/// within the block.
 pub(crate) fn field<const N: usize>(block: &[u8; 16], at: usize) -> [u8; N] {
     let mut value = [0; N];
     value.copy_from_slice(&block[at..at + N]);

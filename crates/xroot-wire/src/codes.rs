@@ -36,7 +36,7 @@ opcodes! {
     Close = 3003,
     /// `kXR_dirlist`.
     ListDirectory = 3004,
-    /// `kXR_gpfile`: a whole file. Nobody implements it.
+    /// `kXR_gpfile`: a whole file. Not implemented anywhere.
     GetFile = 3005,
     /// `kXR_protocol`: versions, abilities, TLS.
     Protocol = 3006,

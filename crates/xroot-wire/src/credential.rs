@@ -1,5 +1,5 @@
-//! The credentials of the simple authentication protocols: a bearer token, a user name, a host name.
-//! None of them needs more than one step.
+//! The credentials of the simple authentication protocols: a bearer token, a user name, a host
+//! name. None of them needs more than one step.
 
 use types::{ErrorCode, Secret};
 
@@ -17,7 +17,7 @@ pub const UNIX: &str = "unix";
 /// The name of the protocol in which the client's host is its identity.
 pub const HOST: &str = "host";
 
-/// Words of a credential that are kept at the most, in bytes.
+/// Longest kept words of a credential, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
 /// A credential as a client sends it.
@@ -25,7 +25,7 @@ const NAME_BYTES_MAX: usize = 256;
 pub enum Credential {
     /// A bearer token, without `Bearer` in front of it.
     Token(Secret),
-    /// A user's name and group, which nobody verifies.
+    /// A user's name and group, unverified.
     User {
         /// The name.
         name: String,
@@ -43,8 +43,8 @@ impl Credential {
     /// Reads the credential of an authentication step.
     ///
     /// # Errors
-    /// `authentication_failed` for a malformed one and for another protocol, so that the client tries its
-    /// next.
+    /// `authentication_failed` for a malformed one and for another protocol, so that the client
+    /// tries its next.
     pub fn parse(step: &Authenticate<'_>) -> Result<Self, Refusal> {
         let failed = |detail| Refusal::new(ErrorCode::AuthenticationFailed, detail);
         let mut reader = Reader(step.credential);
@@ -101,8 +101,8 @@ impl Credential {
     }
 }
 
-/// Reads a token behind the protocol's name. The length counts, not what stands behind it: clients send
-/// two bytes more, of undefined content.
+/// Reads a token behind the protocol's name. The length counts, not what stands behind it: clients
+/// send two bytes more, of undefined content.
 fn parse_token(mut reader: Reader<'_>) -> Result<Secret, &'static str> {
     let cut = "the credential is cut off";
     let (version, operation) = reader.u8().zip(reader.u8()).ok_or(cut)?;

@@ -1,7 +1,7 @@
 //! The error numbers of the protocol, and how the house's codes become them and are made of them.
 //!
-//! What the door answers is a column of the one table of codes in `types`; what the client makes of a
-//! peer's number is the table here.
+//! What the door answers is a column of the one table of codes in `types`; what the client makes of
+//! a peer's number is the table here.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ numbers! {
     SERVER = 3012 "ServerError" PeerFailed;
     /// Not offered.
     UNSUPPORTED = 3013 "Unsupported" PeerUnsupported;
-    /// A redirector found nobody.
+    /// A redirector found no server.
     NO_SERVER = 3014 "noserver" PeerFailed;
     /// It is no file.
     NOT_FILE = 3015 "NotFile" PeerFailed;
@@ -110,8 +110,8 @@ numbers! {
 }
 
 impl ErrorNumber {
-    /// The error for a peer that answered with this number and these words. The side is corrected by the
-    /// caller with [`Error::at_side`].
+    /// The error for a peer that answered with this number and these words. The side is corrected
+    /// by the caller with [`Error::at_side`].
     #[must_use]
     pub fn to_peer_error(self, words: &str) -> Error {
         let code = self.peer_code();

@@ -70,7 +70,8 @@ bitflags! {
     pub struct LoginAbilities: u8 {
         /// It understands a URL in a redirection.
         const FULL_URL = 0x01;
-        /// It understands a redirection to another protocol. Clients set it together with `FULL_URL`.
+        /// It understands a redirection to another protocol. Clients set it together with
+        /// `FULL_URL`.
         const OTHER_PROTOCOLS = 0x02;
         /// It understands a redirection of a read.
         const READ_REDIRECT = 0x04;
@@ -89,11 +90,11 @@ bitflags! {
     /// How a file is to be opened.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct OpenOptions: u16 {
-        /// Compressed data are welcome. Nobody sends any.
+        /// Accepts compressed data, which no server sends.
         const COMPRESSED = 0x0001;
         /// Create it, or cut it to nothing.
         const TRUNCATE = 0x0002;
-        /// Whoever else has it open does not matter.
+        /// Other clients that have it open do not matter.
         const FORCE = 0x0004;
         /// Create it; it must not exist. Wins over `TRUNCATE`.
         const NEW = 0x0008;

@@ -1,9 +1,9 @@
 //! The state of a connection as the server sees it: what may be asked when.
 //!
-//! A connection begins with a hello, usually followed at once by `protocol`; then comes a login and,
-//! where the server wants it, an authentication. A connection may instead become a further stream of
-//! another's session. The order in which a request is checked is the reference server's, because
-//! clients depend on which error comes first.
+//! A connection begins with a hello, usually followed at once by `protocol`; then comes a login
+//! and, where the server wants it, an authentication. A connection may instead become a further
+//! stream of another's session. The order in which a request is checked is the reference server's,
+//! because clients depend on which error comes first.
 
 use types::ErrorCode;
 
@@ -76,7 +76,8 @@ impl TlsPolicy {
         TlsDecision { flags, upgrade }
     }
 
-    /// Whether a login may go on: `able` says whether the client can do TLS, `expect` what it announced.
+    /// Whether a login may go on: `able` says whether the client can do TLS, `expect` what it
+    /// announced.
     ///
     /// # Errors
     /// `tls_required`, after which the connection goes on.
@@ -127,8 +128,8 @@ enum Stage {
     Bound,
 }
 
-/// The state of a connection as the server sees it. Its owner tells it what happened; it tells what may
-/// be asked.
+/// The state of a connection as the server sees it. Its owner tells it what happened; it tells what
+/// may be asked.
 #[derive(Clone, Debug)]
 pub struct Gate {
     stage: Stage,
@@ -149,8 +150,8 @@ impl Gate {
         }
     }
 
-    /// Whether a request may be asked now. It is to be called with the header alone, before the payload is
-    /// read, so that a client without a session can make the server read nothing large.
+    /// Whether a request may be asked now. It is to be called with the header alone, before the
+    /// payload is read, so that a client without a session can make the server read nothing large.
     ///
     /// # Errors
     /// What to answer; where it closes the connection the payload need not be read.
@@ -176,7 +177,8 @@ impl Gate {
         }
     }
 
-    /// A `protocol` request was answered: remembers what it says of the client, which decides about TLS.
+    /// A `protocol` request was answered: remembers what it says of the client, which decides about
+    /// TLS.
     pub fn on_protocol(&mut self, request: &Protocol) {
         self.able = self.secure
             || request
@@ -207,8 +209,8 @@ impl Gate {
         tls.upgrades_after_login(self.able, self.secure)
     }
 
-    /// An authentication failed. Gives whether the client may try another; if not, the connection is to be
-    /// closed behind the answer.
+    /// An authentication failed. Gives whether the client may try another; if not, the connection
+    /// is to be closed behind the answer.
     pub fn on_authentication_failed(&mut self) -> bool {
         match &mut self.stage {
             Stage::Authenticating { failures } => {
@@ -242,8 +244,8 @@ impl Gate {
         self.expect
     }
 
-    /// Whether the client has logged in, and authenticated where that is needed. An authentication step
-    /// is then answered `ok` without a look at it, as the reference server does.
+    /// Whether the client has logged in, and authenticated where that is needed. An authentication
+    /// step is then answered `ok` without a look at it, as the reference server does.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.stage == Stage::Ready

@@ -1,8 +1,9 @@
-//! How a client sets up a session: hello and `protocol`, TLS, login, authentication; or, for a further
-//! stream, hello and `protocol`, TLS, bind.
+//! How a client sets up a session: hello and `protocol`, TLS, login, authentication; or, for a
+//! further stream, hello and `protocol`, TLS, bind.
 //!
-//! The caller sends what [`Handshake::start`] gives, reads one response after the other, and does what
-//! [`Handshake::handle`] says. The answer to the hello is read as an ordinary response, which it is.
+//! The caller sends what [`Handshake::start`] gives, reads one response after the other, and does
+//! what [`Handshake::handle`] says. The answer to the hello is read as an ordinary response, which
+//! it is.
 
 use types::{Error, ErrorCode, Phase, Side};
 
@@ -33,7 +34,7 @@ pub enum Purpose {
     Login {
         /// The client's process, for the server's monitoring.
         process: i32,
-        /// The client's user, which nobody verifies.
+        /// The client's user, unverified.
         user: UserName,
         /// What the client tells of itself, and the token that a redirection handed over.
         cgi: String,
@@ -84,8 +85,8 @@ pub struct Established {
 }
 
 impl Established {
-    /// Whether to read and write with page checksums: the server knows them, and no TLS protects the data
-    /// already.
+    /// Whether to read and write with page checksums: the server knows them, and no TLS protects
+    /// the data already.
     #[must_use]
     pub fn uses_pages(&self) -> bool {
         !self.secure && self.version >= PROTOCOL_VERSION_PAGES && self.flags.contains(ServerFlags::PAGES)
@@ -180,8 +181,8 @@ impl Handshake {
     ///
     /// # Errors
     /// What the server refused with; `peer_tls_failed` when TLS is wanted and not offered;
-    /// `peer_denied` when no authentication protocol is left; `peer_misbehaved` for an answer that does not
-    /// belong here. The connection is of no use after any of them.
+    /// `peer_denied` when no authentication protocol is left; `peer_misbehaved` for an answer that
+    /// does not belong here. The connection is of no use after any of them.
     pub fn handle(&mut self, answer: Answer<'_>) -> Result<Step, Error> {
         match (std::mem::replace(&mut self.state, State::Done), answer) {
             (State::Hello, Answer::Ok(body)) if body.len() == 8 => {

@@ -5,8 +5,8 @@ use crate::limits::{HELLO_BYTES, HELLO_REPLY_BYTES};
 /// What every client says first: the numbers 0, 0, 0, 4 and 2012.
 pub const HELLO: [u8; HELLO_BYTES] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 7, 0xdc];
 
-/// Whether the first bytes of a connection are, as far as they go, a hello of this protocol. Neither
-/// HTTP nor TLS begins with a zero byte, so one byte suffices to tell them apart.
+/// Whether the first bytes of a connection may be a hello of this protocol. Neither HTTP nor TLS
+/// begins with a zero byte, so one byte decides.
 #[must_use]
 pub fn looks_like_hello(first: &[u8]) -> bool {
     let known = first.len().min(HELLO_BYTES);

@@ -41,8 +41,8 @@ impl FileHandle {
     }
 }
 
-/// The sixteen bytes that name a session. Whoever knows them can bind a connection to the session, so
-/// they must not be guessed, and are not shown in logs.
+/// The sixteen bytes that name a session. Knowing them is enough to bind a connection to the
+/// session, so they must be unguessable, and never appear in logs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
@@ -60,8 +60,9 @@ impl SessionId {
         Self(id)
     }
 
-    /// Whether a Crossload server gave it. Such a server answers [`Query::unlisted`](crate::request::Query::unlisted),
-    /// and a client knows it without asking. A wrong guess costs one refused question.
+    /// Whether a Crossload server gave it. Such a server answers
+    /// [`Query::unlisted`](crate::request::Query::unlisted), and a client knows it without asking.
+    /// A wrong guess costs one refused question.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.0.starts_with(&Self::OWN_PREFIX)

@@ -4,8 +4,9 @@
 //! Everything here is given bytes and gives back bytes or values. There are no sockets, files,
 //! clocks or random numbers, so every rule can be tested, and every decoder fuzzed, in memory.
 //!
-//! The rules are those of the XRootD protocol 5.1 and what the programs that speak it depend on. This
-//! is the only crate that knows the protocol's own names; elsewhere the names of this crate are used.
+//! The rules are those of the XRootD protocol 5.1 and what the programs that speak it depend on.
+//! This is the only crate that knows the protocol's own names; elsewhere the names of this crate
+//! are used.
 #![forbid(unsafe_code)]
 
 mod bytes;

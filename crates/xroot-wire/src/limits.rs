@@ -11,7 +11,8 @@ pub const REQUEST_HEADER_BYTES: usize = 24;
 pub const RESPONSE_HEADER_BYTES: usize = 8;
 /// Bytes of a `status` response in front of its data: header, checksum, common part, file offset.
 pub const STATUS_HEAD_BYTES: usize = 32;
-/// Bytes of a page that has a checksum of its own. Pages lie at file offsets that are multiples of it.
+/// Bytes of a page that has a checksum of its own. Pages lie at file offsets that are multiples of
+/// it.
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes of the checksum in front of each page.
 pub const PAGE_CHECKSUM_BYTES: usize = 4;
@@ -49,7 +50,8 @@ pub const BAD_PAGES_OPEN_MAX: usize = 256;
 pub const BOUND_STREAMS_MAX: u8 = 15;
 /// Bytes after which the reference server divides an answer of data into parts.
 pub const PART_BYTES: usize = 2 * 1024 * 1024;
-/// Largest body of an answer that a client gathers in memory (everything that is not data), in bytes.
+/// Largest body of an answer that a client gathers in memory (everything that is not data), in
+/// bytes.
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest line of a directory listing (a name, or a stat text with its checksum), in bytes.
 pub const LISTING_LINE_BYTES_MAX: usize = 4096;
@@ -65,7 +67,8 @@ pub const AUTHENTICATION_ROUNDS_MAX: u32 = 16;
 pub const AUTHENTICATION_FAILURES_MAX: u32 = 8;
 /// Port of a server whose URL names none.
 pub const DEFAULT_PORT: u16 = 1094;
-/// The protocol version that has page checksums: 5.1.1, as version 5.5 of the reference server announces.
+/// The protocol version that has page checksums: 5.1.1, as version 5.5 of the reference server
+/// announces.
 pub const PROTOCOL_VERSION: u32 = 0x511;
 /// From this version on a server can speak TLS.
 pub const PROTOCOL_VERSION_TLS: u32 = 0x500;

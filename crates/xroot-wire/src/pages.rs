@@ -1,11 +1,12 @@
 //! Pages with checksums: the encoding of data in page reads and writes, and CRC-32C.
 //!
-//! Data travel as units of a checksum (four bytes, big-endian) and up to 4096 bytes. Units end at file
-//! offsets that are multiples of 4096, so the first and the last may be short. The checksum is CRC-32C
-//! (Castagnoli).
+//! Data travel as units of a checksum (four bytes, big-endian) and up to 4096 bytes. Units end at
+//! file offsets that are multiples of 4096, so the first and the last may be short. The checksum is
+//! CRC-32C (Castagnoli).
 //!
-//! [`crc_fast`] has the processor's own instruction and its multiplication without carries work on different parts of a page
-//! at the same time; measured on a 2.5 GHz Xeon core: 22 GB/s of pages in the second-level cache.
+//! [`crc_fast`] has the processor's own instruction and its multiplication without carries work on
+//! different parts of a page at the same time; measured on a 2.5 GHz Xeon core: 22 GB/s of pages in
+//! the second-level cache.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::Digest;
@@ -24,7 +25,8 @@ pub fn checksum_on(sum: u32, data: &[u8]) -> u32 {
     if sum == 0 {
         return checksum(data);
     }
-    // What is kept between two pieces is the checksum before its last step, which turns all bits round.
+    // What is kept between two pieces is the checksum before its last step, which turns all bits
+    // round.
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!sum));
     digest.update(data);
     // It has 32 bits.
@@ -54,8 +56,8 @@ pub fn encoded_bytes(offset: u64, data_bytes: usize) -> usize {
     data_bytes + PAGE_CHECKSUM_BYTES * unit_count(offset, data_bytes)
 }
 
-/// Bytes of data in `encoded_bytes` on the wire that begin at `offset` of the file; `None` when a unit
-/// without data would be at the end.
+/// Bytes of data in `encoded_bytes` on the wire that begin at `offset` of the file; `None` when a
+/// unit without data would be at the end.
 #[must_use]
 pub fn data_bytes(offset: u64, encoded_bytes: usize) -> Option<usize> {
     if encoded_bytes == 0 {
@@ -84,8 +86,8 @@ pub fn unit_lengths(offset: u64, data_bytes: usize) -> impl Iterator<Item = usiz
     })
 }
 
-/// Appends the checksums of the units of some data, which lie in several slices one behind the other
-/// and begin at `offset` of the file. There are [`unit_count`] of them.
+/// Appends the checksums of the units of some data, which lie in several slices one behind the
+/// other and begin at `offset` of the file. There are [`unit_count`] of them.
 pub fn unit_checksums(offset: u64, slices: &[&[u8]], sums: &mut Vec<u32>) {
     let mut walk = UnitWalk::new(offset);
     for slice in slices {
@@ -94,9 +96,9 @@ pub fn unit_checksums(offset: u64, slices: &[&[u8]], sums: &mut Vec<u32>) {
     sums.extend(walk.finish());
 }
 
-/// Compares the checksums of units with their data, which lie in several slices one behind the other
-/// and begin at `offset` of the file. Appends the number of each unit that differs, and of each
-/// unit for which there are no data or no checksum.
+/// Compares the checksums of units with their data, which lie in several slices one behind the
+/// other and begin at `offset` of the file. Appends the number of each unit that differs, and of
+/// each unit for which there are no data or no checksum.
 pub fn verify_units(offset: u64, slices: &[&[u8]], sums: &[u32], damaged: &mut Vec<usize>) {
     let mut walk = UnitWalk::new(offset);
     let mut number = 0;
@@ -229,8 +231,8 @@ pub enum Piece<'a> {
     },
 }
 
-/// Takes encoded data apart that pass in pieces of any size, as they come from a connection: nothing is
-/// copied but a checksum that lies across two pieces.
+/// Takes encoded data apart that pass in pieces of any size, as they come from a connection:
+/// nothing is copied but a checksum that lies across two pieces.
 #[derive(Clone, Debug)]
 pub struct UnitDecoder {
     /// Offset of the next byte of data.
@@ -260,7 +262,8 @@ enum UnitState {
 }
 
 impl UnitDecoder {
-    /// For `encoded_bytes` that begin at `offset` of the file; `None` when they cannot be whole units.
+    /// For `encoded_bytes` that begin at `offset` of the file; `None` when they cannot be whole
+    /// units.
     #[must_use]
     pub fn new(offset: u64, encoded_bytes: usize) -> Option<Self> {
         let data = data_bytes(offset, encoded_bytes)?;
@@ -287,8 +290,8 @@ impl UnitDecoder {
         self.left == 0 && matches!(self.state, UnitState::Sum { have: 0, .. })
     }
 
-    /// Takes what comes next from the front of `input`, which shrinks accordingly. `None` when `input` is
-    /// used up, or everything has come: what is left in it then is not of these data.
+    /// Takes what comes next from the front of `input`, which shrinks accordingly. `None` when
+    /// `input` is used up, or everything has come: what is left in it then is not of these data.
     pub fn next<'i>(&mut self, input: &mut &'i [u8]) -> Option<Piece<'i>> {
         loop {
             match &mut self.state {

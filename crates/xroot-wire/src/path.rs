@@ -8,8 +8,8 @@ use types::{ErrorCode, LogicalPath, Secret};
 use crate::bytes::text_bytes;
 use crate::refusal::Refusal;
 
-/// A text of a payload as it arrived: usually a path with CGI, often with a NUL at its end. It is not
-/// shown in logs, because it may hold a token.
+/// A text of a payload as it arrived: usually a path with CGI, often with a NUL at its end. It is
+/// not shown in logs, because it may hold a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Argument<'a>(&'a [u8]);
 
@@ -35,8 +35,8 @@ impl<'a> Argument<'a> {
     /// The path and its CGI. Repeated slashes are one, as `root://host//path` makes them.
     ///
     /// # Errors
-    /// `path_refused` for a relative path, one with `..`, with control characters or not in UTF-8, and
-    /// for anything behind a NUL; `name_too_long`; `argument_missing` for an empty one.
+    /// `path_refused` for a relative path, one with `..`, with control characters or not in UTF-8,
+    /// and for anything behind a NUL; `name_too_long`; `argument_missing` for an empty one.
     pub fn path(&self) -> Result<PathArgument<'a>, Refusal> {
         let bytes = self.0.strip_suffix(b"\0").unwrap_or(self.0);
         let text = std::str::from_utf8(bytes).map_err(|_| path_refused("the path is not UTF-8"))?;
@@ -103,8 +103,8 @@ impl<'a> PathArgument<'a> {
     }
 }
 
-/// Pairs of key and value, as they stand behind a `?`. It is not shown in logs, because it may hold a
-/// token.
+/// Pairs of key and value, as they stand behind a `?`. It is not shown in logs, because it may hold
+/// a token.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cgi<'a>(&'a str);
 
@@ -240,8 +240,8 @@ impl CgiBuilder {
         }
     }
 
-    /// Appends a pair. Nothing in it is encoded by this protocol, so `&` and control characters, which
-    /// would end it, are left out.
+    /// Appends a pair. Nothing in it is encoded by this protocol, so `&` and control characters,
+    /// which would end it, are left out.
     #[must_use]
     pub fn pair(mut self, key: &str, value: &str) -> Self {
         self.separate();
@@ -329,8 +329,8 @@ impl std::fmt::Debug for CgiBuilder {
     }
 }
 
-/// Pairs of a source's CGI as they travel within another CGI (`tpc.scgi`): tabs stand for `&`. What is
-/// meant for the first reader alone (`tpc.`, `xrd.`, `xrdcl.`) is dropped.
+/// Pairs of a source's CGI as they travel within another CGI (`tpc.scgi`): tabs stand for `&`.
+/// Pairs for the first reader alone (`tpc.`, `xrd.`, `xrdcl.`) are dropped.
 #[must_use]
 pub fn unpack_source_cgi(packed: &str) -> String {
     let kept =

@@ -4,14 +4,16 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use crate::error_number::ErrorNumber;
 
-/// A request refused before anything was done: what to answer, and whether the connection can go on.
+/// A request refused before anything was done: what to answer, and whether the connection can go
+/// on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The house's code for it.
     pub code: ErrorCode,
     /// The number to answer with: that of the code, except where clients depend on another one.
     pub number: ErrorNumber,
-    /// The connection is out of step, or the client broke the rules, and it must be closed behind the answer.
+    /// The connection is out of step, or the client broke the rules, and it must be closed behind
+    /// the answer.
     pub closes: bool,
     /// The part of the request that is at fault.
     pub detail: &'static str,
@@ -64,8 +66,8 @@ pub(crate) fn argument_missing() -> Refusal {
     Refusal::new(ErrorCode::ArgumentMissing, "the request has no payload")
 }
 
-/// An answer of a peer that cannot be understood. This crate does not know which side the peer is on,
-/// so it says `source`; the caller corrects it with [`Error::at_side`].
+/// An answer of a peer that cannot be understood. This crate does not know which side the peer is
+/// on, so it says `source`; the caller corrects it with [`Error::at_side`].
 pub(crate) fn misbehaved(detail: &'static str) -> Error {
     Error::new(ErrorCode::PeerMisbehaved, Side::Source, Phase::Open).with_detail(detail)
 }

@@ -31,13 +31,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The keys of a third-party copy. What is a number on the wire but not always a sound one is left as
-/// text, with an accessor.
+/// The keys of a third-party copy. What is a number on the wire but not always a sound one is left
+/// as text, with an accessor.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThirdParty<'a> {
     /// `tpc.stage`.
     pub stage: Option<Stage<'a>>,
-    /// `tpc.key`: the rendezvous key. Whoever knows it may read the file, so it is not shown in logs.
+    /// `tpc.key`: the rendezvous key. Its bearer may read the file, so it never appears in logs.
     pub key: Option<&'a str>,
     /// `tpc.src`: host and port of the source as the client sees it.
     pub source: Option<&'a str>,
@@ -93,7 +93,7 @@ impl<'a> ThirdParty<'a> {
                 "cks" => &mut copy.checksum,
                 _ => continue,
             };
-            // The first of a kind counts, whoever appends another.
+            // The first of a kind counts, even if another is appended.
             *place = place.or(Some(value));
             found = true;
         }
@@ -106,8 +106,8 @@ impl<'a> ThirdParty<'a> {
         self.delegation == Some("1")
     }
 
-    /// How long the key is valid, in seconds; `None` for what is no positive number, which means the
-    /// server's own time.
+    /// How long the key is valid, in seconds; `None` for what is no positive number, which means
+    /// the server's own time.
     #[must_use]
     pub fn time_to_live_s(&self) -> Option<u64> {
         self.time_to_live?.parse().ok().filter(|seconds| *seconds > 0)

@@ -8,8 +8,8 @@ use std::time::Instant;
 use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::pages;
 
-/// Gigabytes per second of `work`, which takes `bytes` each time: the best of many rounds, since other programs
-/// run on the machine, too.
+/// Gigabytes per second of `work`, which takes `bytes` each time: the best of many rounds, since
+/// other programs run on the machine, too.
 fn rate(bytes: usize, rounds: usize, mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..rounds {

@@ -1,10 +1,10 @@
-//! Exchanges captured from the programs of XRootD 5.5.3, its Python module and gfal2: every frame is
-//! parsed and written again, and must come out as it went in.
+//! Exchanges captured from the programs of XRootD 5.5.3, its Python module and gfal2: every frame
+//! is parsed and written again, and must come out as it went in.
 //!
-//! Each file of `tests/vectors` is one exchange. A line `1 > # … name len=…` begins a frame of the client
-//! on connection 1, `1 < …` one of the server; indented lines are its bytes in hexadecimal. `1 > EOF`
-//! is the end of a direction, `1 = …` a remark. Addresses, names and session ids are those of a
-//! throw-away laboratory.
+//! Each file of `tests/vectors` is one exchange. A line `1 > # … name len=…` begins a frame of the
+//! client on connection 1, `1 < …` one of the server; indented lines are its bytes in hexadecimal.
+//! `1 > EOF` is the end of a direction, `1 = …` a remark. Addresses, names and session ids are
+//! those of a throw-away laboratory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ struct Seen {
     hellos: usize,
 }
 
-/// What a request asked for, as far as it decides about the body of its answer.
+/// The part of a request that decides about the body of its answer.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Opcode(Opcode),

@@ -1,4 +1,5 @@
-//! `bulk`: large files from and to a server, on several connections at once, each file in several streams.
+//! `bulk`: large files from and to a server, on several connections at once, each file in several
+//! streams.
 
 use remote::{Client, Resource};
 use types::{ByteRange, Result};
@@ -10,9 +11,10 @@ use crate::Ground;
 use crate::ground::Target;
 use crate::report::{Failure, Measured, Parameters, Value};
 
-/// Files that are made for reading: connections share them, so that many connections need no more space.
+/// Files that are made for reading: connections share them, so that many connections need no more
+/// space.
 const FILES: usize = 4;
-/// Files that a connection takes in one sample at the most, however small they are.
+/// Most files of a connection in one sample, however small they are.
 const ROUNDS_MAX: u64 = 1024;
 
 /// Which way the bytes go.
@@ -46,7 +48,7 @@ pub struct Bulk {
     pub streams: Vec<u32>,
     /// Size of each file, in bytes.
     pub size_bytes: u64,
-    /// Bytes that a sample moves at the least; a connection takes several files one after the other for it.
+    /// Least bytes of a sample; a connection takes several files one after another for it.
     pub volume_bytes: u64,
     /// Samples of each case.
     pub repetitions: u32,
@@ -319,7 +321,8 @@ fn writers(ground: &Ground, bulk: &Bulk, shape: Shape, directory: &Resource) -> 
     (0..shape.connections).map(job).collect()
 }
 
-/// Lets each client make its connection, which is not what is measured. That there is no such file yet is no matter.
+/// Lets each client make its connection, which is not what is measured. That there is no such file
+/// yet is no matter.
 pub(super) async fn warm_up<'a>(targets: impl IntoIterator<Item = (&'a Client, &'a Resource)>) {
     for (client, file) in targets {
         let _ = client.head(file, &[]).await;

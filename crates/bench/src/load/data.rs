@@ -1,18 +1,20 @@
-//! Files as loads move them: content that is made here, and downloads that nobody keeps.
+//! Files as loads move them: generated content, and downloads that are thrown away.
 
 use std::sync::Arc;
 
 use remote::{Client, GetOptions, Outlet, PutOptions, Resource, Stored};
 use types::{ByteRange, Result};
 
-/// Of the block that content repeats: larger than what compresses away, small enough for the processor's cache.
+/// Of the block that content repeats: larger than what compresses away, small enough for the
+/// processor's cache.
 const BLOCK_BYTES: usize = 512 << 10;
 
 /// Each stretch of this size begins with its number, so that no two of a file are the same.
 const STRETCH_BYTES: u64 = 4096;
 
-/// The content of all files that loads make: noise that repeats after 512 KiB, so that neither making nor sending it
-/// costs the client much, with a number every 4 KiB, by which a piece of another place is recognised. Clones share it.
+/// The content of all files that loads make: noise that repeats after 512 KiB, so that neither
+/// making nor sending it costs the client much, with a number every 4 KiB, by which a piece of
+/// another place is recognised. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Content(Arc<[u8]>);
 
@@ -130,7 +132,7 @@ mod tests {
         assert_ne!(
             whole[..8],
             whole[BLOCK_BYTES..][..8],
-            "each 4 KiB are told from all others"
+            "each 4 KiB differ from all others"
         );
         let zeros = whole.iter().filter(|byte| **byte == 0).count();
         assert!(zeros < whole.len() / 128, "{zeros}");

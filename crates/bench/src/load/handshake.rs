@@ -1,5 +1,5 @@
-//! TLS connections from their beginning to their end: how many a server takes in a second, with a full handshake and
-//! with what both sides remember of an earlier one.
+//! TLS connections from their beginning to their end: how many a server takes in a second, with a
+//! full handshake and with what both sides remember of an earlier one.
 
 use http_wire::{HeadLimits, Method, RequestBuilder};
 use net::http::Connection;
@@ -16,7 +16,7 @@ use crate::Ground;
 use crate::ground::Target;
 use crate::report::{Failure, Parameters};
 
-/// Part of the connections that must go on with a session for the figure to be one of resumption.
+/// Share of connections that must resume a session for the figure to count as resumption.
 const RESUMED_MIN: f64 = 0.95;
 
 /// How connections begin.
@@ -42,8 +42,8 @@ impl Beginning {
 struct Kind {
     suite: Suite,
     beginning: Beginning,
-    /// Whether clients leave Nagle's algorithm on, as plain sockets of most languages do: then a request waits until the
-    /// server has acknowledged the end of the handshake.
+    /// Whether clients leave Nagle's algorithm on, as plain sockets of most languages do: then a
+    /// request waits until the server has acknowledged the end of the handshake.
     nagle: bool,
 }
 
@@ -61,8 +61,8 @@ struct Visits {
     resumed: u64,
 }
 
-/// Measures both beginnings in each version of TLS that a target speaks over HTTP, by clients that switch Nagle's algorithm
-/// off and by others; the targets take turns.
+/// Measures both beginnings in each version of TLS that a target speaks over HTTP, by clients that
+/// switch Nagle's algorithm off and by others; the targets take turns.
 pub(super) async fn measure(ground: &Ground, tls: &Tls, offers: &[(&Target, &Offer)], tally: &mut Tally) -> Option<()> {
     let of_http = offers.iter().filter(|(target, _)| target.place.location.is_http());
     let offers: Vec<(&Target, Vec<Suite>)> = of_http.map(|(target, offer)| (*target, versions(offer))).collect();
@@ -192,8 +192,8 @@ impl Client {
         Ok(visits)
     }
 
-    /// One connection, on which one thing is asked: a handshake counts only where the server is there behind it. What
-    /// it answers is no matter. Returns whether it was resumed.
+    /// One connection, on which one thing is asked: a handshake counts only where the server is
+    /// there behind it. What it answers is no matter. Returns whether it was resumed.
     async fn visit(&self) -> Result<bool> {
         let (place, options) = (&self.place.location, &self.options);
         let dialled = net::dial::dial(

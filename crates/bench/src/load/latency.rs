@@ -1,9 +1,10 @@
 //! `latency`: throughput over long lines, against the round-trip time and the number of streams.
 //!
-//! A relay that delays ([`crate::relay`]) stands between this client and a server, or between the two servers of a copy.
-//! It lets as much be under way as the socket buffers of this machine would allow on a real line of that length, and
-//! what that comes to is stated beside each figure. A sample begins without connections: what it costs over a long line
-//! to connect, to log in and to open the file is a part of it.
+//! A relay that delays ([`crate::relay`]) stands between this client and a server, or between the
+//! two servers of a copy. It lets as much be under way as the socket buffers of this machine would
+//! allow on a real line of that length, and what that comes to is stated beside each figure. A
+//! sample begins without connections: what it costs over a long line to connect, to log in and to
+//! open the file is a part of it.
 
 mod buffers;
 mod line;
@@ -31,7 +32,8 @@ const AXIS: &str = "round-trip time";
 pub enum Way {
     /// From a server to this client: a file in as many ranges as there are streams.
     Get,
-    /// From this client to a server: as many files as there are streams, which are as large together.
+    /// From this client to a server: as many files as there are streams, which are as large
+    /// together.
     Put,
     /// Between two servers, made by the one that fetches, or by the one that sends.
     Copy(Direction),
@@ -140,7 +142,7 @@ impl Latency {
     fn shapes(&self) -> Vec<Shape> {
         let mut shapes = Vec::new();
         for &way in &self.ways {
-            // Nobody but a server chooses by itself.
+            // Only a server chooses by itself.
             let streams = self.streams.iter();
             for &streams in streams.filter(|streams| **streams > 0 || matches!(way, Way::Copy(_))) {
                 shapes.extend(self.rtts.iter().map(|&rtt| Shape { way, streams, rtt }));
@@ -267,8 +269,8 @@ async fn sample(
     }
 }
 
-/// What the window allows in each case, and how much of that was reached. Without a window or a distance there is no
-/// ceiling.
+/// What the window allows in each case, and how much of that was reached. Without a window or a
+/// distance there is no ceiling.
 fn ceilings(throughput: &Table, window_bytes: Option<u64>) -> Vec<Table> {
     let ceiling = Table::new("What the window allows", "Gbit/s", Better::More);
     let reached = Table::new("Share of what the window allows", "%", Better::More);

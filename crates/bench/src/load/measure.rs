@@ -1,5 +1,5 @@
-//! One measurement: several workers that begin together, the time until the last has ended, and what the server's
-//! processes used meanwhile.
+//! One measurement: several workers that begin together, the time until the last has ended, and
+//! what the server's processes used meanwhile.
 
 use std::time::Instant;
 
@@ -33,15 +33,16 @@ impl<T> Sample<T> {
     }
 }
 
-/// Processor seconds that the processes of a target have used so far; `None` when none is known, or one is gone.
+/// Processor seconds that the processes of a target have used so far; `None` when none is known, or
+/// one is gone.
 #[must_use]
 pub fn server_cpu(target: &Target) -> Option<f64> {
     let used: Option<Vec<f64>> = target.processes.iter().map(|one| machine::cpu_seconds(*one)).collect();
     used.filter(|used| !used.is_empty()).map(|used| used.iter().sum())
 }
 
-/// Runs all workers at once, each as a task of its own. `None` when the run is to end before they have: they are
-/// dropped then, with their connections.
+/// Runs all workers at once, each as a task of its own. `None` when the run is to end before they
+/// have: they are dropped then, with their connections.
 pub async fn together<T, W>(target: &Target, stop: &Stop, workers: Vec<W>) -> Option<Sample<T>>
 where
     T: Send + 'static,

@@ -1,5 +1,5 @@
-//! `metadata`: a fixed set of files that is hammered with questions, over each protocol in its own ways, and the listing
-//! of the directory that holds them.
+//! `metadata`: a fixed set of files that is hammered with questions, over each protocol in its own
+//! ways, and the listing of the directory that holds them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::report::{Failure, Measured, Parameters, Value};
 
 /// Connections on which the files are made.
 const MAKERS: usize = 16;
-/// Questions that one call asks together where a protocol can. More than are under way at the same time, so that the
-/// pause between two calls counts for nothing.
+/// Questions that one call asks together where a protocol can. More than are under way at the same
+/// time, so that the pause between two calls counts for nothing.
 const TOGETHER: usize = 512;
 /// Size of the files: one byte, because not every storage takes empty ones.
 const FILE_BYTES: u64 = 1;
@@ -229,7 +229,7 @@ async fn ask(
     let mut clients = Vec::new();
     for _ in 0..shape.connections {
         let client = ground.new_client();
-        // What goes wrong here goes wrong again in the sample, where it is told.
+        // A fault here happens again in the sample, which reports it.
         let _ = ground.stop.or(client.stat(&set.files[0])).await?;
         clients.push(client);
     }

@@ -1,5 +1,5 @@
-//! `mixed`: small questions beside large downloads and uploads. How long whoever asks for little waits while others take much is
-//! what people notice of a busy server first, and no rate tells it.
+//! `mixed`: small requests beside large downloads and uploads. People notice a busy server first by
+//! the wait for small requests, which no rate shows.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::{Ground, Stop};
 const LEAD: Duration = Duration::from_millis(300);
 /// Between an answer and the next question: the questions are to measure the load, not to be it.
 const PAUSE: Duration = Duration::from_millis(5);
-/// What the uploads beside a question take of the storage at the most, all together: each replaces the same file again and
-/// again, so it may be twice that for a moment.
+/// Most storage that all uploads together take: each replaces the same file again and again, so it
+/// may be twice that for a moment.
 const UPLOADS_BYTES_MAX: u64 = 2 << 30;
 /// The least that one of them has, however many there are.
 const UPLOAD_BYTES_MIN: u64 = 16 << 20;
@@ -32,7 +32,8 @@ const LATE_ONE_IN: usize = 100;
 pub struct Mixed {
     /// Beside what is asked, one after the other.
     pub ways: Vec<Way>,
-    /// Numbers of transfers, each on a connection of its own, that run beside the questions; 0 is a server at rest.
+    /// Numbers of transfers, each on a connection of its own, that run beside the questions; 0 is a
+    /// server at rest.
     pub transfers: Vec<u32>,
     /// Size of each file, in bytes; that of many uploads is smaller, see [`Mixed::upload_bytes`].
     pub size_bytes: u64,
@@ -129,17 +130,17 @@ impl Mixed {
         }
     }
 
-    /// Size of each of so many uploads: together they take 2 GiB of the storage at the most, unless they would be smaller than 16
-    /// MiB.
+    /// Size of each of so many uploads: together they take at most 2 GiB of the storage, unless
+    /// they would be smaller than 16 MiB.
     #[must_use]
     pub fn upload_bytes(&self, uploads: u32) -> u64 {
         let share = UPLOADS_BYTES_MAX / u64::from(uploads).max(1);
         self.size_bytes.min(share.max(UPLOAD_BYTES_MIN))
     }
 
-    /// The file that is asked about, and what runs beside the questions. The mark, which no other sample has, is a part of the names
-    /// of uploads: what a sample breaks off at its end may still be open, or be opened only then, when the next one begins, and XRootD
-    /// lets nobody else write to a file that is open.
+    /// The file that is asked about, and what runs beside the questions. The sample's mark is part
+    /// of the names of uploads: an upload broken off at the end of a sample may still be open when
+    /// the next one begins, and XRootD refuses other writers of an open file.
     fn jobs(
         &self,
         ground: &Ground,
@@ -216,7 +217,8 @@ async fn sample(
     let sample = together(target, &ground.stop, workers.into_iter().map(Worker::work).collect()).await;
     let client = ground.new_client();
     for file in &uploads {
-        // They stay known, to be removed at the end too: the server may have the opening of one that was broken off still before it.
+        // They stay known, to be removed at the end too: the server may have the opening of one
+        // that was broken off still before it.
         let _ = ground.stop.or(client.delete(file)).await;
     }
     sample
@@ -237,7 +239,8 @@ impl Worker {
 }
 
 impl Transfer {
-    /// Again and again until the questions are over; the last one is broken off then, because its rest would be beside nothing.
+    /// Again and again until the questions are over; the last one is broken off then, because its
+    /// rest would be beside nothing.
     async fn repeat(&self, content: &Content, over: &Stop) -> Result<u64> {
         let mut bytes = 0;
         while !over.is_set() {
@@ -284,7 +287,8 @@ struct Asker {
     options: ClientOptions,
     file: Resource,
     duration: Duration,
-    /// Set when the questions are over, which ends the transfers; an asker that is dropped sets it too.
+    /// Set when the questions are over, which ends the transfers; an asker that is dropped sets it
+    /// too.
     over: Stop,
 }
 
@@ -295,8 +299,8 @@ impl Drop for Asker {
 }
 
 impl Asker {
-    /// Asks on a thread that does nothing else, with a connection of its own: beside the transfers of this client,
-    /// their handling here would be a part of each wait.
+    /// Asks on a thread that does nothing else, with a connection of its own: beside the transfers
+    /// of this client, their handling here would be a part of each wait.
     async fn ask_apart(self) -> Result<Vec<f64>> {
         let (options, file) = (self.options.clone(), self.file.clone());
         let (duration, over) = (self.duration, self.over.clone());
@@ -315,8 +319,8 @@ impl Asker {
     }
 }
 
-/// Asks for as long as the sample takes, once at the least. A question that is under way when the time is over is
-/// waited for: it is the longest wait of all.
+/// Sends requests for as long as the sample takes, at least one. The last answer is waited for: it
+/// is the longest wait of all.
 async fn ask(client: &Client, file: &Resource, duration: Duration) -> Result<Vec<f64>> {
     // It makes the connection, which is not what is measured.
     client.head(file, &[]).await?;
@@ -332,7 +336,8 @@ async fn ask(client: &Client, file: &Resource, duration: Duration) -> Result<Vec
     Ok(waits_ms)
 }
 
-/// The wait that all but one in a hundred answers keep, by nearest rank: the longest of fewer than a hundred.
+/// The wait that all but one in a hundred answers keep, by nearest rank: the longest of fewer than
+/// a hundred.
 fn late(waits_ms: &[f64]) -> Option<f64> {
     let mut sorted = waits_ms.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,6 +1,6 @@
-//! The loads. Each is an async function of a [`Ground`](crate::Ground) and its own parameters that returns
-//! [`Measured`](crate::Measured): what it measured, whole, or as far as it came before the wish to stop. What fails for
-//! one target is noted in its row, and the others go on.
+//! The loads. Each is an async function of a [`Ground`](crate::Ground) and its own parameters that
+//! returns [`Measured`](crate::Measured): what it measured, complete or until it was stopped.
+//! Faults of one target are noted in its row, and the others continue.
 
 pub mod bulk;
 pub mod data;

@@ -1,5 +1,5 @@
-//! `overwrite`: writing new files against writing over existing ones. Storages have been seen that do the latter at half
-//! the rate.
+//! `overwrite`: writing new files against writing over existing ones. Storages have been seen that
+//! do the latter at half the rate.
 
 use super::bulk::{Job, Way, warm_up, write};
 use super::data::Content;
@@ -22,7 +22,8 @@ pub struct Overwrite {
     pub repetitions: u32,
 }
 
-/// Measures both; the targets take turns. Each repetition writes new files, writes over just these, and removes them.
+/// Measures both; the targets take turns. Each repetition writes new files, writes over just these,
+/// and removes them.
 pub async fn run(ground: &Ground, overwrite: &Overwrite) -> Measured {
     let mut tally = Tally::new("Throughput", Counted::Bytes).against("connections", "", true);
     let title = "Rate of overwriting, divided by that of new files";

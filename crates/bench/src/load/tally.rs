@@ -4,8 +4,8 @@ use super::measure::Sample;
 use crate::ground::Target;
 use crate::report::{Better, Failure, Parameters, Table};
 
-/// A sample that cost the server less is left out of the table of costs: the clock of `/proc` ticks in hundredths of a
-/// second.
+/// A sample that cost the server less is left out of the table of costs: the clock of `/proc` ticks
+/// in hundredths of a second.
 const CPU_MIN_S: f64 = 0.05;
 
 /// What is counted.
@@ -90,7 +90,8 @@ impl Tally {
         self
     }
 
-    /// Takes a sample whose workers return what they counted; one failure spoils it. Returns what it came to, in words.
+    /// Takes a sample whose workers return what they counted; one failure spoils it. Returns what
+    /// it came to, in words.
     pub fn take(&mut self, target: &Target, case: &Case, sample: &Sample<u64>) -> String {
         let count = sample.done().sum();
         if let Some(error) = sample.error() {

@@ -1,4 +1,5 @@
-//! Copies between two servers that one of them makes: who is asked, with which credentials, and how far it is.
+//! Copies between two servers that one of them makes: who is asked, with which credentials, and how
+//! far it is.
 
 use std::sync::Arc;
 
@@ -85,8 +86,9 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Makes what will be copied, and asks for what the servers show to each other. `wanted` files of `size_bytes` are
-    /// made, unless the source names a file of its own. What is odd about the credentials goes to `notes`.
+    /// Makes what will be copied, and asks for what the servers show to each other. `wanted` files
+    /// of `size_bytes` are made, unless the source names a file of its own. What is odd about the
+    /// credentials goes to `notes`.
     ///
     /// # Errors
     /// What could not be made.
@@ -208,8 +210,8 @@ impl Ordered {
         self.size_bytes
     }
 
-    /// Has the copy made, and notes how far it is. Dropping this closes the connection on which it was asked for, and
-    /// the server gives it up.
+    /// Has the copy made, and notes how far it is. Dropping this closes the connection on which it
+    /// was asked for, and the server gives it up.
     ///
     /// # Errors
     /// The server's words.

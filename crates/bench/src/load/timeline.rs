@@ -3,13 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Points of a curve at the most: more cannot be told apart on a page.
+/// Most points of a curve: more cannot be distinguished on a page.
 const POINTS_MAX: f64 = 120.0;
-/// Shortest time over which a rate is taken, in seconds: markers come every few seconds, and what lies between two of them
-/// is not known.
+/// Shortest time over which a rate is taken, in seconds: markers come every few seconds, and what
+/// lies between two of them is not known.
 const STEP_MIN_S: f64 = 0.1;
 
-/// What is known of one copy: at which time, in seconds since the beginning, how many bytes had been moved.
+/// What is known of one copy: at which time, in seconds since the beginning, how many bytes had
+/// been moved.
 pub(crate) type Trace = Vec<(f64, u64)>;
 
 /// All copies of a level. Copies note how far they are as they hear of it.
@@ -53,7 +54,7 @@ impl Timeline {
         }
     }
 
-    /// Bytes that have been moved, as far as is known.
+    /// Bytes known to have been moved.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.lock()
             .iter()
@@ -72,8 +73,9 @@ impl Timeline {
     }
 }
 
-/// Divides what each copy moved between two notes evenly over the time between them, and adds up what falls into each
-/// step. A copy that goes back, which begins anew, has moved nothing meanwhile.
+/// Divides what each copy moved between two notes evenly over the time between them, and adds up
+/// what falls into each step. A copy that goes back, which begins anew, has moved nothing
+/// meanwhile.
 fn rates(traces: &[Trace]) -> Vec<(f64, f64)> {
     let end = traces.iter().flatten().fold(0.0_f64, |end, (at, _)| end.max(*at));
     let step = (end / POINTS_MAX).max(STEP_MIN_S);

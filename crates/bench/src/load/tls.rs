@@ -1,5 +1,5 @@
-//! `tls`: what encryption costs: each cipher suite that both sides offer, beside plain where the server answers plain,
-//! and how many connections a server takes in a second.
+//! `tls`: what encryption costs: each cipher suite that both sides offer, beside plain where the
+//! server answers plain, and how many connections a server takes in a second.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Tls {
     pub connections: Vec<u32>,
     /// Size of each file, in bytes.
     pub size_bytes: u64,
-    /// Bytes that a sample moves at the least.
+    /// Least bytes of a sample.
     pub volume_bytes: u64,
     /// Clients that make connections at the same time.
     pub clients: u32,
@@ -262,7 +262,7 @@ async fn plain(ground: &Ground, files: &[Resource]) -> Option<Wrapping> {
     })
 }
 
-/// The same file on the same port, without the token: nobody else is to read that.
+/// The same file on the same port, without the token, which must not travel in clear text.
 fn in_clear_text(file: &Resource) -> Option<Resource> {
     let place = &file.location;
     let scheme = if place.is_root() { "root" } else { "http" };

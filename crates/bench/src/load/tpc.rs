@@ -1,5 +1,6 @@
-//! `tpc`: many copies between two servers at once, which one of the two makes, with as many as wanted under way all the
-//! time, and the rate of all of them together over time as the servers' markers tell it.
+//! `tpc`: many copies between two servers at once, which one of the two makes, with as many as
+//! wanted under way all the time, and the rate of all of them together over time as the servers'
+//! markers tell it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::report::{Better, Curve, Failure, Measured, Parameters, Summary, Table
 
 /// Copies that fail one after the other before a place among those under way is given up.
 const MISSES_MAX: u32 = 3;
-/// How often it is told how far a long measurement is.
+/// How often a long measurement reports its progress.
 const TELL_PERIOD: Duration = Duration::from_secs(5);
 
 /// What is to be measured.
@@ -38,7 +39,7 @@ pub struct Tpc {
     pub size_bytes: u64,
     /// How many different files are copied.
     pub files: u32,
-    /// For how long a sample begins new copies; each place makes one at the least.
+    /// For how long a sample begins new copies; each place makes at least one.
     pub duration: Duration,
     /// Samples of each case.
     pub repetitions: u32,
@@ -146,7 +147,7 @@ async fn measure(ground: &Ground, tpc: &Tpc, tables: &mut Tables) -> Option<()> 
     Some(())
 }
 
-/// What one sample came to, whole or as far as it got.
+/// The result of one sample, complete or until it was stopped.
 #[derive(Debug)]
 struct Level {
     /// Until the last copy ended, or until the wish to stop.
@@ -432,8 +433,8 @@ impl Tables {
     }
 }
 
-/// The pairs of targets that stand one behind the other: from the first to the second, from the third to the fourth.
-/// `None` when one is left over.
+/// The pairs of targets that stand one behind the other: from the first to the second, from the
+/// third to the fourth. `None` when one is left over.
 #[must_use]
 pub fn pairs(targets: &[Target]) -> Option<Vec<Pair>> {
     let (pairs, rest) = targets.as_chunks::<2>();

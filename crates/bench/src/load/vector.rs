@@ -1,5 +1,5 @@
-//! `vector`: many small pieces of one file in each request, as programs that analyse data read them, over HTTP (requests
-//! for several ranges) and the XRootD protocol (vector reads).
+//! `vector`: many small pieces of one file in each request, as programs that analyse data read
+//! them, over HTTP (requests for several ranges) and the XRootD protocol (vector reads).
 
 mod pattern;
 
@@ -22,9 +22,10 @@ pub use pattern::Pattern;
 pub struct Vector {
     /// What is read.
     pub pattern: Pattern,
-    /// Numbers of connections, each of which goes through the whole pattern, one request after the other.
+    /// Numbers of connections, each of which goes through the whole pattern, one request after the
+    /// other.
     pub connections: Vec<u32>,
-    /// For how long a sample begins new requests; each connection makes one at the least.
+    /// For how long a sample begins new requests; each connection makes at least one.
     pub duration: Duration,
     /// Samples of each case.
     pub repetitions: u32,

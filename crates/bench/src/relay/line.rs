@@ -41,8 +41,8 @@ impl Line {
         }
     }
 
-    /// One connection, from its first packet on. The kernel has told the client already that it stands, which it
-    /// would have learnt after a round trip: only then is heard what it says.
+    /// One connection, from its first packet on. The kernel has told the client already that it
+    /// stands, which it would have learnt after a round trip: only then is heard what it says.
     async fn connect(self, client: TcpStream) {
         sleep(self.one_way).await;
         let Ok(server) = TcpStream::connect(self.to).await else {
@@ -86,7 +86,8 @@ impl Line {
         tokio::try_join!(taking, giving).map(|((), ())| ())
     }
 
-    /// What has come, at most `room` bytes; `None` at the end. A connection that waits holds no buffer.
+    /// What has come, at most `room` bytes; `None` at the end. A connection that waits holds no
+    /// buffer.
     async fn read(&self, from: &TcpStream, room: usize) -> io::Result<Option<Chunk>> {
         loop {
             from.readable().await?;
@@ -113,7 +114,8 @@ async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the other side see a connection that broke, and not one that ended, when the socket is dropped.
+/// Lets the other side see a connection that broke, and not one that ended, when the socket is
+/// dropped.
 fn break_off(socket: &TcpStream) {
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }

@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use types::limits::RELAY_BUFFERS_KEPT_MAX;
 
-/// Bytes that are read from a socket at a time, at the most.
+/// Most bytes to read from a socket at a time.
 pub(super) const CHUNK_BYTES: usize = 256 * 1024;
-/// Chunks up to this size are copied out of the buffer they were read into, so that many small ones do
-/// not hold a large buffer each.
+/// Chunks up to this size are copied out of the buffer they were read into, so that many small ones
+/// do not hold a large buffer each.
 const SMALL_BYTES: usize = 32 * 1024;
 
 /// Bytes that were read together.
@@ -133,7 +133,7 @@ impl Queue {
                     if when > Instant::now() {
                         sleep_until(when).await;
                     }
-                    // Nobody else takes from this side.
+                    // This is the only reader of this side.
                     return lock(&self.inner).chunks.pop_front().and_then(|(_, chunk)| chunk);
                 }
             }

@@ -1,5 +1,5 @@
-//! The line is as long as it is said to be, and not narrower than that makes it. What it must not undercut is exact; what it
-//! may take longer is generous, because tests run on busy machines.
+//! The line is as long as it is said to be, and not narrower than that makes it. What it must not
+//! undercut is exact; what it may take longer is generous, because tests run on busy machines.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

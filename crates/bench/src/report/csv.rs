@@ -1,5 +1,5 @@
-//! All figures as comma-separated values (RFC 4180), one record for each row of a table and for each point of a curve,
-//! for spreadsheets and other programs.
+//! All figures as comma-separated values (RFC 4180), one record for each row of a table and for
+//! each point of a curve, for spreadsheets and other programs.
 
 use super::view::View;
 use super::{Parameters, Report, Row, Table};
@@ -85,8 +85,8 @@ fn line(out: &mut String, fields: &[String]) {
     out.push_str("\r\n");
 }
 
-/// A field as RFC 4180 §2 has it. One that a spreadsheet would take for a formula gets an apostrophe in front, since
-/// labels and errors contain words of servers.
+/// A field as RFC 4180 §2 has it. One that a spreadsheet would take for a formula gets an
+/// apostrophe in front, since labels and errors contain words of servers.
 fn quote(field: &str) -> String {
     let is_number = field.parse::<f64>().is_ok();
     let field = match field.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number {

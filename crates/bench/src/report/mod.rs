@@ -1,5 +1,5 @@
-//! What was measured, on what, and how far it can be believed. [`Report`] is what JSON files hold; the other modules
-//! write it for people.
+//! What was measured, on what, and how far it can be believed. [`Report`] is what JSON files hold;
+//! the other modules write it for people.
 
 pub mod csv;
 pub mod html;
@@ -35,7 +35,7 @@ pub struct Report {
     pub duration_s: f64,
     /// Whether it was ended before all was measured.
     pub interrupted: bool,
-    /// How it was asked for, as far as it explains the figures: sizes, repetitions.
+    /// The parameters that explain the figures: sizes, repetitions.
     pub parameters: Parameters,
     /// Where the client ran.
     pub machine: Machine,
@@ -84,7 +84,8 @@ impl Better {
 /// The parameter that makes a table a plot of lines. Without, bars are drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// Which of the rows' parameters it is; it must be a number in each row. It is not a part of the rows' labels.
+    /// Which of the rows' parameters it is; it must be a number in each row. It is not a part of
+    /// the rows' labels.
     pub parameter: String,
     /// What it counts or in which unit it is, such as `ms`; may be empty.
     pub unit: String,
@@ -168,7 +169,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a load comes back with, whole or as far as it came.
+/// The result of a load, complete or until it was stopped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// The figures. Tables without rows are left out of a report.

@@ -1,5 +1,5 @@
-//! Whether figures can be believed: by how far samples of one row lie apart, and by how busy the machine was with
-//! others.
+//! Whether figures can be believed: by how far samples of one row lie apart, and by how busy the
+//! machine was with others.
 
 use std::time::Instant;
 
@@ -32,8 +32,8 @@ struct Shares {
 pub struct Noise {
     /// Whether the figures should be taken with care, or not at all.
     pub noisy: bool,
-    /// Share of this machine's processors (0 to 1) that others used: neither this program nor a server whose process
-    /// is known.
+    /// Share of this machine's processors (0 to 1) that others used: neither this program nor a
+    /// server whose process is known.
     pub others: Option<f64>,
     /// Share that the host of this virtual machine took.
     pub stolen: Option<f64>,
@@ -60,8 +60,8 @@ pub struct NoiseMeter {
 }
 
 impl NoiseMeter {
-    /// Begins. `servers` are processes here; `strangers` tells that a target is on this machine whose process is not
-    /// known, so that its work cannot be told from that of others.
+    /// Begins. `servers` are processes here; `strangers`: a target on this machine has an unknown
+    /// process, so that its work cannot be separated from other programs'.
     #[must_use]
     pub fn start(servers: &[u32], strangers: bool) -> Self {
         let used = |process: &u32| Some((*process, machine::cpu_seconds(*process)?));
@@ -138,7 +138,7 @@ impl Noise {
     fn judge_spread(&mut self) {
         let (noisy, rows) = (self.noisy_rows, self.rows);
         if rows == 0 {
-            let words = "Nothing was measured twice, so nobody can tell how far figures vary; give more repetitions.";
+            let words = "Nothing was measured twice, so the spread is unknown; give more repetitions.";
             return self.words.push(words.to_owned());
         }
         let apart = format!("more than {SPREAD_MAX} times the smallest");
@@ -157,8 +157,8 @@ impl Noise {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         if strangers {
             self.words.push(format!(
-                "Others than this program used {} of the processors, the servers on this machine among them; name \
-                 their processes with --pid, and they are told from those that disturb.",
+                "Other programs used {} of the processors, servers on this machine among them; name these \
+                 with --pid to separate them from disturbances.",
                 percent(others)
             ));
         } else if others > OTHERS_MAX {

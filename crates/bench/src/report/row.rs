@@ -149,14 +149,16 @@ impl Row {
         self.summary().is_some_and(|summary| summary.is_noisy())
     }
 
-    /// Adds a sample. What is no number (a rate of nothing in no time) is left out: JSON could not hold it.
+    /// Adds a sample. What is no number (a rate of nothing in no time) is left out: JSON could not
+    /// hold it.
     pub fn add(&mut self, sample: f64) {
         if sample.is_finite() {
             self.samples.push(sample);
         }
     }
 
-    /// Notes a failure; the same one again is counted, also when it is about another file of the run.
+    /// Notes a failure; the same one again is counted, also when it is about another file of the
+    /// run.
     pub fn fail(&mut self, failure: Failure) {
         match self.failures.iter_mut().find(|known| known.is_like(&failure)) {
             Some(known) => known.count += failure.count,
@@ -202,7 +204,7 @@ impl Failure {
         }
     }
 
-    /// The same with other advice; whoever lacks a credential is told of both ways.
+    /// The same with other advice, for a missing credential with both ways.
     #[must_use]
     pub fn advised(mut self, advice: &str) -> Self {
         self.advice = match self.advice.as_str() {
@@ -212,7 +214,8 @@ impl Failure {
         self
     }
 
-    /// Whether it is the same failure, but for names that were made for this run: of its files, of requests.
+    /// Whether it is the same failure, but for names that were made for this run: of its files, of
+    /// requests.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.phase == other.phase && self.advice == other.advice && is_like(&self.words, &other.words)
@@ -245,8 +248,8 @@ fn is_like(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether a word is likely to be the name of one thing among many: `copy-12`, or an identifier in hexadecimal digits.
-/// Neither a status nor a port is.
+/// Whether a word is likely to be the name of one thing among many: `copy-12`, or an identifier in
+/// hexadecimal digits. Neither a status nor a port is.
 fn is_made_name(word: &str) -> bool {
     let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
     let is_identifier = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());

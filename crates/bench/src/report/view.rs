@@ -1,5 +1,5 @@
-//! A report as people look at it: one column for each target, an earlier run beside it, and ratios. All writers for
-//! people show what is arranged here, so that they say the same.
+//! A report as people look at it: one column for each target, an earlier run beside it, and ratios.
+//! All writers for people show what is arranged here, so that they say the same.
 
 use indexmap::IndexSet;
 
@@ -244,7 +244,8 @@ impl<'a> View<'a> {
         let mut all: Vec<Failed> = Vec::new();
         for row in self.report.tables.iter().flat_map(|table| &table.rows) {
             for failure in &row.failures {
-                // One event may be noted in several rows: what could not be prepared fails them all.
+                // One event may be noted in several rows: what could not be prepared fails them
+                // all.
                 let is_new = !seen.contains(&(&row.target, failure));
                 seen.push((&row.target, failure));
                 let count = if is_new { failure.count } else { 0 };
@@ -319,8 +320,8 @@ fn sheet(table: &Table, earlier: Option<&Table>) -> Sheet {
     sheet
 }
 
-/// Loads take their cases in turns, and not each case has all figures; a reader wants what belongs together, and finds it
-/// in the same order in each table.
+/// Loads take their cases in turns, and not each case has all figures; a reader wants what belongs
+/// together, and finds it in the same order in each table.
 fn in_one_order(sheets: &mut [Sheet]) {
     let lines = sheets.iter().flat_map(|sheet| &sheet.lines);
     let first: IndexSet<String> = lines.map(|line| line.label.clone()).collect();
@@ -380,7 +381,8 @@ impl Sheet {
     }
 }
 
-/// Every other target beside the first, and every target beside its earlier self, or else the first of the earlier run.
+/// Every other target beside the first, and every target beside its earlier self, or else the first
+/// of the earlier run.
 fn ratios(series: &[Series]) -> Vec<Ratio> {
     let now: Vec<usize> = (0..series.len()).filter(|at| !series[*at].is_earlier).collect();
     let mut ratios: Vec<Ratio> = now.iter().skip(1).map(|of| Ratio { of: *of, to: now[0] }).collect();
@@ -395,7 +397,8 @@ fn ratios(series: &[Series]) -> Vec<Ratio> {
 
 fn charts(report: &Report, earlier: Option<&Report>) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
-    // Where nothing was moved, all of it failed: that is told elsewhere, and an empty plot tells nothing.
+    // Where nothing was moved, everything failed: that is reported elsewhere, and an empty plot
+    // shows nothing.
     let has_any = |curve: &&Curve| curve.points.iter().any(|(_, value)| *value > 0.0);
     for curve in report.curves.iter().filter(has_any) {
         let line = Course::of(curve, false);

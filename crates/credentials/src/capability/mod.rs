@@ -1,9 +1,9 @@
-//! Capabilities: what a server that has authorised a request over TLS gives to the client, so that the
-//! payload itself can go in clear text (as DPM did it: "HTTPS redirects with a token to HTTP").
+//! Capabilities: a server that has authorised a request over TLS gives one to the client, so that
+//! the payload can go in clear text (as DPM did it: "HTTPS redirects with a token to HTTP").
 //!
-//! A capability is the outcome of one decision. It lets one client address do one thing with one file,
-//! for a minute or so; for writing it counts once. It is sealed, so that whoever listens learns nothing
-//! of its holder, and bound to the server that is to honour it: see [`Audience`].
+//! A capability is the outcome of one decision. It lets one client address do one thing with one
+//! file, for a minute or so; for writing it counts once. It is sealed, so that an eavesdropper
+//! learns nothing of its holder, and bound to the server that is to accept it: see [`Audience`].
 
 mod used;
 
@@ -39,9 +39,9 @@ pub enum CapabilityUse {
 /// The server that is to honour a capability.
 ///
 /// A server that hands over to itself names its own life: after a restart, when its memory of used
-/// capabilities is lost, none of before is of use. Another endpoint is named by its URL; it honours those
-/// for writing only when they were issued after it came up, so that none can be used again then, and as
-/// each endpoint honours its own name only, none can be used once at each of several.
+/// capabilities is lost, none of before is of use. Another endpoint is named by its URL; it honours
+/// those for writing only when they were issued after it came up, so that none can be used again
+/// then, and as each endpoint honours its own name only, none can be used once at each of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Audience([u8; 16]);
 
@@ -135,12 +135,12 @@ impl Capability {
         Some(Secret::new(URL_SAFE_NO_PAD.encode(sealed)))
     }
 
-    /// Opens a text and checks it against the request that shows it. Whether it was used before is for
-    /// [`UsedCapabilities`] to say.
+    /// Opens a text and checks it against the request that shows it. Whether it was used before is
+    /// for [`UsedCapabilities`] to say.
     ///
     /// # Errors
-    /// `capability_invalid` when it is none, was issued with another key, for another server, file or
-    /// operation; `capability_expired` and `capability_address` as they say.
+    /// `capability_invalid` when it is none, was issued with another key, for another server, file
+    /// or operation; `capability_expired` and `capability_address` as they say.
     pub fn redeem(text: &str, key: &SealingKey, presented: &Presented<'_>) -> Result<Redeemed, Error> {
         let invalid = |why: &str| refused(ErrorCode::CapabilityInvalid).with_detail(why);
         if text.len() > CAPABILITY_BYTES_MAX {

@@ -10,8 +10,8 @@ use crate::sealed::SEAL_SALT_BYTES;
 
 type Id = [u8; SEAL_SALT_BYTES];
 
-/// Capabilities that were used and have not expired. Bounded: while it is full no other is honoured,
-/// because forgetting one that still holds would let it be used again.
+/// Capabilities that were used and have not expired. Bounded: while it is full no other is
+/// honoured, because forgetting one that still holds would let it be used again.
 #[derive(Debug, Default)]
 pub struct UsedCapabilities {
     expires_s: HashMap<Id, i64>,
@@ -20,7 +20,8 @@ pub struct UsedCapabilities {
 }
 
 impl UsedCapabilities {
-    /// Notes the use of a capability at `now_s`. Those for reading may be used again and are not noted.
+    /// Notes the use of a capability at `now_s`. Those for reading may be used again and are not
+    /// noted.
     ///
     /// # Errors
     /// `capability_used` when it was used before; `overloaded` when too many are remembered.

@@ -1,9 +1,10 @@
 //! The key agreement of gsi: Diffie and Hellman's, modulo a prime that the server chooses.
 //!
-//! As a server we use `ffdhe2048` (RFC 7919 appendix A.1), whose prime is safe. As a client we have to take what
-//! comes: XRootD 5 makes a fresh prime of 512 bits when it starts, which is no protection against whoever
-//! records the traffic and has some weeks. What it would protect is the client's chain, which is no secret; who
-//! the client is is proved by a signature. Confidential data need TLS in any case.
+//! As a server we use `ffdhe2048` (RFC 7919 appendix A.1), whose prime is safe. As a client we have
+//! to take what comes: XRootD 5 makes a fresh prime of 512 bits when it starts, which does not
+//! protect against an attacker who records the traffic and has some weeks. It protects only the
+//! client's chain, which is no secret; a signature proves the client's identity. Confidential data
+//! need TLS in any case.
 
 use crypto_bigint::BoxedUint;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
@@ -71,10 +72,12 @@ impl Agreement {
         &self.half
     }
 
-    /// The key that both halves make; `pads` says that the secret is padded to the prime's length first.
+    /// The key that both halves make; `pads` says that the secret is padded to the prime's length
+    /// first.
     ///
     /// # Errors
-    /// The other half has other parameters, or a value with which the key would be known to anybody.
+    /// The other half has other parameters, or a value with which the key would be known to
+    /// anybody.
     pub(super) fn key(&self, theirs: &Half, pads: bool) -> Result<SessionKey> {
         if (&theirs.prime, &theirs.generator) != (&self.half.prime, &self.half.generator) {
             return Err(Fault("the key agreement has other parameters than ours"));

@@ -1,7 +1,7 @@
 //! The cipher of gsi: AES with 128 bits in CBC mode, PKCS #7 padding, a random vector in front.
 //!
-//! It protects no integrity. What is in it is signed where that matters (the tag), or public (certificates);
-//! and whatever is wrong with it is refused with the same words.
+//! It protects no integrity. What is in it is signed where that matters (the tag), or public
+//! (certificates); and whatever is wrong with it is refused with the same words.
 
 use aws_lc_rs::cipher::{
     AES_128, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey,

@@ -64,8 +64,9 @@ impl Opened {
         (Self { tag, pads_secret }, message)
     }
 
-    /// Takes the server's first message. The server then has proved to hold the key of the certificate that it
-    /// shows; whether that is the server that was meant is for the caller to check, before anything is shown.
+    /// Takes the server's first message. The server then has proved to hold the key of the
+    /// certificate that it shows; whether that is the server that was meant is for the caller to
+    /// check, before anything is shown.
     ///
     /// # Errors
     /// The message cannot be understood, or does not prove it; no cipher of ours.
@@ -141,7 +142,8 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Answers a request for a proxy. `sign` makes of the request (PEM) the proxy (PEM), or says why not.
+    /// Answers a request for a proxy. `sign` makes of the request (PEM) the proxy (PEM), or says
+    /// why not.
     ///
     /// # Errors
     /// The message cannot be understood, or is not the server's.

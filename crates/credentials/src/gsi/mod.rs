@@ -1,8 +1,8 @@
-//! The XRootD protocol's `gsi` authentication, calculated: what the messages of [`gsi_wire::gsi`] need of
-//! signatures, of a key agreement and of a cipher, and the order in which they come.
+//! The XRootD protocol's `gsi` authentication, calculated: what the messages of [`gsi_wire::gsi`]
+//! need of signatures, of a key agreement and of a cipher, and the order in which they come.
 //!
-//! Both sides are enums: a message goes in, the next one comes out, and nothing else is kept. Randomness is
-//! handed in; chains are handed out, to be judged by whoever knows what is trusted.
+//! Both sides are enums: a message goes in, the next one comes out, and nothing else is kept. The
+//! caller passes randomness in, and verifies the chains that come out.
 
 mod agreement;
 mod cipher;
@@ -16,14 +16,15 @@ mod tests;
 use gsi_wire::gsi::{TAG_BYTES, Tag};
 pub use hashes::name_hashes;
 
-/// Bytes of an agreement that went through a private key: those of a prime of 4096 bits in blocks of 1024.
+/// Bytes of an agreement that went through a private key: those of a prime of 4096 bits in blocks
+/// of 1024.
 const AGREEMENT_BYTES_MAX: usize = 4096;
 /// Bytes of a tag that went through a private key of 8192 bits.
 const SIGNED_TAG_BYTES_MAX: usize = 1024;
 /// Certificates of a chain that are read.
 const CHAIN_MAX: usize = 16;
 
-/// Fills bytes with what nobody can foretell.
+/// Fills bytes with unpredictable values.
 pub type Random<'a> = dyn FnMut(&mut [u8]) + 'a;
 
 /// A tag in letters, because some peers handle it as text.

@@ -1,11 +1,12 @@
-//! The bare operations of RSA, for gsi's signatures without a digest, which no well-kept library offers any
-//! more. (`aws-lc-rs` does all other work with RSA keys here.)
+//! The bare operations of RSA, for gsi's signatures without a digest, which no well-kept library
+//! offers any more. (`aws-lc-rs` does all other work with RSA keys here.)
 //!
-//! The exponentiations are those of `crypto-bigint`, whose time depends on the length of numbers and not on
-//! their values. On top of that the private operation is blinded: what goes through the key is multiplied
-//! with a random number first, so that whoever chooses the input (a client chooses the tag that a
-//! server signs) does not know what is calculated. Its result is checked with the public key before it
-//! leaves, because a single wrong result of a calculation with the primes would give them away.
+//! The exponentiations are those of `crypto-bigint`, whose time depends on the length of numbers
+//! and not on their values. On top of that the private operation is blinded: what goes through the
+//! key is multiplied with a random number first, so that an attacker who chooses the input (a
+//! client chooses the tag that a server signs) does not know what is calculated. Its result is
+//! checked with the public key before it leaves, because a single wrong result of a calculation
+//! with the primes would give them away.
 
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Integer as _, Odd, Resize as _};
@@ -16,10 +17,10 @@ use gsi_wire::gsi::{Fault, Result};
 
 use super::Random;
 
-/// Bits of the shortest modulus that is calculated with. Whether a key of that length is trusted is for the
-/// verification of the chain to say.
+/// Bits of the shortest modulus that is calculated with. Whether a key of that length is trusted is
+/// for the verification of the chain to say.
 const MODULUS_BITS_MIN: u32 = 1024;
-/// Bits of the longest, so that nobody makes us calculate for seconds.
+/// Bits of the longest, so that no peer makes us calculate for seconds.
 const MODULUS_BITS_MAX: u32 = 8192;
 /// Bits of the longest public exponent.
 const EXPONENT_BITS_MAX: u32 = 33;
@@ -70,7 +71,8 @@ impl RsaPublicKey {
     /// The data that went through the private key, block by block.
     ///
     /// # Errors
-    /// Blocks of another length, more data than `bytes_max`, padding that is not whole: it was another key.
+    /// Blocks of another length, more data than `bytes_max`, padding that is not whole: it was
+    /// another key.
     pub(super) fn open(&self, signed: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
         let length = self.block_bytes();
         if signed.is_empty() || !signed.len().is_multiple_of(length) || signed.len() > bytes_max {
@@ -199,7 +201,7 @@ impl RsaPrivateKey {
         &self.public
     }
 
-    /// Sends data through the key, block by block. Never to be called with data that somebody else chose
+    /// Sends data through the key, block by block. Never call it with data that a peer chose
     /// freely: the result for the digest of a document would be a signature of it.
     ///
     /// # Errors
@@ -221,7 +223,7 @@ impl RsaPrivateKey {
         let modulus = &self.public.modulus;
         let blind = BoxedUint::from_be_slice_truncated(&blind, modulus.bits_precision());
         let blind = BoxedMontyForm::new(blind.rem(modulus.modulus().as_nz_ref()), modulus);
-        // There is none for a multiple of a prime only, which nobody ever draws.
+        // Only a multiple of a prime has none, and that is never drawn.
         let unblind = blind.invert().into_option().ok_or(wrong)?;
         let input = self.public.number(block)?.mul(&self.public.power(&blind));
         let output = BoxedMontyForm::new(self.power(&input.retrieve()), modulus);
@@ -302,8 +304,8 @@ mod tests {
         }
     }
 
-    /// The digest's name and the digest are what PKCS #1 signatures are made over: what this code makes of them
-    /// must be what the library makes.
+    /// The digest's name and the digest are what PKCS #1 signatures are made over: what this code
+    /// makes of them must be what the library makes.
     #[test]
     fn the_arithmetic_is_that_of_the_library() {
         let (pair, key) = fresh(KeySize::Rsa3072);

@@ -16,7 +16,8 @@ use super::cipher::SessionKey;
 use super::rsa::{RsaPrivateKey, RsaPublicKey};
 use super::{AGREEMENT_BYTES_MAX, CHAIN_MAX, Random, SIGNED_TAG_BYTES_MAX, fresh_tag, pem};
 
-/// The digest that is announced. It is used by the requests for proxies only, where both ends choose.
+/// The digest that is announced. It is used by the requests for proxies only, where both ends
+/// choose.
 const DIGEST: &str = "sha256";
 
 /// What a server shows of itself.
@@ -47,9 +48,9 @@ impl Host {
 
 /// Our half of the agreement, ready to be sent.
 ///
-/// To make one costs an exponentiation and, with a key of 2048 bits, four private operations of RSA; so
-/// the caller uses one for the logins of a short while. Each of them gets a key of its own, because the
-/// client's half is fresh, and proves itself by a tag of its own.
+/// To make one costs an exponentiation and, with a key of 2048 bits, four private operations of
+/// RSA; so the caller uses one for the logins of a short while. Each of them gets a key of its own,
+/// because the client's half is fresh, and proves itself by a tag of its own.
 #[derive(Debug)]
 pub struct Offer {
     agreement: Agreement,
@@ -98,8 +99,8 @@ impl Proving {
         Ok((Self { offer, options, tag }, answer))
     }
 
-    /// Takes the client's second message. The client then has proved to hold the key of the chain that it
-    /// shows; what the chain is worth is for the caller to judge.
+    /// Takes the client's second message. The client then has proved to hold the key of the chain
+    /// that it shows; what the chain is worth is for the caller to judge.
     ///
     /// # Errors
     /// The message cannot be understood or decrypted, or does not prove it.

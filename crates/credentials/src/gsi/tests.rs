@@ -1,4 +1,5 @@
-//! Both sides against each other, and what was captured from XRootD 5.5.3 with the keys that were used.
+//! Both sides against each other, and what was captured from XRootD 5.5.3 with the keys that were
+//! used.
 
 use std::sync::{Arc, LazyLock};
 

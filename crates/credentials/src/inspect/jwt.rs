@@ -105,7 +105,7 @@ fn tell_identity(inspection: &mut Inspection, claims: &Map<String, Value>, profi
         inspection.fact("audience", audiences.join(", "));
     }
     if audiences.iter().any(|audience| ANYBODY.contains(&audience.as_str())) {
-        inspection.warn("every server is its audience: whoever it is shown to can use it elsewhere");
+        inspection.warn("every server is its audience: any server that receives it can use it elsewhere");
     }
     if let Some(version) = claims.get("wlcg.ver").and_then(Value::as_str)
         && !version.starts_with("1.")

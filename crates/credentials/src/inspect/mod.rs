@@ -1,6 +1,6 @@
 //! What does a token say? Everything that can be read of it without trusting it, in plain words.
 //!
-//! Nothing is verified here: whoever made the token may have written anything into it. Neither the token
+//! Nothing is verified here: the token may claim anything. Neither the token
 //! nor its signature is part of the answer, so that the answer can be shown to others.
 
 mod jwt;
@@ -188,8 +188,8 @@ impl fmt::Display for Inspection {
     }
 }
 
-/// Reads all that a token says at the time `now_s` (seconds since 1970). A word `Bearer` in front of it,
-/// as in a header, is passed over.
+/// Reads all that a token says at the time `now_s` (seconds since 1970). A word `Bearer` in front
+/// of it, as in a header, is passed over.
 ///
 /// A JSON Web Token has exactly two dots (RFC 7515 §3.1), a macaroon in base64 has none.
 #[must_use]
@@ -223,7 +223,8 @@ fn without_scheme(text: &str) -> &str {
     }
 }
 
-/// A text from outside as it may be put on a terminal: short, and without characters that steer one.
+/// A text from outside as it may be put on a terminal: short, and without characters that steer
+/// one.
 pub(crate) fn shown(text: &str) -> String {
     let steers = |character: char| {
         character.is_control()

@@ -80,7 +80,8 @@ fn wlcg_verbs(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The verbs with their place. Paths are relative to the directory that the server has for the issuer.
+/// The verbs with their place. Paths are relative to the directory that the server has for the
+/// issuer.
 fn at(verbs: &str, path: Option<&str>, needs_path: bool) -> String {
     let Some(raw) = path.filter(|path| !path.is_empty()) else {
         return match needs_path {
@@ -89,7 +90,7 @@ fn at(verbs: &str, path: Option<&str>, needs_path: bool) -> String {
         };
     };
     match decode_percent(raw).and_then(|path| LogicalPath::parse(&path).ok()) {
-        None => format!("{verbs}; but its path is not sound, for which servers refuse the whole token"),
+        None => format!("{verbs}; but its path is invalid, so servers refuse the whole token"),
         Some(path) if path.is_root() => format!("{verbs}, everywhere below the issuer's directories"),
         Some(path) => format!(
             "{verbs}, on {} and below, seen from the issuer's directories",

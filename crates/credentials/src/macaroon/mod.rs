@@ -182,8 +182,8 @@ impl Macaroon {
     /// The location does not matter: behind an alias or a load balancer it need not be ours.
     ///
     /// # Errors
-    /// `invalid_token` when the signature is not ours, a caveat is not understood, or one must be
-    /// discharged by a third party (none is known here).
+    /// `invalid_token` when the signature is not ours, a caveat is unknown, or needs a discharge by
+    /// a third party (none is known here).
     pub fn verify(&self, key: &MacaroonKey) -> Result<Vec<Caveat>, Error> {
         let mut signature = tag_bytes(&hmac::sign(&key.0, &self.identifier));
         for caveat in &self.caveats {

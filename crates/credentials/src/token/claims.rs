@@ -20,7 +20,8 @@ use crate::principal::Principal;
 pub(crate) const ANY_AUDIENCE: &str = "https://wlcg.cern.ch/jwt/v1/any";
 /// The same in SciTokens 2.
 pub(crate) const SCITOKENS_ANY_AUDIENCE: &str = "ANY";
-/// What a SciToken of version 1 may hold: it has to be refused for a claim that could restrict it and is not known.
+/// What a SciToken of version 1 may hold: it has to be refused for a claim that could restrict it
+/// and is not known.
 const SCITOKENS_1_CLAIMS: [&str; 20] = [
     "iss",
     "sub",
@@ -45,13 +46,15 @@ const SCITOKENS_1_CLAIMS: [&str; 20] = [
 ];
 
 impl UnverifiedToken {
-    /// What it is worth here, if its signature is good: profile, times, audience, scopes, groups, user.
+    /// What it is worth here, if its signature is good: profile, times, audience, scopes, groups,
+    /// user.
     ///
-    /// `issuer` are the rules about the issuer that the token names, `now_s` is the time in seconds since 1970.
+    /// `issuer` are the rules about the issuer that the token names, `now_s` is the time in seconds
+    /// since 1970.
     ///
     /// # Errors
-    /// `token_profile`, `token_claims`, `token_expired`, `token_not_yet_valid`, `token_audience`, `token_scope`,
-    /// `token_too_large`, in this order.
+    /// `token_profile`, `token_claims`, `token_expired`, `token_not_yet_valid`, `token_audience`,
+    /// `token_scope`, `token_too_large`, in this order.
     pub fn read(&self, rules: &TokenRules, issuer: &IssuerRules, now_s: i64) -> Result<VerifiedToken, Error> {
         let claims = self.claims();
         let profile = Profile::accepted(claims, self.is_access_token())?;
@@ -120,8 +123,8 @@ impl Rights {
         Ok(rights)
     }
 
-    /// A token that says what it may be used for grants that and nothing else, whatever rules say about its holder; so
-    /// does one of an issuer of which the site wants scopes only.
+    /// A token that says what it may be used for grants that and nothing else, whatever rules say
+    /// about its holder; so does one of an issuer of which the site wants scopes only.
     fn grant(&self, issuer: &IssuerRules, expires_s: i64, subject: Option<String>) -> Result<Option<Grant>, Error> {
         let strategy = issuer.strategy;
         if !self.is_capability && (strategy.group || strategy.mapping) {
@@ -155,7 +158,7 @@ impl Rights {
 fn required(profile: Profile) -> &'static [&'static str] {
     match profile {
         Profile::Wlcg => &["sub", "exp", "iat", "aud", "jti"],
-        // RFC 9068 §2.2; whoever the client is does not matter here.
+        // RFC 9068 §2.2; the client does not matter here.
         Profile::AccessToken => &["sub", "exp", "iat", "aud"],
         Profile::SciTokens2 => &["exp", "iat", "nbf", "aud"],
         Profile::SciTokens1 => &["exp"],
@@ -205,7 +208,8 @@ fn check_times(claims: &Map<String, Value>, skew_s: i64, now_s: i64) -> Result<(
     Ok((expires_s, not_before_s))
 }
 
-/// The claim `scope` is a text with blanks between the scopes (RFC 8693 §4.2); early SciTokens have a list, `scp`.
+/// The claim `scope` is a text with blanks between the scopes (RFC 8693 §4.2); early SciTokens have
+/// a list, `scp`.
 fn scopes(claims: &Map<String, Value>) -> Result<Vec<String>, Error> {
     let scopes: Vec<String> = match (claims.get("scope"), claims.get("scp")) {
         (Some(Value::String(text)), _) | (None, Some(Value::String(text))) => text
@@ -230,7 +234,7 @@ pub(super) fn list_of_texts(list: &[Value]) -> Option<Vec<String>> {
     list.iter().map(|entry| entry.as_str().map(str::to_owned)).collect()
 }
 
-/// One audience or a list of them; one must be ours, byte for byte.
+/// One audience or a list of them; one has to be ours, byte for byte.
 fn check_audience(
     claims: &Map<String, Value>,
     profile: Profile,

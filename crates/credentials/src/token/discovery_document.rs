@@ -1,4 +1,5 @@
-//! What an issuer says of itself: the document that OpenID Connect Discovery 1.0 and RFC 8414 describe.
+//! What an issuer says of itself: the document that OpenID Connect Discovery 1.0 and RFC 8414
+//! describe.
 
 use serde_json::Value;
 use types::{Error, ErrorCode, Location, Scheme};
@@ -10,11 +11,12 @@ const SHOWN_CHARACTERS_MAX: usize = 256;
 
 /// Where the keys of `issuer` are, as the document says that was found at the URL `place`.
 ///
-/// The document must be about this very issuer (RFC 8414 §3.3): another one's keys must not verify its tokens.
+/// The document must be about this very issuer (RFC 8414 §3.3): another one's keys must not verify
+/// its tokens.
 ///
 /// # Errors
-/// `token_issuer_unreachable` for what is not such a document, is about another issuer, or names keys that are not to be
-/// had over https.
+/// `token_issuer_unreachable` for what is not such a document, is about another issuer, or names
+/// keys that are not available over https.
 pub fn key_set_place(issuer: &str, place: &str, document: &[u8]) -> Result<String, Error> {
     let fault = |why: String| Err(unreachable(format!("{place} {why}")));
     let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(document) else {

@@ -7,7 +7,8 @@ use super::claims::{check_group_count, list_of_texts};
 use super::issuer::IssuerRules;
 use super::refused;
 
-/// The groups in the claim that the site names, each as `/vo/group`. A group does not stand for those above it.
+/// The groups in the claim that the site names, each as `/vo/group`. A group does not stand for
+/// those above it.
 ///
 /// # Errors
 /// `token_claims` when the claim is not a list of texts (or one text), `token_too_large`.
@@ -53,8 +54,8 @@ enum Entitlement {
     No,
 }
 
-/// `urn:<namespace>:group:<group>[:<subgroup>…][:role=<role>]#<authority>` (AARC-G002 §4): `/group/subgroup`, and with a role
-/// other than membership `/group/subgroup/Role=role`.
+/// `urn:<namespace>:group:<group>[:<subgroup>…][:role=<role>]#<authority>` (AARC-G002 §4):
+/// `/group/subgroup`, and with a role other than membership `/group/subgroup/Role=role`.
 fn entitlement(text: &str) -> Entitlement {
     let Some(rest) = text
         .get(..4)

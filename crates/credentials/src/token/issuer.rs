@@ -105,17 +105,19 @@ impl IssuerRules {
 pub struct TokenRules {
     /// The issuers that are accepted.
     pub issuers: Vec<IssuerRules>,
-    /// The audiences by which this server is meant.
+    /// The audiences that name this server.
     pub audiences: Vec<String>,
     /// The difference of clocks that is put up with, in seconds.
     pub skew_s: i64,
 }
 
 impl TokenRules {
-    /// What the site says about this issuer. Names are compared byte by byte (WLCG Common JWT Profiles).
+    /// What the site says about this issuer. Names are compared byte by byte (WLCG Common JWT
+    /// Profiles).
     ///
     /// # Errors
-    /// `token_issuer_unknown`; of a name that differs from one of the list by little, it says by what.
+    /// `token_issuer_unknown`; of a name that differs from one of the list by little, it says by
+    /// what.
     pub fn issuer(&self, name: &str) -> Result<&IssuerRules, Error> {
         if let Some(found) = self.issuers.iter().find(|issuer| issuer.url == name) {
             return Ok(found);

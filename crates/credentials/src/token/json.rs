@@ -1,7 +1,7 @@
 //! JSON from outside, read with limits: how deep, how many values, and no member twice.
 //!
-//! A member that occurs twice means one thing to one reader and another to the next (RFC 7519 §4), so none of its
-//! meanings is taken.
+//! A member that occurs twice means one thing to one reader and another to the next (RFC 7519 §4),
+//! so none of its meanings is taken.
 
 use std::cell::Cell;
 use std::fmt;
@@ -24,7 +24,8 @@ pub(super) fn object(text: &[u8], values_max: usize) -> Result<Map<String, Value
     match value {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err("is not a JSON object".to_owned()),
-        // Only our own reasons are passed on: those of the library may quote what they stumbled over.
+        // Only our own reasons are passed on: those of the library may quote what they stumbled
+        // over.
         Err(error) => Err(match error.to_string() {
             words if words.contains(TOO_DEEP) => format!("is nested deeper than {TOKEN_JSON_DEPTH_MAX} levels"),
             words if words.contains(TOO_MANY) => format!("holds more than {values_max} values"),

@@ -37,8 +37,9 @@ impl UnverifiedToken {
     /// Takes it apart.
     ///
     /// # Errors
-    /// `token_too_large`, `token_malformed`, `token_algorithm` for another algorithm than RS256 and ES256,
-    /// `token_profile` for a type that is none of an access token, `token_claims` without an issuer.
+    /// `token_too_large`, `token_malformed`, `token_algorithm` for another algorithm than RS256 and
+    /// ES256, `token_profile` for a type that is none of an access token, `token_claims` without an
+    /// issuer.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > TOKEN_BYTES_MAX {
             let words = format!("it has {} bytes, and {TOKEN_BYTES_MAX} are allowed", text.len());
@@ -84,7 +85,7 @@ impl UnverifiedToken {
         self.key_name.as_deref()
     }
 
-    /// Its claims, believed by nobody yet.
+    /// Its claims, not verified yet.
     #[must_use]
     pub fn claims(&self) -> &Map<String, Value> {
         &self.claims
@@ -98,8 +99,8 @@ impl UnverifiedToken {
     /// Checks the signature with the issuer's keys.
     ///
     /// # Errors
-    /// `token_key_unknown` when the key is not among them, which fresher keys may change; `token_algorithm` when the key is
-    /// of another kind than the algorithm; `token_signature`.
+    /// `token_key_unknown` when the key is not among them, which fresher keys may change;
+    /// `token_algorithm` when the key is of another kind than the algorithm; `token_signature`.
     pub fn check_signature(&self, keys: &KeySet) -> Result<(), Error> {
         keys.verify(self.key_name(), self.algorithm, self.signed.as_bytes(), &self.signature)
     }
@@ -140,8 +141,9 @@ fn algorithm(header: &Map<String, Value>) -> Result<Algorithm, Error> {
     }))
 }
 
-/// A token made for another purpose is none of ours, however well it is signed (RFC 8725 §3.11). What the header's
-/// `crit` names must be understood (RFC 7515 §4.1.11), and nothing of that kind is.
+/// A token made for another purpose is none of ours, however well it is signed (RFC 8725 §3.11).
+/// What the header's `crit` names must be understood (RFC 7515 §4.1.11), and nothing of that kind
+/// is.
 fn check_type(header: &Map<String, Value>) -> Result<(), Error> {
     if header.contains_key("crit") {
         return Err(malformed("its header demands an extension that is not known here"));

@@ -11,7 +11,8 @@ use super::{json, refused};
 use crate::inspect::shown;
 use crate::macaroon::decode_base64;
 
-/// Values in a key set, all levels together: [`ISSUER_KEYS_MAX`] keys, each with its chain of certificates.
+/// Values in a key set, all levels together: [`ISSUER_KEYS_MAX`] keys, each with its chain of
+/// certificates.
 const VALUES_MAX: usize = 4096;
 /// RSA keys of another size are neither safe nor known to the library, in bits.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
@@ -98,12 +99,12 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    /// Reads a JSON Web Key Set. Keys of other kinds and for other purposes are passed over, and so are certificates in
-    /// it (`x5c`): the key itself is what counts.
+    /// Reads a JSON Web Key Set. Keys of other kinds and for other purposes are passed over, and so
+    /// are certificates in it (`x5c`): the key itself is what counts.
     ///
     /// # Errors
-    /// `token_issuer_unreachable` with the reason: more than [`ISSUER_DOCUMENT_BYTES_MAX`], no key set, or not one key in it
-    /// that can be used.
+    /// `token_issuer_unreachable` with the reason: more than [`ISSUER_DOCUMENT_BYTES_MAX`], no key
+    /// set, or not one key in it that can be used.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let unusable = |why: String| refused(ErrorCode::TokenIssuerUnreachable, why);
         if text.len() > ISSUER_DOCUMENT_BYTES_MAX {
@@ -198,7 +199,7 @@ impl KeySet {
         } else {
             Err(refused(
                 ErrorCode::TokenSignature,
-                "it was changed on its way, or somebody else wrote it",
+                "it was changed on its way, or is not from this issuer",
             ))
         }
     }

@@ -1,8 +1,9 @@
-//! JSON Web Tokens of issuers that a site trusts: the WLCG Common JWT Profiles 1.x, SciTokens 1 and 2, and OAuth access
-//! tokens (RFC 9068).
+//! JSON Web Tokens of issuers that a site trusts: the WLCG Common JWT Profiles 1.x, SciTokens 1 and
+//! 2, and OAuth access tokens (RFC 9068).
 //!
-//! A token is taken apart first ([`UnverifiedToken`]), so that what is malformed costs nobody a question to its issuer.
-//! Then come the issuer, which must be in the list, the key, the signature, and last the claims.
+//! A token is parsed first ([`UnverifiedToken`]), so that a malformed one makes no request to its
+//! issuer. Then come the issuer, which must be in the list, the key, the signature, and last the
+//! claims.
 
 mod claims;
 mod discovery_document;
@@ -31,7 +32,7 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use crate::credential::VerifiedToken;
 
-/// A token that is refused, and why, in words that may be shown to whoever sent it.
+/// A token that is refused, and why, in words that its sender may see.
 fn refused(code: ErrorCode, why: impl Into<String>) -> Error {
     Error::new(code, Side::Client, Phase::Authenticate).with_detail(why)
 }
@@ -39,8 +40,8 @@ fn refused(code: ErrorCode, why: impl Into<String>) -> Error {
 /// Verifies a token with the keys of its issuer, which are those that `keys` gives.
 ///
 /// # Errors
-/// As [`TokenRules::issuer`], [`UnverifiedToken::check_signature`] and [`UnverifiedToken::read`]; what `keys` says when it
-/// has none.
+/// As [`TokenRules::issuer`], [`UnverifiedToken::check_signature`] and [`UnverifiedToken::read`];
+/// what `keys` says when it has none.
 pub fn verify_token(
     token: &UnverifiedToken,
     rules: &TokenRules,

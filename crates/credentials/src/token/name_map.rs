@@ -1,5 +1,5 @@
-//! Mapping the names in a token to local users, as the `name_mapfile` of XRootD's SciTokens plug-in does: a JSON list of
-//! rules, of which the first counts whose conditions are all met.
+//! Mapping the names in a token to local users, as the `name_mapfile` of XRootD's SciTokens plug-in
+//! does: a JSON list of rules, of which the first counts whose conditions are all met.
 
 use serde_json::Value;
 use types::limits::NAME_MAP_RULES_MAX;
@@ -20,8 +20,8 @@ struct Rule {
 pub struct NameMap(Vec<Rule>);
 
 impl NameMap {
-    /// Reads a file. Rules with `ignore` are left out, and so are those for one `path` only, since who somebody is does
-    /// not depend on what is asked for here; the second value says which these were.
+    /// Reads a file. Rules with `ignore` are left out, and so are those for one `path` only, since
+    /// an identity does not depend on the request here; the second value says which these were.
     ///
     /// # Errors
     /// The text is not such a list, a rule has no sound `result`, or something in it is not known.

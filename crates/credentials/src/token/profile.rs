@@ -48,7 +48,8 @@ impl Profile {
         }
     }
 
-    /// The profile of a token whose version is accepted here: 1 of WLCG with any minor number, 1 or 2 of SciTokens.
+    /// The profile of a token whose version is accepted here: 1 of WLCG with any minor number, 1 or
+    /// 2 of SciTokens.
     pub(super) fn accepted(claims: &Map<String, Value>, is_access_token: bool) -> Result<Self, Error> {
         match Self::of(claims, is_access_token) {
             Self::Wlcg => match version(claims, "wlcg.ver")?.split_once('.') {

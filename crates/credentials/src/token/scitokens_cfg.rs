@@ -1,7 +1,8 @@
-//! Reading an existing `scitokens.cfg` of XRootD's SciTokens plug-in, so that a site need not write its issuers twice.
+//! Reading an existing `scitokens.cfg` of XRootD's SciTokens plug-in, so that a site need not write
+//! its issuers twice.
 //!
-//! It is an INI file: sections `[Global]` and `[Issuer NAME]`, others are passed over; of a key that is given twice the
-//! last counts.
+//! It is an INI file: sections `[Global]` and `[Issuer NAME]`, others are passed over; of a key
+//! that is given twice the last counts.
 
 use serde_json::Value;
 use types::LogicalPath;

@@ -1,4 +1,5 @@
-//! The scopes of a token and the paths in them (WLCG Common JWT Profiles §2.2.1; SciTokens claims and scopes language).
+//! The scopes of a token and the paths in them (WLCG Common JWT Profiles §2.2.1; SciTokens claims
+//! and scopes language).
 
 use types::limits::SCOPE_DECODE_PASSES_MAX;
 use types::{Error, ErrorCode, LogicalPath, decode_percent};
@@ -37,7 +38,8 @@ pub(super) enum Meaning {
 /// Reads one scope.
 ///
 /// # Errors
-/// `token_scope` for a storage scope whose path is missing (WLCG) or not sound: the whole token is refused then.
+/// `token_scope` for a storage scope whose path is missing (WLCG) or invalid: the whole token is
+/// refused then.
 pub(super) fn read(scope: &str, profile: Profile) -> Result<Meaning, Error> {
     if profile.is_scitokens() {
         read_scitokens(scope)
@@ -56,7 +58,8 @@ fn read_wlcg(scope: &str) -> Result<Meaning, Error> {
         "storage.create" => CREATE,
         "storage.modify" => MODIFY,
         "storage.stage" => STAGE,
-        // Where a file is (on disk, on tape) is asked of the tape service; storage needs no right for it.
+        // Where a file is (on disk, on tape) is asked of the tape service; storage needs no right
+        // for it.
         "storage.poll" => Activities::NONE,
         _ if is_wlcg_capability(name) => return Ok(Meaning::Elsewhere),
         _ => return Ok(Meaning::Nothing),
@@ -75,7 +78,8 @@ fn read_wlcg(scope: &str) -> Result<Meaning, Error> {
     }))
 }
 
-/// Whether a scope of this name gives a right somewhere, so that the groups of the token do not count.
+/// Whether a scope of this name gives a right somewhere, so that the groups of the token do not
+/// count.
 pub(crate) fn is_wlcg_capability(name: &str) -> bool {
     name.starts_with("storage.") || name.starts_with("compute.")
 }
@@ -105,11 +109,12 @@ fn unsound(scope: &str, why: &str) -> Error {
     refused(ErrorCode::TokenScope, format!("the scope \"{}\": {why}", shown(scope)))
 }
 
-/// Brings the path of a scope into its one form, as strictly as libscitokens does: it is percent-decoded until nothing
-/// is left to decode, and what two readers could take for two different places is refused.
+/// Brings the path of a scope into its one form, as strictly as libscitokens does: it is
+/// percent-decoded until nothing is left to decode, and what two readers could take for two
+/// different places is refused.
 ///
-/// The flag says that the path ends in a slash: what is inside is meant, not the directory itself. The root is always
-/// meant with all that is in it.
+/// The flag says that the path ends in a slash: the scope covers the content, not the directory
+/// itself. The root always includes itself.
 fn normalised(raw: &str) -> Result<(LogicalPath, bool), &'static str> {
     let mut text = raw.to_owned();
     for _ in 0..SCOPE_DECODE_PASSES_MAX {
@@ -139,8 +144,8 @@ fn normalised(raw: &str) -> Result<(LogicalPath, bool), &'static str> {
     Ok((path, inside_only))
 }
 
-/// The scope as it counts here: below each base path of the issuer, and only where the restricted paths (seen from the
-/// base paths too, everywhere when there are none) allow.
+/// The scope as it counts here: below each base path of the issuer, and only where the restricted
+/// paths (seen from the base paths too, everywhere when there are none) allow.
 pub(super) fn placed<'a>(
     scope: &'a Scope,
     base_paths: &'a [LogicalPath],

@@ -19,8 +19,8 @@ pub(super) struct Attributes {
     pub(super) expires_s: Option<i64>,
 }
 
-/// Verifies the attributes in the last-made of `proxies` (the last made first) that has some. `holder` is the
-/// certificate that the proxies were made from.
+/// Verifies the attributes in the last-made of `proxies` (the last made first) that has some.
+/// `holder` is the certificate that the proxies were made from.
 pub(super) fn verify(
     proxies: &[Certificate<'_>],
     holder: &Certificate<'_>,
@@ -107,8 +107,8 @@ fn check_time(certificate: &AttributeCertificate<'_>, now_s: i64) -> Result<(), 
     Ok(())
 }
 
-/// The certificate that the attributes are for is named by its issuer and number; VOMS' own tools write the holder's
-/// name in place of the issuer's.
+/// The certificate that the attributes are for is named by its issuer and number; VOMS' own tools
+/// write the holder's name in place of the issuer's.
 fn check_holder(certificate: &AttributeCertificate<'_>, holder: &Certificate<'_>) -> Result<(), String> {
     let named = &certificate.holder;
     let (subject, issuer) = (holder.subject().der, holder.issuer().der);
@@ -140,8 +140,8 @@ fn check_targets(certificate: &AttributeCertificate<'_>, rules: &CertificateRule
     }
 }
 
-/// Finds the server's certificate, verifies it, compares its names with what the VO's directory says, and verifies its
-/// signature under the attributes.
+/// Finds the server's certificate, verifies it, compares its names with what the VO's directory
+/// says, and verifies its signature under the attributes.
 fn verify_server(certificate: &AttributeCertificate<'_>, rules: &CertificateRules, now_s: i64) -> Result<i64, String> {
     let vo = &certificate.vo;
     let known = rules

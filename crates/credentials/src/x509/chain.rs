@@ -12,7 +12,7 @@ use super::trust::Authority;
 use super::{CertificateRules, attributes, proxies, refused, signature, unreadable};
 use crate::{Principal, VerifiedCertificate};
 
-/// How many names of a host's certificate are told when none of them is the one that was wanted.
+/// How many names of a host's certificate an error lists when none is the wanted one.
 const NAMES_TOLD_MAX: usize = 8;
 
 /// A host's certificate that was verified.
@@ -24,14 +24,16 @@ pub struct VerifiedHost {
     pub expires_s: i64,
 }
 
-/// Verifies what a client showed: the proxies, if it has some, the certificate that they were made from, and whatever
-/// authorities' certificates it sent along, in DER, its own first.
+/// Verifies what a client showed: the proxies, if it has some, the certificate that they were made
+/// from, and whatever authorities' certificates it sent along, in DER, its own first.
 ///
-/// Whether the client holds the key of the first certificate is for the caller to find out, as TLS does.
+/// Whether the client holds the key of the first certificate is for the caller to find out, as TLS
+/// does.
 ///
 /// # Errors
-/// Each reason has its own code, `certificate_…` or `proxy_…`. VOMS attributes that are not believed are no error: they
-/// are left out, and [`VerifiedCertificate::attribute_faults`] says why.
+/// Each reason has its own code, `certificate_…` or `proxy_…`. VOMS attributes that are not
+/// believed are no error: they are left out, and [`VerifiedCertificate::attribute_faults`] says
+/// why.
 pub fn verify_chain(chain: &[&[u8]], rules: &CertificateRules, now_s: i64) -> Result<VerifiedCertificate, Error> {
     let certificates = parse(chain)?;
     let count = proxies::count(&certificates)?;
@@ -64,8 +66,9 @@ pub fn verify_chain(chain: &[&[u8]], rules: &CertificateRules, now_s: i64) -> Re
     })
 }
 
-/// Verifies what a server showed to a client that wants to speak with `host`, a name or an address: its certificate and
-/// whatever authorities' certificates it sent along, in DER, its own first. The name must be one of `subjectAltName`.
+/// Verifies what a server showed to a client that wants to speak with `host`, a name or an address:
+/// its certificate and whatever authorities' certificates it sent along, in DER, its own first. The
+/// name must be one of `subjectAltName`.
 ///
 /// # Errors
 /// Each reason has its own code; another name is `certificate_unsuitable`.
@@ -195,7 +198,8 @@ pub(super) fn verify_end_entity(
     check_links(&links, anchor, rules, now_s)
 }
 
-/// Checks what `webpki` does not: the authority's own time, the names that each may sign, and revocation lists.
+/// Checks what `webpki` does not: the authority's own time, the names that each may sign, and
+/// revocation lists.
 fn check_links(
     links: &[Certificate<'_>],
     anchor: &Authority,

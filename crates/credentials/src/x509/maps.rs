@@ -14,9 +14,9 @@ use crate::is_user_name;
 pub struct GridMap(HashMap<String, String>);
 
 impl GridMap {
-    /// Reads a file with lines `"DN" user[,user…]`; the first user is taken, and the first line about a name counts.
-    /// Lines that begin with `#` are passed over. Gives also a sentence for each line that cannot be understood, which
-    /// is left out.
+    /// Reads a file with lines `"DN" user[,user…]`; the first user is taken, and the first line
+    /// about a name counts. Lines that begin with `#` are passed over. Gives also a sentence for
+    /// each line that cannot be understood, which is left out.
     #[must_use]
     pub fn parse(text: &str) -> (Self, Vec<String>) {
         let mut map = HashMap::new();
@@ -75,10 +75,11 @@ struct Rule {
 }
 
 impl VomsMap {
-    /// Reads a file with lines `"FQAN" user`, as XRootD's `voms.mapfile` has them, or `"DN" "FQAN" user`, as dCache's
-    /// `vorolemap` has them. In an FQAN `*` stands for any text within one part, and as the last part for any number of
-    /// further parts; in a DN for any text. Lines that begin with `#` are passed over. Gives also a sentence for each
-    /// line that cannot be understood, which is left out.
+    /// Reads a file with lines `"FQAN" user`, as XRootD's `voms.mapfile` has them, or `"DN" "FQAN"
+    /// user`, as dCache's `vorolemap` has them. In an FQAN `*` stands for any text within one part,
+    /// and as the last part for any number of further parts; in a DN for any text. Lines that begin
+    /// with `#` are passed over. Gives also a sentence for each line that cannot be understood,
+    /// which is left out.
     #[must_use]
     pub fn parse(text: &str) -> (Self, Vec<String>) {
         let mut rules = Vec::new();
@@ -101,8 +102,8 @@ impl VomsMap {
         (Self(rules), faults)
     }
 
-    /// The local user of whoever has these attributes: the first attribute that a line matches decides, and for it the
-    /// first line.
+    /// The local user for these attributes: the first attribute that a line matches decides, and
+    /// for it the first line.
     #[must_use]
     pub fn user(&self, name: &str, fqans: &[String]) -> Option<&str> {
         let name = dn::canonical(name);
@@ -178,7 +179,8 @@ fn each_line(text: &str, mut take: impl FnMut(&[String]) -> Result<(), &'static 
     faults
 }
 
-/// Words between blanks; quotes hold blanks together, a backslash in front of a quote means the quote itself.
+/// Words between blanks; quotes hold blanks together, a backslash in front of a quote means the
+/// quote itself.
 fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut rest = line;

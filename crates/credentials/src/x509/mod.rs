@@ -1,8 +1,9 @@
-//! Certificates, proxies and VOMS attributes: from the chain that a client shows to a name that rules can be made for.
+//! Certificates, proxies and VOMS attributes: from the chain that a client shows to a name that
+//! rules can be made for.
 //!
-//! The end-entity certificate is verified by `webpki`, which knows nothing of proxies; those in front of it are verified
-//! here (RFC 3820), and so are revocation lists, the names that an authority may sign, and VOMS' attribute certificates
-//! (RFC 5755).
+//! The end-entity certificate is verified by `webpki`, which knows nothing of proxies; those in
+//! front of it are verified here (RFC 3820), and so are revocation lists, the names that an
+//! authority may sign, and VOMS' attribute certificates (RFC 5755).
 
 mod attributes;
 mod chain;
@@ -47,15 +48,16 @@ pub struct CertificateRules {
 pub enum Revocation {
     /// Each authority has a list, and it is not out of date.
     Required,
-    /// Where an authority has a list, it can be read and is not out of date. This is how dCache's mode `IF_VALID` and
-    /// OpenSSL, where it has a list, see it: an old list would let those in that were revoked since.
+    /// Where an authority has a list, it can be read and is not out of date. This is how dCache's
+    /// mode `IF_VALID` and OpenSSL, where it has a list, see it: an old list would let those in
+    /// that were revoked since.
     #[default]
     IfPresent,
     /// Nothing: revoked certificates are accepted.
     Off,
 }
 
-/// A refusal for whoever showed the certificate.
+/// A refusal for the certificate's sender.
 fn refused(code: ErrorCode, why: impl Into<String>) -> Error {
     Error::new(code, Side::Client, Phase::Authenticate).with_detail(why)
 }

@@ -10,7 +10,7 @@ use regex_lite::Regex;
 pub(super) struct NameRules {
     namespaces: Vec<Statement>,
     policies: Vec<SigningPolicy>,
-    /// A file about it cannot be read, so that nobody knows what it may sign.
+    /// A file about it cannot be read, so its permitted names are unknown.
     is_broken: bool,
 }
 
@@ -51,8 +51,8 @@ impl NameFile {
 }
 
 impl NameRules {
-    /// Adds what a file says of `authority` (its name in canonical form); `is_own`: it is that authority's file. A file
-    /// under two names says everything twice, which is the same as once.
+    /// Adds what a file says of `authority` (its name in canonical form); `is_own`: it is that
+    /// authority's file. A file under two names says everything twice, which is the same as once.
     pub(super) fn add(&mut self, authority: &str, file: &NameFile, is_own: bool) {
         match file {
             NameFile::Namespaces(statements) => {
@@ -74,7 +74,8 @@ impl NameRules {
         self.is_broken = true;
     }
 
-    /// Whether the authority may sign a certificate for this name in one line. Namespaces go before signing policies.
+    /// Whether the authority may sign a certificate for this name in one line. Namespaces go before
+    /// signing policies.
     ///
     /// # Errors
     /// Which file does not permit it.

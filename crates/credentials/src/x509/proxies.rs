@@ -1,4 +1,4 @@
-//! Proxies (RFC 3820): certificates that a user makes from the own one, or from another proxy.
+//! Proxies (RFC 3820): certificates that a user signs with a certificate, or with another proxy.
 
 use gsi_wire::proxy::{PROXY_CERT_INFO, ProxyInfo, ProxyKind, ProxyPolicy};
 use gsi_wire::{Certificate, dn};
@@ -7,7 +7,8 @@ use types::{Error, ErrorCode};
 use super::chain::check_time;
 use super::{refused, signature, unreadable};
 
-/// Extensions that may be critical in a proxy: what is known here. Others are refused then (RFC 5280 §4.2).
+/// Extensions that may be critical in a proxy: what is known here. Others are refused then (RFC
+/// 5280 §4.2).
 const KNOWN_EXTENSIONS: &[&str] = &[
     PROXY_CERT_INFO,
     // keyUsage, basicConstraints, extKeyUsage

@@ -1,5 +1,5 @@
-//! The signatures that are accepted, in certificates of every kind: RSA from 2048 bits on, and ECDSA on P-256 and P-384,
-//! with SHA-256 or longer.
+//! The signatures that are accepted, in certificates of every kind: RSA from 2048 bits on, and
+//! ECDSA on P-256 and P-384, with SHA-256 or longer.
 
 use gsi_wire::delegation::CertificateRequest;
 use gsi_wire::{Certificate, PublicKeyKind};
@@ -55,8 +55,8 @@ impl SignatureFault {
     }
 }
 
-/// Checks that the key of `signer` made `signature` over `message`; `algorithm` is the content of the signature's
-/// `AlgorithmIdentifier`.
+/// Checks that the key of `signer` made `signature` over `message`; `algorithm` is the content of
+/// the signature's `AlgorithmIdentifier`.
 pub(super) fn verify(
     signer: &Certificate<'_>,
     algorithm: &[u8],
@@ -70,7 +70,8 @@ pub(super) fn verify(
     verify_with(key, algorithm, message, signature)
 }
 
-/// As [`verify`], with a key that is in no certificate: the content of its `AlgorithmIdentifier`, and its bits.
+/// As [`verify`], with a key that is in no certificate: the content of its `AlgorithmIdentifier`,
+/// and its bits.
 fn verify_with(key: (&[u8], &[u8]), algorithm: &[u8], message: &[u8], signature: &[u8]) -> Result<(), SignatureFault> {
     let found = ALGORITHMS.iter().find(|candidate| {
         candidate.signature_alg_id().as_ref() == algorithm && candidate.public_key_alg_id().as_ref() == key.0
@@ -81,7 +82,7 @@ fn verify_with(key: (&[u8], &[u8]), algorithm: &[u8], message: &[u8], signature:
         .map_err(|_| SignatureFault::Wrong)
 }
 
-/// Checks that whoever sent a request for a certificate holds the key that it is for (RFC 2986 §3).
+/// Checks that the sender of a certificate request holds its key (RFC 2986 §3).
 ///
 /// # Errors
 /// `certificate_weak`, `certificate_signature`.
@@ -95,8 +96,9 @@ pub fn verify_request(request: &CertificateRequest<'_>) -> Result<(), Error> {
     .map_err(|fault| fault.refuse("the request"))
 }
 
-/// Whether the key in `issuer` has signed `certificate`, both as DER. A signature of a kind that is not accepted counts as
-/// such, since nothing is known of it; what cannot be read has signed nothing.
+/// Whether the key in `issuer` has signed `certificate`, both as DER. A signature of a kind that is
+/// not accepted counts as such, since nothing is known of it; what cannot be read has signed
+/// nothing.
 #[must_use]
 pub fn has_signed(issuer: &[u8], certificate: &[u8]) -> bool {
     let (Ok(issuer), Ok(certificate)) = (Certificate::parse(issuer), Certificate::parse(certificate)) else {

@@ -26,7 +26,8 @@ pub struct TrustStore {
     /// What each file says, so that a file that is broken later can be stood in for by what it was.
     files: BTreeMap<String, Arc<Content>>,
     authorities: Vec<Authority>,
-    /// Where `webpki` may end: the keys of authorities that sign themselves, or whose issuer is not here.
+    /// Where `webpki` may end: the keys of authorities that sign themselves, or whose issuer is not
+    /// here.
     anchors: Vec<TrustAnchor<'static>>,
     /// Authorities below those.
     intermediates: Vec<CertificateDer<'static>>,
@@ -85,18 +86,18 @@ impl Kind {
 }
 
 impl TrustStore {
-    /// Reads the files of a trust directory, each as its name (without directory) and bytes: `HASH.0` and `*.pem` hold
-    /// authorities, `HASH.r0` revocation lists, `*.namespaces` and `*.signing_policy` what an authority may sign. Other
-    /// files are passed over.
+    /// Reads the files of a trust directory, each as its name (without directory) and bytes:
+    /// `HASH.0` and `*.pem` hold authorities, `HASH.r0` revocation lists, `*.namespaces` and
+    /// `*.signing_policy` what an authority may sign. Other files are ignored.
     ///
-    /// A broken file is a fault and touches nobody but its own authority: whose certificates are refused when its
+    /// A broken file is a fault of its own authority only, whose certificates are refused when its
     /// revocation list or the names that it may sign cannot be read (see [`Self::build_after`]).
     pub fn build(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> (Self, Vec<TrustFault>) {
         Self::build_after(files, None)
     }
 
-    /// As [`Self::build`], for a directory that was read before: where a file is broken that was good then, what it said
-    /// then still holds, and the fault says so.
+    /// As [`Self::build`], for a directory that was read before: where a file is broken that was
+    /// good then, what it said then still holds, and the fault says so.
     pub fn build_after(
         files: impl IntoIterator<Item = (String, Vec<u8>)>,
         previous: Option<&Self>,
@@ -147,7 +148,8 @@ impl TrustStore {
         self.authorities.is_empty()
     }
 
-    /// The authorities' certificates in DER, for a client that verifies servers, or to say whose certificates are wanted.
+    /// The authorities' certificates in DER, for a client that verifies servers, or to say whose
+    /// certificates are wanted.
     pub fn certificates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.authorities.iter().map(|authority| &authority.der)
     }
@@ -160,7 +162,8 @@ impl TrustStore {
         })
     }
 
-    /// The authorities whose revocation lists are at hand, in one line, and when those were made, in seconds since 1970.
+    /// The authorities whose revocation lists are at hand, in one line, and when those were made,
+    /// in seconds since 1970.
     pub fn revocation_lists(&self) -> impl Iterator<Item = (&str, i64)> {
         self.authorities
             .iter()
@@ -258,7 +261,8 @@ impl TrustStore {
         Ok(())
     }
 
-    /// Lays a revocation list beside the authority that signed it. Of two lists the newer one counts.
+    /// Lays a revocation list beside the authority that signed it. Of two lists the newer one
+    /// counts.
     fn add_list(&mut self, der: &[u8]) -> Result<(), String> {
         let list = RevocationList::parse(der).map_err(|why| why.to_string())?;
         let mut is_known = false;
@@ -269,7 +273,8 @@ impl TrustStore {
             let may_sign = signer.key_usage().is_none_or(|usage| usage.revocation_list_sign);
             let (algorithm, message) = (list.signature_algorithm_content, list.signed_part);
             if !may_sign || signature::verify(&signer, algorithm, message, list.signature).is_err() {
-                // An authority can have several keys; a list that another of them signed says nothing of this one.
+                // An authority can have several keys; a list that another of them signed says
+                // nothing of this one.
                 continue;
             }
             is_signed = true;
@@ -310,8 +315,9 @@ impl TrustStore {
         }
     }
 
-    /// Sorts the authorities into those at which a chain may end and those below. One whose issuer is here and signed it
-    /// is below, so that it is itself looked up in its issuer's revocation list.
+    /// Sorts the authorities into those at which a chain may end and those below. One whose issuer
+    /// is here and signed it is below, so that it is itself looked up in its issuer's revocation
+    /// list.
     fn anchor(&mut self) {
         self.anchors.clear();
         self.intermediates.clear();

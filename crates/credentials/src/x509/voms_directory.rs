@@ -20,9 +20,10 @@ pub(super) struct Vo {
 }
 
 impl VomsDirectory {
-    /// Reads the files of the directory, each as the VO (the name of its directory), its own name, and its bytes:
-    /// `*.lsc` files with names, and, as it was done in former times, `*.pem` files with servers' certificates. Other
-    /// files are passed over. A broken file is a fault and left out.
+    /// Reads the files of the directory, each as the VO (the name of its directory), its own name,
+    /// and its bytes: `*.lsc` files with names, and, as it was done in former times, `*.pem` files
+    /// with servers' certificates. Other files are passed over. A broken file is a fault and left
+    /// out.
     pub fn build(files: impl IntoIterator<Item = (String, String, Vec<u8>)>) -> (Self, Vec<TrustFault>) {
         let mut directory = Self::default();
         let mut faults = Vec::new();
@@ -67,8 +68,9 @@ impl Vo {
         self.certificates.iter().map(Vec::as_slice)
     }
 
-    /// Whether a server may speak for the VO: its certificate in DER, and the names from its own up to the authority's,
-    /// in canonical form. Any file of the VO may name it, whatever host the file is called after.
+    /// Whether a server may speak for the VO: its certificate in DER, and the names from its own up
+    /// to the authority's, in canonical form. Any file of the VO may name it, whatever host the
+    /// file is called after.
     pub(super) fn permits(&self, der: &[u8], names: &[String]) -> bool {
         let is_named = |chain: &Vec<String>| {
             let length = chain.len().min(names.len());

@@ -1,4 +1,5 @@
-//! Proxies: those of RFC 3820 are believed, each that breaks a rule is refused with its own code, and OpenSSL is asked too.
+//! Proxies: those of RFC 3820 are believed, each that breaks a rule is refused with its own code,
+//! and OpenSSL is asked too.
 
 use std::fs;
 use std::process::Command;
@@ -43,7 +44,8 @@ fn certificates_and_proxies_of_all_kinds_are_believed_as_by_openssl() {
     assert_eq!(lab.verify(&nested).unwrap().principal.dn.as_deref(), Some(JANE));
 }
 
-/// Proxies with one fault each, made from the user's certificate; what we say of them, and whether OpenSSL accepts them.
+/// Proxies with one fault each, made from the user's certificate; what we say of them, and whether
+/// OpenSSL accepts them.
 fn faults() -> Vec<(ProxyFault, ErrorCode, bool)> {
     let unknown = ProxyFault::Language("1.3.6.1.5.5.7.21.0".to_owned());
     vec![
@@ -57,7 +59,7 @@ fn faults() -> Vec<(ProxyFault, ErrorCode, bool)> {
         (ProxyFault::AlternativeName, ErrorCode::ProxyInvalid, false),
         (ProxyFault::UnknownExtension, ErrorCode::ProxyInvalid, false),
         (ProxyFault::Sha1, ErrorCode::CertificateWeak, false),
-        // OpenSSL leaves what a policy means to whoever asks it, and does not mind a missing mark.
+        // OpenSSL leaves a policy's meaning to its caller, and does not mind a missing mark.
         (ProxyFault::NotCritical, ErrorCode::ProxyInvalid, true),
         (ProxyFault::PolicyWords, ErrorCode::ProxyPolicyRefused, true),
         (unknown, ErrorCode::ProxyPolicyRefused, true),

@@ -1,4 +1,5 @@
-//! What lies in a trust directory: revocation lists, the names that an authority may sign, and broken files.
+//! What lies in a trust directory: revocation lists, the names that an authority may sign, and
+//! broken files.
 
 use std::sync::Arc;
 

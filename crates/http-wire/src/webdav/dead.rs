@@ -1,5 +1,6 @@
-//! Dead properties (RFC 4918 §4): what clients keep with a file or directory, which the server neither makes nor
-//! understands. All of one resource are one text in the store, so that a change of several happens at once.
+//! Dead properties (RFC 4918 §4): what clients keep with a file or directory, which the server
+//! neither makes nor understands. All of one resource are one text in the store, so that a change
+//! of several happens at once.
 
 use quick_xml::escape::escape;
 use types::limits::{DEAD_PROPERTIES_BYTES_MAX, DEAD_PROPERTIES_MAX, DEAD_PROPERTY_BYTES_MAX};
@@ -14,7 +15,8 @@ pub struct PropertyName {
 }
 
 impl PropertyName {
-    /// A name in a namespace (empty: in none); `None` when `local` is no name of XML, which could not be written again.
+    /// A name in a namespace (empty: in none); `None` when `local` is no name of XML, which could
+    /// not be written again.
     #[must_use]
     pub fn new(namespace: &str, local: &str) -> Option<Self> {
         is_name(local).then(|| Self {
@@ -29,13 +31,15 @@ impl PropertyName {
         &self.namespace
     }
 
-    /// Whether it is in a namespace whose properties the server gives values to: WebDAV's own, and that of dCache's checksums.
+    /// Whether it is in a namespace whose properties the server gives values to: WebDAV's own, and
+    /// that of dCache's checksums.
     #[must_use]
     pub fn is_davs_own(&self) -> bool {
         self.namespace == DAV_NAMESPACE || self.namespace == DCACHE_NAMESPACE
     }
 
-    /// Writes it as an empty element, where `D` stands for WebDAV's own namespace and nothing for a default one.
+    /// Writes it as an empty element, where `D` stands for WebDAV's own namespace and nothing for a
+    /// default one.
     pub(super) fn push_empty(&self, out: &mut String) {
         let local = &self.local;
         match self.namespace.as_str() {
@@ -110,8 +114,8 @@ impl DeadProperties {
         Self(list)
     }
 
-    /// As it is stored: of each property a line with the lengths of its namespace, local name and element, in bytes,
-    /// and behind it these three.
+    /// As it is stored: of each property a line with the lengths of its namespace, local name and
+    /// element, in bytes, and behind it these three.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = String::new();
@@ -131,8 +135,8 @@ impl DeadProperties {
         self.0.is_empty()
     }
 
-    /// Makes a change; false when there is no room for it ([`DEAD_PROPERTIES_MAX`], [`DEAD_PROPERTY_BYTES_MAX`],
-    /// [`DEAD_PROPERTIES_BYTES_MAX`]).
+    /// Makes a change; false when there is no room for it ([`DEAD_PROPERTIES_MAX`],
+    /// [`DEAD_PROPERTY_BYTES_MAX`], [`DEAD_PROPERTIES_BYTES_MAX`]).
     #[must_use]
     pub fn change(&mut self, change: &PropertyChange) -> bool {
         let at = self.0.iter().position(|known| known.name == *change.name());

@@ -1,4 +1,5 @@
-//! Multistatus answers that name what could not be done within a collection (RFC 4918 §9.6.1, §9.8.5, §14.24).
+//! Multistatus answers that name what could not be done within a collection (RFC 4918 §9.6.1,
+//! §9.8.5, §14.24).
 
 use quick_xml::escape::escape;
 use types::LogicalPath;

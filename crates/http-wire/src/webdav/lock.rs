@@ -1,4 +1,5 @@
-//! LOCK (RFC 4918 §9.10, §14): the request's body, locks as they are told, and the bodies of refusals.
+//! LOCK (RFC 4918 §9.10, §14): the request's body, the description of locks, and the bodies of
+//! refusals.
 
 use quick_xml::NsReader;
 use quick_xml::escape::{escape, unescape};
@@ -15,12 +16,12 @@ use crate::fault::bad_request;
 pub struct LockRequest {
     /// Whether others may lock it too.
     pub is_shared: bool,
-    /// What the client says about its user: the content of the owner element as XML in which the prefix `D:` stands
-    /// for WebDAV's namespace. Attributes are left out.
+    /// What the client says about its user: the content of the owner element as XML in which the
+    /// prefix `D:` stands for WebDAV's namespace. Attributes are left out.
     pub owner: String,
 }
 
-/// A lock as it is told.
+/// A lock as answers describe it.
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveLock<'a> {
     /// Where it begins.
@@ -115,8 +116,9 @@ pub fn lock_error(fault: LockFault, at: Option<&LogicalPath>, words: &str) -> St
 /// Reads the body of a LOCK that asks for a new lock (RFC 4918 §14.11).
 ///
 /// # Errors
-/// `bad_request` when it is not a well-formed `lockinfo` for a write lock, has a document type or foreign entities, or
-/// exceeds [`LOCK_BODY_BYTES_MAX`], [`LOCK_OWNER_BYTES_MAX`] or [`XML_DEPTH_MAX`].
+/// `bad_request` when it is not a well-formed `lockinfo` for a write lock, has a document type or
+/// foreign entities, or exceeds [`LOCK_BODY_BYTES_MAX`], [`LOCK_OWNER_BYTES_MAX`] or
+/// [`XML_DEPTH_MAX`].
 pub fn parse_lock(body: &[u8]) -> Result<LockRequest, Error> {
     if body.len() > LOCK_BODY_BYTES_MAX {
         return Err(bad_request("the LOCK body is too long"));

@@ -1,5 +1,6 @@
-//! LOCK, and PROPFIND and PROPPATCH with their multistatus answers (RFC 4918 §9.1, §9.2, §9.10, §13): the requests' bodies, the
-//! answers as a server writes them, and the answers of other servers as a client reads them.
+//! LOCK, and PROPFIND and PROPPATCH with their multistatus answers (RFC 4918 §9.1, §9.2, §9.10,
+//! §13): the requests' bodies, the answers as a server writes them, and the answers of other
+//! servers as a client reads them.
 //!
 //! XML from outside is read without document types and without entities but the five of XML itself,
 //! to a limited depth.
@@ -30,8 +31,8 @@ const DAV_NAMESPACE: &str = "DAV:";
 /// The namespace in which dCache publishes checksums.
 const DCACHE_NAMESPACE: &str = "http://www.dcache.org/2013/webdav";
 
-/// Whether a namespace is one of XML's own, which no declaration may name (Namespaces in XML 1.0 §3): written anew under
-/// another prefix it would make the whole answer unreadable.
+/// Whether a namespace is one of XML's own, which no declaration may name (Namespaces in XML 1.0
+/// §3): written anew under another prefix it would make the whole answer unreadable.
 fn is_reserved(namespace: &str) -> bool {
     matches!(
         namespace,

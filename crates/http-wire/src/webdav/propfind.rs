@@ -16,7 +16,8 @@ use super::dead::PropertyName;
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE, is_reserved};
 use crate::fault::bad_request;
 
-/// An element as it is written: whole texts, so that one copy of a known length puts each into an answer.
+/// An element as it is written: whole texts, so that one copy of a known length puts each into an
+/// answer.
 #[derive(Clone, Copy)]
 pub(super) struct Tags {
     /// The name with its prefix.
@@ -138,7 +139,8 @@ pub enum PropfindRequest {
 }
 
 impl PropfindRequest {
-    /// Whether the answer may hold dead properties, so that these have to be looked for. WebDAV's own names are none.
+    /// Whether the answer may hold dead properties, so that these have to be looked for. WebDAV's
+    /// own names are none.
     #[must_use]
     pub fn wants_dead(&self) -> bool {
         match self {
@@ -157,13 +159,14 @@ impl PropfindRequest {
     }
 }
 
-/// The body of a connection's last PROPFIND, and what it asked for. A client asks for the same properties of file after
-/// file: comparing the bytes costs less than reading XML.
+/// The body of a connection's last PROPFIND, and what it asked for. A client asks for the same
+/// properties of file after file: comparing the bytes costs less than reading XML.
 #[derive(Debug, Default)]
 pub struct LastPropfind(Option<(Box<[u8]>, Arc<PropfindRequest>)>);
 
 impl LastPropfind {
-    /// As [`parse_propfind`]. A body of up to [`LAST_PROPFIND_BYTES_MAX`] is known when it comes again at once.
+    /// As [`parse_propfind`]. A body of up to [`LAST_PROPFIND_BYTES_MAX`] is known when it comes
+    /// again at once.
     ///
     /// # Errors
     /// As [`parse_propfind`]; what was known stays known.
@@ -204,7 +207,8 @@ pub fn parse_propfind(body: &[u8]) -> Result<PropfindRequest, Error> {
         match event {
             Event::Start(element) => {
                 let namespace = match resolved {
-                    // A prefix stands for a namespace, and never for none (Namespaces in XML 1.0 §2.2).
+                    // A prefix stands for a namespace, and never for none (Namespaces in XML 1.0
+                    // §2.2).
                     ResolveResult::Bound(Namespace("")) if element.name().prefix().is_some() => {
                         return Err(bad_request("a prefix in the PROPFIND body is declared as nothing"));
                     }
@@ -299,8 +303,8 @@ impl Reading {
     }
 }
 
-/// Notes a property that is not known here. Each entry of an answer repeats it, so what a namespace declared once could do
-/// with many names has a limit.
+/// Notes a property that is not known here. Each entry of an answer repeats it, so what a namespace
+/// declared once could do with many names has a limit.
 fn push_unknown(unknown: &mut Vec<PropertyName>, namespace: &str, local: &str) -> Result<(), Error> {
     // It comes as it was written, with references to characters.
     let namespace = unescape(namespace).map_err(|_| bad_request("an unknown entity in the PROPFIND body"))?;

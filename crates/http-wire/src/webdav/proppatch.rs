@@ -1,8 +1,9 @@
 //! The body of a PROPPATCH request and its answer (RFC 4918 §9.2, §14.19).
 //!
-//! A value is taken in as it is written, elements, attributes and text, and written anew, so that nothing that is not
-//! well-formed gets into the listings of others. Its element declares the prefixes that were in scope where it stood,
-//! and the language that held there (§4.3). Comments and processing instructions are left out.
+//! A value is taken in as it is written, elements, attributes and text, and written anew, so that
+//! nothing that is not well-formed gets into the listings of others. Its element declares the
+//! prefixes that were in scope where it stood, and the language that held there (§4.3). Comments
+//! and processing instructions are left out.
 
 use quick_xml::Reader;
 use quick_xml::escape::{escape, unescape};
@@ -24,9 +25,10 @@ const PROPERTY_DEPTH: usize = 4;
 /// Reads the body of a PROPPATCH: the changes in their order (§9.2).
 ///
 /// # Errors
-/// `bad_request` for what is not well-formed XML, not a `propertyupdate`, changes nothing, has a document type or foreign
-/// entities, or goes beyond [`PROPPATCH_BODY_BYTES_MAX`], [`PROPPATCH_CHANGES_MAX`],
-/// [`PROPPATCH_VALUES_BYTES_MAX`], [`PROPPATCH_SCOPE_MAX`] or [`XML_DEPTH_MAX`].
+/// `bad_request` for what is not well-formed XML, not a `propertyupdate`, changes nothing, has a
+/// document type or foreign entities, or goes beyond [`PROPPATCH_BODY_BYTES_MAX`],
+/// [`PROPPATCH_CHANGES_MAX`], [`PROPPATCH_VALUES_BYTES_MAX`], [`PROPPATCH_SCOPE_MAX`] or
+/// [`XML_DEPTH_MAX`].
 pub fn parse_proppatch(body: &[u8]) -> Result<Vec<PropertyChange>, Error> {
     if body.len() > PROPPATCH_BODY_BYTES_MAX {
         return Err(bad_request("the PROPPATCH body is too long"));
@@ -214,7 +216,8 @@ impl Reading {
         }
     }
 
-    /// Writes the declarations and the language that hold where a property stands and are not its own.
+    /// Writes the declarations and the language that hold where a property stands and are not its
+    /// own.
     fn push_scope(&self, out: &mut String, own: &[(String, String)]) {
         let mut written: Vec<Option<&str>> = Vec::new();
         for Binding {
@@ -318,7 +321,8 @@ fn push_attributes(out: &mut String, attributes: &[(String, String)]) {
     out.push('>');
 }
 
-/// The answer to a PROPPATCH: what became of each change (§9.2.1). Protected ones are told so (§16).
+/// The answer to a PROPPATCH: the outcome of each change (§9.2.1); protected properties say so
+/// (§16).
 #[must_use]
 pub fn proppatch_answer(path: &LogicalPath, is_directory: bool, outcomes: &[(&PropertyName, u16)]) -> String {
     let url = path.to_url_path();

@@ -21,13 +21,13 @@ pub struct RemoteEntry {
     pub is_directory: bool,
     /// Whether it is neither a file nor a directory. Only the XRootD protocol tells.
     pub is_special: bool,
-    /// Size in bytes, where it is told.
+    /// Size in bytes, if given.
     pub size_bytes: Option<u64>,
-    /// Time of the last change, in seconds since the epoch, where it is told.
+    /// Time of the last change, in seconds since the epoch, if given.
     pub modified_s: Option<i64>,
     /// The entity tag with its quotes.
     pub etag: Option<String>,
-    /// The checksums that are told.
+    /// The given checksums.
     pub checksums: Vec<Checksum>,
     /// Bytes used below (RFC 4331).
     pub quota_used_bytes: Option<u64>,
@@ -163,7 +163,8 @@ pub fn parse_multistatus(body: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
     Ok(entries)
 }
 
-/// Reads one `response`. What stands in front of it, such as the root's opening tag, is passed over.
+/// Reads one `response`. What stands in front of it, such as the root's opening tag, is passed
+/// over.
 fn parse_entry(bytes: &[u8]) -> Result<Option<RemoteEntry>, Error> {
     let broken = |_| misbehaved("the listing is not well-formed XML");
     let text = std::str::from_utf8(bytes).map_err(|_| misbehaved("the listing is not UTF-8"))?;

@@ -59,7 +59,8 @@ pub struct Entry<'a> {
     pub quota_bytes: Option<(u64, u64)>,
     /// The checksums that are known.
     pub checksums: &'a [Checksum],
-    /// The locks that it is under, as [`super::lock_discovery`] writes them; `None` where that is not to be told.
+    /// The locks that it is under, as [`super::lock_discovery`] writes them; `None` to leave them
+    /// out.
     pub locks: Option<&'a str>,
     /// The dead properties, where they were looked for and there are any.
     pub dead: Option<&'a DeadProperties>,
@@ -71,8 +72,8 @@ pub struct MultistatusWriter {
     /// What is asked for, in the order in which it is written.
     wanted: Vec<Property>,
     names_only: bool,
-    /// What is asked for by name and not known here, with the empty elements for it; `None` where nothing is asked for
-    /// by name.
+    /// What is asked for by name and not known here, with the empty elements for it; `None` where
+    /// nothing is asked for by name.
     unknown: Option<(Vec<PropertyName>, String)>,
     dates: DateWriter,
 }
@@ -243,8 +244,8 @@ fn has(property: Property, entry: &Entry<'_>) -> bool {
     }
 }
 
-/// A property that the entry has, with its value. Each has its tags before the compiler's eyes, which so copies them
-/// without a call.
+/// A property that the entry has, with its value. Each has its tags before the compiler's eyes,
+/// which so copies them without a call.
 fn push_property(out: &mut Vec<u8>, property: Property, entry: &Entry<'_>, name: Name<'_>, dates: &mut DateWriter) {
     use Property as P;
     let (used, available) = entry.quota_bytes.unwrap_or_default();

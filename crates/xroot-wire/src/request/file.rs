@@ -49,8 +49,8 @@ pub enum Creation {
 }
 
 impl Open<'_> {
-    /// What the file is for: reading is the weakest, and what is meant when nothing is said; whoever
-    /// creates may read and write.
+    /// The access that the client wants: reading is the default; creating includes reading and
+    /// writing.
     #[must_use]
     pub fn access(&self) -> Access {
         let has = |option| self.options.contains(option);
@@ -110,8 +110,8 @@ pub struct Close {
     pub handle: FileHandle,
 }
 
-/// Makes a file durable (`kXR_sync`). On the destination of a third-party copy, the first prepares the
-/// copy and the second starts it and waits.
+/// Makes a file durable (`kXR_sync`). On the destination of a third-party copy, the first prepares
+/// the copy and the second starts it and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFile {
     /// The open file.
@@ -153,7 +153,7 @@ pub struct Read {
     pub handle: FileHandle,
     /// Where to begin.
     pub offset: u64,
-    /// How much to read at the most, in bytes.
+    /// Most bytes to read.
     pub length: u32,
     /// The stream to answer on; `None` when the client did not send the optional payload.
     pub path: Option<u8>,
@@ -175,7 +175,7 @@ pub struct PageRead {
     pub handle: FileHandle,
     /// Where to begin.
     pub offset: u64,
-    /// How much to read at the most, in bytes of the file; never zero once parsed.
+    /// Most bytes of the file to read; never zero once parsed.
     pub length: u32,
     /// The stream to answer on; `None` when the client did not send the optional payload.
     pub path: Option<u8>,

@@ -27,13 +27,16 @@ pub struct RequestHeader {
 /// What follows a request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// So many bytes that belong to the request and are to be handed to [`Request::parse`](super::Request::parse).
+    /// So many bytes that belong to the request and are to be handed to
+    /// [`Request::parse`](super::Request::parse).
     Buffered(usize),
     /// So many bytes of file data; the request is parsed with an empty payload.
     Streamed(usize),
-    /// A list of so many bytes that is to be handed to the parser, then the data that the list describes.
+    /// A list of so many bytes that is to be handed to the parser, then the data that the list
+    /// describes.
     ListThenData(usize),
-    /// An embedded header of so many bytes to be handed to the parser, then the payload of that one.
+    /// An embedded header of so many bytes to be handed to the parser, then the payload of that
+    /// one.
     Embedded(usize),
 }
 
@@ -79,8 +82,8 @@ impl RequestHeader {
         Opcode::from_number(self.opcode)
     }
 
-    /// The open file that a request is about which changes one; `None` for other requests, and for a vector
-    /// write, whose list names the files.
+    /// The open file that a request is about which changes one; `None` for other requests, and for
+    /// a vector write, whose list names the files.
     #[must_use]
     pub fn changed_file(&self) -> Option<FileHandle> {
         match self.known_opcode()? {
@@ -94,8 +97,8 @@ impl RequestHeader {
     /// What follows the header.
     ///
     /// # Errors
-    /// A refusal that closes the connection, for a negative length and for a payload that is too large to
-    /// be gathered: it stays unread, so that nothing behind it can be told apart.
+    /// A refusal that closes the connection, for a negative length and for a payload that is too
+    /// large to be gathered: it stays unread, so that the rest of the connection cannot be parsed.
     pub fn payload(&self) -> Result<Payload, Refusal> {
         let Ok(length) = usize::try_from(self.length) else {
             return Err(malformed("the announced length is negative").closing());
@@ -121,8 +124,8 @@ impl RequestHeader {
         Ok(payload)
     }
 
-    /// The stream that the payload comes on: not the one of the request where a client writes through a further
-    /// stream of its session. 0 for the session's own.
+    /// The stream that the payload comes on: not the one of the request where a client writes
+    /// through a further stream of its session. 0 for the session's own.
     #[must_use]
     pub fn payload_path(&self) -> u8 {
         match self.known_opcode() {

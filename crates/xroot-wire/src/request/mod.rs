@@ -74,7 +74,7 @@ pub enum Request<'a> {
     Checkpoint(Checkpoint),
     /// Shares ranges of files by reference.
     Clone(CloneRanges<'a>),
-    /// A whole file; nobody implements it.
+    /// A whole file; not implemented anywhere.
     GetFile,
     /// What a file is, by handle or path, or what space there is.
     Stat(Stat<'a>),
@@ -108,8 +108,8 @@ impl<'a> Request<'a> {
     /// Reads a request from its header and its buffered payload ([`Payload::buffered_bytes`] long).
     ///
     /// # Errors
-    /// What to answer when the request cannot be understood: a malformed one, one without the payload
-    /// that it needs, and one that this protocol version does not know.
+    /// What to answer when the request cannot be understood: a malformed one, one without the
+    /// payload that it needs, and one that this protocol version does not know.
     pub fn parse(header: &RequestHeader, payload: &'a [u8]) -> Result<Self, Refusal> {
         let Some(opcode) = Opcode::from_number(header.opcode) else {
             return Err(unknown(payload));
@@ -189,8 +189,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Appends the bytes of the request to `out`: header and payload, but not the data of a write, which
-    /// the caller sends behind them.
+    /// Appends the bytes of the request to `out`: header and payload, but not the data of a write,
+    /// which the caller sends behind them.
     pub fn encode(&self, stream: StreamId, out: &mut Vec<u8>) {
         let start = out.len();
         let mut header = RequestHeader {
@@ -206,8 +206,8 @@ impl<'a> Request<'a> {
         out[start..start + crate::limits::REQUEST_HEADER_BYTES].copy_from_slice(&header.encode());
     }
 
-    /// Fills the parameter block and appends the payload. Gives the length to announce where that is not
-    /// the payload's.
+    /// Fills the parameter block and appends the payload. Gives the length to announce where that
+    /// is not the payload's.
     fn fill(&self, block: &mut [u8; 16], out: &mut Vec<u8>) -> Option<usize> {
         match self {
             Self::Ping | Self::GetFile => {}

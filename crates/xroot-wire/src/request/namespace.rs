@@ -111,7 +111,7 @@ pub struct Locate<'a> {
 }
 
 impl Locate<'_> {
-    /// Whether any server for the path is meant, and not only those that have it.
+    /// Whether the question is about any server for the path, not only those that have it.
     #[must_use]
     pub fn asks_for_any_server(&self) -> bool {
         self.path.bytes().first() == Some(&b'*')
@@ -133,7 +133,7 @@ pub struct ListDirectory<'a> {
 }
 
 impl ListDirectory<'_> {
-    /// Whether stat texts are wanted: also whoever wants checksums gets them.
+    /// Whether stat texts are wanted; a request for checksums includes them.
     #[must_use]
     pub fn wants_stat(&self) -> bool {
         self.options
@@ -197,7 +197,8 @@ pub struct Remove<'a> {
 /// Renames a file or directory (`kXR_mv`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename<'a> {
-    /// Length of the old name as the client announced it; 0 = the names are split at the first space.
+    /// Length of the old name as the client announced it; 0 = the names are split at the first
+    /// space.
     pub source_bytes: u16,
     /// The old name.
     pub source: Argument<'a>,

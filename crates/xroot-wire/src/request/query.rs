@@ -23,7 +23,7 @@ pub enum QueryKind {
     CancelChecksum,
     /// The server's configuration; the argument holds keys.
     Config,
-    /// Something about an open file that nobody implements.
+    /// Something about an open file; not implemented anywhere.
     Visa,
     /// Something about a file that a plug-in knows, since version 5.2.
     FileInformation,
@@ -96,15 +96,16 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// What a client sends about an open destination file to give up its third-party copy, NUL included.
+    /// What a client sends about an open destination file to give up its third-party copy, NUL
+    /// included.
     pub const CANCEL_THIRD_PARTY: &'static [u8] = b"ofs.tpc cancel\0";
 
-    /// The CGI key of a question about what the listing of a directory leaves out. It stands behind the path of an
-    /// [`QueryKind::OpaquePath`], which the protocol leaves to each server.
+    /// The CGI key of a question about what the listing of a directory leaves out. It stands behind
+    /// the path of an [`QueryKind::OpaquePath`], which the protocol leaves to each server.
     pub const UNLISTED: &'static str = "crossload.unlisted";
 
-    /// Asks a Crossload server what the listing of a directory leaves out. `argument` is the path with [`Self::UNLISTED`]
-    /// in its CGI.
+    /// Asks a Crossload server what the listing of a directory leaves out. `argument` is the path
+    /// with [`Self::UNLISTED`] in its CGI.
     #[must_use]
     pub fn unlisted(argument: &'a [u8]) -> Self {
         Self::new(QueryKind::OpaquePath, argument)

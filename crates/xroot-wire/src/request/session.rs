@@ -53,7 +53,8 @@ impl Expect {
 /// Versions, abilities, TLS (`kXR_protocol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
-    /// The client's protocol version; 0 from clients of before 2.9.7, which want the old short answer.
+    /// The client's protocol version; 0 from clients of before 2.9.7, which want the old short
+    /// answer.
     pub version: u32,
     /// What the client can do and wants.
     pub options: ProtocolOptions,
@@ -69,7 +70,7 @@ impl Protocol {
     }
 }
 
-/// A user name of at most eight bytes. Nobody verifies it.
+/// A user name of at most eight bytes, unverified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserName([u8; USER_NAME_BYTES]);
 

@@ -12,8 +12,8 @@ use crate::limits::{
 };
 use crate::refusal::{Refusal, argument_missing, malformed};
 
-/// A range of an open file in a vector; the answer to a vector read has the same sixteen bytes in front
-/// of each range's data.
+/// A range of an open file in a vector; the answer to a vector read has the same sixteen bytes in
+/// front of each range's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorItem {
     /// The open file.
@@ -144,8 +144,8 @@ impl<'a> WriteVector<'a> {
     /// A request for the items that [`VectorItem::encode`] wrote into `list`.
     ///
     /// # Errors
-    /// Like those of parsing: no items, too many. They close the connection, because nobody knows how
-    /// much data follows.
+    /// Like those of parsing: no items, too many. They close the connection, because the amount of
+    /// data behind is unknown.
     pub fn new(options: u8, list: &'a [u8]) -> Result<Self, Refusal> {
         let items = Items::check(list, WRITEV_ITEMS_MAX).map_err(Refusal::closing)?;
         Ok(Self { options, items })

@@ -84,8 +84,8 @@ impl ResponseHeader {
     /// What follows the header.
     ///
     /// # Errors
-    /// `peer_misbehaved` for a kind without a meaning, a negative length, and a body other than data that
-    /// is longer than [`ANSWER_BYTES_MAX`].
+    /// `peer_misbehaved` for a kind without a meaning, a negative length, and a body other than
+    /// data that is longer than [`ANSWER_BYTES_MAX`].
     pub fn body(&self) -> Result<Body, Error> {
         let kind = self.kind()?;
         let bytes = usize::try_from(self.length).map_err(|_| misbehaved("the length of an answer is negative"))?;
@@ -108,7 +108,7 @@ pub enum Answer<'a> {
     Partial(&'a [u8]),
     /// Something that was not asked for now.
     Attention(Attention<'a>),
-    /// What the authentication protocol is to go on with.
+    /// The next message of the authentication protocol.
     MoreAuthentication(&'a [u8]),
     /// A failure.
     Error {

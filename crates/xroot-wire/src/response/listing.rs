@@ -34,9 +34,9 @@ impl ListingWriter {
         }
     }
 
-    /// Adds an entry. In a listing with stat texts `stat` must be there; its checksum, if that is asked
-    /// for too, is `algorithm:value`, or `algorithm:none` when it is not kept. A name with a line end
-    /// cannot be listed in this protocol: it is left out, and `false` says so.
+    /// Adds an entry. In a listing with stat texts `stat` must be there; its checksum, if that is
+    /// asked for too, is `algorithm:value`, or `algorithm:none` when it is not kept. A name with a
+    /// line end cannot be listed in this protocol: it is left out, and `false` says so.
     pub fn add(&mut self, name: &str, stat: Option<&StatText>, checksum: Option<&str>) -> bool {
         if name.is_empty() || name.contains(['\n', '\0']) || self.with_stat != stat.is_some() {
             return false;
@@ -95,7 +95,8 @@ pub struct ListedEntry {
     pub checksum: Option<String>,
 }
 
-/// Reads a checksum of a listing; `None` for `none` and for an algorithm that this house does not know.
+/// Reads a checksum of a listing; `None` for `none` and for an algorithm that this house does not
+/// know.
 #[must_use]
 pub fn parse_listed_checksum(text: &str) -> Option<Checksum> {
     let (name, value) = text.split_once(':')?;
@@ -124,7 +125,8 @@ enum Kind {
 }
 
 impl ListingReader {
-    /// For a listing where stat texts were asked for, or not. A server may leave them out all the same.
+    /// For a listing where stat texts were asked for, or not. A server may leave them out all the
+    /// same.
     #[must_use]
     pub fn new(asked_for_stat: bool) -> Self {
         Self {
@@ -135,7 +137,7 @@ impl ListingReader {
         }
     }
 
-    /// Whether the entries have stat texts, as far as that is known yet.
+    /// Whether the entries have stat texts, once that is known.
     #[must_use]
     pub fn has_stat(&self) -> bool {
         self.kind == Kind::Stat
@@ -144,8 +146,8 @@ impl ListingReader {
     /// Takes the next piece and hands over each entry that it completes.
     ///
     /// # Errors
-    /// `peer_misbehaved` for a line that is too long or cannot be understood, and for names that could
-    /// lead out of the directory.
+    /// `peer_misbehaved` for a line that is too long or cannot be understood, and for names that
+    /// could lead out of the directory.
     pub fn feed(&mut self, mut piece: &[u8], mut entry: impl FnMut(ListedEntry)) -> Result<(), Error> {
         while !piece.is_empty() && !self.ended {
             let end = piece.iter().position(|byte| matches!(byte, b'\n' | 0));

@@ -1,8 +1,9 @@
 //! Responses: a header of 8 bytes and a body.
 //!
-//! The server builds them with the functions of [`respond`]; where the body is file data, it sends the
-//! header of [`ResponseHeader::encode`] and the data behind it. The client reads the header, asks
-//! [`ResponseHeader::body`] what follows, and gives what is to be buffered to [`Answer::parse`].
+//! The server builds them with the functions of [`respond`]; where the body is file data, it sends
+//! the header of [`ResponseHeader::encode`] and the data behind it. The client reads the header,
+//! asks [`ResponseHeader::body`] what follows, and gives what is to be buffered to
+//! [`Answer::parse`].
 
 mod attributes;
 mod frame;

@@ -17,7 +17,7 @@ pub struct OpenReply {
 }
 
 impl OpenReply {
-    /// The body. With a stat text, eight bytes about compression stand before it, which nobody uses.
+    /// The body. Before a stat text stand eight unused bytes about compression.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = self.handle.0.to_vec();
@@ -32,8 +32,8 @@ impl OpenReply {
     /// Reads the body.
     ///
     /// # Errors
-    /// `peer_misbehaved` when it is too short, its stat text cannot be understood, or it says that the
-    /// file is compressed.
+    /// `peer_misbehaved` when it is too short, its stat text cannot be understood, or it says that
+    /// the file is compressed.
     pub fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
         let handle = reader

@@ -1,4 +1,5 @@
-//! The answer to page reads and writes (`kXR_status`): it has a checksum of its own, and data behind it.
+//! The answer to page reads and writes (`kXR_status`): it has a checksum of its own, and data
+//! behind it.
 
 use types::Error;
 
@@ -152,8 +153,8 @@ impl BadPages {
         bytes
     }
 
-    /// Reads the list behind the head of a page write's answer; `None` when it is empty: nothing was
-    /// damaged.
+    /// Reads the list behind the head of a page write's answer; `None` when it is empty: nothing
+    /// was damaged.
     ///
     /// # Errors
     /// `peer_misbehaved` when its checksum is wrong, or it does not consist of whole offsets.

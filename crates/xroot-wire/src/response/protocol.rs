@@ -104,8 +104,8 @@ pub struct SigningRules {
     pub options: u8,
     /// How many requests in general.
     pub level: SigningLevel,
-    /// Requests that differ from their level: number of the request less 3000, and 0, 1 or 2 in the order
-    /// of [`SigningNeed`].
+    /// Requests that differ from their level: number of the request less 3000, and 0, 1 or 2 in the
+    /// order of [`SigningNeed`].
     pub overrides: Vec<(u8, u8)>,
 }
 

@@ -55,8 +55,8 @@ impl<'a> ConfigAnswer<'a> {
         Ok(Self(text.lines().collect()))
     }
 
-    /// The answer to the key at this place of the question; `None` when the server did not answer it, or
-    /// only echoed it.
+    /// The answer to the key at this place of the question; `None` when the server did not answer
+    /// it, or only echoed it.
     #[must_use]
     pub fn value(&self, place: usize, key: &str) -> Option<&'a str> {
         self.0

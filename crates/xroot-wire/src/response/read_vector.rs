@@ -20,7 +20,8 @@ pub enum VectorPiece<'a> {
     Data(&'a [u8]),
 }
 
-/// Takes the answer apart while it passes in pieces of any size, across the parts that it is sent in.
+/// Takes the answer apart while it passes in pieces of any size, across the parts that it is sent
+/// in.
 #[derive(Clone, Debug)]
 pub struct ReadVectorDecoder {
     head: [u8; VECTOR_ITEM_BYTES],
@@ -48,9 +49,9 @@ impl ReadVectorDecoder {
         }
     }
 
-    /// Takes what comes next from the front of `input`, which shrinks accordingly. `None` when it is used
-    /// up. The caller compares each head with its request: a server that answers another range, or
-    /// less of it, has failed.
+    /// Takes what comes next from the front of `input`, which shrinks accordingly. `None` when it
+    /// is used up. The caller compares each head with its request: a server that answers another
+    /// range, or less of it, has failed.
     ///
     /// # Errors
     /// `peer_misbehaved` for a head with a negative length or offset.

@@ -67,7 +67,7 @@ pub fn wait_body(seconds: u32, message: &str) -> Vec<u8> {
     body
 }
 
-/// Appends what the client's authentication protocol is to go on with.
+/// Appends the next message of the client's authentication protocol.
 pub fn more_authentication(out: &mut Vec<u8>, stream: StreamId, data: &[u8]) {
     frame(out, stream, Status::MoreAuthentication, data);
 }

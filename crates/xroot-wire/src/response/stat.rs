@@ -37,8 +37,8 @@ pub struct StatExtension {
 }
 
 impl StatText {
-    /// Appends the text, without a NUL. Numbers are never padded, since clients would take them for octal
-    /// ones; the mode is octal and always has four digits.
+    /// Appends the text, without a NUL. Numbers are never padded, since clients would take them for
+    /// octal ones; the mode is octal and always has four digits.
     pub fn write(&self, out: &mut Vec<u8>) {
         decimal(out, self.id);
         for value in [self.size_bytes, u64::from(self.flags.bits())] {
@@ -109,8 +109,8 @@ fn word(name: &str) -> &str {
     }
 }
 
-/// Appends a decimal number. Programs ask for thousands of these texts at once: the formatting of the standard library takes
-/// a tenth of the whole answer.
+/// Appends a decimal number. Programs ask for thousands of these texts at once: the formatting of
+/// the standard library takes a tenth of the whole answer.
 fn decimal(out: &mut Vec<u8>, value: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();

@@ -1,12 +1,12 @@
-//! Answers to questions whose texts nobody but monitoring reads.
+//! Answers whose texts only monitoring reads.
 
 use std::fmt::Write as _;
 
 use crate::flags::StatFlags;
 use crate::response::StatText;
 
-/// The fixed attributes of a file as text, without a NUL: which space it is in, what it is, its size,
-/// times and permissions.
+/// The fixed attributes of a file as text, without a NUL: which space it is in, what it is, its
+/// size, times and permissions.
 #[must_use]
 pub fn fixed_attributes(space: &str, stat: &StatText) -> String {
     let kind = if stat.is_directory() { 'd' } else { 'f' };

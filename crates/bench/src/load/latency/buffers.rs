@@ -1,4 +1,5 @@
-//! What this machine's socket buffers allow to be under way on one connection (tcp(7), the kernel's `ip-sysctl`).
+//! What this machine's socket buffers allow to be under way on one connection (tcp(7), the kernel's
+//! `ip-sysctl`).
 
 use std::fs;
 
@@ -37,7 +38,8 @@ impl Buffers {
         })
     }
 
-    /// The most that the receiver offers: the rest of its buffer is for what the kernel itself needs.
+    /// The most that the receiver offers: the rest of its buffer is for what the kernel itself
+    /// needs.
     fn receive_window_bytes(&self) -> u64 {
         let shift = self.window_scale.unsigned_abs().min(31);
         match self.window_scale {
@@ -46,7 +48,8 @@ impl Buffers {
         }
     }
 
-    /// The most that can be under way: what the receiver offers and the sender may keep until it is acknowledged.
+    /// The most that can be under way: what the receiver offers and the sender may keep until it is
+    /// acknowledged.
     pub(super) fn window_bytes(&self) -> u64 {
         self.receive_window_bytes().min(self.send_bytes).max(1)
     }

@@ -62,7 +62,8 @@ impl Line {
         })
     }
 
-    /// A file of the server as it is reached over the line. Its host keeps its name, for certificates.
+    /// A file of the server as it is reached over the line. Its host keeps its name, for
+    /// certificates.
     pub(super) fn leads_to(&self, location: &Location) -> Location {
         location.with_port(self.relay.address().port())
     }

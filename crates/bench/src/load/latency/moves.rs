@@ -107,7 +107,8 @@ pub(super) async fn get(ground: &Ground, target: &Target, shelf: &Shelf, streams
     Ok(together(target, &ground.stop, workers.collect()).await)
 }
 
-/// Uploads as many files as there are streams, which are as large together as what a download moves.
+/// Uploads as many files as there are streams, which are as large together as what a download
+/// moves.
 pub(super) async fn put(ground: &Ground, target: &Target, shelf: &Shelf, streams: u32, measures: Measures) -> Outcome {
     let nowhere = || Failure::new("making a directory for the run", "there is none", "");
     let directory = shelf.directory.as_ref().ok_or_else(nowhere)?;

@@ -1,8 +1,9 @@
-//! Which pieces of a file a program reads, and in which requests: recorded from a real one, or made to be like one.
+//! Which pieces of a file a program reads, and in which requests: recorded from a real one, or made
+//! to be like one.
 //!
-//! A recorded pattern is text. Each line holds the offset and the length of one piece, in bytes, as two decimal numbers
-//! with blanks between them. Pieces of one request stand in lines one behind the other; an empty line ends the request.
-//! A line that begins with `#` is passed over.
+//! A recorded pattern is text. Each line holds the offset and the length of one piece, in bytes, as
+//! two decimal numbers with blanks between them. Pieces of one request stand in lines one behind
+//! the other; an empty line ends the request. A line that begins with `#` is passed over.
 
 use types::ByteRange;
 use types::limits::{BENCH_PATTERN_PIECES_MAX, VECTOR_READ_BYTES_MAX};
@@ -10,7 +11,8 @@ use types::limits::{BENCH_PATTERN_PIECES_MAX, VECTOR_READ_BYTES_MAX};
 /// Sizes of the pieces of a made pattern.
 const PIECE_BYTES_MIN: u64 = 4 << 10;
 const PIECE_BYTES_MAX: u64 = 64 << 10;
-/// Variables of an event that a made file holds, and how many in a hundred of them an analysis reads.
+/// Variables of an event that a made file holds, and how many in a hundred of them an analysis
+/// reads.
 const BRANCHES: u64 = 200;
 const READ_PERCENT: u64 = 30;
 
@@ -23,11 +25,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a recorded pattern. With `pieces`, requests have so many pieces each, whatever the empty lines say.
+    /// Reads a recorded pattern. With `pieces`, requests have so many pieces each, whatever the
+    /// empty lines say.
     ///
     /// # Errors
-    /// In words: a line that is no piece, no piece at all, more than [`BENCH_PATTERN_PIECES_MAX`] pieces, or a request
-    /// for more than [`VECTOR_READ_BYTES_MAX`] bytes.
+    /// In words: a line that is no piece, no piece at all, more than [`BENCH_PATTERN_PIECES_MAX`]
+    /// pieces, or a request for more than [`VECTOR_READ_BYTES_MAX`] bytes.
     pub fn parse(text: &str, pieces: Option<usize>) -> Result<Self, String> {
         let mut requests = vec![Vec::new()];
         let mut count = 0_usize;
@@ -70,9 +73,10 @@ impl Pattern {
         }
     }
 
-    /// A pattern like that of an analysis of a ROOT file of `size_bytes`. Such a file holds its variables in baskets of
-    /// some KiB, those of the same events near to each other; an analysis needs some of the variables, and reads their
-    /// baskets, many in a request, from the beginning of the file to its end. The same each time.
+    /// A pattern like that of an analysis of a ROOT file of `size_bytes`. Such a file holds its
+    /// variables in baskets of some KiB, those of the same events near to each other; an analysis
+    /// needs some of the variables, and reads their baskets, many in a request, from the beginning
+    /// of the file to its end. The same each time.
     #[must_use]
     pub fn made(size_bytes: u64, pieces: usize) -> Self {
         let mut dice = Dice(size_bytes);
@@ -109,7 +113,7 @@ impl Pattern {
         &self.requests
     }
 
-    /// How large a file must be at the least, in bytes.
+    /// Least size of the file, in bytes.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.pieces().map(|piece| piece.end).max().unwrap_or(0)

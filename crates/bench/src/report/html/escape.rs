@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Shows text so that nothing in it is taken for markup, inside of elements and of quoted attributes. Characters that
-/// XML cannot hold become U+FFFD.
+/// Shows text so that nothing in it is taken for markup, inside of elements and of quoted
+/// attributes. Characters that XML cannot hold become U+FFFD.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 

@@ -1,5 +1,5 @@
-//! A report as one page that needs nothing else: no script, no font, no picture from elsewhere. It is well-formed XML as
-//! well as HTML, light or dark as the reader likes it, and can be printed.
+//! A report as one page that needs nothing else: no script, no font, no picture from elsewhere. It
+//! is well-formed XML as well as HTML, light or dark as the reader likes it, and can be printed.
 
 mod escape;
 mod plot;
@@ -20,7 +20,8 @@ use plot::{Frame, Size, Trace};
 const STYLE: &str = include_str!("style.css");
 /// With more lines than this, each label gets a plot of its own.
 const TRACES_MAX: usize = 8;
-/// Plots beside each other have one scale, unless what one of them shows would be lower than this share of it.
+/// Plots beside each other have one scale, unless what one of them shows would be lower than this
+/// share of it.
 const LOWEST_SHARE: f64 = 0.25;
 
 /// The whole page.
@@ -183,7 +184,8 @@ fn beside_each_other(out: &mut String, frame: Frame<'_>, labels: &[&str], traces
     out.push_str("</div>\n");
 }
 
-/// All labels in one plot: each its own colour, an earlier run the colour of what it is compared with.
+/// All labels in one plot: each its own colour, an earlier run the colour of what it is compared
+/// with.
 fn together(view: &View<'_>, traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&str]) -> Vec<Trace> {
     let one_target = sheet
         .series
@@ -213,8 +215,8 @@ fn together(view: &View<'_>, traces: Vec<Vec<Trace>>, sheet: &Sheet, labels: &[&
 /// What has colours of its own where all labels are in one plot: target and label.
 type Coloured<'a> = IndexSet<(&'a str, &'a str)>;
 
-/// The targets and labels of the first table that has all those of this one, so that a line has the same colour in all
-/// plots of the page.
+/// The targets and labels of the first table that has all those of this one, so that a line has the
+/// same colour in all plots of the page.
 fn pairs_of<'a>(view: &'a View<'_>, sheet: &'a Sheet) -> Coloured<'a> {
     let own = pairs(sheet);
     first_with(view, &own).unwrap_or(own)

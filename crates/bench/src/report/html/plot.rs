@@ -1,5 +1,5 @@
-//! Plots, as SVG inside of a page: lines against a parameter or against time, and bars. They need no script; a figure
-//! is told by the element's title, which browsers show under the pointer.
+//! Plots, as SVG inside of a page: lines against a parameter or against time, and bars. They need
+//! no script; browsers show the element's title, a figure, under the pointer.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,8 @@ const WIDTH: f64 = 760.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// How far the figures below a plot keep from its sides: with [`RIGHT`], half of one of six characters in a narrow window.
+/// How far the figures below a plot keep from its sides: with [`RIGHT`], half of one of six
+/// characters in a narrow window.
 const INSIDE: f64 = 14.0;
 /// Of a bar.
 const BAR: f64 = 15.0;
@@ -40,7 +41,8 @@ impl Size {
         }
     }
 
-    /// Of the plot's own lines: there is room for marks of six characters, in a narrow window too, where letters are larger.
+    /// Of the plot's own lines: there is room for marks of six characters, in a narrow window too,
+    /// where letters are larger.
     fn left(self) -> f64 {
         match self {
             Self::Wide => 78.0,
@@ -80,7 +82,7 @@ pub(super) struct Frame<'a> {
     pub(super) y: &'a str,
     pub(super) logarithmic: bool,
     pub(super) size: Size,
-    /// What the scale must reach at the least.
+    /// The least value that the scale must reach.
     pub(super) highest: f64,
 }
 
@@ -93,7 +95,8 @@ fn class(colour: usize, dashed: bool) -> String {
     class
 }
 
-/// A mark at a point. Neighbouring colours have other shapes, for who cannot tell the colours apart.
+/// A mark at a point. Neighbouring colours have other shapes, for who cannot tell the colours
+/// apart.
 fn mark(colour: usize, x: f64, y: f64) -> String {
     match colour % 4 {
         0 => format!("<circle class=\"mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),

@@ -1,6 +1,7 @@
 //! From figures to places on paper.
 
-/// How far two marks are apart at the least: there is room for a figure of five digits between them, in a narrow window.
+/// Least distance of two marks: there is room for a figure of five digits between them, in a narrow
+/// window.
 const TICKS_APART: f64 = 34.0;
 
 /// Figures along one direction of a plot.
@@ -46,8 +47,8 @@ impl Scale {
         scale
     }
 
-    /// Over just these figures, each with a mark where there is room for it. Equal steps are equal factors when that is
-    /// wanted and can be: not with zero among the figures.
+    /// Over just these figures, each with a mark where there is room for it. Equal steps are equal
+    /// factors when that is wanted and can be: not with zero among the figures.
     pub(super) fn over(figures: &[f64], logarithmic: bool, from: f64, to: f64) -> Self {
         let mut ticks = figures.to_vec();
         ticks.sort_by(f64::total_cmp);

@@ -8,14 +8,14 @@ use crate::report::Summary;
 use crate::report::view::{Cell, Line, Sheet, Verdict, figure};
 
 /// What the colours and the mark of ratios mean.
-pub(super) const RATIOS: &str = "A ratio in green is better, one in red worse, by 5 % at the least. One with a question mark involves \
+pub(super) const RATIOS: &str = "A ratio in green is better, one in red worse, by at least 5 %. One with a question mark involves \
                       a noisy figure and is too uncertain to tell.";
 
 /// A table of so many columns needs no more room than its figures do.
 const FEW: usize = 3;
 
-/// A table with all its figures. Where its lines stand on an axis, those of one label have it as a head of their own,
-/// which leaves the width to the figures.
+/// A table with all its figures. Where its lines stand on an axis, those of one label have it as a
+/// head of their own, which leaves the width to the figures.
 pub(super) fn write(out: &mut String, sheet: &Sheet) {
     let columns = 1 + sheet.series.len() + sheet.ratios.len();
     // Drawn out over the whole page, a figure would stand far away from what it belongs to.

@@ -110,7 +110,8 @@ fn a_report_of_nothing_is_still_a_page() {
     assert!(page.contains("interrupted"), "{page}");
 }
 
-/// The report with these cases instead of its own, each at 1 and at 4 connections, in the order they are given.
+/// The report with these cases instead of its own, each at 1 and at 4 connections, in the order
+/// they are given.
 fn with_cases(tables: &[(&str, &[(&str, &str)])]) -> Report {
     let table = |(title, cases): &(&str, &[(&str, &str)])| {
         let mut table = Table::new(title, "Gbit/s", Better::More).against("connections", "", true);
@@ -129,7 +130,8 @@ fn with_cases(tables: &[(&str, &[(&str, &str)])]) -> Report {
     }
 }
 
-/// The style's name of the colour that a legend gives to this entry, each time it stands on the page.
+/// The style's name of the colour that a legend gives to this entry, each time it stands on the
+/// page.
 fn colours_of(page: &str, name: &str) -> Vec<String> {
     let colour = |before: &str| {
         let begun = before.rfind("<span><svg class=\"")? + "<span><svg class=\"".len();
@@ -142,7 +144,8 @@ fn colours_of(page: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn a_line_has_the_same_colour_in_each_plot() {
-    // Processor time is not known of all cases, and is known of some of them earlier than of others.
+    // Processor time is not known of all cases, and is known of some of them earlier than of
+    // others.
     let mut report = with_cases(&[
         ("Rate", &[("ours", "GET"), ("theirs", "GET"), ("ours", "PUT")]),
         ("Time", &[("ours", "PUT"), ("theirs", "GET")]),
@@ -176,7 +179,7 @@ fn plots_beside_each_other_have_one_scale_where_all_can_be_read_on_it() {
     let marks = |report: &Report| write(&View::new(report, None)).matches(">8</text>").count();
     report.tables[0].rows[0].samples = vec![8.0];
     assert_eq!(marks(&report), 5);
-    // Nobody could read a 4 beside an 80.
+    // A 4 beside an 80 would be illegible.
     report.tables[0].rows[0].samples = vec![80.0];
     assert_eq!(marks(&report), 0);
 }
