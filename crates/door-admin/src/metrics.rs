@@ -162,7 +162,7 @@ pub struct Metrics {
     resident: Gauge,
     cpu: Counter<f64, AtomicU64>,
     log_dropped: Counter,
-    listings_incomplete: Counter,
+    listings_incomplete: Family<KindLabels, Counter>,
     share_refusals: Family<KindLabels, Counter>,
     share_in_use: Family<KindLabels, Gauge>,
     share_limit: Family<KindLabels, Gauge>,
@@ -216,7 +216,7 @@ impl Metrics {
             resident: Gauge::default(),
             cpu: Counter::default(),
             log_dropped: Counter::default(),
-            listings_incomplete: Counter::default(),
+            listings_incomplete: Family::default(),
             share_refusals: Family::default(),
             share_in_use: Family::default(),
             share_limit: Family::default(),
@@ -270,7 +270,7 @@ impl Metrics {
             Unit::Other("bytes_per_second".into()),
             self.rate.clone(),
         );
-        let help = "Listings that left out names which no path can hold";
+        let help = "Listings that left out names which no path can hold, or links that lead nowhere or out";
         registry.register("listings_incomplete", help, self.listings_incomplete.clone());
         registry.register(
             "log_lines_dropped",
@@ -321,9 +321,9 @@ impl Metrics {
         registry.register("share_limit", help, self.share_limit.clone());
     }
 
-    /// Counts a listing that left names out.
-    pub fn listing_incomplete(&self) {
-        self.listings_incomplete.inc();
+    /// Counts a listing that left out what is of this kind.
+    pub fn listing_incomplete(&self, kind: &'static str) {
+        self.listings_incomplete.get_or_create(&KindLabels { kind }).inc();
     }
 
     /// Counts a refusal because a client's share was used up.

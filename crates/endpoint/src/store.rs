@@ -283,7 +283,7 @@ impl Pages {
         loop {
             let mut page = self.directory.next_batch().await?;
             if page.is_empty() {
-                self.unlisted = Some(self.directory.unlisted()).filter(|unlisted| unlisted.count > 0);
+                self.unlisted = Some(self.directory.unlisted()).filter(|unlisted| !unlisted.is_empty());
                 return Ok(page);
             }
             if let Some(shown) = &self.shown {

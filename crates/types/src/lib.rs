@@ -20,5 +20,5 @@ pub use location::{Location, Scheme};
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;
 pub use secret::{Secret, is_same};
-pub use unlisted::Unlisted;
+pub use unlisted::{LeftOut, Unlisted};
 pub use uuid::uuid_text;

@@ -1,16 +1,33 @@
 //! What a listing cannot show, so that a directory never looks emptier than it is.
 
-/// Names in a directory that a listing leaves out because no path can hold them: they are not UTF-8, have control
-/// characters, or are too long.
+use std::fmt;
+
+/// Names in a directory that a listing leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unlisted {
+    /// Those that no path can hold: they are not UTF-8, have control characters, or are too long. No request can
+    /// name them.
+    pub names: LeftOut,
+    /// Symbolic links that lead nowhere or out of the export. Requests can name them, to remove them.
+    pub links: LeftOut,
+}
+
+/// Names that are left out for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
     /// How many there are.
     pub count: u64,
     /// One of them, with `\x` and two digits for each byte that is not printable ASCII.
     pub example: Option<String>,
 }
 
-impl Unlisted {
+impl LeftOut {
+    /// So many names, without an example.
+    #[must_use]
+    pub fn of(count: u64) -> Self {
+        Self { count, example: None }
+    }
+
     /// Counts a name.
     pub fn add(&mut self, name: &[u8]) {
         self.count += 1;
@@ -18,18 +35,63 @@ impl Unlisted {
     }
 }
 
-impl std::fmt::Display for Unlisted {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (names, are) = if self.count == 1 {
-            ("name", "is")
-        } else {
-            ("names", "are")
+impl Unlisted {
+    /// Whether nothing is left out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.count == 0 && self.links.count == 0
+    }
+}
+
+impl fmt::Display for Unlisted {
+    /// Nothing when nothing is left out.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const WHY: &str = "not UTF-8, with control characters, or too long";
+        match self.names.count {
+            0 => {}
+            1 => write!(formatter, "1 name that no path can hold ({WHY}) is not shown")?,
+            count => write!(formatter, "{count} names that no path can hold ({WHY}) are not shown")?,
+        }
+        if self.names.count > 0 && self.links.count > 0 {
+            formatter.write_str("; ")?;
+        }
+        match self.links.count {
+            0 => Ok(()),
+            1 => formatter.write_str("1 symbolic link that leads nowhere or out of the export is not shown"),
+            count => write!(
+                formatter,
+                "{count} symbolic links that lead nowhere or out of the export are not shown"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_sentence() {
+        let told = |names, links| {
+            Unlisted {
+                names: LeftOut::of(names),
+                links: LeftOut::of(links),
+            }
+            .to_string()
         };
-        let why = "not UTF-8, with control characters, or too long";
-        write!(
-            formatter,
-            "{} {names} that no path can hold ({why}) {are} not shown",
-            self.count
-        )
+        assert_eq!(told(0, 0), "");
+        assert_eq!(
+            told(1, 0),
+            "1 name that no path can hold (not UTF-8, with control characters, or too long) is not shown"
+        );
+        assert_eq!(
+            told(0, 1),
+            "1 symbolic link that leads nowhere or out of the export is not shown"
+        );
+        assert_eq!(
+            told(2, 3),
+            "2 names that no path can hold (not UTF-8, with control characters, or too long) are not shown; \
+             3 symbolic links that lead nowhere or out of the export are not shown"
+        );
     }
 }

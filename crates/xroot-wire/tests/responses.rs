@@ -358,13 +358,15 @@ fn small_answers_are_refused_when_they_are_wrong() {
         b"names",
         b"names=",
         b"names=-1",
-        b"names=18446744073709551616",
+        b"names=18446744073709551616&links=1",
+        b"names=1",
         b"links=1",
         b"\xff",
     ] {
         assert!(misbehaves(parse_unlisted(bad)), "{bad:?}");
     }
-    assert_eq!(parse_unlisted(b"names=2&more=x\0").expect("sound").count, 2);
+    let unlisted = parse_unlisted(b"names=2&links=1&more=x\0").expect("sound");
+    assert_eq!((unlisted.names.count, unlisted.links.count), (2, 1));
 }
 
 fn vector_pieces(body: &[u8], piece_bytes: usize) -> (Vec<VectorItem>, Vec<u8>) {

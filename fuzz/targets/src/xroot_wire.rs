@@ -57,6 +57,7 @@ pub(crate) const BODY_WORDS: &[&str] = &[
     "&P=",
     "oss.space=1",
     "names=1",
+    "&links=1",
     "oss.free=1",
     "&",
     "S\0\0\0\x03\0",

@@ -281,3 +281,33 @@ fn a_directory_on_a_server_never_looks_emptier_than_it_is() {
         (&1.into(), &r"odd\xff".into())
     );
 }
+
+#[test]
+fn links_that_lead_nowhere_are_told_and_can_be_removed_by_name() {
+    let name = "links_that_lead_nowhere_are_told_and_can_be_removed_by_name";
+    let Some(site) = available(name, site()) else { return };
+    let server = &site.first;
+    let directory = server.data().join("dangling");
+    let says = "1 symbolic link that leads nowhere or out of the export";
+    for url in [server.davs("dangling"), server.root("dangling")] {
+        fs::create_dir(&directory).expect("a directory");
+        symlink("gone", directory.join("dead")).expect("a link");
+        let listed = site.lab.run_client("ls", &[&url]).succeeded();
+        assert!(listed.stderr.contains(says), "{}", listed.said());
+        let copy = site.lab.fresh("copy");
+        let copied = site.lab.run_client("copy", &["-r", "--json", &url, text(&copy)]);
+        assert_eq!(
+            left_out(&copied.failed_with(1)),
+            [("dangling".to_owned(), "unlisted".to_owned())]
+        );
+        let removed = site.lab.run_client("rm", &["-r", &url]);
+        assert_ne!(removed.code, Some(0), "{}", removed.said());
+        assert!(removed.stderr.contains(says), "{}", removed.said());
+        site.lab.run_client("rm", &[&format!("{url}/dead")]).succeeded();
+        site.lab.run_client("rm", &["-r", &url]).succeeded();
+        assert!(!directory.exists());
+    }
+    let told = |line: &Value| line["event"] == "links_unlisted" && line["example"] == "dead" && line["links"] == 1;
+    let lines = conformance::log_lines(server_log(server));
+    assert_eq!(lines.into_iter().filter(told).count(), 1, "once for each directory");
+}

@@ -1,10 +1,11 @@
-//! Names in the exports that no path can hold, which clients therefore never see.
+//! What is in the exports and clients never see: names that no path can hold, and links that lead nowhere or out.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use storage::DeadLinks;
 use types::limits::{CHECK_ENTRIES_MAX, CHECK_WALK_TIME};
 use types::{LogicalPath, Unlisted};
 
@@ -42,10 +43,23 @@ pub(crate) fn check(export: &Path, spot: &Spot, budget: &mut Budget) -> Vec<Find
     let is_complete = walk.through(export, budget);
     let shown = export.display();
     let mut findings = Vec::new();
-    if let Some(example) = walk.unlisted.example.take() {
-        let says = format!("in {shown}: {}, such as {example}", walk.unlisted);
+    let names = Unlisted {
+        names: walk.unlisted.names,
+        ..Unlisted::default()
+    };
+    let links = Unlisted {
+        links: walk.unlisted.links,
+        ..Unlisted::default()
+    };
+    if let Some(example) = &names.names.example {
+        let says = format!("in {shown}: {names}, such as {example}");
         let finding = Finding::warning("names_unlisted", says).at(spot.clone());
         findings.push(finding.change("rename them; clients neither see nor reach them"));
+    }
+    if let Some(example) = &links.links.example {
+        let says = format!("in {shown}: {links}, such as {example}");
+        let finding = Finding::warning("links_unlisted", says).at(spot.clone());
+        findings.push(finding.change("remove them, or let them lead to files of the export by relative paths"));
     }
     if !is_complete {
         let says = format!(
@@ -66,6 +80,7 @@ struct Walk {
 impl Walk {
     /// Whether all was seen.
     fn through(&mut self, export: &Path, budget: &mut Budget) -> bool {
+        let links = DeadLinks::below(export).ok();
         let mut pending: Vec<(PathBuf, LogicalPath)> = vec![(export.to_owned(), LogicalPath::root())];
         while let Some((directory, path)) = pending.pop() {
             let Ok(entries) = fs::read_dir(&directory) else {
@@ -81,11 +96,15 @@ impl Walk {
                 }
                 self.seen += 1;
                 let Some(inner) = name.to_str().and_then(|name| path.join(name).ok()) else {
-                    self.unlisted.add(name.as_bytes());
+                    self.unlisted.names.add(name.as_bytes());
                     continue;
                 };
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    pending.push((entry.path(), inner));
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => pending.push((entry.path(), inner)),
+                    Ok(kind) if kind.is_symlink() && links.as_ref().is_some_and(|links| links.is_dead(&inner)) => {
+                        self.unlisted.links.add(name.as_bytes());
+                    }
+                    _ => {}
                 }
             }
         }

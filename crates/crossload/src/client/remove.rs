@@ -71,7 +71,7 @@ struct Pending {
     is_directory: bool,
     /// What was in it has been removed.
     is_entered: bool,
-    /// What its server says of names in it that it cannot list, which keep the directory.
+    /// What its server says of names in it that it does not list, which keep the directory.
     unlisted: Option<String>,
     is_first: bool,
 }
@@ -90,7 +90,12 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
                 Some(words) => Err(not_empty(words, &next.shown)),
                 None => Ok(()),
             },
-            false => remove_name(session, &next.place).await,
+            false => remove_name(session, &next.place)
+                .await
+                .map_err(|error| match &next.unlisted {
+                    Some(words) if error.code() == ErrorCode::NotEmpty => not_empty(words, &next.shown),
+                    _ => error,
+                }),
         };
         let error = match removed {
             Ok(()) => {
@@ -126,7 +131,7 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
 async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>) -> Result<Vec<(String, Error)>> {
     let entries = session.list(&directory.place, Side::Destination).await?;
     let (at, mut unsaid) = (pending.len(), Vec::new());
-    // What its server cannot list keeps the directory from being removed, and the refusal says so.
+    // What its server does not list keeps the directory from being removed, and the refusal says so.
     let (unlisted, listed): (Vec<_>, Vec<_>) = entries
         .into_iter()
         .partition(|entry| entry.unfit == Some(Unfit::Unlisted));

@@ -26,7 +26,10 @@ pub(crate) struct Observer {
     log_requests: AtomicBool,
     names: Names,
     started: Instant,
+    /// Directories with names that no path can hold.
     named: Mutex<NamedDirectories>,
+    /// Directories with links that lead nowhere or out.
+    linked: Mutex<NamedDirectories>,
 }
 
 impl Observer {
@@ -38,6 +41,7 @@ impl Observer {
             names: Names::new(wanted.personal_names),
             started: Instant::now(),
             named: Mutex::default(),
+            linked: Mutex::default(),
         }
     }
 
@@ -78,11 +82,20 @@ impl Observer {
     }
 
     fn count_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
-        self.metrics.listing_incomplete();
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.names(directory, self.started.elapsed()) {
-            let fields = json!({"path": directory.as_str(), "names": unlisted.count, "example": unlisted.example});
-            self.log.write("names_unlisted", &fields);
+        let kinds = [
+            ("names", "names_unlisted", &unlisted.names, &self.named),
+            ("links", "links_unlisted", &unlisted.links, &self.linked),
+        ];
+        for (kind, event, left_out, named) in kinds {
+            if left_out.count == 0 {
+                continue;
+            }
+            self.metrics.listing_incomplete(kind);
+            let mut named = named.lock().unwrap_or_else(PoisonError::into_inner);
+            if named.names(directory, self.started.elapsed()) {
+                let fields = json!({"path": directory.as_str(), kind: left_out.count, "example": left_out.example});
+                self.log.write(event, &fields);
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which directories with names that no path can hold the log has named already.
+//! Which directories that clients do not see whole the log has named already.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -55,16 +55,19 @@ async fn names_that_no_path_can_hold_are_counted_for_who_may_list_the_directory(
                 raw.ask(&list(path)).await.ok();
             }
             let told = raw.ask(&ask(&format!("{path}?crossload.unlisted="))).await.text();
-            assert_eq!(told, format!("names={names}"), "{path}");
+            assert_eq!(told, format!("names={names}&links=0"), "{path}");
         }
     }
     // What was told of one directory is not taken for another one.
     raw.ask(&list("/data/strange")).await.ok();
-    assert_eq!(raw.ask(&ask("/data/plain?crossload.unlisted")).await.text(), "names=0");
+    assert_eq!(
+        raw.ask(&ask("/data/plain?crossload.unlisted")).await.text(),
+        "names=0&links=0"
+    );
     std::fs::remove_file(at(b"strange/\xff")).unwrap();
     assert_eq!(
         raw.ask(&ask("/data/strange?crossload.unlisted")).await.text(),
-        "names=1"
+        "names=1&links=0"
     );
 }
 
@@ -92,4 +95,30 @@ async fn who_may_not_list_a_directory_learns_no_more_from_the_question() {
         let query = Request::Query(Query::new(kind, b"/data/closed"));
         assert_eq!(raw.ask(&query).await.error(), ErrorNumber::UNSUPPORTED);
     }
+}
+
+#[tokio::test]
+async fn what_rules_close_is_not_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    std::fs::create_dir(at(b"closed")).unwrap();
+    for name in [&b"odd\xff"[..], b"pre-odd\xff", b"pre-odd\n", b"pre"] {
+        std::fs::write(at(name), "x").unwrap();
+    }
+    for (target, name) in [("gone", "dead"), ("gone", "pre-dead"), ("closed/gone", "closed-dead")] {
+        std::os::unix::fs::symlink(target, at(name.as_bytes())).unwrap();
+    }
+    let store = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
+    let area = |text| Area::parse(text).unwrap();
+    let rule = Rule {
+        area: area("/data"),
+        may: policy::parse_given("read").unwrap(),
+        except: vec![area("/data/closed"), area("/data/pre-*")],
+        ..Rule::default()
+    };
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::None, store)], vec![rule]);
+    let server = Server::start(|settings| settings.exports = SharedExports::new(exports));
+    let mut raw = server.client().await;
+    let told = raw.ask(&ask("/data?crossload.unlisted")).await.text();
+    assert_eq!(told, "names=1&links=1");
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use net::frames::Expected;
 use types::limits::ROOT_STATS_MAX;
-use types::{ErrorCode, PeerStatus, Result, Unlisted};
+use types::{ErrorCode, PeerStatus, Result};
 use xroot_wire::request::{ListDirectory, Query, Stat};
 use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum, parse_unlisted};
 use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
@@ -160,7 +160,7 @@ impl Listing {
         };
         self.client.keep(&answered.route, answered.session);
         let unlisted = parse_unlisted(&answered.body)?;
-        self.description = (unlisted != Unlisted::default()).then(|| unlisted.to_string());
+        self.description = (!unlisted.is_empty()).then(|| unlisted.to_string());
         Ok(())
     }
 

@@ -267,12 +267,12 @@ async fn described(
 async fn our_servers_are_asked_what_a_listing_leaves_out_and_no_others() {
     let (own, foreign) = (SessionId::own([7; 12]), SessionId([5; 16]));
     let question = "/d?crossload.unlisted=";
-    let (words, heard) = described(own, Ok("names=2\0")).await;
+    let (words, heard) = described(own, Ok("names=2&links=1\0")).await;
     assert!(words.unwrap().unwrap().starts_with("2 names that no path can hold"));
     assert_eq!(heard, [question]);
-    let (words, heard) = described(own, Ok("names=0\0")).await;
+    let (words, heard) = described(own, Ok("names=0&links=0\0")).await;
     assert_eq!((words.unwrap(), heard.len()), (None, 1));
-    let (words, heard) = described(foreign, Ok("names=2\0")).await;
+    let (words, heard) = described(foreign, Ok("names=2&links=1\0")).await;
     assert_eq!((words.unwrap(), heard.len()), (None, 0), "nothing new for others");
     for number in [ErrorNumber::UNSUPPORTED, ErrorNumber::NOT_FOUND] {
         assert_eq!(described(own, Err(number)).await.0.unwrap(), None);

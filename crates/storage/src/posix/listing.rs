@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
-use types::limits::LISTING_BATCH_ENTRIES;
+use types::limits::{LISTING_BATCH_ENTRIES, NAME_BYTES_MAX};
 use types::{Error, LogicalPath, Phase, Unlisted};
 
 use super::identity::Acting;
 use super::resolve::{Root, is_kept, stat_of};
 use crate::api::{Entry, Listing};
 use crate::fault::about;
+use crate::links::LinkUse;
 use crate::owner::Owner;
 
 /// The least that the kernel takes for an entry: `linux_dirent64` with a name of one letter.
@@ -35,7 +36,7 @@ pub(crate) struct PosixListing {
 pub(super) fn not_empty(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Error {
     let error = about(Errno::NOTEMPTY, Phase::Open, path);
     match unlisted_names(parent, name, path) {
-        Ok(unlisted) if unlisted.count > 0 => error.with_detail(unlisted.to_string()),
+        Ok(unlisted) if !unlisted.is_empty() => error.with_detail(unlisted.to_string()),
         _ => error,
     }
 }
@@ -49,7 +50,7 @@ fn unlisted_names(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Res
         let entry = entry?;
         let raw_name = entry.file_name();
         if !matches!(raw_name.to_bytes(), b"." | b"..") && name_in(path, raw_name).is_none() {
-            unlisted.add(raw_name.to_bytes());
+            unlisted.names.add(raw_name.to_bytes());
         }
     }
     Ok(unlisted)
@@ -86,22 +87,32 @@ impl Listing for PosixListing {
 }
 
 impl PosixListing {
-    /// `None` for what is not shown: hidden names, names that no path can hold (which are counted), pipes, links that
-    /// lead nowhere, out or to what is closed, and
-    /// files that went away meanwhile.
+    /// `None` for what is not shown. Names that no path can hold and links that lead nowhere or out are counted, where
+    /// rules do not close them to who looks. Hidden names, pipes, links to what is closed and files that went away
+    /// meanwhile are not.
     fn entry(&self, raw_name: &CStr, unlisted: &mut Unlisted) -> Option<Entry> {
         if matches!(raw_name.to_bytes(), b"." | b"..") || raw_name.to_str().is_ok_and(is_kept) {
             return None;
         }
         let Some(name) = name_in(&self.path, raw_name) else {
-            unlisted.add(raw_name.to_bytes());
+            if self.may_tell_of(raw_name) {
+                unlisted.names.add(raw_name.to_bytes());
+            }
             return None;
         };
         let raw = fs::statat(&self.directory, raw_name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let stat = match FileType::from_raw_mode(raw.st_mode) {
             FileType::Symlink => {
                 let path = self.path.join(name).ok()?;
-                self.root.stat(&path, self.owner.links.as_ref()).ok()?
+                match self.root.stat(&path, self.owner.links.as_ref()) {
+                    Ok(stat) => stat,
+                    Err(error) => {
+                        if self.root.is_dead_link(&path, &error, self.owner.links.as_ref()) {
+                            unlisted.links.add(raw_name.to_bytes());
+                        }
+                        return None;
+                    }
+                }
             }
             // Pipes and the like are not shown, and need no words.
             FileType::RegularFile | FileType::Directory => stat_of(&raw, &self.path).ok()?,
@@ -111,5 +122,22 @@ impl PosixListing {
             name: name.to_owned(),
             stat,
         })
+    }
+
+    /// Whether who looks may know of a name that no path can hold. Rules are about paths, so they are asked about the
+    /// nearest name that one can hold: what an area such as `/data/private*` closes begins with the same letters.
+    fn may_tell_of(&self, raw_name: &CStr) -> bool {
+        let Some(judge) = &self.owner.links else { return true };
+        let text = raw_name.to_string_lossy();
+        let shown = text.chars().map(|character| match character.is_control() {
+            true => char::REPLACEMENT_CHARACTER,
+            false => character,
+        });
+        let mut nearest: String = shown.collect();
+        while nearest.len() > NAME_BYTES_MAX {
+            nearest.pop();
+        }
+        let path = self.path.join(&nearest);
+        path.is_ok_and(|path| judge.judge(&path, LinkUse::Stat).is_ok())
     }
 }

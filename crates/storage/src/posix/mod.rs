@@ -3,6 +3,7 @@
 mod accounts;
 mod attributes;
 mod begin;
+mod dead_links;
 mod group_sync;
 mod identity;
 mod judged;
@@ -40,6 +41,7 @@ use crate::links::LinkUse;
 use crate::owner::Owner;
 use accounts::Accounts;
 pub use accounts::VoQuota;
+pub use dead_links::DeadLinks;
 use group_sync::GroupSync;
 use identity::Acting;
 pub use identity::can_act_as;

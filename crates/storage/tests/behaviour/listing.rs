@@ -104,8 +104,8 @@ fn a_directory_that_holds_only_names_that_no_path_can_hold_says_so() {
     let mut listing = store.list(&path("/d")).unwrap();
     assert!(listing.next_batch().unwrap().is_empty());
     let unlisted = listing.unlisted();
-    assert_eq!(unlisted.count, 2);
-    let example = unlisted.example.unwrap();
+    assert_eq!(unlisted.names.count, 2);
+    let example = unlisted.names.example.unwrap();
     assert!([r"caf\xe9", r"line\nfeed"].contains(&example.as_str()), "{example}");
     let error = store.remove(&path("/d")).unwrap_err();
     assert_eq!(error.code(), types::ErrorCode::NotEmpty);

@@ -1,6 +1,6 @@
 //! Answers to questions.
 
-use types::{Checksum, ChecksumAlgorithm, Error, Unlisted};
+use types::{Checksum, ChecksumAlgorithm, Error, LeftOut, Unlisted};
 
 use crate::bytes::text_bytes;
 use crate::refusal::misbehaved;
@@ -77,7 +77,7 @@ impl<'a> ConfigAnswer<'a> {
 /// Builds the answer about what a listing leaves out: how many names of each kind, without a NUL.
 #[must_use]
 pub fn unlisted_answer(unlisted: &Unlisted) -> String {
-    format!("names={}", unlisted.count)
+    format!("names={}&links={}", unlisted.names.count, unlisted.links.count)
 }
 
 /// Reads the answer about what a listing leaves out. Kinds that are not known here are passed over.
@@ -87,12 +87,11 @@ pub fn unlisted_answer(unlisted: &Unlisted) -> String {
 pub fn parse_unlisted(body: &[u8]) -> Result<Unlisted, Error> {
     let wrong = || misbehaved("the answer about unlisted names cannot be understood");
     let text = std::str::from_utf8(text_bytes(body)).map_err(|_| wrong())?;
-    let count = crate::Cgi::new(text)
-        .value("names")
-        .and_then(|value| value.parse().ok());
+    let cgi = crate::Cgi::new(text);
+    let count = |key: &str| cgi.value(key).and_then(|value| value.parse().ok()).ok_or_else(wrong);
     Ok(Unlisted {
-        count: count.ok_or_else(wrong)?,
-        example: None,
+        names: LeftOut::of(count("names")?),
+        links: LeftOut::of(count("links")?),
     })
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use super::{Case, Site, bad};
 use crate::check::finding::Severity::{Error as Bad, Note, Warning};
 
-const PLACES: [Case; 13] = [
+const PLACES: [Case; 14] = [
     (
         "a trust directory without authorities",
         |site| {
@@ -28,6 +28,16 @@ const PLACES: [Case; 13] = [
             fs::write(site.directory.path().join(odd), "").unwrap();
         },
         &[(Warning, "names_unlisted", Some(10))],
+    ),
+    (
+        "links that lead nowhere or out",
+        |site| {
+            fs::write(site.path("data/f"), "").unwrap();
+            for (target, name) in [("f", "good"), ("gone", "dead"), ("/etc/passwd", "out")] {
+                std::os::unix::fs::symlink(target, site.path("data").join(name)).unwrap();
+            }
+        },
+        &[(Warning, "links_unlisted", Some(10))],
     ),
     (
         "a name without a scheme",

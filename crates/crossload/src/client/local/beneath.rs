@@ -30,7 +30,7 @@ pub(crate) enum Unfit {
     Name,
     /// A directory that the server shows inside of itself.
     Loop,
-    /// What the server says about names that it cannot list.
+    /// What the server says about names that it does not list.
     Unlisted,
 }
 
@@ -59,7 +59,7 @@ impl Unfit {
             Self::Special => "neither a file nor a directory",
             Self::Name => "its name is not UTF-8",
             Self::Loop => "the directory shows a directory above it again: a symbolic link in a loop",
-            Self::Unlisted => "its server cannot list all names in it",
+            Self::Unlisted => "its server does not list all names in it",
         }
     }
 

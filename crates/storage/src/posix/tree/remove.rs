@@ -262,7 +262,7 @@ pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<
         is_asked = true;
         if !walk.can_name(path, &found.name) {
             // What lies in it needs no look: the tree stays.
-            unlisted.add(found.name.to_bytes());
+            unlisted.names.add(found.name.to_bytes());
             continue;
         }
         if let Step::Directory(found) = &step {
@@ -271,7 +271,7 @@ pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<
             is_asked = false;
         }
     }
-    if unlisted.count > 0 {
+    if !unlisted.is_empty() {
         return Err(holds_unlisted(&unlisted, path));
     }
     Ok(())

@@ -1,0 +1,144 @@
+//! Symbolic links that cannot be followed: which they are, and whether somebody may know of them.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{self, OFlags};
+use types::{Error, ErrorCode, LogicalPath, Result};
+
+use super::resolve::{Reached, Root};
+use crate::links::{LinkJudge, LinkUse};
+
+/// How many links in a row the kernel follows (path_resolution(7)).
+const HOPS_MAX: usize = 40;
+
+/// Where a link ends.
+#[derive(PartialEq, Eq)]
+enum End {
+    /// In a place that is closed to who looks, or he may not see the way to it.
+    Closed,
+    /// Nowhere: it leads back to itself.
+    Loop,
+    /// In a place that he may look at, or out of the export.
+    Seen,
+}
+
+/// One step of the way.
+enum Hop {
+    To(LogicalPath),
+    /// There is no link any more.
+    End,
+}
+
+impl Root {
+    /// Whether a link is to be counted that [`Root::stat`] has refused with this error: it leads nowhere or out of the
+    /// export, and who looks may look at every place on its way. Where it leads to what is closed to him, nothing is
+    /// told: whether something is there is none of his business.
+    pub(super) fn is_dead_link(&self, link: &LogicalPath, error: &Error, judge: Option<&Arc<dyn LinkJudge>>) -> bool {
+        match error.code() {
+            ErrorCode::NotFound | ErrorCode::NotDirectory | ErrorCode::SymlinkEscapes => {
+                self.end_of(link, judge) == End::Seen
+            }
+            // Of a pipe or the like, the way ends there.
+            ErrorCode::PathRefused => self.end_of(link, judge) == End::Loop,
+            _ => false,
+        }
+    }
+
+    fn end_of(&self, link: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> End {
+        let mut at = link.clone();
+        for _ in 0..HOPS_MAX {
+            match self.hop(&at, judge) {
+                Some(Hop::To(next)) => at = next,
+                Some(Hop::End) => return End::Seen,
+                None => return End::Closed,
+            }
+        }
+        End::Loop
+    }
+
+    /// Reads the link of that name, or the one on the way to it. `None` where the asker may not look, or cannot be asked
+    /// about.
+    fn hop(&self, at: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> Option<Hop> {
+        let may_look = |path: &LogicalPath| judge.is_none_or(|judge| judge.judge(path, LinkUse::Stat).is_ok());
+        if !may_look(at) {
+            return None;
+        }
+        let mut here = at.clone();
+        loop {
+            let (Some(parent), Some(name)) = (here.parent(), here.name()) else {
+                return Some(Hop::End);
+            };
+            let opened = self.open_beneath(&parent, OFlags::PATH | OFlags::DIRECTORY);
+            let Some((directory, reached)) = opened.ok().and_then(|opened| there(opened, &parent)) else {
+                // What is wrong lies further up.
+                here = parent;
+                continue;
+            };
+            if !may_look(&reached.join(name).ok()?) {
+                return None;
+            }
+            let Ok(text) = fs::readlinkat(&directory, name, Vec::new()) else {
+                return Some(Hop::End);
+            };
+            return target(&reached, text.to_str().ok()?, judge.is_some());
+        }
+    }
+}
+
+/// A directory, and its path without any link.
+fn there(reached: Reached, asked: &LogicalPath) -> Option<(OwnedFd, LogicalPath)> {
+    let path = reached.way.end(asked)?.clone();
+    Some((reached.unjudged(asked).ok()?, path))
+}
+
+/// Where a link leads that lies in a directory. `None` where its text does not say so alone, and it has to be `exact`.
+fn target(directory: &LogicalPath, text: &str, exact: bool) -> Option<Hop> {
+    if text.starts_with('/') {
+        return Some(Hop::End);
+    }
+    let (mut path, mut is_below) = (directory.clone(), false);
+    for name in text.split('/').filter(|name| !matches!(*name, "" | ".")) {
+        if name != ".." {
+            path = path.join(name).ok()?;
+            is_below = true;
+            continue;
+        }
+        // What lies above a name that is a link itself is not the directory that it is in.
+        if is_below && exact {
+            return None;
+        }
+        match path.parent() {
+            Some(parent) => path = parent,
+            None => return Some(Hop::End),
+        }
+    }
+    Some(Hop::To(path))
+}
+
+/// Finds the symbolic links of a directory that clients cannot follow, for who looks after it.
+pub struct DeadLinks(Root);
+
+impl DeadLinks {
+    /// For the directory of an export.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn below(directory: &Path) -> Result<Self> {
+        Root::open(directory).map(Self)
+    }
+
+    /// Whether the link of that name leads nowhere or out of the directory.
+    #[must_use]
+    pub fn is_dead(&self, link: &LogicalPath) -> bool {
+        let error = self.0.stat(link, None).err();
+        error.is_some_and(|error| self.0.is_dead_link(link, &error, None))
+    }
+}
+
+impl std::fmt::Debug for DeadLinks {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("DeadLinks")
+    }
+}
