@@ -23,6 +23,7 @@ use crate::files::Files;
 use crate::late::{LateAnswer, LateAnswers};
 use crate::sessions::Binding;
 use crate::setup::Session;
+use crate::write;
 
 /// What becomes of a connection behind a request.
 pub(crate) enum Next {
@@ -256,6 +257,9 @@ impl Connection {
             Err(refusal) => {
                 if let Payload::Streamed(length) = payload {
                     self.frames.skip(length as u64).await?;
+                }
+                if let Some(path) = header.changed_path(buffered) {
+                    write::refuse_named(&mut Exchange::begin(self, header, began), &path);
                 }
                 Ok(self.refuse(header, began, refusal.into()))
             }

@@ -256,20 +256,30 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     let update = exchange.connection.door.turns.update(&writer);
     let changed = truncate_in_place(exchange, path, size_bytes, update.as_ref()).await;
     if changed.is_err() {
-        // The client may close the file without having read the refusal.
-        if let Some(Content::Writing(writing)) = exchange
-            .connection
-            .files()?
-            .newest_written(path)
-            .map(|file| &mut file.content)
-        {
-            writing.refuse();
-        }
-        if let Some(update) = update {
-            update.refuse();
-        }
+        refuse_written(exchange, path, update.as_ref());
     }
     changed
+}
+
+/// A change of a file by its name was refused before anything was made of it.
+pub(crate) fn refuse_named(exchange: &mut Exchange<'_>, path: &LogicalPath) {
+    // Before the login nothing is open.
+    if let Ok(writer) = exchange.writer(path) {
+        let update = exchange.connection.door.turns.update(&writer);
+        refuse_written(exchange, path, update.as_ref());
+    }
+}
+
+/// What its client has open under that name can never be closed well: it may do so without having read the refusal.
+fn refuse_written(exchange: &mut Exchange<'_>, path: &LogicalPath, update: Option<&Update>) {
+    if let Ok(files) = exchange.connection.files()
+        && let Some(Content::Writing(writing)) = files.newest_written(path).map(|file| &mut file.content)
+    {
+        writing.refuse();
+    }
+    if let Some(update) = update {
+        update.refuse();
+    }
 }
 
 /// Changes a file where it lies: over the handle that the client has for it, on whichever session, or like opening it for

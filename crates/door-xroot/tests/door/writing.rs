@@ -294,6 +294,36 @@ async fn a_truncation_by_name_cuts_an_upload_of_its_session_and_not_the_old_file
     assert_eq!(kept.unwrap(), [adler32(b"new")]);
 }
 
+/// A client may close a file without having read that a truncation of it by name was refused: it would take a file for
+/// stored that is not as long as it should be.
+#[tokio::test]
+async fn a_refused_truncation_by_name_makes_the_close_fail() {
+    // More than there is room for, and a length that no file has.
+    for size_bytes in [1 << 40, u64::MAX] {
+        for options in [OpenOptions::TRUNCATE, OpenOptions::UPDATE] {
+            let server = Server::open();
+            server.put("/f", b"old file");
+            let mut raw = server.client().await;
+            let handle = raw.opened("/data/f", options).await;
+            let refused = truncate_named(&mut raw, size_bytes).await;
+            assert_eq!(refused.status, 4003, "{options:?} {size_bytes}");
+            let closed = raw.ask(&close(handle)).await;
+            assert_eq!(closed.status, 4003, "{options:?} {size_bytes}");
+            assert_eq!(server.content("/f").as_deref(), Some(&b"old file"[..]));
+        }
+    }
+    let server = Server::open();
+    server.put("/f", b"old file");
+    let (mut raw, mut sibling) = (server.client().await, server.client().await);
+    let handle = raw.opened("/data/f", OpenOptions::UPDATE).await;
+    assert_eq!(truncate_named(&mut sibling, u64::MAX).await.status, 4003);
+    assert_eq!(
+        raw.ask(&close(handle)).await.status,
+        4003,
+        "on another session of its client"
+    );
+}
+
 #[tokio::test]
 async fn many_ranges_are_written_at_once() {
     let server = Server::open();

@@ -1,6 +1,6 @@
 //! The 24 bytes in front of every request, and what follows them.
 
-use types::ErrorCode;
+use types::{ErrorCode, LogicalPath};
 
 use crate::bytes::field;
 use crate::codes::Opcode;
@@ -9,6 +9,7 @@ use crate::limits::{
     ATTRIBUTES_PAYLOAD_BYTES_MAX, LIST_PAYLOAD_BYTES_MAX, PAGE_CHECKSUM_BYTES, PATH_PAYLOAD_BYTES_MAX,
     REQUEST_HEADER_BYTES,
 };
+use crate::path::Argument;
 use crate::refusal::{Refusal, malformed};
 
 /// The header of a request.
@@ -90,6 +91,15 @@ impl RequestHeader {
             Opcode::Write | Opcode::PageWrite | Opcode::Truncate | Opcode::Checkpoint | Opcode::Clone => {
                 Some(self.handle(0))
             }
+            _ => None,
+        }
+    }
+
+    /// The file that a request changes by its name, as far as its payload says so.
+    #[must_use]
+    pub fn changed_path(&self, payload: &[u8]) -> Option<LogicalPath> {
+        match self.known_opcode()? {
+            Opcode::Truncate if !payload.is_empty() => Argument::new(payload).path().ok().map(|named| named.path),
             _ => None,
         }
     }
