@@ -130,10 +130,14 @@ pub fn decide(policy: &Policy, credential: Result<&Credential, &Error>, request:
 pub fn explain(policy: &Policy, credential: Result<&Credential, &Error>, request: &Request) -> Decision {
     let mut trail = Trail(Some(Vec::new()));
     let outcome = evaluate(policy, credential, request, &mut trail);
-    let trail = trail.0.unwrap_or_default();
+    let mut trail = trail.0.unwrap_or_default();
     match outcome {
         Ok(allowed) => allow(allowed, trail),
         Err(code) => {
+            let hints = hints(policy, credential, request, &trail);
+            if let Ok(credential) = credential {
+                hide_below(policy, credential, request, &mut trail);
+            }
             let told = trail.last().map(ToString::to_string);
             let detail = match credential {
                 Err(error) => error.detail().map(str::to_owned),
@@ -145,11 +149,40 @@ pub fn explain(policy: &Policy, credential: Result<&Credential, &Error>, request
                 max_upload_bytes: None,
                 user: None,
                 vo: None,
-                hints: hints(policy, credential, request, &trail),
+                hints,
                 trail,
             }
         }
     }
+}
+
+/// A rule below what was named may be about something of which the asker must not learn. Its
+/// refusal then tells him only that there is one; the site's own explanation names it.
+fn hide_below(policy: &Policy, credential: &Credential, request: &Request, trail: &mut Vec<Step>) {
+    let target = match &request.operation {
+        Operation::Rename { target, .. } => Some(target),
+        _ => None,
+    };
+    let mut named = std::iter::once(&request.path).chain(target);
+    let Some(path) = trail.last().and_then(Step::closed_path) else {
+        return;
+    };
+    let Some(above) = named.find(|named| path.is_within(named) && path != *named) else {
+        return;
+    };
+    let look = Request {
+        operation: Operation::Stat,
+        path: path.clone(),
+        ..request.clone()
+    };
+    if is_allowed(policy, credential, &look) {
+        return;
+    }
+    let told = Step::ClosedBelow { path: above.clone() };
+    if let Some(last) = trail.last_mut() {
+        *last = Step::Hidden(Box::new(last.clone()));
+    }
+    trail.push(told);
 }
 
 fn allow(allowed: Allowed, trail: Vec<Step>) -> Decision {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::decide::{Decision, Request};
 use crate::operation::Operation;
-use crate::trail::Part;
+use crate::trail::{Part, Step};
 
 /// The words. Its `Display` is a text of several lines; as JSON the fields have these names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,6 +65,10 @@ impl Explanation {
     #[must_use]
     pub fn for_asker(request: &Request, decision: &Decision) -> Self {
         let mut own = decision.clone();
+        // What would make it pass is about the path that is hidden.
+        if own.trail.iter().any(|step| matches!(step, Step::Hidden(_))) {
+            own.hints.clear();
+        }
         own.trail.retain(|step| !step.is_about_others());
         own.hints.retain(|hint| !hint.is_about_others());
         Self::new(request, &own)

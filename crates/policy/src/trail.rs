@@ -85,6 +85,10 @@ pub enum Step {
     OnTheWay { access: Access, path: LogicalPath },
     /// Rules take what is needed.
     Taken { access: Access, path: LogicalPath },
+    /// A step about a path that the asker may not see.
+    Hidden(Box<Step>),
+    /// The same for him: so much of the path as he named himself.
+    ClosedBelow { path: LogicalPath },
     /// In whose name it is done.
     Owner {
         user: Option<Arc<str>>,
@@ -173,9 +177,17 @@ impl Step {
     /// Whether it says what is nobody's business but the site's.
     pub(crate) fn is_about_others(&self) -> bool {
         match self {
-            Self::PassedOver { .. } | Self::MorePassedOver { .. } | Self::MoreRules { .. } => true,
+            Self::PassedOver { .. } | Self::MorePassedOver { .. } | Self::MoreRules { .. } | Self::Hidden(_) => true,
             Self::Rule { outcome, .. } => matches!(outcome, RuleOutcome::Others(_) | RuleOutcome::Behind),
             _ => false,
+        }
+    }
+
+    /// The path of a refusal because rights are missing there.
+    pub(crate) fn closed_path(&self) -> Option<&LogicalPath> {
+        match self {
+            Self::Taken { path, .. } | Self::Needs { path, .. } | Self::NeedsCertificate { path, .. } => Some(path),
+            _ => None,
         }
     }
 
@@ -314,6 +326,8 @@ impl fmt::Display for Step {
                     "to {access} {path}: it leads to what a rule lets be used, which suffices"
                 )
             }
+            Self::Hidden(step) => step.fmt(out),
+            Self::ClosedBelow { path } => write!(out, "it takes rights on everything below {path}"),
             Self::Taken { access, path } => write!(out, "a rule takes the right to {} {path}", access.name()),
             Self::Owner { user, vo } => out.write_str(&owner_words(user.as_deref(), vo.as_deref())),
             Self::Needs { access, path, lack } => {

@@ -152,3 +152,49 @@ fn taking_the_right_to_delete_takes_that_to_move_away() {
     let rules = [rule("/a", &["create"], &[])];
     assert!(!moves(&rules, "/a/x", "/a/y"));
 }
+
+#[test]
+fn a_refusal_because_of_a_rule_below_names_what_its_reader_may_see_only() {
+    let operations = [
+        Operation::Rename {
+            target: path("/a/y"),
+            replaces: false,
+            own: false,
+        },
+        Operation::RemoveTree,
+        Operation::ReadTree,
+        Operation::LockTree,
+    ];
+    for (taken, is_named) in [("all", false), ("write", true), ("delete", true)] {
+        let rules = [
+            rule("/a", &["read", "write", "delete"], &[]),
+            rule("/a/x/private", &[], &[taken]),
+        ];
+        let policy = Policy::new(vec![export("/a")], rules.to_vec());
+        let mut refused = 0;
+        for operation in &operations {
+            let request = Request {
+                operation: operation.clone(),
+                path: path("/a/x"),
+                client_address: "192.0.2.1".parse().unwrap(),
+                now_s: 1000,
+                size_bytes: None,
+            };
+            let decision = decide(&policy, Ok(&Credential::Anonymous), &request);
+            let Some(refusal) = &decision.refusal else { continue };
+            refused += 1;
+            let own = policy::Explanation::for_asker(&request, &decision).to_string();
+            let site = policy::Explanation::new(&request, &decision).to_string();
+            assert_eq!(
+                refusal.detail.contains("private"),
+                is_named,
+                "{taken}: {}",
+                refusal.detail
+            );
+            assert_eq!(own.contains("private"), is_named, "{taken}: {own}");
+            assert!(refusal.detail.contains("/a/x"), "{}", refusal.detail);
+            assert!(site.contains("/a/x/private"), "{site}");
+        }
+        assert!(refused > 0, "{taken}");
+    }
+}
