@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use endpoint::{Changing, Share, ShareKind, Spot, refusal};
 
 /// The status of an answer about several resources (RFC 4918 §11.1).
-const MULTISTATUS: u16 = 207;
+pub(crate) const MULTISTATUS: u16 = 207;
 
 /// Removes a collection that holds something, which `refused` says.
 pub(crate) async fn remove(

@@ -1,13 +1,14 @@
 //! LOCK and UNLOCK (RFC 4918 §9.10, §9.11): who may change something may keep others from it for a while.
 
 use endpoint::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
-use http_wire::webdav::{ActiveLock, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
+use http_wire::webdav::{ActiveLock, Failures, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions};
 use types::limits::LOCK_BODY_BYTES_MAX;
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+use crate::collections::MULTISTATUS;
 use crate::exchange::Exchange;
 
 /// Answers LOCK: a body asks for a new lock, none for one that is there to last longer.
@@ -45,13 +46,10 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
     let (locks, token) = (exchange.exports.locks().clone(), wanted.token.clone());
     let fair_share = &exchange.door.settings.fair_share;
     let taken = locks.take(wanted, fair_share, &exchange.client()).await;
-    let facts = taken.map_err(|error| match error.code() {
-        ErrorCode::Locked => {
-            let error = exchange.exports.locked_for(exchange.asker(), &path, error);
-            exchange.because(LockFault::Conflict, error)
-        }
-        _ => error,
-    })?;
+    let facts = match taken {
+        Err(error) if error.code() == ErrorCode::Locked => return in_the_way(exchange, error).await,
+        taken => taken?,
+    };
     // The lock is there already when its file is stored.
     exchange.submitted.push(token.to_string());
     if !is_new && !exchange.look(&spot, &path).await.exists() {
@@ -65,6 +63,21 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
         return Err(error);
     }
     tell(exchange, if is_new { 201 } else { 200 }, &facts, true).await
+}
+
+/// Another lock is in the way. One that begins below is named as that of a member, and nothing is locked (RFC 4918
+/// §9.10.6); to who may not look there it is one of the whole.
+async fn in_the_way(exchange: &mut Exchange<'_>, error: Error) -> Result<()> {
+    let path = exchange.path.clone();
+    let error = exchange.exports.locked_for(exchange.asker(), &path, error);
+    let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
+    let Some(member) = root.filter(|root| *root != path && root.is_within(&path)) else {
+        return Err(exchange.because(LockFault::Conflict, error));
+    };
+    exchange.record.error = Some((&error).into());
+    let body = Failures::because_of_member(&path, &member, error.code().http_status(), &error.public());
+    let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);
+    exchange.whole(MULTISTATUS, body.as_bytes(), xml).await
 }
 
 /// Answers UNLOCK. Only who took a lock ends it, whatever rights others have: it times out soon enough.

@@ -238,10 +238,10 @@ impl Answer {
     /// The locks that something is under, where that is to be told: when it is asked for by name, where there are any,
     /// and `always` among all properties. In a long listing it would be most of what is sent.
     fn locks(&self, exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath, always: bool) -> Option<String> {
-        if !self.wants_locks || !spot.has_locks {
+        if !self.wants_locks || !spot.has_locks || !exchange.exports.has_locks_at(path) {
             return None;
         }
-        let locks = exchange.exports.locks().covering(path);
+        let locks = exchange.exports.locks_over(path);
         let told = self.by_name || always || !locks.is_empty();
         told.then(|| lock_discovery(locks.iter().map(active)))
     }

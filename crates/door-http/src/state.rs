@@ -57,7 +57,7 @@ impl Exchange<'_> {
         if !self.exports.would_allow(self.asker(), Operation::Stat, &path, None) && self.capability.is_none() {
             return ResourceState::default();
         }
-        let locks = self.exports.locks().covering(&path);
+        let locks = self.exports.locks_over(&path);
         ResourceState {
             tokens: locks.iter().map(|lock| lock.token.to_string()).collect(),
             tag: match self.look(&spot, &path).await {

@@ -212,11 +212,13 @@ async fn a_locked_file_holds_the_directories_above_it() {
         assert!(refused.text().contains("<D:href>/data/d/sub/f</D:href>"), "{head}");
     }
     let deep = server.ask("LOCK /data/d\n", EXCLUSIVE.as_bytes()).await;
-    assert_eq!(deep.status, 423);
-    assert!(
-        deep.text()
-            .contains("<D:no-conflicting-lock><D:href>/data/d/sub/f</D:href>")
-    );
+    assert_eq!(deep.status, 207, "{}", deep.text());
+    for named in [
+        "<D:href>/data/d/sub/f</D:href><D:status>HTTP/1.1 423 Locked</D:status>",
+        "<D:href>/data/d</D:href><D:status>HTTP/1.1 424 Failed Dependency</D:status>",
+    ] {
+        assert!(deep.text().contains(named), "{}", deep.text());
+    }
     let moved = format!("MOVE /data/d\nDestination: /data/e\nIf: </data/d/sub/f> (<{token}>)");
     assert_eq!(status(&server, &moved).await, 201);
 }
@@ -562,7 +564,8 @@ async fn a_deep_lock_is_refused_where_other_rules_or_exports_begin_below() {
 async fn a_lock_from_above_does_not_reach_to_where_locks_are_off() {
     let server = Server::open().await;
     server.put("/data/off/f", b"x").await;
-    lock(&server, "/data", "infinity").await;
+    server.put("/data/f", b"x").await;
+    let token = lock(&server, "/data", "infinity").await;
     let mut list = server.exports.current().list().to_vec();
     let mut off = export("/data/off", AnonymousAccess::Write, memory());
     off.rules.locks = false;
@@ -570,6 +573,23 @@ async fn a_lock_from_above_does_not_reach_to_where_locks_are_off() {
     server.exports.replace(endpoint::Exports::new(list));
     assert_eq!(status(&server, "PUT /data/f").await, 423);
     assert_eq!(status(&server, "PUT /data/off/f").await, 201);
+    // Nor is it told of there.
+    let body = "<D:propfind xmlns:D='DAV:'><D:prop><D:lockdiscovery/></D:prop></D:propfind>";
+    for (path, depth, told) in [("/data/off/f", 0, 0), ("/data/off", 1, 0), ("/data/f", 0, 1)] {
+        let head = format!("PROPFIND {path}\nDepth: {depth}\n");
+        let found = server.ask(&head, body.as_bytes()).await;
+        assert_eq!(found.status, 207);
+        assert_eq!(
+            found.text().matches("<D:activelock>").count(),
+            told,
+            "{path}: {}",
+            found.text()
+        );
+    }
+    for (path, holds) in [("/data/off/f", 412), ("/data/f", 200)] {
+        let head = format!("GET {path}\nIf: (<{token}>)");
+        assert_eq!(status(&server, &head).await, holds, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use credentials::Credential;
-use endpoint::{ClientId, FairShare, LockFacts, LockHolder, Locks, NewLock, SharedExports, new_lock_token};
+use credentials::{Activities, Credential};
+use endpoint::{ClientId, Exports, FairShare, LockFacts, LockHolder, Locks, NewLock, SharedExports, new_lock_token};
+use policy::{AnonymousAccess, Area, Rule};
+use storage::Memory;
 use types::{ErrorCode, LogicalPath, Result};
 use xroot_wire::request::{
     AttributeAction, ChangeMode, Close, FileAttributes, MakeDirectory, Remove, RemoveDirectory, Rename, Request,
@@ -11,7 +13,7 @@ use xroot_wire::request::{
 };
 use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, OpenOptions};
 
-use crate::harness::{Raw, Server, open};
+use crate::harness::{Raw, Server, export, open};
 
 /// A server over whose files a test can take locks.
 fn lockable() -> (Server, Locks) {
@@ -152,4 +154,31 @@ async fn what_was_open_before_the_lock_changes_nothing_behind_it() {
     lock(&locks, "/data/g", false).await;
     assert_eq!(server.content("/f").as_deref(), Some(&b"old"[..]));
     assert_eq!(server.content("/g").as_deref(), Some(&b"new"[..]));
+}
+
+#[tokio::test]
+async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
+    let rule = Rule {
+        area: Area::parse("/data/closed/secret").unwrap(),
+        may_not: Activities::ALL,
+        ..Rule::default()
+    };
+    let store = Memory::new(1 << 20);
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store.clone())], vec![rule]);
+    let exports = SharedExports::new(exports);
+    let locks = exports.current().locks().clone();
+    let server = Server::start(|settings| settings.exports = exports);
+    let server = Server { store, ..server };
+    let mut raw = server.client().await;
+    for (directory, inner, is_named) in [("closed", "secret", false), ("open", "shown", true)] {
+        server.put(&format!("/{directory}/{inner}/f"), b"x");
+        lock(&locks, &format!("/data/{directory}/{inner}/f"), false).await;
+        let directory = format!("/data/{directory}");
+        let refused = raw
+            .ask(&Request::RemoveDirectory(RemoveDirectory { path: path(&directory) }))
+            .await;
+        assert_eq!(refused.error(), ErrorNumber::FILE_LOCKED, "{directory}");
+        let words = String::from_utf8_lossy(&refused.body).into_owned();
+        assert_eq!(words.contains(inner), is_named, "{words}");
+    }
 }

@@ -311,8 +311,18 @@ impl Exports {
         path_reached(store, (inner, path), true).await.is_some()
     }
 
+    /// The locks that a path is under, where locks count.
+    #[must_use]
+    pub fn locks_over(&self, path: &LogicalPath) -> Vec<LockFacts> {
+        match self.locks.is_empty() || !self.has_locks_at(path) {
+            true => Vec::new(),
+            false => self.locks.covering(path),
+        }
+    }
+
     /// Whether locks count at a path: those from above do not reach into an export where they are off.
-    fn has_locks_at(&self, path: &LogicalPath) -> bool {
+    #[must_use]
+    pub fn has_locks_at(&self, path: &LogicalPath) -> bool {
         let over = self.list().iter().map(|export| &export.rules);
         let over = over.filter(|rules| path.is_within(&rules.path));
         let deepest = over.max_by_key(|rules| rules.path.as_str().len());

@@ -8,7 +8,7 @@ use quick_xml::name::{Namespace, ResolveResult};
 use types::limits::{LOCK_BODY_BYTES_MAX, LOCK_OWNER_BYTES_MAX, XML_DEPTH_MAX};
 use types::{Error, LogicalPath};
 
-use super::{DAV_NAMESPACE, is_reserved, resolve};
+use super::{DAV_NAMESPACE, are_attributes_apart, is_reserved, resolve};
 use crate::fault::bad_request;
 
 /// What a LOCK asks for.
@@ -133,6 +133,9 @@ pub fn parse_lock(body: &[u8]) -> Result<LockRequest, Error> {
             .map_err(|_| bad_request("the LOCK body is not well-formed XML"))?;
         match event {
             Event::Start(element) => {
+                if !are_attributes_apart(&element) {
+                    return Err(bad_request("the LOCK body is not well-formed XML"));
+                }
                 let namespace = match resolved {
                     ResolveResult::Bound(Namespace("")) | ResolveResult::Unknown(_)
                         if element.name().prefix().is_some() =>
@@ -328,6 +331,8 @@ mod tests {
             "<!DOCTYPE x><lockinfo xmlns=\"DAV:\"/>",
             &inside("&evil;"),
             &inside("<a:b/>"),
+            &inside("<a b='1'c='2'/>"),
+            "<lockinfo xmlns='DAV:'xmlns:x='y'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>",
             &long,
             &deep,
         ] {
@@ -339,6 +344,7 @@ mod tests {
         }
         assert!(parse_lock(&vec![b' '; LOCK_BODY_BYTES_MAX + 1]).is_err());
         assert!(parse_lock(inside(&"x".repeat(LOCK_OWNER_BYTES_MAX)).as_bytes()).is_ok());
+        assert!(parse_lock(inside("<a b='\"'\n c = \"'x\" />").as_bytes()).is_ok());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! XML from outside is read without document types and without entities but the five of XML itself,
 //! to a limited depth.
 
+use quick_xml::events::BytesStart;
+
 mod dead;
 mod failures;
 mod lock;
@@ -30,6 +32,24 @@ pub const FINITE_DEPTH_ERROR: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>
 const DAV_NAMESPACE: &str = "DAV:";
 /// The namespace in which dCache publishes checksums.
 const DCACHE_NAMESPACE: &str = "http://www.dcache.org/2013/webdav";
+
+/// Whether the attributes of an element stand apart, with white space in front of each (XML 1.0
+/// §3.1). The parser does not look.
+fn are_attributes_apart(element: &BytesStart<'_>) -> bool {
+    let (mut quote, mut is_behind_value) = (None, false);
+    for character in element.attributes_raw().chars() {
+        match quote {
+            Some(open) if character == open => (quote, is_behind_value) = (None, true),
+            Some(_) => {}
+            None if is_behind_value && !matches!(character, ' ' | '\t' | '\r' | '\n') => return false,
+            None => {
+                is_behind_value = false;
+                quote = Some(character).filter(|character| matches!(character, '"' | '\''));
+            }
+        }
+    }
+    true
+}
 
 /// Whether a namespace is one of XML's own, which no declaration may name (Namespaces in XML 1.0
 /// §3): written anew under another prefix it would make the whole answer unreadable.

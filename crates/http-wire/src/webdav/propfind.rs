@@ -13,7 +13,7 @@ use types::limits::{
 };
 
 use super::dead::PropertyName;
-use super::{DAV_NAMESPACE, DCACHE_NAMESPACE, is_reserved};
+use super::{DAV_NAMESPACE, DCACHE_NAMESPACE, are_attributes_apart, is_reserved};
 use crate::fault::bad_request;
 
 /// An element as it is written: whole texts, so that one copy of a known length puts each into an
@@ -206,6 +206,9 @@ pub fn parse_propfind(body: &[u8]) -> Result<PropfindRequest, Error> {
             .map_err(|_| bad_request("the PROPFIND body is not well-formed XML"))?;
         match event {
             Event::Start(element) => {
+                if !are_attributes_apart(&element) {
+                    return Err(bad_request("the PROPFIND body is not well-formed XML"));
+                }
                 let namespace = match resolved {
                     // A prefix stands for a namespace, and never for none (Namespaces in XML 1.0
                     // §2.2).

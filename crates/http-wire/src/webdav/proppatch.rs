@@ -15,7 +15,7 @@ use types::{Error, LogicalPath};
 
 use super::dead::{PropertyChange, PropertyName, is_name};
 use super::reader::resolve;
-use super::{DAV_NAMESPACE, is_reserved};
+use super::{DAV_NAMESPACE, are_attributes_apart, is_reserved};
 use crate::fault::bad_request;
 use crate::status::reason_phrase;
 
@@ -152,6 +152,9 @@ impl Reading {
 
     /// Reads the attributes of an element and what they declare.
     fn attributes(&mut self, element: &BytesStart<'_>) -> Result<Vec<(String, String)>, Error> {
+        if !are_attributes_apart(element) {
+            return Err(malformed());
+        }
         let mut list = Vec::new();
         for attribute in element.attributes() {
             let attribute = attribute.map_err(|_| malformed())?;

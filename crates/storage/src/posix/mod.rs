@@ -553,7 +553,7 @@ fn not_moved(errno: Errno, moves_directory: bool, to: &LogicalPath) -> Error {
 
 fn into_itself(to: &LogicalPath) -> Error {
     fault(ErrorCode::Forbidden, Phase::Open)
-        .with_detail("it cannot be moved into itself")
+        .with_detail("a directory cannot be moved or copied into itself")
         .with_subject(to)
 }
 

@@ -324,3 +324,26 @@ fn a_user_removes_what_it_could_remove_itself_and_of_anything_else_nothing() {
     assert!(store(&ann).remove_tree(&path("/team")).unwrap().is_none());
     assert!(!at("team").exists() && hidden_trees(directory.path()).is_empty());
 }
+
+#[test]
+fn a_tree_that_is_too_deep_is_refused_with_the_limit() {
+    use rustix::fs::{Mode, OFlags};
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    let top = directory.path().join("t");
+    fs::create_dir(&top).unwrap();
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    let mut here = rustix::fs::open(&top, flags, Mode::empty()).unwrap();
+    for _ in 0..=types::limits::STORED_TREE_DEPTH_MAX {
+        rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
+        here = rustix::fs::openat(&here, "d", flags, Mode::empty()).unwrap();
+    }
+    let refused = store.copy_tree(&path("/t"), &path("/u"), true, Replacing::Nothing);
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Forbidden);
+    let words = error.public();
+    assert!(words.contains("more than 4096 levels of directories), /t"), "{words}");
+    // What removes temporary directories opens one level within the other.
+    let removed = std::process::Command::new("rm").arg("-rf").arg(&top).status();
+    assert!(removed.unwrap().success());
+}

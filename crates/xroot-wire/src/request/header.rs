@@ -95,7 +95,7 @@ impl RequestHeader {
         }
     }
 
-    /// The file that a request changes by its name, as far as its payload says so.
+    /// The file that a request changes by its name, if its payload names one.
     #[must_use]
     pub fn changed_path(&self, payload: &[u8]) -> Option<LogicalPath> {
         match self.known_opcode()? {

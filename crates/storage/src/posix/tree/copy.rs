@@ -101,7 +101,7 @@ fn measure(top: Option<&OwnedFd>, (parent, name): (&OwnedFd, &str), path: &Logic
             Step::Directory(found) if is_left_out(&found) => {}
             Step::Directory(found) => {
                 let entered = walk.enter(&found);
-                entered.map_err(|errno| not_entered(errno, &walk.path_of(path, &found.name)))?;
+                entered.map_err(|errno| not_entered(errno, path, &walk.path_of(path, &found.name)))?;
             }
             Step::Other(found) if found.kind == FileType::RegularFile => {
                 if let Ok(raw) = fs::statat(walk.here(), &found.name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 
 use rustix::fs::{self, AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
+use types::limits::STORED_TREE_DEPTH_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use super::hidden::HiddenTree;
@@ -267,7 +268,7 @@ pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<
         }
         if let Step::Directory(found) = &step {
             let entered = walk.enter(found);
-            entered.map_err(|errno| not_entered(errno, &walk.path_of(path, &found.name)))?;
+            entered.map_err(|errno| not_entered(errno, path, &walk.path_of(path, &found.name)))?;
             is_asked = false;
         }
     }
@@ -283,9 +284,15 @@ fn holds_unlisted(unlisted: &Unlisted, path: &LogicalPath) -> Error {
     about(Errno::NOTEMPTY, Phase::Open, path).with_detail(detail)
 }
 
-/// Why a directory within a tree cannot be entered.
-pub(super) fn not_entered(errno: Errno, path: &LogicalPath) -> Error {
+/// Why a directory within the tree at `top` cannot be entered.
+pub(super) fn not_entered(errno: Errno, top: &LogicalPath, path: &LogicalPath) -> Error {
     match errno {
+        // The path of the directory would take pages, and says no more.
+        Errno::NAMETOOLONG => fault(ErrorCode::Forbidden, Phase::Open)
+            .with_detail(format!(
+                "it has more than {STORED_TREE_DEPTH_MAX} levels of directories"
+            ))
+            .with_subject(top),
         Errno::XDEV => fault(ErrorCode::Busy, Phase::Open)
             .with_detail("another file system is mounted there")
             .with_subject(path),
