@@ -29,5 +29,5 @@ pub use hash::{Hasher, RangeSums, compute, read_some};
 pub use links::{LinkJudge, LinkUse, leads_where_it_is_refused};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
-pub use posix::{Cleaned, DeadLinks, HIDDEN_DIRECTORY, Posix, PosixOptions, VoQuota, can_act_as};
+pub use posix::{Cleaned, DeadLinks, HIDDEN_DIRECTORY, Posix, PosixOptions, SecretFiles, VoQuota, can_act_as};
 pub use store::{Answer, ChangeProperties, DirectoryReader, FindOwner, Held, Store};

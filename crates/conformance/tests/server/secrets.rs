@@ -118,6 +118,29 @@ fn no_way_of_showing_a_token_makes_it_known() {
 }
 
 #[test]
+fn a_secret_with_a_second_name_in_an_export_is_not_served() {
+    let test = "a_secret_with_a_second_name_in_an_export_is_not_served";
+    let Some(lab) = available(test, Lab::new("linked")) else {
+        return;
+    };
+    let Some(twins) = available(test, Twins::start(&lab, "twins")) else {
+        return;
+    };
+    let Endpoint::Crossload(server) = &twins.guarded else {
+        unreachable!("it is ours");
+    };
+    let secret = server.configuration().with_file_name("macaroon.secret");
+    let linked = twins.guarded.data().join("linked");
+    std::fs::hard_link(secret, &linked).expect("a second name");
+    std::fs::write(twins.guarded.data().join("f"), b"content").expect("a file");
+    for (name, status) in [("linked", 403), ("f", 200)] {
+        let bearer = format!("Authorization: Bearer {}", twins.macaroon(&lab, name, "DOWNLOAD"));
+        lab.curl(&["-H", &bearer, &twins.guarded.url(name)]).expect(status);
+    }
+    std::fs::remove_file(linked).expect("a name");
+}
+
+#[test]
 fn the_commands_for_tokens_show_no_signature() {
     let test = "the_commands_for_tokens_show_no_signature";
     let Some(lab) = available(test, Lab::new("inspect")) else {

@@ -8,11 +8,11 @@ use config::{Configuration, Export};
 use endpoint::{Exports, FairShare, SharedExports, Store, Users};
 use policy::{AnonymousAccess, Rule};
 use serde_json::json;
-use storage::{Posix, PosixOptions, VoQuota};
+use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
 
 use super::log::Log;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
-use super::{rules, users};
+use super::{exposed, rules, users};
 use crate::failure::Failure;
 
 /// What makes two exports share one store.
@@ -25,6 +25,8 @@ pub(crate) struct Exported {
     /// As the admin door shows them.
     pub(crate) shown: Current<Vec<door_admin::Export>>,
     stores: Current<HashMap<StoreKey, Store>>,
+    /// What no store gives to clients.
+    secrets: SecretFiles,
     fair_share: FairShare,
     log: Log,
 }
@@ -39,6 +41,8 @@ struct Opened {
     rules: Vec<Rule>,
     /// As whom files are used.
     users: Option<Users>,
+    /// The files of the server that are secret.
+    secrets: Vec<PathBuf>,
 }
 
 impl Subsystem for Exported {
@@ -49,6 +53,7 @@ impl Subsystem for Exported {
             exports: SharedExports::default(),
             shown: Current::new(Vec::new()),
             stores: Current::new(HashMap::new()),
+            secrets: SecretFiles::default(),
             fair_share: ground.fair_share.clone(),
             log: ground.log.clone(),
         };
@@ -82,7 +87,7 @@ impl Exported {
             let known = stores.get(&key).or_else(|| open.get(&key)).cloned();
             let store = match known {
                 Some(store) => store,
-                None => open_store(&key, &self.log)?.sharing(self.fair_share.clone()),
+                None => open_store(&key, &self.secrets, &self.log)?.sharing(self.fair_share.clone()),
             };
             stores.insert(key, store.clone());
             let rules = export.rules();
@@ -93,10 +98,12 @@ impl Exported {
             exports,
             rules: rules::rules(configuration)?,
             users: users::users(configuration)?,
+            secrets: exposed::secrets(configuration).collect(),
         })
     }
 
     fn put(&self, opened: Opened) {
+        self.secrets.replace(&opened.secrets);
         let shown = opened.exports.iter().map(|(export, writable)| door_admin::Export {
             path: export.rules.path.to_string(),
             store: export.store.clone(),
@@ -127,13 +134,14 @@ pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> boo
     somebody && !export.read_only
 }
 
-fn open_store(key: &StoreKey, log: &Log) -> Result<Store, Failure> {
+fn open_store(key: &StoreKey, secrets: &SecretFiles, log: &Log) -> Result<Store, Failure> {
     let (directory, writable, quota_bytes, reserve_bytes, vo_quotas) = key;
     let options = PosixOptions {
         writable: *writable,
         reserve_bytes: *reserve_bytes,
         quota_bytes: Some(*quota_bytes).filter(|bytes| *bytes > 0),
         vo_quotas: vo_quotas.clone(),
+        secrets: secrets.clone(),
     };
     let posix = Posix::open(directory, &options).map_err(|error| {
         let failure = Failure::from(error);

@@ -88,6 +88,12 @@ pub(crate) fn guarded(named: Vec<NamedFile>) -> Vec<Guarded> {
         .collect()
 }
 
+/// The files that are secret.
+pub(crate) fn secrets(configuration: &Configuration) -> impl Iterator<Item = PathBuf> {
+    let files = configuration.files().into_iter();
+    files.filter(|file| file.purpose.is_secret()).map(|file| file.path)
+}
+
 /// A secret file with further hard links, one of which may lie in an export. Only a search of the whole file system
 /// would tell.
 pub(crate) struct Linked {

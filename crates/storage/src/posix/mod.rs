@@ -14,6 +14,7 @@ mod parts;
 mod reader;
 mod remembered;
 mod resolve;
+mod secret_files;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ use reader::PosixReader;
 use remembered::Remembered;
 pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
+pub use secret_files::SecretFiles;
 use space::SpaceBook;
 use update::PosixUpdate;
 
@@ -70,6 +72,8 @@ pub struct PosixOptions {
     pub quota_bytes: Option<u64>,
     /// Most bytes that the files of single VOs may take.
     pub vo_quotas: Vec<VoQuota>,
+    /// Files of the server itself that are not given away.
+    pub secrets: SecretFiles,
 }
 
 impl Default for PosixOptions {
@@ -79,6 +83,7 @@ impl Default for PosixOptions {
             reserve_bytes: SPACE_RESERVE_BYTES,
             quota_bytes: None,
             vo_quotas: Vec::new(),
+            secrets: SecretFiles::default(),
         }
     }
 }
@@ -98,6 +103,7 @@ struct Shared {
     /// The file system takes one write to a file at a time ([`turns`]).
     writes_in_turn: bool,
     remembered: Remembered,
+    secrets: SecretFiles,
 }
 
 /// A store over a directory. Several servers may use the same one. Clones are the same store.
@@ -156,6 +162,7 @@ impl Posix {
             in_memory,
             writes_in_turn: turns::are_needed(magic),
             remembered: Remembered::default(),
+            secrets: options.secrets.clone(),
         });
         Ok(Self {
             root,
@@ -212,6 +219,7 @@ impl Posix {
         if stat.is_directory() {
             return Err(fault(ErrorCode::IsDirectory, Phase::Open).with_subject(path));
         }
+        self.shared.secrets.check(&raw, path)?;
         Ok(PosixReader::new(file, stat))
     }
 
@@ -450,6 +458,7 @@ impl Storage for Posix {
         let file = File::from(self.open_as(path, OFlags::RDWR | OFlags::NOCTTY, LinkUse::Overwrite)?);
         let raw = fs::fstat(&file).map_err(|errno| about(errno, Phase::Open, path))?;
         let stat = stat_of(&raw, path)?;
+        self.shared.secrets.check(&raw, path)?;
         drop(acting);
         Ok(Arc::new(PosixUpdate::new(
             &self.shared,
@@ -470,7 +479,9 @@ impl Storage for Posix {
         let _acting = self.acting()?;
         // Not opened for reading: a mode that takes the right to read away could not be changed back.
         let file = self.open_as(path, OFlags::PATH, LinkUse::ChangeMode)?;
-        stat_of(&fs::fstat(&file).map_err(failed)?, path)?;
+        let raw = fs::fstat(&file).map_err(failed)?;
+        stat_of(&raw, path)?;
+        self.shared.secrets.check(&raw, path)?;
         let mode = Mode::from_raw_mode((mode & 0o777) as fs::RawMode);
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         match fs::chmod(opened, mode) {

@@ -35,6 +35,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
         in_memory: false,
         writes_in_turn: false,
         remembered: Remembered::default(),
+        secrets: SecretFiles::default(),
     });
     let name = directory.path().join("f");
     put(&store, "/f", &[1; 1 << 20]);

@@ -213,3 +213,35 @@ fn a_directory_swapped_for_a_link_never_leads_out() {
     assert_eq!(outside.len(), 1, "{outside:?}");
     assert_eq!(std::fs::read(outside[0].path()).unwrap(), b"secret");
 }
+
+#[test]
+fn a_secret_of_the_server_is_given_away_under_no_name() {
+    let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let secret = elsewhere.path().join("secret");
+    std::fs::write(&secret, "the key").unwrap();
+    let secrets = storage::SecretFiles::default();
+    let options = storage::PosixOptions {
+        secrets: secrets.clone(),
+        ..storage::PosixOptions::default()
+    };
+    let store = storage::Posix::open(directory.path(), &options).unwrap();
+    std::fs::create_dir(directory.path().join("d")).unwrap();
+    std::fs::hard_link(&secret, directory.path().join("d/linked")).unwrap();
+    let linked = path("/d/linked");
+    assert!(
+        store.open(&linked).is_ok(),
+        "it is a file like any other until somebody says so"
+    );
+    secrets.replace([&secret, &elsewhere.path().join("none")]);
+    let refused = Some(types::ErrorCode::Forbidden);
+    assert_eq!(code(store.open(&linked)), refused);
+    assert_eq!(code(store.open_update(&linked)), refused);
+    assert_eq!(code(store.set_mode(&linked, 0o644)), refused);
+    assert_eq!(code(store.copy(&linked, &path("/copy"), Overwrite::Allow)), refused);
+    let whole = store.copy_tree(&path("/d"), &path("/e"), true, storage::Replacing::Nothing);
+    assert_eq!(code(whole), refused);
+    assert_eq!(std::fs::read(&secret).unwrap(), b"the key");
+    // The name is no secret, and can be taken away.
+    store.remove(&linked).unwrap();
+    assert!(secret.exists());
+}

@@ -225,6 +225,9 @@ impl Copying<'_> {
         if FileType::from_raw_mode(raw.st_mode) != FileType::RegularFile {
             return Ok(());
         }
+        if self.store.shared.secrets.check(&raw, self.from).is_err() {
+            return Err(Errno::ACCESS);
+        }
         let write = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let copied = File::from(fs::openat(to.0, to.1, write, Mode::from_raw_mode(0o666))?);
         attributes::carry(source.as_fd(), copied.as_fd());
