@@ -1,13 +1,16 @@
-//! Long transfers in the background: tasks that move to a runtime whose threads are nicer while they move much.
+//! Long transfers in the background: tasks that move to a runtime whose threads are nicer while
+//! they move much.
 //!
-//! A task that receives or sends without ever having to wait holds a worker for half a millisecond at a time
-//! (`TASK_TURN_BYTES`), and whoever asks for little waits behind all of them: beside 64 uploads for 20 ms. The runtime knows no
-//! priorities, but the system does. So a task that has moved some megabytes for one request goes on among the workers of a
-//! second runtime, which are nicer than the others, and comes back when it waits for the next request.
+//! A task that moves data without ever waiting holds a worker for half a millisecond at a time
+//! (`TASK_TURN_BYTES`), and small requests wait behind all such tasks: beside 64 uploads for 20 ms.
+//! The runtime knows no priorities, but the system does. So a task that has moved some megabytes
+//! for one request continues on a second runtime, whose threads have a higher nice value, and comes
+//! back to wait for the next request.
 //!
-//! The futures of such tasks know nothing of it: [`movable`] holds the future and hands it from one runtime to the other,
-//! between two polls, when the connection in it says so. Whoever gives such a task up cannot wait until nothing of it is
-//! left, as those do who give up a third-party copy: these stay in the foreground.
+//! The futures of such tasks know nothing of it: [`movable`] holds the future and hands it from one
+//! runtime to the other, between two polls, when the connection in it says so. The caller of such a
+//! task cannot wait for the end of its clean-up, as the end of a third-party copy requires: copies
+//! stay in the foreground.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -43,8 +46,9 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts them for this thread and those that share with it. Without them tasks stay where they are. They, and the threads
-    /// that send long files, are by `niceness` steps of nice(1) nicer than the process; 0 leaves them as they are.
+    /// Starts them for this thread and those that share with it. Without them tasks stay where they
+    /// are. They, and the threads that send long files, are by `niceness` steps of nice(1) nicer
+    /// than the process; 0 leaves them as they are.
     ///
     /// # Errors
     /// The system gives no more threads.
@@ -82,14 +86,15 @@ impl Background {
     }
 }
 
-/// Does what `future` does, in the background while it moves much. When it is dropped there, the future ends soon, but not at
-/// once.
+/// Does what `future` does, in the background while it moves much. When it is dropped there, the
+/// future ends soon, but not at once.
 pub fn movable<F>(future: F) -> impl Future<Output = F::Output> + Send
 where
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    // Before anything is awaited: what holds a future by itself would keep room for it after it has moved.
+    // Before anything is awaited: what holds a future by itself would keep room for it after it has
+    // moved.
     moving(Box::pin(future))
 }
 
@@ -172,7 +177,7 @@ pub async fn enter() -> bool {
     go(Place::Background).await
 }
 
-/// Goes on in the foreground; whoever is there stays, and waits for nothing. Whether it has moved.
+/// Moves to the foreground, at once if it is there already. Returns whether it has moved.
 pub async fn leave() -> bool {
     if HERE.get() != Some(Place::Background) {
         return false;

@@ -1,4 +1,5 @@
-//! Whether small commits are so quick that handing them to a thread of their own costs more than they take.
+//! Whether small commits are so quick that handing them to a thread of their own costs more than
+//! they take.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -27,8 +28,9 @@ pub(crate) struct CommitGauge {
 /// A small commit, until it is done or given up.
 pub(crate) struct Commit {
     gauge: Arc<CommitGauge>,
-    /// Whether it may run where it was called: the disk is quick, and no other commit runs. With many at once the pool
-    /// moves more: its threads may wait for the lock of the directory, and a worker stops with all its connections.
+    /// Whether it may run where it was called: the disk is quick, and no other commit runs. With
+    /// many at once the pool moves more: its threads may wait for the lock of the directory, and a
+    /// worker stops with all its connections.
     pub(crate) runs_here: bool,
 }
 
@@ -39,7 +41,8 @@ impl Drop for Commit {
 }
 
 impl Commit {
-    /// Runs it and notes how long it took. That it only lost the processor says nothing about the disk.
+    /// Runs it and notes how long it took. That it only lost the processor says nothing about the
+    /// disk.
     pub(crate) fn measured<T>(self, commit: impl FnOnce() -> T) -> T {
         let waits_before = waits_of_this_thread();
         let started = Instant::now();

@@ -1,7 +1,7 @@
 //! The threads on which files are made durable.
 //!
-//! With a slow disk hundreds of uploads wait for their flushes at the same time. On threads of their own they hold
-//! none of those that look names up.
+//! With a slow disk hundreds of uploads wait for their flushes at the same time. On threads of
+//! their own they hold none of those that look names up.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,8 @@ impl Default for CommitPool {
 }
 
 impl CommitPool {
-    /// Runs a job on one of the threads, as soon as one is free. When no thread can be had at all, the job is dropped.
+    /// Runs a job on one of the threads, as soon as one is free. Without any thread the job is
+    /// dropped.
     pub(crate) fn run(&self, job: Job) {
         let mut state = self.0.lock();
         state.jobs.push_back(job);

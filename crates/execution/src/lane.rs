@@ -5,9 +5,10 @@
 //! on which all other connections wait. A lane therefore measures: slow calls send the following
 //! ones to the blocking pool for a while, longer each time the disk stays slow.
 //!
-//! A call may also be slow because its thread lost the processor, which on a busy machine happens all
-//! the time and would not be better in the pool. The kernel tells the two apart, but asking it costs
-//! as much as a small call. So the first slow call only makes the lane look closer at the next ones.
+//! A call may also be slow because its thread lost the processor, which on a busy machine happens
+//! all the time and would not be better in the pool. The kernel tells the two apart, but asking it
+//! costs as much as a small call. So the first slow call only makes the lane look closer at the
+//! next ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -52,7 +53,7 @@ struct Gauge {
 /// What is known of a slow call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// Nobody looked.
+    /// Not checked.
     Unknown,
     /// It waited for something, such as a disk.
     Waited,
@@ -156,8 +157,8 @@ impl Lane {
         self.gauge.measured(call)
     }
 
-    /// Runs a call that makes a small file durable: here while such calls are quick and come one at a time, else as
-    /// [`Lane::run_commit`].
+    /// Runs a call that makes a small file durable: here while such calls are quick and come one at
+    /// a time, else as [`Lane::run_commit`].
     ///
     /// # Errors
     /// As [`Lane::run`].
@@ -172,15 +173,15 @@ impl Lane {
         }
     }
 
-    /// Runs a call that makes something durable, on the threads for that: however many such calls wait for a slow
-    /// disk, no other call waits for them.
+    /// Runs a call that makes something durable, on the threads for that: however many such calls
+    /// wait for a slow disk, no other call waits for them.
     ///
     /// # Errors
     /// As [`Lane::run`].
     pub async fn run_commit<T: Send + 'static>(&self, call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let (answer, result) = tokio::sync::oneshot::channel();
         self.commit_pool.run(Box::new(move || {
-            // Nobody may wait for it any more.
+            // Its caller may have gone.
             let _ = answer.send(call());
         }));
         match result.await {

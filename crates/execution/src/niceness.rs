@@ -1,21 +1,23 @@
 //! How much nicer the threads of long transfers are than the rest, and whether they may be.
 //!
-//! The scheduler compares nice values within a control group only. Where the server is alone in its group, nicer threads let
-//! short requests go first and lose nothing: the group's share of the processors stays the same. Where others run at nice 0
-//! in the group, these take the share that the nicer threads give up, and a long transfer gets a fraction of its rate.
+//! The scheduler compares nice values within a control group only. Where the server is alone in its
+//! group, nicer threads let short requests go first and lose nothing: the group's share of the
+//! processors stays the same. Where others run at nice 0 in the group, these take the share that
+//! the nicer threads give up, and a long transfer gets a fraction of its rate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use types::limits::STEADY_NICENESS;
 
-/// Makes this thread nicer than the process by so many steps, regardless of which thread started it. Where the system refuses, the thread goes
-/// on as it is, which costs others time only.
+/// Makes this thread nicer than the process by so many steps, regardless of which thread started
+/// it. Where the system refuses, the thread goes on as it is, which costs others time only.
 pub(crate) fn give_way(more: i32) {
     if more == 0 {
         return;
     }
-    // The priority of the first thread, which has the process's number, is what the process was started with.
+    // The priority of the first thread, which has the process's number, is what the process was
+    // started with.
     let first = Some(rustix::process::getpid());
     if let Ok(niceness) = rustix::process::getpriority_process(first) {
         let this = Some(rustix::thread::gettid());
@@ -32,7 +34,8 @@ pub fn of_long_transfers() -> i32 {
     }
 }
 
-/// Whether no other program shares what the scheduler divides the processors among. What cannot be read counts as shared.
+/// Whether no other program shares what the scheduler divides the processors among. What cannot be
+/// read counts as shared.
 fn is_alone(root: &Path, own: u32) -> bool {
     let own_groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     match scheduling_group(root, &own_groups) {
@@ -48,7 +51,8 @@ fn is_alone(root: &Path, own: u32) -> bool {
     }
 }
 
-/// The directory of the innermost group that has a weight of its own; `None` for the root of all. See cgroups(7).
+/// The directory of the innermost group that has a weight of its own; `None` for the root of all.
+/// See cgroups(7).
 fn scheduling_group(root: &Path, own_groups: &str) -> Option<PathBuf> {
     let mounted = root.join("sys/fs/cgroup");
     let (mut base, mut path, mut weight) = (mounted.clone(), None, "cpu.weight");
@@ -70,7 +74,8 @@ fn scheduling_group(root: &Path, own_groups: &str) -> Option<PathBuf> {
     if weight == "cpu.shares" {
         return (!place.is_empty()).then(|| base.join(place));
     }
-    // In a container the root that is seen is a group too, and has a weight; the root of all has none.
+    // In a container the root that is seen is a group too, and has a weight; the root of all has
+    // none.
     let mut groups = Path::new(place).ancestors().map(|place| base.join(place));
     groups.find(|group| group.join(weight).exists())
 }

@@ -11,7 +11,8 @@ use crate::background::Background;
 use crate::shared::Shared;
 use crate::workers::{Rota, Workers};
 
-/// Threads that serve connections at the least: one that waits for a disk must not stop all others.
+/// Least number of threads that serve connections: one that waits for a disk must not stop all
+/// others.
 const WORKER_THREADS_MIN: usize = 2;
 
 /// All threads of a server.
@@ -23,9 +24,10 @@ pub struct ServerThreads {
 }
 
 impl ServerThreads {
-    /// Starts, for this thread to block on, `workers` threads for connections (0: one for each processor, but at least two), as many for
-    /// copies and for the background, and in each of the three at most `blocking` that wait for disks. Threads of long
-    /// transfers are by `niceness` steps of nice(1) nicer than the process.
+    /// Starts, for this thread to block on, `workers` threads for connections (0: one for each
+    /// processor, but at least two), as many for copies and for the background, and in each of the
+    /// three at most `blocking` that wait for disks. Threads of long transfers are by `niceness`
+    /// steps of nice(1) nicer than the process.
     ///
     /// # Errors
     /// The system gives no more threads.
@@ -58,7 +60,8 @@ impl ServerThreads {
         self.copies.block_on(future)
     }
 
-    /// Drops all tasks that are left, those of connections first, and waits for their clean-up, but no longer than this.
+    /// Drops all tasks that are left, those of connections first, and waits for their clean-up, but
+    /// no longer than this.
     pub fn shut_down(self, limit: Duration) {
         let end = Instant::now() + limit;
         let left = || end.saturating_duration_since(Instant::now());
@@ -77,7 +80,8 @@ fn or_processors(wanted: usize) -> usize {
     }
 }
 
-/// Where third-party copies run: the runtime on which this was made, whichever thread asks for a copy later.
+/// Where third-party copies run: the runtime on which this was made, whichever thread asks for a
+/// copy later.
 #[derive(Clone, Debug)]
 pub struct CopyRuntime(Option<Handle>);
 

@@ -1,5 +1,5 @@
-//! Threads that send files, kept for a moment for whoever comes next: a client of the XRootD protocol asks for 8 MiB at a time, and a new
-//! thread for each took a tenth of what sending them takes.
+//! Threads that send files, kept for a moment for the next file: a client of the XRootD protocol
+//! asks for 8 MiB at a time, and a new thread for each took a tenth of the sending time.
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +18,8 @@ const STACK_BYTES: usize = 128 * 1024;
 /// How long a thread waits for more to do.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Something to do. It calls what it is given when the thread may be given more, at the latest when it ends.
+/// Something to do. It calls what it is given when the thread may be given more, at the latest when
+/// it ends.
 type Work = Box<dyn FnOnce(&dyn Fn()) + Send>;
 
 thread_local! {
@@ -46,7 +47,8 @@ impl Default for Senders {
     }
 }
 
-/// Places for files that are sent at the same time, [`STEADY_SENDERS_MAX`] for a server. Who sends holds one.
+/// Places for files that are sent at the same time, [`STEADY_SENDERS_MAX`] for a server. Who sends
+/// holds one.
 #[must_use]
 pub fn places() -> Arc<Semaphore> {
     Shared::current().senders().places.clone()
@@ -73,8 +75,8 @@ struct Handle {
     give: SyncSender<Work>,
 }
 
-/// Those that are as nice as the rest of the process, and those that are nicer. Who came last is first: its stack is in the
-/// processor's cache, and the others may leave.
+/// Those that are as nice as the rest of the process, and those that are nicer. Who came last is
+/// first: its stack is in the processor's cache, and the others may leave.
 #[derive(Debug, Default)]
 struct Idle(Mutex<[Vec<Handle>; 2]>);
 
@@ -93,7 +95,7 @@ impl Idle {
         has_room
     }
 
-    /// Lets a thread leave, unless somebody has taken it.
+    /// Lets a thread end, unless a caller has taken it.
     fn leave(&self, is_nicer: bool, id: ThreadId) -> bool {
         let mut idle = self.lock();
         let shelf = &mut idle[usize::from(is_nicer)];
@@ -102,11 +104,12 @@ impl Idle {
     }
 }
 
-/// A thread that is there and waits to be told what to do. When it is not told it waits for somebody else.
+/// A reserved thread that waits for its job. Dropped without one, it waits for the next caller.
 pub struct Thread(Option<SyncSender<Work>>);
 
 impl Thread {
-    /// One that waits, or a new one: a nicer one, if it can be had, for who gives way at once, and never one for who does not.
+    /// A waiting thread, or a new one: one with a higher nice value, if available, for callers that
+    /// give way at once, and never for others.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -158,7 +161,7 @@ fn serve(threads: &Shared, give: SyncSender<Work>, taken: &Receiver<Work>) {
     let idle = &threads.senders().idle;
     let id = thread::current().id();
     let own = Handle { id, give };
-    // Whoever holds a thread tells it something, if only that there is nothing to do.
+    // The holder of a thread always sends it a message, if only that there is no job.
     let mut next = taken.recv().ok();
     while let Some(work) = next {
         let is_parked = Cell::new(false);

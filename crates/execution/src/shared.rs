@@ -35,7 +35,7 @@ impl Shared {
         }))
     }
 
-    /// What this thread shares with others; with none if nobody has said so.
+    /// What this thread shares with others; by default with none.
     pub(crate) fn current() -> Self {
         CURRENT.with_borrow_mut(|current| current.get_or_insert_default().clone())
     }

@@ -1,12 +1,15 @@
-//! The threads that serve connections: each has a runtime of its own, and a connection stays with one of them.
+//! The threads that serve connections: each has a runtime of its own, and a connection stays with
+//! one of them.
 //!
-//! In a runtime of several threads all tasks stand in one queue after all, and third-party copies, which hold a thread for half a
-//! millisecond at a time, let a small request wait for 30 to 130 ms. On threads of its own it waits for the processor at the
-//! most, which the system shares out. And no thread wakes another when two requests have come, which takes longer than to
-//! answer one. Each thread accepts connections itself, and keeps those that no other thread has more room for.
+//! In a runtime of several threads all tasks share one queue, and third-party copies, which hold a
+//! thread for half a millisecond at a time, make a small request wait for 30 to 130 ms. On threads
+//! of its own it waits only for the processor, which the system shares out. And no thread wakes
+//! another when two requests have come, which takes longer than answering one. Each thread accepts
+//! connections itself, and keeps those that no other thread has more room for.
 //!
-//! An idle thread does not take over what a busy one has to do. So what takes long is not done here: long transfers move to the
-//! background ([`background`](crate::background)), long files are sent by threads of their own, copies run on the runtime of the process
+//! An idle thread does not take over what a busy one has to do. So what takes long is not done
+//! here: long transfers move to the background ([`background`](crate::background)), long files are
+//! sent by threads of their own, copies run on the runtime of the process
 //! ([`CopyRuntime`](crate::CopyRuntime)), and calls to a slow disk in the blocking pool.
 
 use std::io;
@@ -61,8 +64,9 @@ impl Workers {
     }
 }
 
-/// Keeps a timer that is due before those of connections, which are of seconds. The runtime wakes its own thread for each new
-/// timer that is the earliest of all: two system calls and a turn for nothing, up to three times for a connection.
+/// Keeps a timer that is due before those of connections, which are of seconds. The runtime wakes
+/// its own thread for each new timer that is the earliest of all: two system calls and a turn for
+/// nothing, up to three times for a connection.
 async fn beat() {
     loop {
         tokio::time::sleep(BEAT).await;
@@ -94,8 +98,8 @@ impl Rota {
         self.0.iter().map(|worker| &worker.runtime).enumerate()
     }
 
-    /// A place for one connection that this worker has accepted: with it, unless another has fewer, because it takes
-    /// 10 µs to hand a connection over.
+    /// A place for one connection that this worker has accepted: with it, unless another has fewer,
+    /// because it takes 10 µs to hand a connection over.
     pub fn seat_near(&self, acceptor: usize) -> Seat {
         let connections = |number: &usize| self.0[*number].connections.load(Ordering::Relaxed);
         let others = (0..self.0.len()).filter(|number| *number != acceptor);

@@ -1,4 +1,4 @@
-//! Which addresses may be dialled on somebody else's behalf.
+//! Which addresses the server may connect to on behalf of a client.
 //!
 //! A server that fetches URLs for others can be sent to its own loopback services or into its
 //! private network. The check is made on the address that is then connected to, never on a name.
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nix::ifaddrs::getifaddrs;
 
-/// What an address is, as far as reaching it for strangers matters.
+/// The kinds of address that matter for connections on behalf of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// This machine or its link: loopback, link-local, unspecified.
@@ -23,7 +23,8 @@ pub enum Reach {
 /// The addresses that transfers may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Whether this machine's own addresses are allowed: loopback, link-local, and those of its interfaces.
+    /// Whether this machine's own addresses are allowed: loopback, link-local, and those of its
+    /// interfaces.
     pub local: bool,
     /// Whether private networks are allowed.
     pub private: bool,
@@ -36,8 +37,8 @@ impl AddressPolicy {
         private: true,
     };
 
-    /// Whether `address` may be dialled. Where this machine's own are not allowed it asks the system for the addresses
-    /// of its interfaces.
+    /// Whether `address` may be dialled. Where this machine's own are not allowed it asks the
+    /// system for the addresses of its interfaces.
     #[must_use]
     pub fn allows(self, address: IpAddr) -> bool {
         let own = if self.local { Vec::new() } else { own_addresses() };
@@ -71,9 +72,9 @@ fn own_addresses() -> Vec<IpAddr> {
     interfaces.filter_map(address).collect()
 }
 
-/// Classifies an address. IPv6 addresses that carry an IPv4 one (mapped, translated, compatible, NAT64,
-/// 6to4, Teredo) are as that one; those that a site's own NAT64 translates (RFC 8215) are as private, and local where
-/// they may carry a local one.
+/// Classifies an address. IPv6 addresses that carry an IPv4 one (mapped, translated, compatible,
+/// NAT64, 6to4, Teredo) are as that one; those that a site's own NAT64 translates (RFC 8215) are as
+/// private, and local where they may carry a local one.
 #[must_use]
 pub fn reach(address: IpAddr) -> Reach {
     let address = match address {
@@ -103,8 +104,8 @@ fn is_site_nat64(address: Ipv6Addr) -> bool {
     address.segments()[..3] == [0x64, 0xff9b, 1]
 }
 
-/// What a site's NAT64 may translate an address to: the length of its prefix, 48 to 96 bits, is known to the site only
-/// (RFC 6052 §2.2).
+/// What a site's NAT64 may translate an address to: the length of its prefix, 48 to 96 bits, is
+/// known to the site only (RFC 6052 §2.2).
 fn site_nat64(address: Ipv6Addr) -> [Ipv4Addr; 4] {
     let bytes = address.octets();
     [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], [12, 13, 14, 15]]

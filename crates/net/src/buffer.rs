@@ -62,8 +62,9 @@ impl Shelf {
     }
 }
 
-/// The one that `processor` gave back last. Otherwise the one that has lain longest: the latest of another processor is in that
-/// one's cache, from where it takes as long to come over as from memory, and it will be wanted there.
+/// The one that `processor` gave back last. Otherwise the one that has lain longest: the latest of
+/// another processor is in that one's cache, from where it takes as long to come over as from
+/// memory, and it will be wanted there.
 fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Room> {
     let own = kept.iter().rposition(|one| one.processor == processor);
     let index = own.unwrap_or_default();
@@ -216,8 +217,8 @@ impl Batch {
         }
     }
 
-    /// The first `count` bytes (at most all) and what is behind them, if anything. The shorter part is
-    /// copied into a buffer of its own.
+    /// The first `count` bytes (at most all) and what is behind them, if anything. The shorter part
+    /// is copied into a buffer of its own.
     #[must_use]
     pub fn split(mut self, count: usize) -> (Self, Option<Self>) {
         let count = count.min(self.length);
@@ -303,7 +304,7 @@ mod tests {
                 processor,
             })
             .into();
-        // The last has none of its own, and takes what nobody will miss soonest.
+        // The last has none of its own, and takes the one that is needed last.
         let taken = [0, 1, 7, 1, 1].map(|processor| take_kept(&mut kept, processor).map(|bytes| bytes.len()));
         assert_eq!(taken, [Some(12), Some(13), Some(10), Some(11), None]);
     }

@@ -31,7 +31,7 @@ pub async fn dial(
     within(timeout, attempt, host, port, side).await
 }
 
-/// Whether `host` could be connected to, as far as its name and the policy tell.
+/// Whether name and policy allow a connection to `host`.
 ///
 /// # Errors
 /// `peer_unresolved`, `peer_address_refused`, `peer_connect_timeout`.
@@ -106,7 +106,8 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
 }
 
-/// Each address gets a head start over the next; the first connection wins and the rest are dropped.
+/// Each address gets a head start over the next; the first connection wins and the rest are
+/// dropped.
 async fn race(addresses: Vec<SocketAddr>, side: Side) -> Result<TcpStream, Error> {
     let mut attempts = JoinSet::new();
     let mut waiting = addresses.into_iter();
@@ -136,8 +137,8 @@ async fn race(addresses: Vec<SocketAddr>, side: Side) -> Result<TcpStream, Error
     }
 }
 
-/// Who reaches the address that the connection comes from has reached this machine: the system may route more addresses
-/// to itself than its interfaces have, or not say which these are.
+/// Who reaches the address that the connection comes from has reached this machine: the system may
+/// route more addresses to itself than its interfaces have, or not say which these are.
 fn refuse_ourselves(stream: TcpStream, policy: AddressPolicy, side: Side) -> Result<TcpStream, Error> {
     let ends = stream
         .local_addr()

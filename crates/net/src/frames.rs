@@ -1,8 +1,8 @@
 //! Binary messages on a connection, for servers and clients alike: heads of fixed length and small
 //! bodies are copied out, payload of known length is handed on as batches where it lies.
 //!
-//! Nothing is lost when a future of this module is dropped: what had come of a head or of a small body
-//! is kept, and the next call goes on from there.
+//! Nothing is lost when a future of this module is dropped: what had come of a head or of a small
+//! body is kept, and the next call goes on from there.
 
 use std::time::Duration;
 
@@ -38,8 +38,9 @@ impl Frames {
         }
     }
 
-    /// Says how long the head is that usually follows a payload. In clear text it is then read with the payload before it,
-    /// and the next payload begins where a buffer begins, instead of behind what was read with its head.
+    /// Says how long the head is that usually follows a payload. In clear text it is then read with
+    /// the payload before it, and the next payload begins where a buffer begins, instead of behind
+    /// what was read with its head.
     pub fn expect_heads(&mut self, head_bytes: usize) {
         self.head_ahead_bytes = head_bytes;
     }
@@ -90,7 +91,7 @@ impl Frames {
     /// sender hears answers between what it sends.
     ///
     /// # Errors
-    /// A connection that ended: an answer is owed to whoever asks so.
+    /// The connection ended although an answer was due.
     pub fn head_available<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Error> {
         loop {
             if let Some(head) = self.take_head() {
@@ -238,8 +239,8 @@ impl Expected {
         self.left
     }
 
-    /// The next of the payload; `None` at its end. What follows the payload stays in `frames`. May be
-    /// dropped.
+    /// The next of the payload; `None` at its end. What follows the payload stays in `frames`. May
+    /// be dropped.
     ///
     /// # Errors
     /// A stall, or a connection that ends before the payload does.

@@ -217,7 +217,8 @@ impl Incoming {
         self.decoder.remaining()
     }
 
-    /// Whether the whole body has been handed out, so that the connection may carry another message.
+    /// Whether the whole body has been handed out, so that the connection may carry another
+    /// message.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.decoder.is_done()

@@ -4,7 +4,8 @@
 //! decrypted where it lies, and handed on by reference ([`Batch`]); the other way round a file is
 //! read straight into the slots of TLS records ([`Outgoing`]), sealed where it lies, and sent with
 //! one call. Handshakes and keys are rustls' business; only the sealing and opening of records is
-//! done here (by [`records`]), because every ready-made record layer copies the payload two more times.
+//! done here (by [`records`]), because every ready-made record layer copies the payload two more
+//! times.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod address;

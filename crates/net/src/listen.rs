@@ -17,10 +17,12 @@ use crate::tls::ServerTls;
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 1024;
-/// First byte of a TLS connection: a handshake record (RFC 8446 §5.1). No other protocol here begins so.
+/// First byte of a TLS connection: a handshake record (RFC 8446 §5.1). No other protocol here
+/// begins so.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Opens a listening socket, whose connections send at once what they are given (`TCP_NODELAY`). Port 0 takes any free one.
+/// Opens a listening socket, whose connections send at once what they are given (`TCP_NODELAY`).
+/// Port 0 takes any free one.
 ///
 /// # Errors
 /// The system's reason, such as an address in use.
@@ -32,7 +34,8 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
     socket.set_nonblocking(true)?;
-    // Of every connection that is accepted: no answer is to wait for another one to share a segment with.
+    // Of every connection that is accepted: no answer is to wait for another one to share a segment
+    // with.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -53,13 +56,14 @@ impl Acceptor {
         reason = "tokio's listener has each connection watched by the runtime that accepts it"
     )]
     pub fn new(listener: std::net::TcpListener) -> io::Result<Self> {
-        // SAFETY: a listener owns its descriptor and has the same one as long as it lives, and it is dropped with the `AsyncFd`.
+        // SAFETY: a listener owns its descriptor and has the same one as long as it lives, and it
+        // is dropped with the `AsyncFd`.
         let watched = unsafe { AsyncFd::register_with_interest(listener, Interest::READABLE) };
         Ok(Self(watched?))
     }
 
-    /// The next connection, which does not block, and who it is from: a client of IPv4 has the same address on a socket
-    /// for both families (`[::]`) as on any other. May be dropped.
+    /// The next connection, which does not block, and who it is from: a client of IPv4 has the same
+    /// address on a socket for both families (`[::]`) as on any other. May be dropped.
     ///
     /// # Errors
     /// The connection was gone before it was accepted, or the system lacks descriptors or memory.
@@ -86,8 +90,8 @@ fn accept_one(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStre
 pub enum Opening {
     /// A TLS handshake.
     Tls,
-    /// A zero byte. So begins the XRootD protocol, whose first field is 0 in four bytes; neither TLS
-    /// nor any text does.
+    /// A zero byte. So begins the XRootD protocol, whose first field is 0 in four bytes; neither
+    /// TLS nor any text does.
     Zero,
     /// Anything else: a line of text.
     Text,

@@ -9,7 +9,7 @@ use types::limits::{DIAL_ADDRESSES_MAX, NAME_LOOKUPS_MAX};
 
 use crate::dial::bare;
 
-/// One permit for each look-up, which keeps it for as long as it takes, whoever still waits for it.
+/// One permit per look-up, held until the look-up ends, even if its caller has gone.
 static LOOKUPS: Semaphore = Semaphore::const_new(NAME_LOOKUPS_MAX);
 
 /// Asks the name service; `None` when it does not answer in time.
@@ -29,8 +29,8 @@ async fn look_up<T: Send + 'static>(
     tokio::time::timeout(patience, asked).await.ok()?
 }
 
-/// The addresses of a host; none when it is not known, or not told in time. IPv4 addresses are told as
-/// such. A host that is an address, in brackets or not, is that one.
+/// The addresses of a host; none when it is unknown, or the answer is late. IPv4 addresses come in
+/// their own form. A host that is an address, in brackets or not, is that one.
 pub async fn addresses_of(host: &str, patience: Duration) -> Vec<IpAddr> {
     if let Ok(address) = bare(host).parse::<IpAddr>() {
         return vec![address.to_canonical()];
@@ -50,8 +50,8 @@ pub async fn name_of(address: IpAddr, patience: Duration) -> Option<String> {
     name_as_seen(address.to_canonical(), patience).await
 }
 
-/// The same for an address in the form in which a socket tells it: of IPv4 addresses in the form of IPv6, some name
-/// services know nothing (`/etc/hosts` does not).
+/// The same for an address in the form in which a socket tells it: of IPv4 addresses in the form of
+/// IPv6, some name services know nothing (`/etc/hosts` does not).
 pub async fn name_as_seen(address: IpAddr, patience: Duration) -> Option<String> {
     let name = look_up(patience, move || Ok(dns_lookup::lookup_addr(&address)?)).await?;
     // An address without a name is given back as its own name.

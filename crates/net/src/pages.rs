@@ -1,8 +1,8 @@
-//! Pages with checksums on their way in: the checksums are cut out of the batches in which they came,
-//! and compared with the data between them, which stay where they are.
+//! Pages with checksums on their way in: the checksums are cut out of the batches in which they
+//! came, and compared with the data between them, which stay where they are.
 //!
-//! Two ways: a server stores damaged pages all the same and tells which they were ([`Pages`]), a client
-//! hands out only what is sound ([`SoundPages`]).
+//! Two ways: a server stores damaged pages all the same and tells which they were ([`Pages`]), a
+//! client hands out only what is sound ([`SoundPages`]).
 
 use types::ByteRange;
 use xroot_wire::limits::{BAD_PAGES_MAX, PAGE_CHECKSUM_BYTES};
@@ -21,8 +21,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// For `wire_bytes` of data and checksums, the data of which belong at `offset` of a file; `None`
-    /// when so many bytes cannot be whole units.
+    /// For `wire_bytes` of data and checksums, the data of which belong at `offset` of a file;
+    /// `None` when so many bytes cannot be whole units.
     #[must_use]
     pub fn new(offset: u64, wire_bytes: usize) -> Option<Self> {
         Some(Self {
@@ -82,7 +82,8 @@ fn strip(decoder: &mut UnitDecoder, batch: &mut Batch, mut ended: impl FnMut(Byt
     }
 }
 
-/// Pages that are handed out only when their checksums are right, in order, up to the first damaged one.
+/// Pages that are handed out only when their checksums are right, in order, up to the first damaged
+/// one.
 #[derive(Debug)]
 pub struct SoundPages {
     /// Where the next unit belongs in the file.

@@ -1,17 +1,20 @@
 //! Memory for payload that lies well towards the pages of files.
 //!
-//! A file's pages begin where pages of memory begin. Where payload is copied to a place that lies 1 to 63 bytes further in its page
-//! than the place that it comes from, AMD's third generation of EPYC takes three times as long as anywhere else (0.83 instead
-//! of 0.25 s/GB, whether it is read or written; from 64 bytes on 0.30, from half a kibibyte on 0.25): each load has the same lower
-//! twelve bits of its address as a store just before it, and waits for that one. A buffer that begins with a page puts the first
-//! payload of a TLS record, or of a page with its checksum, just there.
+//! A file's pages begin where pages of memory begin. Where payload is copied to a place that lies 1
+//! to 63 bytes further in its page than the place that it comes from, AMD's third generation of
+//! EPYC takes three times as long as anywhere else (0.83 instead of 0.25 s/GB, whether it is read
+//! or written; from 64 bytes on 0.30, from half a kibibyte on 0.25): each load has the same lower
+//! twelve bits of its address as a store just before it, and waits for that one. A buffer that
+//! begins with a page puts the first payload of a TLS record, or of a page with its checksum, just
+//! there.
 
 use std::ops::{Deref, DerefMut, Range};
 
 /// What memory and files are divided into.
 const PAGE_BYTES: usize = 4096;
-/// How far behind the beginning of a page of memory a [`Room`] begins: far enough in front, and behind, for what is read from
-/// where a page of a file begins, or written to there, and for the heads around it.
+/// How far behind the beginning of a page of memory a [`Room`] begins: far enough in front, and
+/// behind, for what is read from where a page of a file begins, or written to there, and for the
+/// heads around it.
 pub const APART_BYTES: usize = 1024;
 
 /// So many bytes, the first of which lies [`APART_BYTES`] behind the beginning of a page of memory.

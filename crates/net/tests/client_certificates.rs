@@ -1,5 +1,5 @@
-//! Clients that show certificates: rustls' own client and `openssl s_client`, both protocol versions, every
-//! kind of key, sessions gone on with, and those who cannot prove what they show.
+//! Clients that show certificates: rustls' own client and `openssl s_client`, both protocol
+//! versions, every kind of key, sessions gone on with, and those who cannot prove what they show.
 
 use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
@@ -103,8 +103,8 @@ async fn visit(config: Arc<ClientConfig>, address: SocketAddr) -> std::io::Resul
     tokio::task::spawn_blocking(visit).await.unwrap()
 }
 
-/// A chain that a client shows, and the key with which it signs. rustls itself would refuse to show a
-/// proxy, as it cannot read it.
+/// A chain that a client shows, and the key with which it signs. rustls itself would refuse to show
+/// a proxy, as it cannot read it.
 #[derive(Clone, Debug)]
 struct Shown(Arc<CertifiedKey>);
 

@@ -1,5 +1,6 @@
-//! Messages with lengths on a connection, in clear text and in TLS: wherever the network cuts them, and
-//! whenever a reader gives up waiting, nothing is lost and nothing is taken from the next message.
+//! Messages with lengths on a connection, in clear text and in TLS: wherever the network cuts them,
+//! and whenever a reader gives up waiting, nothing is lost and nothing is taken from the next
+//! message.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -139,7 +140,8 @@ async fn cut_everywhere(frames: &mut Frames, far: &mut Stream) {
     }
 }
 
-/// A client that leaves Nagle's algorithm on sends the second half only when the first has been acknowledged.
+/// A client that leaves Nagle's algorithm on sends the second half only when the first has been
+/// acknowledged.
 #[tokio::test]
 async fn the_beginning_of_a_message_is_acknowledged_while_the_rest_is_awaited() {
     let (near, mut far) = sockets().await;

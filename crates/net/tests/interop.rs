@@ -231,7 +231,8 @@ fn restless_client(address: std::net::SocketAddr, site: &Site) {
     let mut tls = rustls::Stream::new(&mut session, &mut socket);
     tls.write_all(b"PUT /f HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n")
         .unwrap();
-    // Ends when the server has enough of it; the count only keeps a wrong server from hanging the test.
+    // Ends when the server has enough of it; the count only keeps a wrong server from hanging the
+    // test.
     for _ in 0..10_000 {
         if tls.conn.refresh_traffic_keys().is_err() || tls.flush().is_err() {
             return;
@@ -263,7 +264,8 @@ async fn records_without_payload_do_not_go_on_for_ever() {
     client.await.unwrap();
 }
 
-/// Sends half a body, asks for new keys, and tells with the rest whether anything came back meanwhile.
+/// Sends half a body, asks for new keys, and tells with the rest whether anything came back
+/// meanwhile.
 fn curious_server(listener: &StdListener, site: &Site) -> bool {
     let key = site.key();
     let suite = provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -362,7 +364,7 @@ async fn leaving_is_noticed_without_reading() {
         .unwrap();
     let (tcp, _) = listener.accept().await.unwrap();
     let mut stream = Stream::clear(tcp, net::Role::Client, Waits::default());
-    // Data that nobody reads must not hide that the other end is gone.
+    // Unread data must not hide that the other end is gone.
     client.try_write(b"pipelined").unwrap();
     drop(client);
     tokio::time::timeout(Duration::from_secs(10), stream.peer_closed())

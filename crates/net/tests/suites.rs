@@ -1,4 +1,5 @@
-//! One cipher suite at a time, and sessions that are or are not gone on with, one by one and many at once.
+//! One cipher suite at a time, and sessions that are or are not gone on with, one by one and many
+//! at once.
 
 use http_wire::HeadLimits;
 use net::http::Connection;
@@ -40,7 +41,8 @@ async fn visit(address: SocketAddr, tls: &ClientTls) -> Result<(&'static str, bo
     visit_with(address, tls, &Barrier::new(1)).await
 }
 
-/// The same; `shaken` is where those who come together wait for each other between handshake and question. Tickets come with the answer.
+/// The same; `shaken` is where those who come together wait for each other between handshake and
+/// question. Tickets come with the answer.
 async fn visit_with(
     address: SocketAddr,
     tls: &ClientTls,
@@ -70,7 +72,7 @@ async fn beginning() -> (SocketAddr, ClientTls) {
     (address, ClientTls::load(&trust).unwrap().0)
 }
 
-/// How many of so many connections that begin at once go on with a session.
+/// How many of so many connections that begin at once resume a session.
 async fn resumed_of(count: usize, address: SocketAddr, tls: &ClientTls) -> usize {
     let shaken = Arc::new(Barrier::new(count));
     let mut visits = JoinSet::new();

@@ -1,8 +1,8 @@
 //! Parts of files and what stands between them, gathered in the kernel and sent with one call.
 //!
-//! A `sendfile` for each part wakes the receiver with each: it takes the processor from the sender, reads the little that
-//! has come, and waits again. A pipe holds pages of files, which nobody copies, and small bytes in their order, and the
-//! kernel hands all of it to a socket at once (splice(2)).
+//! A `sendfile` for each part wakes the receiver with each: it takes the processor from the sender,
+//! reads the little that has come, and waits again. A pipe holds pages of files, uncopied, and
+//! small bytes in their order, and the kernel hands all of it to a socket at once (splice(2)).
 
 use std::fs::File;
 use std::io;
@@ -46,8 +46,9 @@ impl Pipe {
     }
 }
 
-/// Parts of files and bytes between them, in the order in which [`Stream::send_bundle`] sends them. It holds about
-/// [`BUNDLE_BYTES`]: as many pages, where the end of a part and small bytes take a whole one each.
+/// Parts of files and bytes between them, in the order in which [`Stream::send_bundle`] sends them.
+/// It holds about [`BUNDLE_BYTES`]: as many pages, where the end of a part and small bytes take a
+/// whole one each.
 pub struct Bundle {
     /// There until it is dropped.
     pipe: Option<Pipe>,
@@ -55,8 +56,8 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// An empty one; `None` while [`BUNDLES_MAX`] are in use, and where the system has none to give. What was to be bundled
-    /// is then sent part by part.
+    /// An empty one; `None` while [`BUNDLES_MAX`] are in use, and where the system has none to
+    /// give. What was to be bundled is then sent part by part.
     #[must_use]
     pub fn take() -> Option<Self> {
         let mut shelf = open_shelf();
@@ -78,7 +79,8 @@ impl Bundle {
         self.held_bytes
     }
 
-    /// Puts the beginning of `bytes` behind what is there; returns how much that was. 0 when there is no room.
+    /// Puts the beginning of `bytes` behind what is there; returns how much that was. 0 when there
+    /// is no room.
     ///
     /// # Errors
     /// The system's, for want of memory.
@@ -88,8 +90,9 @@ impl Bundle {
         Ok(put.unwrap_or(0))
     }
 
-    /// Puts up to `count` bytes of `file`, from `offset` on, behind what is there; returns how much that was. 0 when the file
-    /// ends there, `None` when there is no room. The call may wait for the disk.
+    /// Puts up to `count` bytes of `file`, from `offset` on, behind what is there; returns how much
+    /// that was. 0 when the file ends there, `None` when there is no room. The call may wait for
+    /// the disk.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -142,8 +145,8 @@ fn open_shelf() -> MutexGuard<'static, Shelf> {
 }
 
 impl Stream {
-    /// Sends what is queued and all that is in the bundle, which is empty then. In clear text only. `more` says that more
-    /// follows at once and may share a segment with the end of this.
+    /// Sends what is queued and all that is in the bundle, which is empty then. In clear text only.
+    /// `more` says that more follows at once and may share a segment with the end of this.
     ///
     /// # Errors
     /// Connection lost or stalled.

@@ -53,8 +53,8 @@ pub(crate) enum Appetite {
     Small,
     /// Payload, of which at least so many bytes are still to come.
     AtLeast(usize),
-    /// Payload of which so many bytes are awaited: what follows it is better left to the system than
-    /// read with it and then copied out of the way.
+    /// Payload of which so many bytes are awaited: what follows it is better left to the system
+    /// than read with it and then copied out of the way.
     AtMost(usize),
 }
 
@@ -66,8 +66,8 @@ impl Appetite {
         }
     }
 
-    /// Bytes that are still to come, `carried` of which are there: encrypted they are more, and where a head may follow its few
-    /// bytes are among them.
+    /// Bytes that are still to come, `carried` of which are there: encrypted they are more, and
+    /// where a head may follow its few bytes are among them.
     fn owed_bytes(self, carried: usize) -> usize {
         match self {
             Self::Small => 0,
@@ -82,7 +82,8 @@ impl Appetite {
             Self::AtMost(wanted) if is_encrypted => {
                 let records = wanted.div_ceil(TLS_RECORD_BYTES);
                 let wire = wanted.saturating_add(records.saturating_mul(RECORD_OVERHEAD_BYTES));
-                // Most senders fill their records. Where one does not, the rest comes with the next read.
+                // Most senders fill their records. Where one does not, the rest comes with the next
+                // read.
                 wire.saturating_sub(carried).max(1)
             }
             Self::AtMost(wanted) => wanted.saturating_sub(carried).max(1),
@@ -225,8 +226,8 @@ impl Stream {
         Ok(count)
     }
 
-    /// A connection that waits keeps no buffer unless a part of a record lies in it, and then a small one: of a hundred
-    /// transfers nearly all wait at any moment.
+    /// A connection that waits keeps no buffer unless a part of a record lies in it, and then a
+    /// small one: of a hundred transfers nearly all wait at any moment.
     fn shrink(&mut self) {
         self.carry = match self.carry.take() {
             Some(carry) if carry.start == carry.end => None,
@@ -253,7 +254,8 @@ impl Stream {
             return Ok(None);
         }
         if carry.start < carry.end {
-            // Part of a record, as a rule: the large buffer for what follows is taken when this one is given back.
+            // Part of a record, as a rule: the large buffer for what follows is taken when this one
+            // is given back.
             let buffer = if carry.len() <= SMALL_BYTES {
                 Buffer::small()
             } else {

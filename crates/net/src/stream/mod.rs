@@ -66,7 +66,8 @@ pub struct Stream {
     /// A send has begun and not ended: a part of a record may be on the wire, and whatever follows
     /// it would be taken for its rest.
     mid_send: bool,
-    /// Whether it has sent a large batch: from then on there has to be room for one before a buffer is taken.
+    /// Whether it has sent a large batch: from then on there has to be room for one before a buffer
+    /// is taken.
     sends_much: bool,
     /// Payload since others had their turn.
     turn_bytes: usize,
@@ -144,15 +145,15 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.session.is_resumed)
     }
 
-    /// The certificates that the other end showed in its handshake, its own first, whose key it has proved to
-    /// hold. On a resumed session those of the first one.
+    /// The certificates that the other end showed in its handshake, its own first, whose key it has
+    /// proved to hold. On a resumed session those of the first one.
     #[must_use]
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.tls.as_ref()?.session.peer_certificates.as_deref()
     }
 
-    /// As [`Stream::peer_certificates`], and keeps them no longer: an idle connection would otherwise hold
-    /// several times as many bytes as it needs.
+    /// As [`Stream::peer_certificates`], and keeps them no longer: an idle connection would
+    /// otherwise hold several times as many bytes as it needs.
     pub fn take_peer_certificates(&mut self) -> Option<Vec<CertificateDer<'static>>> {
         self.tls.as_mut()?.session.peer_certificates.take()
     }
@@ -208,9 +209,9 @@ impl Stream {
         self.say_goodbye().await
     }
 
-    /// As [`Stream::close`], then reads and drops what still comes, up to `limit_bytes`, a second of
-    /// silence or [`LINGER_TIMEOUT`] in all, so that a final answer is not lost to a reset
-    /// (RFC 9112 §9.6).
+    /// As [`Stream::close`], then reads and drops what still comes, up to `limit_bytes`, a second
+    /// of silence or [`LINGER_TIMEOUT`] in all, so that a final answer is not lost to a reset (RFC
+    /// 9112 §9.6).
     pub async fn close_lingering(mut self, limit_bytes: usize) {
         let quiet = Duration::from_secs(1);
         if self.say_goodbye().await.is_err() {
@@ -244,9 +245,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Lets other tasks run when this one has moved enough. The runtime counts steps for that, and one here is a batch of 256
-    /// KiB: where nothing ever makes it wait, a task would hold its worker for 10 ms. One that has had some turns goes on in the
-    /// background.
+    /// Lets other tasks run when this one has moved enough. The runtime counts steps for that, and
+    /// one here is a batch of 256 KiB: where nothing ever makes it wait, a task would hold its
+    /// worker for 10 ms. One that has had some turns goes on in the background.
     async fn take_turns(&mut self) {
         if self.turn_bytes < TASK_TURN_BYTES {
             tokio::task::coop::consume_budget().await;
@@ -270,9 +271,10 @@ impl Stream {
         }
     }
 
-    /// Goes on in the background from now on, or no longer. For a connection that asks for more than others do at the same
-    /// time, such as one small upload after the other: it stays there while it waits for the next one, since to go to and
-    /// fro for each costs the foreground as much as to serve it.
+    /// Goes on in the background from now on, or no longer. For a connection that asks for more
+    /// than others do at the same time, such as one small upload after the other: it stays there
+    /// while it waits for the next one, since to go to and fro for each costs the foreground as
+    /// much as to serve it.
     pub async fn give_way(&mut self, gives_way: bool) {
         if self.gives_way == gives_way {
             return;
@@ -430,7 +432,7 @@ mod tests {
         }));
         for _ in 0..2 {
             far.write_all(&vec![7; LONG_BYTES]).await.unwrap();
-            // Where the next request is there already, nobody has to come back to wait for it.
+            // If the next request has come already, the task need not return to wait for it.
             let waits = tokio::time::timeout(STALL_TIMEOUT, waiting.recv()).await;
             waits.expect("it comes back").unwrap();
             far.write_all(b"what next").await.unwrap();

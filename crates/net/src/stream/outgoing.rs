@@ -143,7 +143,8 @@ impl Outgoing {
         want
     }
 
-    /// Seals the first `filled` bytes of payload; returns how many bytes of the buffer are to be sent.
+    /// Seals the first `filled` bytes of payload; returns how many bytes of the buffer are to be
+    /// sent.
     pub(super) fn seal(&mut self, filled: usize, sealer: Option<&mut Sealer>) -> Result<usize, records::RecordFault> {
         let Some(sealer) = sealer else {
             return Ok(self.ready + filled);
@@ -180,9 +181,9 @@ impl Stream {
         build(&mut self.queued);
     }
 
-    /// The same for a message that is to begin a TLS record, as XRootD's client needs it: of several messages in one
-    /// record it reads the first, and the others only when more arrives. What is queued next without this continues
-    /// the message.
+    /// The same for a message that is to begin a TLS record, as XRootD's client needs it: of
+    /// several messages in one record it reads the first, and the others only when more arrives.
+    /// What is queued next without this continues the message.
     pub fn queue_message(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
         if self.tls.is_some() && !self.queued.is_empty() {
             self.record_starts.push(self.queued.len());
@@ -190,15 +191,15 @@ impl Stream {
         build(&mut self.queued);
     }
 
-    /// Plaintext that is queued, in bytes: whoever queues many small answers sends them before they
-    /// are many.
+    /// Queued plaintext in bytes, so that callers with many small answers send in time.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.queued.len()
     }
 
-    /// Room for payload, with what is queued already sealed in front of it. On a connection that sends much it is given when
-    /// there is room in the socket too, so that of a thousand connections only those hold a buffer that can send.
+    /// Room for payload, with what is queued already sealed in front of it. On a connection that
+    /// sends much it is given when there is room in the socket too, so that of a thousand
+    /// connections only those hold a buffer that can send.
     ///
     /// # Errors
     /// Connection lost or stalled; when the session's keys are worn out and cannot be changed.
@@ -207,7 +208,7 @@ impl Stream {
         if self.queued.len() + self.record_starts.len() * RECORD_EXTRA_BYTES_MAX > QUEUED_BYTES_MAX {
             self.flush().await?;
         }
-        // Whoever lets others go first holds nothing meanwhile.
+        // A task that yields holds no buffer meanwhile.
         self.take_turns().await;
         if self.sends_much {
             self.wait_for_room().await?;
@@ -242,7 +243,8 @@ impl Stream {
         self.write_all(&outgoing.buffer[..length]).await
     }
 
-    /// Sends what is queued and `bytes` behind it: what is too long to be queued, which copies it twice.
+    /// Sends what is queued and `bytes` behind it: what is too long to be queued, which copies it
+    /// twice.
     ///
     /// # Errors
     /// Connection lost or stalled.
@@ -269,7 +271,8 @@ impl Stream {
         self.write_all(&wrapped).await
     }
 
-    /// What is queued, sealed where the connection is encrypted, with fresh keys where they are worn.
+    /// What is queued, sealed where the connection is encrypted, with fresh keys where they are
+    /// worn.
     pub(super) fn take_queued(&mut self) -> Result<Vec<u8>, Error> {
         let plain = std::mem::take(&mut self.queued);
         let role = self.role;
@@ -291,7 +294,8 @@ impl Stream {
     /// Sends a piece of a file without copying it through us. In clear text only.
     ///
     /// Returns how much was sent, `None` when the socket takes nothing right now (then
-    /// [`Stream::writable`] waits). 0 means that the file has ended. The call may wait for the disk.
+    /// [`Stream::writable`] waits). 0 means that the file has ended. The call may wait for the
+    /// disk.
     ///
     /// # Errors
     /// Connection lost, or the file cannot be read.

@@ -1,5 +1,5 @@
-//! Payload on its way out as pages with checksums: the file is read, or payload copied, straight into
-//! the gaps between the checksums, which are computed while the data are in the cache.
+//! Payload on its way out as pages with checksums: the file is read, or payload copied, straight
+//! into the gaps between the checksums, which are computed while the data are in the cache.
 //!
 //! The layout is that of page reads and writes of the XRootD protocol: before each unit of data its
 //! CRC-32C; units end at file offsets that are multiples of 4096.
@@ -73,8 +73,8 @@ impl Outgoing {
     /// Lays the room out for pages with checksums of data that belong at `offset` of a file, with
     /// `head_bytes` free in front of them (0 where they continue a message).
     ///
-    /// Capacity, slots and filling are then about the data alone; the capacity ends at the border of a
-    /// page. Before it is sent, [`Outgoing::close_pages`] completes it.
+    /// Capacity, slots and filling are then about the data alone; the capacity ends at the border
+    /// of a page. Before it is sent, [`Outgoing::close_pages`] completes it.
     #[must_use]
     pub fn paged(mut self, offset: u64, head_bytes: usize) -> Self {
         self.paging = Some(Paging { offset, head_bytes });
@@ -82,8 +82,8 @@ impl Outgoing {
     }
 
     /// Puts `head` in front of the first `filled` bytes of data and their checksums among them.
-    /// Returns how many bytes all of it is, which is what [`Stream::send`](super::Stream::send) is to
-    /// be told. `head` is as long as [`Outgoing::paged`] was told.
+    /// Returns the total number of bytes, for [`Stream::send`](super::Stream::send). `head` has the
+    /// length given to [`Outgoing::paged`].
     ///
     /// Without pages only the number of bytes is returned.
     ///

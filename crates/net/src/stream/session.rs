@@ -33,8 +33,8 @@ pub(crate) const EARLY_BYTES: &str = "clear text came where the TLS handshake wa
 /// Keys and what belongs to them.
 pub(super) struct TlsState {
     pub(super) session: Session,
-    /// Records of the handshake that go out in front of what is sent next: session tickets, which nobody waits for. By
-    /// themselves they would cost a segment and wake the other end.
+    /// Records of the handshake that go out in front of what is sent next: session tickets. Alone
+    /// they would cost a segment and wake the other end, which does not wait for them.
     unsent: Vec<u8>,
     /// The beginning of a handshake message that spans records.
     partial: Vec<u8>,
@@ -115,13 +115,15 @@ impl TlsState {
                 self.renewal_owed |= *wanted == 1;
                 Ok(())
             }
-            // A TLS 1.2 server may ask for a renegotiation; not answering is allowed (RFC 5246 §7.4.1.1).
+            // A TLS 1.2 server may ask for a renegotiation; not answering is allowed (RFC 5246
+            // §7.4.1.1).
             (HELLO_REQUEST, []) if !is_13 => Ok(()),
             _ => Err(role.tls("an unexpected TLS handshake message")),
         }
     }
 
-    /// What goes in front of the next payload: what the handshake left, and the record that changes our keys when it is due.
+    /// What goes in front of the next payload: what the handshake left, and the record that changes
+    /// our keys when it is due.
     pub(super) fn preamble(&mut self, role: Role) -> Result<Vec<u8>, Error> {
         let mut wire = std::mem::take(&mut self.unsent);
         if self.session.sealer.is_worn() && !self.session.sealer.can_rekey() {
@@ -189,9 +191,9 @@ impl Stream {
     /// was in clear text so far.
     ///
     /// # Errors
-    /// As [`Stream::accept_tls`]; `bad_request` when the client has sent clear text that nobody has
-    /// read: an attacker in between could have put it there to have it taken for the client's words
-    /// behind the handshake (as with STARTTLS, RFC 3207 §4.2).
+    /// As [`Stream::accept_tls`]; `bad_request` when unread clear text of the client is left: an
+    /// attacker in between could have inserted it, to pass for the client's words after the
+    /// handshake (as with STARTTLS, RFC 3207 §4.2).
     pub async fn upgrade_server(mut self, tls: &ServerTls) -> Result<Self, Error> {
         let role = self.role;
         let handshake = Handshake::server(tls.current()).map_err(|cause| role.tls_failed(&cause))?;
@@ -204,8 +206,7 @@ impl Stream {
     /// spoken goes on.
     ///
     /// # Errors
-    /// As [`Stream::connect_tls`]; `peer_tls_failed` when the server has sent clear text that nobody
-    /// has read.
+    /// As [`Stream::connect_tls`]; `peer_tls_failed` when unread clear text of the server is left.
     pub async fn upgrade_client(mut self, tls: &ClientTls, host: &str) -> Result<Self, Error> {
         let role = self.role;
         let name = server_name(host, role)?;
@@ -232,8 +233,8 @@ impl Stream {
             Err(_) => return Err(Error::new(timeout_code(role), role.side(), Phase::Tls)),
         };
         if self.carry.is_none() {
-            // Nothing answers the client's last words now: its first request would wait. Nobody is woken for it, as the
-            // ticket would wake the client.
+            // Nothing answers the client's last words now, so its first request would wait. Unlike
+            // a ticket this wakes no program.
             self.socket.acknowledge(true);
         }
         let session = handshake.finish(role)?;
@@ -289,7 +290,7 @@ impl Stream {
         }
     }
 
-    /// Tells the other end why the handshake failed, as far as rustls has words for it.
+    /// Tells the other end why the handshake failed, if rustls has an alert for it.
     async fn send_alert(&mut self, handshake: &mut Handshake) {
         let output = handshake.alert();
         let _ = self.write_all(&output).await;
@@ -348,7 +349,8 @@ mod tests {
         let nothing = peek_one(client.socket.watched().unwrap()).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
         assert!(server.tls.as_ref().unwrap().has_unsent());
-        // What the client said last is acknowledged already: Nagle's algorithm does not hold its request back.
+        // What the client said last is acknowledged already: Nagle's algorithm does not hold its
+        // request back.
         assert!(rustix::net::sockopt::tcp_quickack(server.socket.fd().unwrap()).unwrap());
         server.queue(b"x");
         server.flush().await.unwrap();

@@ -1,13 +1,14 @@
 //! The socket below a connection.
 //!
-//! The runtime hears of every segment that arrives on a socket which it watches, whether or not anybody waits for one. A
-//! connection that always has more to read than fits into a buffer never waits; to wake a thread for each of its segments
-//! would only take the processor from the one that reads. So such a socket is taken out of the runtime's watch until it
-//! has nothing to read, or has to wait for something else.
+//! The runtime hears of every segment that arrives on a socket which it watches, whether or not
+//! anybody waits for one. A connection that always has more to read than fits into a buffer never
+//! waits; to wake a thread for each of its segments would only take the processor from the one that
+//! reads. So such a socket is taken out of the runtime's watch until it has nothing to read, or has
+//! to wait for something else.
 //!
-//! One that has to wait again and again, because its sender is a little slower, would be woken for every 16 KiB record, and
-//! all that a batch costs would be paid for a sixteenth of one. So whoever waits for much from a fast sender has the kernel
-//! gather nearly a buffer of it first ([`Socket::gathered`]).
+//! One that has to wait again and again, because its sender is a little slower, would be woken for
+//! every 16 KiB record, and pay the cost of a batch for a sixteenth of one. So a task that waits
+//! for much from a fast sender lets the kernel gather nearly a buffer first ([`Socket::gathered`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -80,8 +81,8 @@ impl Socket {
         Ok(count)
     }
 
-    /// One read without waiting, of a message that is expected to fit. It is small: after a payload that was gathered the kernel
-    /// is told to wake us for it.
+    /// One read without waiting, of a message that is expected to fit. It is small: after gathered
+    /// payload the kernel's low-water mark is reset, so that it wakes us.
     pub(super) fn read_message(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.gather(false);
         let count = self.read_out(room)?;
@@ -94,9 +95,10 @@ impl Socket {
         self.owes_word = count > 0;
     }
 
-    /// Acknowledges what has come, before a wait for the rest of a message. A sender that leaves Nagle's algorithm on holds a
-    /// small rest back until then (RFC 9293 §3.7.4), and the system, which hopes for an answer to say it with, would take
-    /// 40 ms. Where much has come the sender has more to send anyway, unless the rest is `small`.
+    /// Acknowledges what has come, before a wait for the rest of a message. A sender that leaves
+    /// Nagle's algorithm on holds a small rest back until then (RFC 9293 §3.7.4), and the system,
+    /// which hopes for an answer to say it with, would take 40 ms. Where much has come the sender
+    /// has more to send anyway, unless the rest is `small`.
     pub(super) fn acknowledge(&mut self, small: bool) {
         if self.owes_word && (small || self.heard_bytes <= PLENTY_BYTES) {
             self.owes_word = false;
@@ -107,8 +109,8 @@ impl Socket {
         }
     }
 
-    /// One read without waiting, of what is expected to fit. When it did, nothing is left in the
-    /// socket, and the runtime is told so: the next look then costs no system call.
+    /// One read without waiting, of what is expected to fit. If it did, the socket is empty, and
+    /// the runtime learns that: the next look costs no system call.
     fn read_out(&self, room: &mut [u8]) -> io::Result<usize> {
         let tcp = match &self.state {
             State::Watched(tcp) => tcp,
@@ -120,7 +122,8 @@ impl Socket {
             let count = receive(tcp, room)?;
             if count > 0 && count < room.len() {
                 whole = Some(count);
-                // What the runtime noted before this read is out of date; what it notes from now on stays.
+                // What the runtime noted before this read is out of date; what it notes from now on
+                // stays.
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             Ok(count)
@@ -138,9 +141,10 @@ impl Socket {
         }
     }
 
-    /// The same for something that sends as much of `want` bytes as there is room for, and gives how much that was. When
-    /// the socket is full then, the runtime is told so: whoever comes with the rest waits at once, instead of trying
-    /// first, which for a part of a file costs the kernel the look-up of its pages.
+    /// The same for something that sends as much of `want` bytes as there is room for, and gives
+    /// how much that was. If the socket is full then, the runtime learns that: the next send waits
+    /// at once instead of trying first, which for a part of a file costs the kernel the look-up of
+    /// its pages.
     pub(super) fn try_send_up_to(
         &mut self,
         want: usize,
@@ -168,9 +172,9 @@ impl Socket {
         self.watched()?.readable().await
     }
 
-    /// Waits, when the other end has been fast and owes at least `owed_bytes`, until it would be worth a batch to read, or the
-    /// other end has closed. Whether it came to that within [`GATHER_WAIT`]; otherwise there may be less to read, or nothing.
-    /// May be dropped.
+    /// Waits, when the other end has been fast and owes at least `owed_bytes`, until it would be
+    /// worth a batch to read, or the other end has closed. Whether it came to that within
+    /// [`GATHER_WAIT`]; otherwise there may be less to read, or nothing. May be dropped.
     pub(super) async fn gathered(&mut self, owed_bytes: usize) -> io::Result<bool> {
         if !self.is_fast || owed_bytes < GATHERED_BYTES || !self.gather(true) {
             return Ok(false);
@@ -203,8 +207,8 @@ impl Socket {
         self.watched()?.writable().await
     }
 
-    /// Waits until a third of what the kernel keeps for sending is free, as [`Socket::writable`] does when there was no room at
-    /// all. May be dropped.
+    /// Waits until a third of what the kernel keeps for sending is free, as [`Socket::writable`]
+    /// does when there was no room at all. May be dropped.
     pub(super) async fn roomy(&mut self) -> io::Result<()> {
         loop {
             let looked = self.try_send(|socket| match takes_more_within(socket, Duration::ZERO)? {
@@ -218,7 +222,7 @@ impl Socket {
         }
     }
 
-    /// The socket as the runtime watches it, for whatever comes. The runtime is told at once of what is there already.
+    /// The socket under the runtime's watch, which reports at once what is there already.
     pub(super) fn watched(&mut self) -> io::Result<&TcpStream> {
         if !self.gather(false) {
             return Err(lost());
@@ -238,8 +242,8 @@ impl Socket {
         }
     }
 
-    /// Takes it out of the watch of whichever runtime watches it. A failure is found by whoever uses the socket next: what
-    /// was read before is still to be handed out.
+    /// Takes it out of the watch of whichever runtime watches it. The next use of the socket finds
+    /// a failure: data read before still have to be handed out.
     pub(super) fn let_go(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Lost) {
             State::Watched(tcp) => tcp.into_std().map_or(State::Lost, State::Unwatched),

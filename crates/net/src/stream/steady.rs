@@ -1,20 +1,25 @@
 //! Sending a file on a thread that waits for its socket itself.
 //!
-//! A reader on a fast network makes room for a megabyte within a millisecond. The runtime hears of it when one of its few
-//! workers comes to look, and on busy processors the socket has run dry by then: every part of the file is sent from a
-//! standing start. A thread that waits for this one socket is woken by the reader's acknowledgement and refills the queue
-//! while there is something in it, which takes a quarter less processor time (docs/experiments/2026-11-24-sender-threads.md).
+//! A reader on a fast network makes room for a megabyte within a millisecond. The runtime hears of
+//! it when one of its few workers comes to look, and on busy processors the socket has run dry by
+//! then: every part of the file is sent from a standing start. A thread that waits for this one
+//! socket is woken by the reader's acknowledgement and refills the queue while there is something
+//! in it, which takes a quarter less processor time
+//! (docs/experiments/2026-11-24-sender-threads.md).
 //!
-//! Over TLS the same thread also reads the file and seals it, so that a connection does not take the processor of the runtime's
-//! workers, which everybody else's requests wait for. And these threads are nicer than the rest: on busy processors the workers,
-//! and the readers on the same machine, go first. Beside 64 downloads a small request is answered in 0.4 ms instead of 87
-//! (docs/experiments/2026-11-24-sender-threads.md). In clear text that begins with more of them than [`STEADY_EQUALS`](types::limits::STEADY_EQUALS) for each processor: who sends little but
-//! system calls is in nobody's way before, and a nicer one finds its queue dry on some machines.
+//! Over TLS the same thread also reads the file and seals it, so that a connection does not take
+//! the processor of the runtime's workers, which all other requests need. These threads have a
+//! higher nice value: on busy processors the workers, and readers on the same machine, go first.
+//! Beside 64 downloads a small request is answered in 0.4 ms instead of 87
+//! (docs/experiments/2026-11-24-sender-threads.md). In clear text this holds only from
+//! [`STEADY_EQUALS`](types::limits::STEADY_EQUALS) threads per processor on: fewer are in no one's
+//! way, and on some machines a nicer one finds its queue dry.
 //!
-//! Such a thread in clear text waits within the call that sends, as long as it is not one of many ([`Patient`]).
+//! Such a thread in clear text waits within the call that sends, as long as it is not one of many
+//! ([`Patient`]).
 //!
-//! That is for readers that keep up. One that leaves the queue full for [`STEADY_WAIT`] goes back to the runtime, which
-//! waits for thousands of them without a thread for each.
+//! That is for readers that keep up. One that leaves the queue full for [`STEADY_WAIT`] goes back
+//! to the runtime, which waits for thousands of them without a thread for each.
 
 use std::fs::File;
 use std::io;
@@ -37,8 +42,8 @@ use super::session::TlsState;
 use super::socket::takes_more_within;
 use records::{RecordFault, Sealer};
 
-/// What the kernel is asked to send in one call. It goes on as long as the reader makes room within [`STEADY_WAIT`], and meanwhile
-/// nobody hears how far it is, and nobody can stop it.
+/// What the kernel is asked to send in one call. It continues as long as the reader makes room
+/// within [`STEADY_WAIT`]; meanwhile it reports no progress and cannot be stopped.
 const CALL_BYTES: u64 = 2 * 1024 * 1024;
 
 /// How far one turn came.
@@ -56,7 +61,7 @@ struct Job<F> {
     tls: Option<Box<TlsState>>,
     file: File,
     range: ByteRange,
-    /// Is told of bytes when they are sent.
+    /// Called with the number of sent bytes.
     moved: F,
     stopped: Arc<AtomicBool>,
     _permit: OwnedSemaphorePermit,
@@ -89,7 +94,7 @@ enum Fault {
     Record(RecordFault),
 }
 
-/// Stops the thread when nobody waits for it any more.
+/// Stops the thread when its future is dropped.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -99,12 +104,12 @@ impl Drop for StopOnDrop {
 }
 
 impl Stream {
-    /// Sends a part of a file as [`Stream::send_file`] does, or sealed where the connection is encrypted: all of it as long
-    /// as the reader keeps up, on a thread of its own that may also wait for the disk. `moved` is told of bytes as soon as
-    /// they are sent.
+    /// Sends a part of a file as [`Stream::send_file`] does, or sealed where the connection is
+    /// encrypted: all of it as long as the reader keeps up, on a thread of its own that may also
+    /// wait for the disk. `moved` is called with bytes as soon as they are sent.
     ///
-    /// `None` when no thread is to be had; nothing was sent then. When the future is dropped, sending stops soon and the
-    /// connection closes.
+    /// `None` without a free thread; nothing was sent then. When the future is dropped, sending
+    /// stops soon and the connection closes.
     ///
     /// # Errors
     /// Connection lost, or the file cannot be read.
@@ -144,9 +149,9 @@ impl Stream {
         let (report, reported) = oneshot::channel();
         let work = move |park: &dyn Fn()| {
             let done = job.run();
-            // Before somebody hears of it who has more to send.
+            // Before the future learns of it and sends more.
             park();
-            // When nobody listens the socket closes here.
+            // Without a receiver the socket closes here.
             let _ = report.send(done);
         };
         thread.run(work).map_err(|cause| broken(&cause))?;
@@ -219,8 +224,8 @@ impl<F: Fn(u64)> Job<F> {
             };
             (self.moved)(sent);
             left.take_front(sent);
-            // What is left was not sent because the socket was full, if the file has not ended: to try at once costs the
-            // look-up of the file's pages.
+            // What is left was not sent because the socket was full, if the file has not ended: to
+            // try at once costs the look-up of the file's pages.
             let wait = if patient.is_some() { Duration::ZERO } else { STEADY_WAIT };
             keeps_up = sent == want || self.takes_more(wait)?;
         }
@@ -231,8 +236,8 @@ impl<F: Fn(u64)> Job<F> {
         give_way();
         let mut left = self.range;
         while !left.is_empty() && !self.is_stopped() {
-            // No buffer is held while the socket is full. The one that is taken then was given back a moment ago, by whichever
-            // thread, and lies in the processor's cache.
+            // No buffer is held while the socket is full. The one that is taken then was given back
+            // a moment ago, by whichever thread, and lies in the processor's cache.
             if !self.takes_more(STEADY_WAIT)? {
                 return Ok(self.progress(left, false, None));
             }
@@ -249,7 +254,8 @@ impl<F: Fn(u64)> Job<F> {
                 let wire = sent..length;
                 return Ok(self.progress(left, false, Some(Rest { outgoing, wire })));
             }
-            // Who sends next changes them. Asked last: a turn that sent nothing would mean that the file has ended.
+            // Who sends next changes them. Asked last: a turn that sent nothing would mean that the
+            // file has ended.
             if sealer.is_worn() {
                 break;
             }
@@ -297,8 +303,9 @@ impl<F: Fn(u64)> Job<F> {
     }
 }
 
-/// A socket whose calls wait for room, up to [`STEADY_WAIT`], instead of returning: to come back with the rest of a file costs two
-/// more system calls and another look-up of its pages. For the runtime it has to be as it was.
+/// A socket whose calls wait for room, up to [`STEADY_WAIT`], instead of returning: to come back
+/// with the rest of a file costs two more system calls and another look-up of its pages. For the
+/// runtime it has to be as it was.
 struct Patient<'s>(&'s TcpStream);
 
 impl<'s> Patient<'s> {
@@ -348,7 +355,8 @@ pub(super) mod tests {
         (stream, far.unwrap())
     }
 
-    /// Our end, encrypted, and the other one. Ours is the client, which sends no tickets: no record has been sealed yet.
+    /// Our end, encrypted, and the other one. Ours is the client, which sends no tickets: no record
+    /// has been sealed yet.
     pub(in crate::stream) async fn encrypted_pair() -> (Stream, Stream) {
         let made = SelfSigned::localhost().unwrap();
         let server = ServerTls::load(&made.certificate, &made.key).unwrap();

@@ -15,7 +15,8 @@ use super::{ALPN, crypto};
 use crate::dial::bare;
 use crate::failure::Role;
 
-/// The client side of TLS, replaceable while running: whom we believe, and what we show of ourselves.
+/// The client side of TLS, replaceable while running: whom we believe, and what we show of
+/// ourselves.
 #[derive(Clone)]
 pub struct ClientTls {
     current: Arc<RwLock<Current>>,
@@ -43,8 +44,8 @@ impl ClientTls {
         Ok((Self { current, identity }, trusted))
     }
 
-    /// The same trust, also after [`ClientTls::reload`], showing `identity` to servers that ask who we
-    /// are (RFC 8446 §4.3.2); `None` shows nothing.
+    /// The same trust, also after [`ClientTls::reload`], showing `identity` to servers that ask who
+    /// we are (RFC 8446 §4.3.2); `None` shows nothing.
     #[must_use]
     pub fn showing(&self, identity: Option<&ClientIdentity>) -> Self {
         Self {
@@ -53,8 +54,8 @@ impl ClientTls {
         }
     }
 
-    /// The trust and identity of this moment, with one cipher suite on offer and nothing else: for measurements. Its
-    /// sessions are its own, and none is resumed unless `resumes`.
+    /// The trust and identity of this moment, with one cipher suite on offer and nothing else: for
+    /// measurements. Its sessions are its own, and none is resumed unless `resumes`.
     ///
     /// # Errors
     /// `internal` when the suite cannot be used alone.
@@ -77,8 +78,9 @@ impl ClientTls {
         Ok(trusted)
     }
 
-    /// Whether a certificate that a server showed outside of TLS is believed, and is one for this host (a name or an
-    /// address, IPv6 with or without brackets). That the server has its key is for the caller to know.
+    /// Whether a certificate that a server showed outside of TLS is believed, and is one for this
+    /// host (a name or an address, IPv6 with or without brackets). That the server has its key is
+    /// for the caller to know.
     ///
     /// # Errors
     /// `peer_tls_failed` with the reason, as in a TLS handshake.

@@ -105,7 +105,7 @@ impl Handshake {
         Ok(Self::Client(Box::new(connection)))
     }
 
-    /// Takes the handshake as far as `input` reaches. `used` bytes at the front of the input are
+    /// Continues the handshake with `input`. `used` bytes at the front of the input are
     /// done with and may be dropped; the first `shown` bytes have been looked at, and those of them
     /// that are not dropped must be there again. Records behind the handshake are not touched.
     pub(crate) fn advance(
@@ -139,8 +139,8 @@ impl Handshake {
         (used, step)
     }
 
-    /// Whether nobody waits for what is to be sent now: a server's session tickets, its last words in TLS 1.3, which it
-    /// may say whenever it likes (RFC 8446 §4.6.1).
+    /// Whether the other end does not wait for the next bytes: a server's session tickets in TLS
+    /// 1.3, which it may send at any time (RFC 8446 §4.6.1).
     pub(crate) fn can_wait(&self) -> bool {
         match self {
             Self::Client(_) => false,
@@ -150,7 +150,7 @@ impl Handshake {
         }
     }
 
-    /// What is to be told to the other end after [`Handshake::advance`] has failed.
+    /// The alert for the other end after [`Handshake::advance`] has failed.
     pub(crate) fn alert(&mut self) -> Vec<u8> {
         match self {
             Self::Client(connection) => alert(connection.process_tls_records(&mut [])),
@@ -169,7 +169,7 @@ impl Handshake {
             Self::Client(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(fault)?;
                 let version = kernel.protocol_version();
-                // Whoever we connect to was checked in the handshake, and is asked nothing more.
+                // The server was verified in the handshake; nothing more to check.
                 (secrets, version, Keeper::Client(Box::new(kernel)), None)
             }
             Self::Server(connection, heard) => {
@@ -203,7 +203,8 @@ impl Handshake {
     }
 }
 
-/// The one record that a failed handshake still has to send. The connection must not be asked again.
+/// The one record that a failed handshake still has to send. The connection must not be asked
+/// again.
 fn alert<Data>(status: UnbufferedStatus<'_, '_, Data>) -> Vec<u8> {
     let mut output = Vec::new();
     if let Ok(ConnectionState::EncodeTlsData(mut encoder)) = status.state

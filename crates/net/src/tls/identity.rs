@@ -1,7 +1,7 @@
 //! What we show of ourselves to others: a certificate chain and its private key, as TLS client.
 //!
-//! The chain may be that of a proxy (RFC 3820). rustls sends a chain as it is; only its own check that
-//! chain and key belong together cannot read proxies, so that check is made here.
+//! The chain may be that of a proxy (RFC 3820). rustls sends a chain as it is; only its own check
+//! that chain and key belong together cannot read proxies, so that check is made here.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -39,8 +39,8 @@ struct Inner {
     /// SHA-256 of the chain.
     mark: [u8; 32],
     facts: Facts,
-    /// The configuration made last: that of the trust it was made from, and ours. Its tickets are of
-    /// use only as long as it is kept.
+    /// The configuration made last: that of the trust it was made from, and ours. Its tickets are
+    /// of use only as long as it is kept.
     configured: Mutex<Option<(Arc<ClientConfig>, Arc<ClientConfig>)>>,
 }
 
@@ -80,8 +80,9 @@ impl ClientIdentity {
     /// file, which is then named twice.
     ///
     /// # Errors
-    /// `certificate_unusable`; the detail says which file, and why: unreadable, too long, a key that
-    /// others may read or somebody else owns, an encrypted key, or two that do not belong together.
+    /// `certificate_unusable`; the detail says which file, and why: unreadable, too long, a key
+    /// that others may read or another user owns, an encrypted key, or two that do not belong
+    /// together.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
         let secret = read(key, true).map_err(|why| unusable(&format!("{}: {why}", key.display())))?;
         let public = if certificate == key {
@@ -180,8 +181,8 @@ impl ClientIdentity {
         &self.0.key.0
     }
 
-    /// The configuration that shows this identity and trusts whom `base` trusts. Its sessions are its
-    /// own: what one identity opened, no other resumes.
+    /// The configuration that shows this identity and trusts whom `base` trusts. Its sessions are
+    /// its own: what one identity opened, no other resumes.
     pub(crate) fn configure(&self, base: Arc<ClientConfig>) -> Arc<ClientConfig> {
         let mut kept = self.0.configured.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, config)) = kept.as_ref()
@@ -212,8 +213,8 @@ impl std::fmt::Debug for ClientIdentity {
     }
 }
 
-/// The chain is shown to whoever asks for one: the names of authorities that a server sends along say
-/// nothing about proxies, and are left out by many servers.
+/// The chain is sent to every server that asks for one: the names of authorities that a server
+/// sends along say nothing about proxies, and are left out by many servers.
 #[derive(Debug)]
 struct Shown(Arc<CertifiedKey>);
 

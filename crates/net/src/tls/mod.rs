@@ -35,8 +35,8 @@ pub use suite::Suite;
 pub use trust::{Trust, Trusted, system_authorities};
 pub(crate) use words::{alert_words, words};
 
-/// The key exchange, suites and versions on offer, and who signs. AES-128-GCM comes first: it is as safe as
-/// AES-256 against everything known and costs a tenth less per byte.
+/// The key exchange, suites and versions on offer, and who signs. AES-128-GCM comes first: it is as
+/// safe as AES-256 against everything known and costs a tenth less per byte.
 fn crypto() -> Arc<CryptoProvider> {
     let mut provider = provider::default_provider();
     provider.cipher_suites = vec![

@@ -65,7 +65,8 @@ mod tests {
             secret.secret_bytes(),
             theirs.complete(&our_share).unwrap().secret_bytes()
         );
-        // The field has 521 bits (RFC 8446 §7.4.2: the coordinate is padded to the length of the prime).
+        // The field has 521 bits (RFC 8446 §7.4.2: the coordinate is padded to the length of the
+        // prime).
         assert_eq!(secret.secret_bytes().len(), 66);
     }
 

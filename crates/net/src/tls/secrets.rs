@@ -1,8 +1,8 @@
 //! Traffic secrets of TLS 1.3 connections of clients to us, from which changed keys are made.
 //!
-//! rustls can change keys too, but for that it keeps the client's certificates with each connection, which
-//! is more than all else that an idle connection takes. It tells the secrets to whoever keeps a log of keys;
-//! here that is the connection itself, and nobody else.
+//! rustls can change keys too, but for that it keeps the client's certificates with each
+//! connection, which is more than the rest of an idle connection. It gives the secrets to a key
+//! log; here that is only the connection itself.
 
 use std::cell::RefCell;
 
@@ -11,8 +11,8 @@ use rustls::crypto::tls13::OkmBlock;
 use rustls::{CipherSuite, ConnectionTrafficSecrets, KeyLog, ProtocolVersion, Tls13CipherSuite};
 use zeroize::Zeroizing;
 
-/// The keys of one direction as rustls hands them over, with the number of records that it has sealed. `None` when
-/// the suite or version is not one of those offered.
+/// The keys of one direction as rustls hands them over, with the number of records that it has
+/// sealed. `None` when the suite or version is not one of those offered.
 #[must_use]
 pub fn record_keys(version: ProtocolVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Keys> {
     let (algorithm, key, iv) = match secrets {
@@ -64,7 +64,8 @@ impl KeyLog for Listener {
 const CLIENT: &str = "CLIENT_TRAFFIC_SECRET_0";
 const SERVER: &str = "SERVER_TRAFFIC_SECRET_0";
 
-/// What was heard since the last call on this thread: the secret of the client's direction and of ours.
+/// What was heard since the last call on this thread: the secret of the client's direction and of
+/// ours.
 pub(super) fn heard() -> Option<(OkmBlock, OkmBlock)> {
     let Heard { client, server } = HEARD.take();
     client.zip(server)

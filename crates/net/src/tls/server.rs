@@ -14,7 +14,8 @@ use super::sessions::Sessions;
 use super::shown::{ClientCertificates, Possession};
 use super::{ALPN, config_error, crypto, read_certificates, words};
 
-/// The server's certificate and key, replaceable while it runs; connections in progress keep theirs.
+/// The server's certificate and key, replaceable while it runs; connections in progress keep
+/// theirs.
 #[derive(Clone)]
 pub struct ServerTls(Arc<RwLock<Current>>);
 
@@ -42,8 +43,8 @@ impl ServerTls {
     ///
     /// # Errors
     /// `storage_failed` when a file cannot be read, `bad_request` when it holds no usable
-    /// certificate or key, others than its owner may use the key, or the two do not belong together; the detail
-    /// names the file.
+    /// certificate or key, others than its owner may use the key, or the two do not belong
+    /// together; the detail names the file.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
         Self::asking(certificate, key, ClientCertificates::Off)
     }
@@ -64,9 +65,9 @@ impl ServerTls {
         Ok(Self(Arc::new(RwLock::new(current))))
     }
 
-    /// Reads the files again. When that fails the old certificate stays in use. Clients go on with
-    /// their sessions, unless they were not asked for certificates before and are now, or the other
-    /// way round.
+    /// Reads the files again. When that fails the old certificate stays in use. Clients keep
+    /// resuming their sessions, unless they were not asked for certificates before and are now, or
+    /// the other way round.
     ///
     /// # Errors
     /// As [`ServerTls::load`].
@@ -99,8 +100,8 @@ impl ServerTls {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh.0;
     }
 
-    /// Certificate and key of the moment, for protocols that show and use them outside of TLS; `None` when the key is
-    /// of a kind that only TLS knows.
+    /// Certificate and key of the moment, for protocols that show and use them outside of TLS;
+    /// `None` when the key is of a kind that only TLS knows.
     #[must_use]
     pub fn identity(&self) -> Option<ClientIdentity> {
         let current = self.0.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! TLS sessions that clients may go on with, kept in memory.
+//! Server session cache: TLS sessions that clients may resume, in memory.
 //!
-//! A session holds what rustls needs to resume it, the client's certificates included, so that a resumed
-//! connection has the identity of the first one; they are judged anew each time. What a client keeps is a
-//! random name only. The memory is bounded in bytes, because chains of certificates are long: the oldest
-//! sessions go first, and their clients make a full handshake.
+//! A session holds what rustls needs to resume it, the client's certificates included, so that a
+//! resumed connection has the identity of the first one; they are judged anew each time. What a
+//! client keeps is a random name only. The memory is bounded in bytes, because chains of
+//! certificates are long: the oldest sessions go first, and their clients make a full handshake.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,8 @@ use zeroize::Zeroizing;
 
 /// Length of the names that rustls gives to sessions.
 const NAME_BYTES: usize = 32;
-/// What an entry takes beside the session itself: its name twice, its time, and the tables, of which up to half is empty.
+/// What an entry takes beside the session itself: its name twice, its time, and the tables, of
+/// which up to half is empty.
 const ENTRY_BYTES: usize = 272;
 /// Parts with a lock each, so that handshakes do not wait for each other.
 const PARTS: usize = 16;
@@ -56,7 +57,7 @@ impl Part {
     }
 
     fn put(&mut self, name: Name, session: Vec<u8>, bytes_max: usize) {
-        // It comes with room to grow, which nobody counts.
+        // Its spare capacity would not be counted.
         let session = Zeroizing::new(session);
         let kept = Kept {
             session: Zeroizing::new(session.to_vec()),
@@ -131,8 +132,9 @@ impl StoresServerSessions for Sessions {
         Some(kept.session.to_vec())
     }
 
-    /// rustls asks for each session of TLS 1.3 to be used once only. That protects early data, of which none
-    /// is taken here; clients that open several connections at once show the same one on each.
+    /// rustls asks for each session of TLS 1.3 to be used once only. That protects early data, of
+    /// which none is taken here; clients that open several connections at once show the same one on
+    /// each.
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.get(key)
     }

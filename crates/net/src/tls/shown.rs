@@ -1,9 +1,9 @@
 //! Certificates that clients show of themselves.
 //!
-//! The handshake proves one thing: that the client holds the key of the first certificate. Whether the
-//! chain behind it is to be believed is judged afterwards by the crate `identity`, so that the client gets
-//! an answer with a reason instead of a TLS alert, and so that proxies (RFC 3820) are possible at all: the
-//! libraries for TLS take none.
+//! The handshake proves one thing: that the client holds the key of the first certificate. Whether
+//! the chain behind it is to be believed is judged afterwards by the crate `identity`, so that the
+//! client gets an answer with a reason instead of a TLS alert, and so that proxies (RFC 3820) are
+//! possible at all: the libraries for TLS take none.
 
 use std::sync::Arc;
 
@@ -42,8 +42,9 @@ impl ClientCertVerifier for Possession {
         false
     }
 
-    /// None: an empty list means any (RFC 5246 §7.4.4, RFC 8446 §4.2.4). Those of all grid authorities
-    /// would take some kilobytes in each handshake, and clients with proxies cannot match them anyway.
+    /// None: an empty list means any (RFC 5246 §7.4.4, RFC 8446 §4.2.4). Those of all grid
+    /// authorities would take some kilobytes in each handshake, and clients with proxies cannot
+    /// match them anyway.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -68,7 +69,8 @@ impl ClientCertVerifier for Possession {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let key = public_key(certificate)?;
-        // In TLS 1.2 a scheme says nothing about the curve: the first algorithm for such a key counts.
+        // In TLS 1.2 a scheme says nothing about the curve: the first algorithm for such a key
+        // counts.
         let offered = self.0.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
         let (_, algorithms) = offered.ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
         let fits = algorithms
@@ -95,7 +97,8 @@ impl ClientCertVerifier for Possession {
     }
 }
 
-/// Whether a key is one of the algorithm whose identifier has this content (without tag and length).
+/// Whether a key is one of the algorithm whose identifier has this content (without tag and
+/// length).
 fn is_for(identifier: &[u8], key: &SubjectPublicKeyInfo<'_>) -> bool {
     let whole = Sequence::from_der(key.raw);
     let first = whole.as_ref().map(|(_, whole)| Sequence::from_der(&whole.content));

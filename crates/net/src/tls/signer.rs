@@ -1,7 +1,8 @@
 //! Whose code signs handshakes: an RSA signature is most of what a full one costs a server.
 //!
-//! As with the ciphers of records (`cipher.rs`) there are two libraries of one ancestor. `aws-lc-rs` has code of its own for
-//! processors that multiply integers of 52 bits in AVX-512; on all others with x86-64 `ring` takes a little less time
+//! As with the ciphers of records (`cipher.rs`) there are two libraries of one ancestor.
+//! `aws-lc-rs` has code of its own for processors that multiply integers of 52 bits in AVX-512; on
+//! all others with x86-64 `ring` takes a little less time
 //! (`docs/experiments/2026-11-26-rsa-signatures.md`). Both check a signature before it leaves.
 
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use rustls::sign::SigningKey;
 use rustls::{Error, SignatureAlgorithm};
 use rustls_pki_types::PrivateKeyDer;
 
-/// Takes private keys in, each for the library that signs faster with it. `aws-lc-rs` knows all kinds.
+/// Takes private keys in, each for the library that signs faster with it. `aws-lc-rs` knows all
+/// kinds.
 #[derive(Debug)]
 pub struct FasterSigner;
 
@@ -33,8 +35,8 @@ fn of_ring(key: &PrivateKeyDer<'_>) -> Option<Arc<dyn SigningKey>> {
     ring::sign::any_supported_type(key).ok()
 }
 
-/// Asks for exactly what `aws-lc-rs` asks for before it uses its fastest code, which does for keys of 2048, 3072 and 4096 bits. On other
-/// architectures it has more of its own.
+/// Asks for exactly what `aws-lc-rs` asks for before it uses its fastest code, which does for keys
+/// of 2048, 3072 and 4096 bits. On other architectures it has more of its own.
 fn has_wide_multiplication() -> bool {
     #[cfg(target_arch = "x86_64")]
     return records::has_avx512() && is_x86_feature_detected!("avx512ifma");

@@ -37,7 +37,8 @@ impl Suite {
         self.0.version().version == ProtocolVersion::TLSv1_3
     }
 
-    /// The cipher, and in TLS 1.2 the signature of the server's certificate, which the suite names there.
+    /// The cipher, and in TLS 1.2 the signature of the server's certificate, which the suite names
+    /// there.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0.suite() {
@@ -54,7 +55,8 @@ impl Suite {
         }
     }
 
-    /// A configuration that offers nothing else, with sessions of its own; none are resumed unless `resumes`.
+    /// A configuration that offers nothing else, with sessions of its own; none are resumed unless
+    /// `resumes`.
     pub(super) fn configure(
         self,
         base: &ClientConfig,

@@ -1,9 +1,11 @@
-//! TLS sessions that we may go on with as a client, kept in memory.
+//! Client session cache: TLS sessions that we may resume, in memory.
 //!
-//! A ticket is for one connection only (RFC 8446 Appendix C.4), and most servers give one or two for each. The store that comes with
-//! rustls keeps eight of a server, so of a hundred copies that begin at once, from the same source, all but eight would begin with a full
-//! handshake, however many connections there were before. Here as many are kept as there may be copies. The memory is bounded:
-//! of a server's tickets the oldest make room, and of all servers the one that nothing has come from for the longest time.
+//! A ticket is for one connection only (RFC 8446 Appendix C.4), and most servers give one or two
+//! for each. The store that comes with rustls keeps eight of a server, so of a hundred copies that
+//! begin at once, from the same source, all but eight would begin with a full handshake, however
+//! many connections there were before. Here as many are kept as there may be copies. The memory is
+//! bounded: of a server's tickets the oldest make room, and of all servers the one that nothing has
+//! come from for the longest time.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -47,7 +49,7 @@ impl Table {
     }
 }
 
-/// Going on with sessions that nobody else goes on with: one store for each identity that we show.
+/// Client session cache, one per identity.
 pub(super) fn own_sessions() -> Resumption {
     Resumption::store(Arc::new(Tickets::default()))
 }

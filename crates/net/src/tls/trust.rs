@@ -1,4 +1,5 @@
-//! Whose certificates are believed when connecting to others: authorities, and what they have revoked.
+//! Whose certificates are believed when connecting to others: authorities, and what they have
+//! revoked.
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -21,8 +22,8 @@ use super::{crypto, read_certificates};
 pub struct Trust {
     /// PEM files of authorities.
     pub files: Vec<PathBuf>,
-    /// Directories with hashed files, as grid sites keep them: authorities (`*.0` … `*.9`, `*.pem`) and
-    /// their lists of revoked certificates (`*.r0` … `*.r9`).
+    /// Directories with hashed files, as grid sites keep them: authorities (`*.0` … `*.9`, `*.pem`)
+    /// and their lists of revoked certificates (`*.r0` … `*.r9`).
     pub directories: Vec<PathBuf>,
     /// The operating system's authorities too.
     pub system: bool,
@@ -43,8 +44,8 @@ pub struct Trusted {
 
 /// Reads everything and makes a verifier of it.
 ///
-/// An authority without a list of revoked certificates counts as one that has revoked none, as is usual on
-/// the grid; so does one whose list has ended or cannot be checked.
+/// An authority without a list of revoked certificates counts as one that has revoked none, as is
+/// usual on the grid; so does one whose list has ended or cannot be checked.
 pub(super) fn verifier(trust: &Trust) -> Result<(Arc<dyn ServerCertVerifier>, Trusted), Error> {
     if trust.insecure {
         return Ok((Arc::new(Blind::new(true)), Trusted::default()));
@@ -106,8 +107,8 @@ struct Found {
 }
 
 impl Found {
-    /// A directory that is not there has nothing; a file that is broken is left out, as one bad authority
-    /// must not cut off all others.
+    /// A directory that is not there has nothing; a file that is broken is left out, as one bad
+    /// authority must not cut off all others.
     fn read_directory(&mut self, directory: &Path) {
         let Ok(entries) = std::fs::read_dir(directory) else {
             return;
@@ -215,8 +216,8 @@ impl ServerCertVerifier for Revoking {
     }
 }
 
-/// Checks signatures but no names and no chains: believes everybody, as `--insecure` asks for, or, where no
-/// authority is known, nobody.
+/// Checks signatures but no names and no chains: accepts every server for `--insecure`, and none
+/// where no authority is known.
 #[derive(Debug)]
 struct Blind {
     provider: Arc<CryptoProvider>,
@@ -317,7 +318,7 @@ mod tests {
             certificate.unwrap().der().clone()
         }
 
-        /// A list with one certificate, made by whoever has the key.
+        /// A list with one certificate, signed with the given key.
         fn list(&self, serial: u64, next_year: i32, signer: &KeyPair) -> rcgen::CertificateRevocationList {
             let parameters = CertificateRevocationListParams {
                 this_update: date_time_ymd(2020, 1, 1),
@@ -356,7 +357,7 @@ mod tests {
         // As published, and past its end.
         write("bbbbbbbb.0", second.pem().as_bytes());
         write("bbbbbbbb.r0", second.list(7, 2021, &second.key).der());
-        // Signed by somebody else.
+        // Signed by another authority.
         write("cccccccc.0", third.pem().as_bytes());
         write("cccccccc.r0", third.list(7, 2100, &first.key).pem().unwrap().as_bytes());
         write(

@@ -1,5 +1,6 @@
-//! Why TLS failed, in plain words and with what to do next. rustls names most reasons by its variants, which say nothing to
-//! whoever only wanted a file; this is the one place where they are translated.
+//! Why TLS failed, in plain words and with what to do next. rustls names most reasons by its
+//! variants, which mean nothing to a user who wants a file; this is the one place that translates
+//! them.
 
 use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
 use rustls_pki_types::UnixTime;
@@ -8,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::group_names;
 
-/// How many names of a certificate are told: some hosts have hundreds.
+/// How many names of a certificate an error lists: some hosts have hundreds.
 const NAMES_MAX: usize = 8;
 
 /// What is wrong, and after a colon what helps. Names no secret.
@@ -21,7 +22,7 @@ pub(crate) fn words(cause: &rustls::Error) -> String {
         }
         E::AlertReceived(alert) => alert_words(*alert),
         E::PeerIncompatible(PeerIncompatible::NoKxGroupsInCommon) => format!(
-            "the two ends have no group for key exchange in common: the other one must allow one of {}",
+            "the two ends have no group for key exchange in common: the other side has to allow one of {}",
             group_names()
         ),
         E::PeerIncompatible(
@@ -32,14 +33,15 @@ pub(crate) fn words(cause: &rustls::Error) -> String {
               kind of key, or have the other end accept SHA-256 with it"
             .into(),
         E::PeerIncompatible(_) => {
-            "the two ends have no version or cipher of TLS in common: the other one must allow TLS 1.2 or newer".into()
+            "the two ends have no version or cipher of TLS in common: the other side has to allow TLS 1.2 or newer"
+                .into()
         }
         E::NoCertificatesPresented => "the other end has shown no certificate: it needs one".into(),
         // What is heard of a server that waits for a request in clear text.
         E::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "the other end does not speak TLS on this port: use the port that does, or a URL for clear text".into()
         }
-        // Of what we are told to show ourselves.
+        // Errors about our own certificate.
         E::InconsistentKeys(_) => {
             "the private key does not belong to the certificate: name the two that belong together".into()
         }
@@ -144,8 +146,8 @@ fn other_names(expected: &str, presented: &[String]) -> String {
     )
 }
 
-/// A name as `webpki` writes it, `DnsName("se.example.org")` or `IpAddress(192.0.2.1)`, without its kind; other kinds are no
-/// hosts.
+/// A name as `webpki` writes it, `DnsName("se.example.org")` or `IpAddress(192.0.2.1)`, without its
+/// kind; other kinds are no hosts.
 fn plain_name(name: &str) -> Option<&str> {
     let inner = |kind| name.strip_prefix(kind)?.strip_suffix(')');
     inner("DnsName(")
@@ -160,7 +162,7 @@ fn date(time: UnixTime) -> String {
         .ok()
         .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok())
         .and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_else(|| "a date that cannot be told".into())
+        .unwrap_or_else(|| "an unknown date".into())
 }
 
 /// What the other end gave as its reason for ending the connection (RFC 8446 §6.2).
