@@ -10,47 +10,49 @@ use crate::section::{NEW_DOOR, Purpose, Values as _};
 use crate::values::Bytes;
 
 section! {
-    /// Payload in clear text: what was authorised over TLS is redirected to plain HTTP, with a capability in the
-    /// URL that lets one client do one thing with one file, for a minute. Encryption costs about as much as all
-    /// the rest of serving a file; without it everybody on the way can read and change what is sent. Clients that
-    /// say `Secure-Redirection: 1` are served over TLS.
+    /// Payload in clear text: requests that were authorised over TLS are redirected to plain HTTP,
+    /// with a capability in the URL that allows one client one operation on one file, for a minute.
+    /// This saves the encryption, about half of the cost of serving a file, but anyone on the path
+    /// can read and change the data. Clients that send `Secure-Redirection: 1` are served over TLS.
     "hand_over" false HandOver {
-        /// Whether GET is redirected (302).
+        /// Redirect GET (302).
         reads: bool = Some(false) => NEW_DOOR;
-        /// Whether PUT is redirected (307). Only that of a client that tells the size and sends
-        /// `Expect: 100-continue`, since the body of any other is under way already.
+        /// Redirect PUT (307), for clients that announce the size and send `Expect: 100-continue`.
+        /// Others have already started sending.
         writes: bool = Some(false) => NEW_DOOR;
-        /// The endpoint that serves the payload, such as `"http://disk1.example.org:1080"`; it must have the same
-        /// `key_file`, and this URL as its `accept_as`. Without it, this server does, on the same port.
+        /// Endpoint that serves the payload, such as `"http://disk1.example.org:1080"`. It needs
+        /// the same `key_file`, and this URL as its `accept_as`. When not set: this server, on the
+        /// same port.
         target: Option<String> = Some(None) => NEW_DOOR;
-        /// The URL under which other servers send clients to this one. For some seconds after a start it accepts
-        /// no writing that others have authorised, so that nothing can be used a second time by then.
+        /// URL under which other servers send clients to this one. For some seconds after a start,
+        /// writes that other servers authorised are refused, so that no capability is used twice.
         accept_as: Option<String> = Some(None) => NEW_DOOR;
-        /// The file with the key that seals capabilities: base64 of 32 random bytes or more. Made when it is
-        /// missing; only its owner may read it. Needed only between several servers: without it the key lives and
-        /// dies with this process.
+        /// File with the key that seals capabilities: base64 of at least 32 random bytes, readable
+        /// for its owner only. Made when missing. Needed only between several servers: without it
+        /// each start makes a new key.
         key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of the hand-over");
-        /// How long a capability holds; those for writing count once besides.
+        /// How long a capability is valid. One for writing can be used once.
         lifetime: Duration = Some(limits::CAPABILITY_LIFETIME) => NEW_DOOR;
-        /// Whether a capability holds for the client's address only. To be switched off where clients come through
+        /// Bind a capability to the client's address. Turn it off where clients come through
         /// several gateways.
         bind_address: bool = Some(true) => NEW_DOOR;
-        /// Smaller files are served over TLS at once.
+        /// Serve smaller files over TLS at once.
         minimum_bytes: Bytes = Some(Bytes(1024 * 1024)) => NEW_DOOR;
     }
 }
 
 section! {
-    /// Credentials that clients delegate, to act with them towards the other side of their copies: `Credential:
-    /// gridsite`, by the SOAP service of GridSite at `/delegation`, and by the REST service of FTS at `/whoami` and
-    /// `/delegation/ID`. These paths then belong to no export. Needs client certificates.
+    /// Credentials that clients delegate for the other side of their copies: by `Credential:
+    /// gridsite`, by GridSite's SOAP service at `/delegation`, and by FTS' REST service at
+    /// `/whoami` and `/delegation/ID`. These paths then belong to no export. Needs client
+    /// certificates.
     "delegation" false Delegation {
-        /// The directory for delegated credentials, each in a file of its own, encrypted. Made when it is missing;
-        /// nobody but its owner may look into it. Without this key nothing can be delegated.
+        /// Directory for delegated credentials, each in an encrypted file. Made when missing, and
+        /// open to its owner only. Without it, delegation is off.
         directory: Option<PathBuf> = Some(None)
             => NEW_DOOR.file(Purpose::Private, "the directory of delegated credentials");
-        /// The file with the key that encrypts them: base64 of 32 random bytes or more. Made when it is missing;
-        /// only its owner may read it. Keep it away from where the directory is backed up.
+        /// File with the key that encrypts them: base64 of at least 32 random bytes, readable for
+        /// its owner only. Made when missing. Do not back it up together with the directory.
         key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of delegated credentials");
     }
 }

@@ -21,62 +21,64 @@ pub enum Counts {
 }
 
 section! {
-    /// JSON Web Tokens: of the WLCG profile 1, SciTokens 1 and 2, and OAuth access tokens, signed with RS256 or ES256. Whose
-    /// tokens are taken is said in `[[issuer]]`.
+    /// JSON Web Tokens: WLCG profile 1, SciTokens 1 and 2, and OAuth access tokens, signed with
+    /// RS256 or ES256. `[[issuer]]` says whose tokens are accepted.
     "tokens" false Tokens {
-        /// The audiences by which this server is meant, compared byte by byte. When none is given: `server.name`, and
-        /// `https://HOST:PORT` for each address that is listened on and each name in the certificate.
+        /// Audiences that mean this server, compared byte by byte. When empty: `server.name`, and
+        /// `https://HOST:PORT` for each listening address and each name in the certificate.
         audiences: Vec<String> = Some(Vec::new()) => LIVE;
-        /// The difference of clocks that is put up with in the times of a token.
+        /// Clock difference that is tolerated in the times of a token.
         clock_skew: Duration = Some(limits::TOKEN_CLOCK_SKEW) => LIVE;
-        /// How long a request waits for the keys of an issuer when none of them is at hand.
+        /// How long a request waits for an issuer's keys when none are known yet.
         issuer_wait: Duration = Some(limits::ISSUER_WAIT) => LIVE;
-        /// Time to fetch the keys of an issuer, all of it.
+        /// Time to fetch an issuer's keys.
         issuer_timeout: Duration = Some(limits::ISSUER_FETCH_TIMEOUT) => LIVE;
-        /// How often the keys of an issuer are fetched again, in the background; at least an hour.
+        /// How often an issuer's keys are fetched again, in the background; at least an hour.
         key_refresh: Duration = Some(limits::ISSUER_REFRESH) => LIVE;
-        /// How long keys are used whose issuer cannot be reached any more.
+        /// How long keys stay in use when their issuer cannot be reached.
         key_expiry: Duration = Some(limits::ISSUER_EXPIRY) => LIVE;
-        /// A directory for the keys of issuers, so that a server that is started while an issuer is down knows them. Only
-        /// the server's account may be able to write there. Not kept when not set.
+        /// Directory where issuers' keys are kept, so that a server can start while an issuer is
+        /// down. Only the server's account may write there. Not kept when not set.
         state_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the state directory");
-        /// How many tokens and macaroons that were verified are remembered.
+        /// Most verified tokens and macaroons that are cached.
         remembered: u32 = Some(limits::VERIFIED_TOKENS_MAX as u32) => LIVE;
-        /// How long each of them is remembered, though never beyond its own time. A key that its issuer takes back counts
-        /// for so long in tokens that were seen before.
+        /// How long a verified token is cached, but never beyond its own lifetime. Tokens already
+        /// seen stay valid this long after their key is withdrawn.
         remembered_for: Duration = Some(limits::VERIFIED_TOKEN_LIFETIME) => LIVE;
-        /// The `scitokens.cfg` of an XRootD server, whose issuers and audiences count beside those of this file. Read again
-        /// when it changes.
+        /// XRootD `scitokens.cfg`, whose issuers and audiences are added to those of this file. The
+        /// file is read again when it changes.
         scitokens_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Rights, "the file");
     }
 }
 
 section! {
-    /// An issuer whose tokens are taken. There may be several.
+    /// An issuer whose tokens are accepted. Repeat the section for several.
     "issuer" true Issuer {
-        /// Its name, an https URL, exactly as its tokens have it (`iss`): a slash at the end makes a difference.
+        /// Name of the issuer: an https URL, exactly as in the `iss` of its tokens. A slash at the
+        /// end makes a difference.
         url: String = None => LIVE;
-        /// The virtual organisation that it speaks for, for rules and quotas.
+        /// Virtual organisation that the issuer speaks for, for rules and quotas.
         vo: Option<String> = Some(None) => LIVE;
-        /// What the paths in the scopes of its tokens are seen from: with `/atlas`, the scope `storage.read:/data` is about
+        /// Paths to which scopes are relative: with `/atlas`, the scope `storage.read:/data` means
         /// `/atlas/data`.
         base_paths: Vec<LogicalPath> = Some(vec![LogicalPath::root()]) => LIVE;
-        /// Where scopes count only, seen from the base paths too; everywhere when the list is empty.
+        /// Paths in which scopes count, relative to the base paths. Everywhere when empty.
         restricted_paths: Vec<LogicalPath> = Some(Vec::new()) => LIVE;
-        /// What of its tokens counts: scopes (`capability`), groups for rules (`group`), the mapping to a local user
-        /// (`mapping`). Scopes, where a token has them, are all that counts of it beside the mapping.
+        /// Which parts of its tokens count. `"capability"`: scopes; `"group"`: groups, for rules;
+        /// `"mapping"`: the local user. A token with scopes gives no rights by its groups.
         strategy: Vec<Counts> = Some(vec![Counts::Capability, Counts::Group, Counts::Mapping]) => LIVE;
-        /// The claim with the groups: `wlcg.groups`, `groups`, or an entitlement as AARC describes it.
+        /// Claim that holds the groups: `wlcg.groups`, `groups`, or an AARC entitlement.
         groups_claim: String = Some(IssuerRules::GROUPS_CLAIM.to_owned()) => LIVE;
-        /// The claim with the name of the local user.
+        /// Claim that holds the name of the local user.
         username_claim: Option<String> = Some(None) => LIVE;
-        /// Whether the subject is the name of the local user.
+        /// Use the subject as the name of the local user.
         map_subject: bool = Some(false) => LIVE;
-        /// The local user of tokens that nothing else maps.
+        /// Local user of tokens that nothing else maps.
         default_user: Option<String> = Some(None) => LIVE;
-        /// A file that maps subjects, user names and groups to local users: the `name_mapfile` of XRootD.
+        /// File that maps subjects, user names and groups to local users: XRootD's `name_mapfile`.
         name_map_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Rights, "the issuer's file");
-        /// Its keys (a JSON Web Key Set) in a file, for sites from which it cannot be reached. It is never asked then.
+        /// File with the issuer's keys (a JSON Web Key Set), for sites that cannot reach the
+        /// issuer. The issuer is then never contacted.
         jwks_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Rights, "the issuer's file");
     }
 }

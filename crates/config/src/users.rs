@@ -27,32 +27,35 @@ pub enum UserGroups {
 }
 
 section! {
-    /// Local users: whoever is mapped to one (by a rule's `user`, or a mapping of certificates or tokens) uses files with
-    /// that user's rights, and what it stores belongs to that user. It takes a server that runs as root, or with the
-    /// capabilities CAP_SETUID and CAP_SETGID. See users.md.
+    /// Local users: a client that is mapped to one (by a rule's `user`, or by a mapping of
+    /// certificates or tokens) uses files with that user's rights and owns what it stores. The
+    /// server must run as root, or with the capabilities CAP_SETUID and CAP_SETGID. See users.md.
     "users" false Users {
-        /// Whether the server acts as others: where it can, never, or always, so that it does not start where it cannot.
+        /// Act as local users. `"auto"`: where the kernel allows it; `"never"`: all files belong to
+        /// the server's account; `"required"`: the server does not start where the kernel refuses.
         switch: Switch = Some(Switch::Auto) => LIVE;
-        /// The lowest number of a user that is acted as. Never root, whatever is set here.
+        /// Lowest user ID that the server acts as. Root is always refused.
         minimum_uid: u32 = Some(limits::LOCAL_USER_MINIMUM_UID) => LIVE;
-        /// Who is meant where no mapping names anybody; without it, the account that the server runs under.
+        /// Local user of clients that no mapping names. When not set: the server's own account.
         default_user: Option<String> = Some(None) => LIVE;
-        /// Which of a user's groups count: all that the system knows, or the primary one only.
+        /// Which groups of a local user count: all that the system knows, or the primary group
+        /// only.
         groups: UserGroups = Some(UserGroups::All) => LIVE;
     }
 }
 
 section! {
-    /// A quota of a virtual organisation: how much the files stored for it below a path may take together. A file counts
-    /// for the VO in whose name it was stored (a rule's `vo`, or that of the credential), which is noted with the file.
+    /// A quota of a virtual organisation: how many bytes its files below a path may take together.
+    /// A file counts for the VO that stored it (by a rule's `vo`, or by the credential), which is
+    /// recorded with the file.
     "quota" true Quota {
-        /// The virtual organisation.
+        /// Virtual organisation.
         vo: String = None => LIVE;
-        /// Below which path, within one export.
+        /// Path below which files count, within one export.
         path: LogicalPath = None => LIVE;
-        /// How much.
+        /// Most bytes that they may take.
         bytes: Bytes = None => LIVE;
-        /// Numbers of local users whose files count for it where nothing is noted with them.
+        /// User IDs whose files count for this VO where no VO is recorded with them.
         uids: Vec<u32> = Some(Vec::new()) => LIVE;
     }
 }

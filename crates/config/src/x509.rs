@@ -10,31 +10,34 @@ use crate::section::{LIVE, Purpose};
 use crate::values::ClientCertificates;
 
 section! {
-    /// Certificates and proxies of clients, over TLS with both protocols and by the XRootD protocol's `gsi`. All files
-    /// are read again while the server runs: within seconds when they change, and in any case every `refresh`. A file
-    /// that is broken stops nothing: what it said before still holds, and the log says why. See certificates.md.
+    /// Client certificates and proxies, over TLS with both protocols and by XRootD's `gsi`. All
+    /// files are read again within seconds of a change, and at least every `refresh`. When a file
+    /// is broken its old content stays in use, and the log says why. See certificates.md.
     "x509" false X509 {
-        /// Whether clients are asked for a certificate in the TLS handshake; they need not have any. When not set they
-        /// are asked where there is a trust directory or the system's authorities are believed.
+        /// Ask clients for a certificate in the TLS handshake; they need not have one. When not
+        /// set: `"optional"` with a trust directory or the system's authorities, else `"off"`.
         client_certificates: Option<ClientCertificates> = Some(None) => LIVE;
-        /// The directory of authorities whose certificates are believed, with their revocation lists and the names that
-        /// they may sign (`HASH.0`, `HASH.r0`, `*.namespaces`, `*.signing_policy`), as grid sites keep it in
-        /// `/etc/grid-security/certificates`.
+        /// Directory of trusted authorities, with their revocation lists and the names that they
+        /// may sign (`HASH.0`, `HASH.r0`, `*.namespaces`, `*.signing_policy`). Grid sites keep it
+        /// in `/etc/grid-security/certificates`.
         trust_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the trust directory");
-        /// Whether the operating system's authorities are believed too. They give certificates to anybody who owns a
-        /// domain: rules must then name people, not only ask for a certificate.
+        /// Trust the operating system's authorities too. They issue certificates to anyone who owns
+        /// a domain, so rules must then name people and not just require a certificate.
         system_authorities: bool = Some(false) => LIVE;
-        /// What is demanded of the authorities' revocation lists: that each has one that is not out of date, that one
-        /// that is there is not out of date, or nothing, so that revoked certificates are accepted.
+        /// What is required of revocation lists. `"required"`: every authority has a current one;
+        /// `"if-present"`: one that exists is current; `"off"`: revoked certificates are accepted.
         revocation: Revocation = Some(Revocation::IfPresent) => LIVE;
-        /// The directory that says which servers speak for which virtual organisation (`VO/HOST.lsc`), as grid sites
-        /// keep it in `/etc/grid-security/vomsdir`. Without it nobody is in one by certificate.
+        /// Directory that says which servers speak for which virtual organisation (`VO/HOST.lsc`).
+        /// Grid sites keep it in `/etc/grid-security/vomsdir`. Without it, certificates give no
+        /// membership.
         voms_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the VOMS directory");
-        /// The file that gives local users to names of certificates: lines `"/DC=org/CN=Jane Doe" jdoe`.
+        /// File that maps certificate subjects to local users, with lines such as `"/DC=org/CN=Jane
+        /// Doe" jdoe`.
         grid_map_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the grid map");
-        /// The file that gives local users to attributes of VOMS: lines `"/vo/Role=production" voprod`.
+        /// File that maps VOMS attributes to local users, with lines such as `"/vo/Role=production"
+        /// voprod`.
         voms_map_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the VOMS map");
-        /// How often all these files are read again though nothing seems to have changed.
+        /// How often these files are read again even if nothing seems to have changed.
         refresh: Duration = Some(Duration::from_secs(600)) => LIVE;
     }
 }
