@@ -20,6 +20,7 @@ mod pieces;
 mod pipe;
 mod progress;
 mod rest;
+pub mod route;
 mod running;
 mod verify;
 

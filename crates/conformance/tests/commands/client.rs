@@ -286,6 +286,35 @@ fn a_server_that_may_not_connect_is_told_of_with_what_its_user_can_do() {
 }
 
 #[test]
+fn what_was_tried_is_told_when_no_way_works() {
+    let Some(site) = available("what_was_tried_is_told_when_no_way_works", site()) else {
+        return;
+    };
+    let mut options = site.lab.options("alone");
+    options.allow_local_peers = false;
+    let alone = Endpoint::Crossload(Box::new(Crossload::start(options).expect("it starts")));
+    site.first.put("tried/source", b"content");
+    let (source, target) = (site.first.davs("tried/source"), alone.davs("target"));
+    let wrong = ["--checksum-mode", "target", "-K", "adler32:00000001"];
+    let failed = site.lab.run_client("copy", &[&wrong[..], &[&source, &target]].concat());
+    let tried = "tried pull (peer_address_refused at the source), then push (checksum_mismatch at the ";
+    assert_says(&failed, 5, tried, &[]);
+    let failed = site
+        .lab
+        .run_client("copy", &[&wrong[..], &["--json", &source, &target]].concat());
+    let lines = json_lines(&failed);
+    let tried = lines
+        .iter()
+        .find(|line| line["event"] == "tried")
+        .expect("the attempts");
+    let ways: Vec<_> = tried["attempts"].as_array().expect("a list").iter().collect();
+    assert_eq!(ways.len(), 2, "{tried}");
+    let last = (&ways[1]["way"], &ways[1]["error"]["code"]);
+    assert_eq!(last, (&"push".into(), &"checksum_mismatch".into()));
+    assert_eq!(alone.stored("target"), None);
+}
+
+#[test]
 fn a_name_cannot_give_orders_to_a_terminal() {
     let Some(site) = available("a_name_cannot_give_orders_to_a_terminal", site()) else {
         return;
@@ -331,11 +360,14 @@ fn nothing_is_written_by_a_dry_run() {
             &["--dry-run", "--json", "-p", &site.first.davs("dry/source"), &target],
         )
         .succeeded();
-    assert!(
-        json_lines(&told).iter().any(|line| line["event"] == "would"),
-        "{}",
-        told.said()
-    );
+    let lines = json_lines(&told);
+    let would = lines.iter().find(|line| line["event"] == "would").expect("a plan");
+    assert_eq!(would["plan"]["chosen"]["way"], "pull", "{would}");
+    assert_eq!(would["plan"]["left"][1]["way"], "stream", "{would}");
+    let fetched = [&site.first.root("dry/source")[..], &target];
+    let told = site.lab.run_client("copy", &[&["--dry-run"], &fetched[..]].concat());
+    let words = "by pull (the destination fetches directly from the source, if it can); if that fails, stream; no push";
+    assert!(told.succeeded().text().contains(words));
     assert!(!site.second.data().join("dry").exists());
     site.lab
         .run_client("copy", &["--dry-run", &site.first.davs("dry/none"), &target])

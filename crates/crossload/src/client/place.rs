@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use transfer::route::{End, EndKind};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Scheme, Side};
 
 /// A place that a command works on.
@@ -74,6 +75,18 @@ impl Place {
             }
             Self::Local(path) => path.parent().map(Self::Local),
             Self::Stdio => None,
+        }
+    }
+
+    /// What the choice of a way knows of this place.
+    ///
+    /// # Errors
+    /// For a scheme without a client.
+    pub(crate) fn end(&self) -> Result<End> {
+        match self {
+            Self::Remote(location) => End::of(location),
+            Self::Local(_) => Ok(End::new(EndKind::File)),
+            Self::Stdio => Ok(End::new(EndKind::Stream)),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use transfer::Progress;
+use transfer::route::{Attempted, Plan, Way};
 use types::Error;
 
 use super::local::Unfit;
@@ -50,7 +51,7 @@ pub(crate) struct Done<'a> {
     pub(crate) destination: &'a Place,
     pub(crate) bytes: u64,
     pub(crate) elapsed: Duration,
-    pub(crate) mode: &'static str,
+    pub(crate) way: Way,
     /// What was compared, in words.
     pub(crate) verified: Option<String>,
 }
@@ -122,7 +123,8 @@ impl Report {
     }
 
     /// A way of copying did not work; `next` is tried now.
-    pub(crate) fn mode_failed(&self, mode: &str, error: &Error, next: &str) {
+    pub(crate) fn mode_failed(&self, way: Way, error: &Error, next: Way) {
+        let (mode, next) = (way.name(), next.name());
         match self.style {
             Style::Json => event(
                 "mode_failed",
@@ -139,7 +141,7 @@ impl Report {
             Style::Json => event(
                 "done",
                 json!({"source": done.source.to_string(), "destination": done.destination.to_string(),
-                    "bytes": done.bytes, "seconds": seconds, "mode": done.mode, "verified": done.verified}),
+                    "bytes": done.bytes, "seconds": seconds, "mode": done.way.name(), "verified": done.verified}),
             ),
             Style::Lines | Style::Bar => {
                 let rate = human_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
@@ -149,7 +151,8 @@ impl Report {
                     .map_or_else(|| ", checksum not compared".to_owned(), |sum| format!(", {sum}"));
                 output::line(&format!(
                     "[DONE] {} bytes in {seconds:.1} s, {rate}B/s, {}{verified}",
-                    done.bytes, done.mode
+                    done.bytes,
+                    done.way.name()
                 ));
             }
             Style::Quiet => {}
@@ -185,15 +188,38 @@ impl Report {
         }
     }
 
-    /// What `--dry-run` would do.
-    pub(crate) fn would(&self, what: &str, source: &Place, destination: &Place) {
+    /// What `--dry-run` would do, and by which way.
+    pub(crate) fn would(&self, what: &str, source: &Place, destination: &Place, plan: Option<&Plan>) {
         match self.style {
             Style::Json => event(
                 "would",
-                json!({"what": what, "source": source.to_string(), "destination": destination.to_string()}),
+                json!({"what": what, "source": source.to_string(), "destination": destination.to_string(),
+                    "plan": plan}),
             ),
-            _ => output::line(&format!("Would {what} {source} => {destination}")),
+            _ => {
+                let by = plan.map_or_else(String::new, |plan| format!(" by {plan}"));
+                output::line(&format!("Would {what} {source} => {destination}{by}"));
+            }
         }
+    }
+
+    /// All ways that were tried for a file that was not copied, if there was more than one.
+    pub(crate) fn tried(&self, source: &Place, plan: &Plan) {
+        let attempted = plan.attempted();
+        if attempted.len() < 2 {
+            return;
+        }
+        if self.style == Style::Json {
+            event("tried", json!({"source": source.to_string(), "attempts": attempted}));
+            return;
+        }
+        let each: Vec<String> = attempted
+            .iter()
+            .map(|Attempted { way, error }| {
+                format!("{} ({} at the {})", way.name(), error.code.name(), error.side.name())
+            })
+            .collect();
+        output::complain(&format!("tried {}", each.join(", then ")));
     }
 
     /// All copies together.

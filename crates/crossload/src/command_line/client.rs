@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use config::parse_duration;
+use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm};
 
 /// Options that all commands of the client have.
@@ -64,6 +65,17 @@ pub(crate) enum Mode {
     /// Through this machine
     #[value(alias = "streamed")]
     Stream,
+}
+
+impl From<Mode> for Preference {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Auto => Self::Any,
+            Mode::Pull => Self::Pull,
+            Mode::Push => Self::Push,
+            Mode::Stream => Self::Stream,
+        }
+    }
 }
 
 /// Which sides' checksums are checked.

@@ -1,5 +1,6 @@
 //! Command lines as people and scripts write them.
 
+use super::client::Mode;
 use super::*;
 use clap::CommandFactory;
 

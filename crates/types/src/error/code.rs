@@ -169,12 +169,6 @@ impl ErrorCode {
         TABLE[self as usize]
     }
 
-    /// The code with this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|code| code.name() == name)
-    }
-
     /// The name in logs, metrics and JSON. Never changes.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -266,10 +260,6 @@ mod tests {
             name.bytes()
                 .all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit())
         }));
-        for code in ErrorCode::ALL {
-            assert_eq!(ErrorCode::from_name(code.name()), Some(*code));
-        }
-        assert_eq!(ErrorCode::from_name("no_such_code"), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod peer;
 mod row;
 mod rows;
 mod s3;
+mod stored;
 
 pub use code::ErrorCode;
 pub use fts::{Fts, Scope};
@@ -35,6 +36,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// All sides.
+    pub const ALL: [Self; 5] = [Self::Active, Self::Client, Self::Destination, Self::Queue, Self::Source];
+
     /// The word used in messages and logs.
     #[must_use]
     pub fn name(self) -> &'static str {

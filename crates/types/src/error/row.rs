@@ -7,7 +7,7 @@ use super::s3::S3;
 /// Whether trying again can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It fails again until somebody changes something.
+    /// It fails again until its cause is removed.
     No,
     /// It depends on the peer's status.
     PeerDecides,

@@ -2,13 +2,14 @@
 
 mod compare;
 mod descent;
-mod plan;
+mod target;
 mod ways;
 
 use std::io::BufRead as _;
 use std::time::{Duration, Instant};
 
 use storage::Overwrite;
+use transfer::route::route;
 use transfer::{Order, Progress, Streams, Verification, is_refused_look, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
@@ -21,7 +22,7 @@ use crate::command_line::{ChecksumMode, CopyOptions};
 use crate::failure::Failure;
 use crate::output;
 use descent::{Item, Level};
-use plan::target_of;
+use target::target_of;
 
 /// Runs the command: every source, one after the other.
 pub(crate) async fn run(session: &Session, options: &CopyOptions) -> Result<u8, Failure> {
@@ -202,7 +203,7 @@ impl<'a> Copier<'a> {
             return Ok(Vec::new());
         };
         if self.options.dry_run {
-            self.report.would("make directory", source, target);
+            self.report.would("make directory", source, target, None);
         } else {
             self.session.make_directory(target, true).await?;
         }
@@ -230,8 +231,9 @@ impl<'a> Copier<'a> {
         if !self.options.force {
             self.refuse_existing(target).await?;
         }
+        let mut plan = route(self.options.mode.into(), &source.end()?, &target.end()?)?;
         if self.options.dry_run {
-            self.report.would("copy", source, target);
+            self.report.would("copy", source, target, Some(&plan));
             self.count.files += 1;
             return Ok(());
         }
@@ -253,7 +255,10 @@ impl<'a> Copier<'a> {
             order: self.order(expected.clone()),
             progress: &progress,
         };
-        let copied = self.report.watch(&progress, job.copy()).await;
+        let copied = self.report.watch(&progress, job.copy(&mut plan)).await;
+        if copied.is_err() {
+            self.report.tried(source, &plan);
+        }
         if let (Err(error), Place::Local(path)) = (&copied, target)
             && matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::SourceChanged)
         {
@@ -268,7 +273,7 @@ impl<'a> Copier<'a> {
             destination: target,
             bytes: copied.bytes,
             elapsed: progress.elapsed(),
-            mode: copied.mode,
+            way: copied.way,
             verified,
         });
         Ok(())

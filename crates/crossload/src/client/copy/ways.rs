@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use remote::{Access, CopyOrder, Direction, GetOptions, PutOptions, Resource};
 use storage::{Hasher, Overwrite};
+use transfer::route::{Plan, Way};
 use transfer::{
     Order, Outcome, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, Verified, copy,
     send_from, write_to,
@@ -13,7 +14,6 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Report;
 use super::super::session::Session;
-use super::plan::{Way, ways};
 use crate::command_line::CopyOptions;
 
 /// One file to copy.
@@ -30,55 +30,77 @@ pub(super) struct Job<'a> {
 /// What came of it.
 pub(super) struct Copied {
     pub(super) bytes: u64,
-    pub(super) mode: &'static str,
+    pub(super) way: Way,
     pub(super) verified: Option<String>,
 }
 
 impl Copied {
-    fn new(outcome: Outcome, mode: &'static str) -> Self {
+    fn new(outcome: Outcome, way: Way) -> Self {
         let verified = match outcome.verified {
             Verified::Agreed(checksum) => Some(checksum.to_string()),
             Verified::SizeOnly => None,
         };
         Self {
             bytes: outcome.bytes,
-            mode,
+            way,
             verified,
         }
     }
 }
 
 impl Job<'_> {
-    /// Copies the file.
+    /// Copies the file by the ways of the plan, until one works or no other can help.
     ///
     /// # Errors
-    /// With side and phase, and the peer's own words.
-    pub(super) async fn copy(&self) -> Result<Copied> {
+    /// With side and phase, and the peer's own words. The plan knows of all attempts.
+    pub(super) async fn copy(&self, plan: &mut Plan) -> Result<Copied> {
+        loop {
+            let way = plan.way();
+            let error = match self.by(way).await {
+                Err(error) => error,
+                copied => return copied,
+            };
+            let Some(next) = plan.after(&error) else {
+                return Err(error);
+            };
+            self.report.mode_failed(way, &error, next);
+            self.progress.set_moved(0);
+        }
+    }
+
+    /// Copies the file by one way.
+    async fn by(&self, way: Way) -> Result<Copied> {
         let files = &self.session.files;
-        match (self.source, self.target) {
-            (Place::Remote(source), Place::Remote(target)) => self.between_servers(source, target).await,
-            (Place::Remote(source), Place::Local(path)) => {
+        match (way, self.source, self.target) {
+            (Way::Pull, Place::Remote(source), Place::Remote(target)) => {
+                self.third_party(source, target, Direction::Pull).await
+            }
+            (Way::Push, Place::Remote(source), Place::Remote(target)) => {
+                self.third_party(source, target, Direction::Push).await
+            }
+            (Way::Stream, Place::Remote(source), Place::Remote(target)) => {
+                self.move_here(self.remote_source(source), &self.remote_sink(target), way)
+                    .await
+            }
+            (Way::Download, Place::Remote(source), Place::Local(path)) => {
                 let sink = StoreSink::new(files, path);
-                self.move_here(self.remote_source(source), &sink, "download").await
+                self.move_here(self.remote_source(source), &sink, way).await
             }
-            (Place::Local(path), Place::Remote(target)) => {
+            (Way::Download, Place::Remote(source), Place::Stdio) => self.download_to_output(source).await,
+            (Way::Upload, Place::Local(path), Place::Remote(target)) => {
                 let source = Arc::new(StoreSource::open(files, path).await?);
-                self.move_here(source, &self.remote_sink(target), "upload").await
+                self.move_here(source, &self.remote_sink(target), way).await
             }
-            (Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
-            (Place::Stdio, Place::Remote(target)) => self.upload_input(target).await,
-            (Place::Remote(source), Place::Stdio) => self.download_to_output(source).await,
-            (Place::Stdio, _) | (_, Place::Stdio) => {
-                let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
-                Err(error.with_detail("use cat and the shell's redirection between - and local files"))
-            }
+            (Way::Upload, Place::Stdio, Place::Remote(target)) => self.upload_input(target).await,
+            (Way::Local, Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
+            _ => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
         }
     }
 
     /// Copies through this process.
-    async fn move_here(&self, source: Arc<dyn Source>, sink: &dyn Sink, mode: &'static str) -> Result<Copied> {
+    async fn move_here(&self, source: Arc<dyn Source>, sink: &dyn Sink, way: Way) -> Result<Copied> {
         let outcome = copy(&source, sink, &self.order, &self.session.budget, self.progress).await;
-        outcome.map(|outcome| Copied::new(outcome, mode))
+        outcome.map(|outcome| Copied::new(outcome, way))
     }
 
     fn remote_source(&self, location: &Location) -> Arc<dyn Source> {
@@ -105,37 +127,12 @@ impl Job<'_> {
         }
     }
 
-    /// Tries the ways one after the other.
-    async fn between_servers(&self, source: &Location, target: &Location) -> Result<Copied> {
-        let mut left = ways(self.options.mode).iter().copied().peekable();
-        loop {
-            let Some(way) = left.next() else {
-                return Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open));
-            };
-            let result = match way {
-                Way::Pull => self.third_party(source, target, Direction::Pull).await,
-                Way::Push => self.third_party(source, target, Direction::Push).await,
-                Way::Stream => {
-                    let sink = self.remote_sink(target);
-                    self.move_here(self.remote_source(source), &sink, "stream").await
-                }
-            };
-            match (result, left.peek()) {
-                (Err(error), Some(next)) if error.another_way() => {
-                    self.report.mode_failed(way.name(), &error, next.name());
-                    self.progress.set_moved(0);
-                }
-                (result, _) => return result,
-            }
-        }
-    }
-
     /// A copy between two servers that one of them makes.
     async fn third_party(&self, source: &Location, target: &Location, direction: Direction) -> Result<Copied> {
         let (source, target) = (self.source_at(source), self.target_at(target));
-        let (active, passive, mode) = match direction {
-            Direction::Pull => (&target, &source, "pull"),
-            Direction::Push => (&source, &target, "push"),
+        let (active, passive, way) = match direction {
+            Direction::Pull => (&target, &source, Way::Pull),
+            Direction::Push => (&source, &target, Way::Push),
         };
         let order = CopyOrder {
             overwrite: self.order.overwrite == Overwrite::Allow,
@@ -157,7 +154,7 @@ impl Job<'_> {
         self.progress.set_moved(bytes);
         Ok(Copied {
             bytes,
-            mode,
+            way,
             verified: agreed.map(|checksum| checksum.to_string()),
         })
     }
@@ -182,7 +179,7 @@ impl Job<'_> {
         self.progress.set_moved(stat.size_bytes);
         Ok(Copied {
             bytes: stat.size_bytes,
-            mode: "local",
+            way: Way::Local,
             verified: None,
         })
     }
@@ -201,7 +198,7 @@ impl Job<'_> {
         outlet.finish().await?;
         Ok(Copied {
             bytes,
-            mode: "upload",
+            way: Way::Upload,
             verified: None,
         })
     }
@@ -222,7 +219,7 @@ impl Job<'_> {
             }
             _ => Ok(Copied {
                 bytes,
-                mode: "download",
+                way: Way::Download,
                 verified: None,
             }),
         }

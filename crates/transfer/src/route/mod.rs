@@ -1,0 +1,140 @@
+//! Which way a file travels between two places, and which one is tried after a failure.
+//!
+//! A decision is data: it can be shown, stored and taken up again. No server is asked here; what is known of
+//! the two ends comes with them.
+
+mod end;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+pub use end::{Ability, End, EndKind};
+pub use plan::{Attempted, Choice, Failed, Plan, Reason};
+
+/// A way from one place to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Within the file system of this machine.
+    Local,
+    /// From a server to this machine.
+    Download,
+    /// From this machine to a server.
+    Upload,
+    /// The destination fetches from the source.
+    Pull,
+    /// The source sends to the destination.
+    Push,
+    /// From server to server through this machine.
+    Stream,
+}
+
+impl Way {
+    /// The word in messages and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Download => "download",
+            Self::Upload => "upload",
+            Self::Pull => "pull",
+            Self::Push => "push",
+            Self::Stream => "stream",
+        }
+    }
+
+    /// The server that moves the data, where it is not this machine.
+    #[must_use]
+    pub fn active_server(self) -> Option<Side> {
+        match self {
+            Self::Pull => Some(Side::Destination),
+            Self::Push => Some(Side::Source),
+            Self::Local | Self::Download | Self::Upload | Self::Stream => None,
+        }
+    }
+}
+
+/// What an order says about the way between two servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preference {
+    /// The first way that works.
+    #[default]
+    Any,
+    /// Only a pull.
+    Pull,
+    /// Only a push.
+    Push,
+    /// Only through this machine.
+    Stream,
+}
+
+/// Decides which way a file travels, and which others are left for a failure. The preference is about copies
+/// between servers; where this machine is one of the ends there is one way only.
+///
+/// # Errors
+/// `not_implemented` where this machine is at both ends and one of them is a stream; `peer_unsupported` where the
+/// preferred way needs something that an end cannot do.
+pub fn route(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
+    match (source.kind, destination.kind) {
+        (EndKind::File, EndKind::File) => Ok(Plan::only(Way::Local, Reason::BothHere)),
+        (EndKind::Stream, EndKind::File | EndKind::Stream) | (EndKind::File, EndKind::Stream) => {
+            let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
+            Err(error.with_detail("use cat and the shell's redirection between - and local files"))
+        }
+        (EndKind::File | EndKind::Stream, _) => Ok(Plan::only(Way::Upload, Reason::SourceHere)),
+        (_, EndKind::File | EndKind::Stream) => Ok(Plan::only(Way::Download, Reason::DestinationHere)),
+        (EndKind::Http | EndKind::Xrootd, EndKind::Http | EndKind::Xrootd) => {
+            between_servers(preference, source, destination)
+        }
+    }
+}
+
+/// A pull first, as gfal does, unless only the source is known to be able to act.
+fn between_servers(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
+    let pull = (Way::Pull, destination.pulls);
+    let push = (Way::Push, source.pushes);
+    let push_first = source.pushes == Ability::Yes && destination.pulls == Ability::Unknown;
+    let (first, second) = if push_first { (push, pull) } else { (pull, push) };
+    let wanted = |way| match preference {
+        Preference::Any => true,
+        Preference::Pull => way == Way::Pull,
+        Preference::Push => way == Way::Push,
+        Preference::Stream => way == Way::Stream,
+    };
+    let mut plan = Vec::new();
+    let mut passed_over = Vec::new();
+    for (way, ability) in [first, second, (Way::Stream, Ability::Yes)] {
+        let reason = match (way, ability) {
+            _ if !wanted(way) => continue,
+            (_, Ability::No) => {
+                let reason = match way {
+                    Way::Pull => Reason::DestinationCannotPull,
+                    _ => Reason::SourceCannotPush,
+                };
+                passed_over.push(Choice { way, reason });
+                continue;
+            }
+            _ if preference != Preference::Any => Reason::Ordered,
+            (Way::Pull, Ability::Yes) => Reason::DestinationPulls,
+            (Way::Push, Ability::Yes) => Reason::SourcePushes,
+            (Way::Pull, _) => Reason::DestinationMayPull,
+            (Way::Push, _) => Reason::SourceMayPush,
+            _ => Reason::Through,
+        };
+        plan.push(Choice { way, reason });
+    }
+    Plan::new(plan, passed_over.clone()).ok_or_else(|| impossible(&passed_over))
+}
+
+/// The one way that was ordered cannot be taken.
+fn impossible(passed_over: &[Choice]) -> Error {
+    let (side, why) = match passed_over {
+        [choice, ..] => (choice.way.active_server().unwrap_or(Side::Client), choice.reason),
+        [] => (Side::Client, Reason::Ordered),
+    };
+    Error::new(ErrorCode::PeerUnsupported, side, Phase::Open).with_detail(why.words())
+}

@@ -1,0 +1,239 @@
+//! The whole table of decisions.
+
+use super::*;
+use types::{Location, PeerStatus};
+
+fn end(kind: EndKind) -> End {
+    End::new(kind)
+}
+
+fn server(pulls: Ability, pushes: Ability) -> End {
+    End {
+        kind: EndKind::Http,
+        pulls,
+        pushes,
+    }
+}
+
+fn ways(plan: &Plan) -> Vec<Way> {
+    let left = plan.left().iter().map(|choice| choice.way);
+    std::iter::once(plan.way()).chain(left).collect()
+}
+
+fn error(code: ErrorCode) -> Error {
+    Error::new(code, Side::Destination, Phase::Open)
+}
+
+#[test]
+fn every_pair_of_places_has_its_ways() {
+    use EndKind::{File, Http, Stream, Xrootd};
+    let third_party = [Way::Pull, Way::Push, Way::Stream];
+    let fetched = [Way::Pull, Way::Stream];
+    let table: [(EndKind, EndKind, &[Way]); 13] = [
+        (File, File, &[Way::Local]),
+        (File, Http, &[Way::Upload]),
+        (File, Xrootd, &[Way::Upload]),
+        (Stream, Http, &[Way::Upload]),
+        (Stream, Xrootd, &[Way::Upload]),
+        (Http, File, &[Way::Download]),
+        (Xrootd, File, &[Way::Download]),
+        (Http, Stream, &[Way::Download]),
+        (Xrootd, Stream, &[Way::Download]),
+        (Http, Http, &third_party),
+        (Http, Xrootd, &third_party),
+        (Xrootd, Http, &fetched),
+        (Xrootd, Xrootd, &fetched),
+    ];
+    for (source, destination, expected) in table {
+        let plan = route(Preference::Any, &end(source), &end(destination)).unwrap();
+        assert_eq!(ways(&plan), expected, "{source:?} to {destination:?}");
+        assert!(plan.attempted().is_empty());
+    }
+    for (source, destination) in [(Stream, Stream), (Stream, File), (File, Stream)] {
+        let refused = route(Preference::Any, &end(source), &end(destination)).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::NotImplemented);
+    }
+}
+
+#[test]
+fn what_is_known_of_the_servers_decides_who_acts() {
+    use Ability::{No, Unknown, Yes};
+    let table: [(Ability, Ability, &[Way]); 9] = [
+        (Unknown, Unknown, &[Way::Pull, Way::Push, Way::Stream]),
+        (Unknown, Yes, &[Way::Push, Way::Pull, Way::Stream]),
+        (Unknown, No, &[Way::Pull, Way::Stream]),
+        (Yes, Unknown, &[Way::Pull, Way::Push, Way::Stream]),
+        (Yes, Yes, &[Way::Pull, Way::Push, Way::Stream]),
+        (Yes, No, &[Way::Pull, Way::Stream]),
+        (No, Unknown, &[Way::Push, Way::Stream]),
+        (No, Yes, &[Way::Push, Way::Stream]),
+        (No, No, &[Way::Stream]),
+    ];
+    for (pulls, pushes, expected) in table {
+        // What the source can fetch and the destination can send is of no account.
+        for other in [No, Unknown, Yes] {
+            let (source, destination) = (server(other, pushes), server(pulls, other));
+            let plan = route(Preference::Any, &source, &destination).unwrap();
+            assert_eq!(ways(&plan), expected, "{pulls:?} {pushes:?}");
+            assert_eq!(ways(&plan).len() + plan.passed_over().len(), 3);
+        }
+    }
+}
+
+#[test]
+fn an_ordered_way_is_the_only_one() {
+    let (http, xrootd) = (end(EndKind::Http), end(EndKind::Xrootd));
+    for (preference, way) in [
+        (Preference::Pull, Way::Pull),
+        (Preference::Push, Way::Push),
+        (Preference::Stream, Way::Stream),
+    ] {
+        let mut plan = route(preference, &http, &http).unwrap();
+        assert_eq!(ways(&plan), [way]);
+        assert_eq!(plan.chosen().reason, Reason::Ordered);
+        assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), None);
+        // With this machine at one end there is nothing to choose.
+        assert_eq!(
+            route(preference, &end(EndKind::File), &http).unwrap().way(),
+            Way::Upload
+        );
+    }
+    let refused = route(Preference::Push, &xrootd, &http).unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.side(), refused.detail()),
+        (
+            ErrorCode::PeerUnsupported,
+            Side::Source,
+            Some("the source cannot send to other servers")
+        )
+    );
+    let refused = route(Preference::Pull, &http, &server(Ability::No, Ability::Yes)).unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.side()),
+        (ErrorCode::PeerUnsupported, Side::Destination)
+    );
+}
+
+#[test]
+fn after_each_error_the_table_says_whether_another_way_is_tried() {
+    let fresh = || route(Preference::Any, &end(EndKind::Http), &end(EndKind::Http)).unwrap();
+    for code in ErrorCode::ALL {
+        let error = error(*code);
+        let mut plan = fresh();
+        let next = plan.after(&error);
+        assert_eq!(next, error.another_way().then_some(Way::Push), "{code:?}");
+        assert_eq!(plan.attempted().len(), 1);
+        assert_eq!(
+            (plan.attempted()[0].way, plan.attempted()[0].error.code),
+            (Way::Pull, *code)
+        );
+    }
+    // What gfal's tools stop at, and what no way changes.
+    for code in [
+        ErrorCode::PeerDenied,
+        ErrorCode::PeerForbidden,
+        ErrorCode::PeerNotFound,
+        ErrorCode::PeerExists,
+        ErrorCode::PeerNoSpace,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::Cancelled,
+        ErrorCode::ClientGone,
+        ErrorCode::ChecksumMismatch,
+        ErrorCode::SourceChanged,
+        ErrorCode::ParentMissing,
+        ErrorCode::IsDirectory,
+    ] {
+        assert_eq!(fresh().after(&error(code)), None, "{code:?}");
+    }
+    for code in [
+        ErrorCode::PeerUnsupported,
+        ErrorCode::NotImplemented,
+        ErrorCode::PeerUnreachable,
+        ErrorCode::PeerClosed,
+        ErrorCode::PeerStalled,
+        ErrorCode::PeerTlsFailed,
+        ErrorCode::PeerAddressRefused,
+        ErrorCode::Overloaded,
+    ] {
+        assert_eq!(fresh().after(&error(code)), Some(Way::Push), "{code:?}");
+    }
+    let failed = |status| error(ErrorCode::PeerFailed).with_peer(Some(PeerStatus::Http(status)), "");
+    assert_eq!(fresh().after(&failed(409)), None, "a conflict stays one");
+    assert_eq!(fresh().after(&failed(500)), Some(Way::Push));
+}
+
+#[test]
+fn ways_are_used_up_in_order_and_all_attempts_are_known() {
+    let mut plan = route(Preference::Any, &end(EndKind::Http), &end(EndKind::Http)).unwrap();
+    assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), Some(Way::Push));
+    assert_eq!(plan.after(&error(ErrorCode::PeerClosed)), Some(Way::Stream));
+    assert_eq!(plan.way(), Way::Stream);
+    assert_eq!(plan.after(&error(ErrorCode::PeerClosed)), None);
+    let tried: Vec<_> = plan
+        .attempted()
+        .iter()
+        .map(|attempt| (attempt.way, attempt.error.code))
+        .collect();
+    assert_eq!(
+        tried,
+        [
+            (Way::Pull, ErrorCode::PeerUnsupported),
+            (Way::Push, ErrorCode::PeerClosed),
+            (Way::Stream, ErrorCode::PeerClosed)
+        ]
+    );
+    assert!(!plan.attempted()[0].error.retry && plan.attempted()[1].error.retry);
+}
+
+#[test]
+fn a_plan_can_be_stored_and_taken_up_again() {
+    let mut plan = route(Preference::Any, &end(EndKind::Xrootd), &end(EndKind::Http)).unwrap();
+    plan.after(&error(ErrorCode::PeerUnsupported).with_subject("https://a/f"));
+    let text = serde_json::to_string(&plan).unwrap();
+    let mut stored: Plan = serde_json::from_str(&text).unwrap();
+    assert_eq!(stored, plan);
+    assert_eq!(stored.way(), Way::Stream);
+    assert_eq!(stored.after(&error(ErrorCode::PeerFailed)), None);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["chosen"]["way"], "stream");
+    assert_eq!(value["passed_over"][0]["reason"], "source_cannot_push");
+    assert_eq!(value["attempted"][0]["error"]["code"], "peer_unsupported");
+    assert_eq!(value["attempted"][0]["error"]["side"], "destination");
+    assert_eq!(value["attempted"][0]["error"]["phase"], "open");
+    let unknown = text.replace("peer_unsupported", "no_such_code");
+    assert!(serde_json::from_str::<Plan>(&unknown).is_err());
+    let end: End = serde_json::from_str(r#"{"kind":"http","pulls":"no","pushes":"unknown"}"#).unwrap();
+    assert_eq!(end, server(Ability::No, Ability::Unknown));
+}
+
+#[test]
+fn a_plan_says_what_it_is_and_why() {
+    let plan = |source, destination| {
+        route(Preference::Any, &end(source), &end(destination))
+            .unwrap()
+            .to_string()
+    };
+    assert_eq!(
+        plan(EndKind::Http, EndKind::Http),
+        "pull (the destination fetches directly from the source, if it can); if that fails, push, then stream"
+    );
+    assert_eq!(
+        plan(EndKind::Xrootd, EndKind::Http),
+        "pull (the destination fetches directly from the source, if it can); if that fails, stream; no push: the \
+         source cannot send to other servers"
+    );
+    assert_eq!(
+        plan(EndKind::File, EndKind::Http),
+        "upload (the source is on this machine)"
+    );
+}
+
+#[test]
+fn a_url_names_its_end() {
+    let kind = |text| End::of(&Location::parse(text).unwrap()).map(|end| end.kind);
+    assert_eq!(kind("davs://a/f").unwrap(), EndKind::Http);
+    assert_eq!(kind("roots://a//f").unwrap(), EndKind::Xrootd);
+    assert_eq!(kind("/tmp/f").unwrap(), EndKind::File);
+    assert_eq!(kind("-").unwrap(), EndKind::Stream);
+    assert_eq!(kind("s3://a/f").unwrap_err().code(), ErrorCode::NotImplemented);
+}
