@@ -9,8 +9,29 @@ const INVALID: u8 = 22;
 /// Why the program fails.
 #[derive(Debug)]
 pub(crate) struct Failure {
+    /// What happened.
     pub(crate) words: String,
+    /// What the reader can do, where `words` do not say it.
+    pub(crate) advice: Option<Advice>,
     pub(crate) exit_code: u8,
+}
+
+/// What the reader of a failure can do.
+#[derive(Debug)]
+pub(crate) enum Advice {
+    /// What the table says to this reader.
+    Of(ErrorCode),
+    /// Something better.
+    Own(String),
+}
+
+/// Who reads a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// The user of the client.
+    User,
+    /// The administrator of the server.
+    Administrator,
 }
 
 impl Failure {
@@ -18,6 +39,7 @@ impl Failure {
     pub(crate) fn invalid(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
+            advice: None,
             exit_code: INVALID,
         }
     }
@@ -27,8 +49,31 @@ impl Failure {
         let exit_code = cause.raw_os_error().and_then(|number| u8::try_from(number).ok());
         Self {
             words: format!("{what}: {cause}"),
+            advice: None,
             exit_code: exit_code.unwrap_or(5),
         }
+    }
+
+    /// A failure for which the table's advice is wrong, with advice of its own.
+    pub(crate) fn advised(error: &Error, advice: &str) -> Self {
+        Self {
+            words: story(error),
+            advice: Some(Advice::Own(advice.to_owned())),
+            exit_code: error.code().exit_code(),
+        }
+    }
+
+    /// What happened, and what this reader can do.
+    pub(crate) fn told(&self, reader: Reader) -> String {
+        let advice = match &self.advice {
+            None => return self.words.clone(),
+            Some(Advice::Own(advice)) => advice.clone(),
+            Some(Advice::Of(code)) => match reader {
+                Reader::User => code.for_our_client(),
+                Reader::Administrator => code.for_administrator().to_owned(),
+            },
+        };
+        format!("{}; next: {advice}", self.words)
     }
 }
 
@@ -40,37 +85,27 @@ impl From<Faults> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        let code = error.code();
         Self {
-            words: describe(&error),
-            exit_code: error.code().exit_code(),
+            words: story(&error),
+            advice: (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
+            exit_code: code.exit_code(),
         }
     }
 }
 
-impl Failure {
-    /// A failure for which the table's advice is wrong, with advice of its own.
-    pub(crate) fn advised(error: &Error, advice: &str) -> Self {
-        Self {
-            words: described(error, advice),
-            exit_code: error.code().exit_code(),
-        }
-    }
-}
-
-/// An error in gfal's form: number, the system's words for it, the whole story, and what to do next.
+/// An error in gfal's form, with what a user of the client can do next.
 pub(crate) fn describe(error: &Error) -> String {
-    described(error, &error.code().for_our_client())
+    Failure::from(error.clone()).told(Reader::User)
 }
 
-fn described(error: &Error, advice: &str) -> String {
+/// An error in gfal's form: number, the system's words for it, and the whole story.
+fn story(error: &Error) -> String {
     let number = error.code().exit_code();
     let mut text = format!("{number} ({}) - {}", system_words(number), error.public());
     // On a person's own machine nothing has to be hidden from that person.
     if let Some(private) = error.private() {
         text.push_str(&format!(" [{private}]"));
-    }
-    if error.code() != ErrorCode::ClientGone {
-        text.push_str(&format!("; next: {advice}"));
     }
     text
 }
@@ -100,12 +135,30 @@ mod tests {
             "{}",
             failure.words
         );
-        assert!(failure.words.contains("404: \"Not Found\"") && failure.words.contains("; next: "));
+        assert!(failure.words.contains("404: \"Not Found\""));
         assert_eq!(
             Failure::from(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open)).exit_code,
             17
         );
         let denied = Failure::system("x", &std::io::Error::from_raw_os_error(13));
         assert_eq!(denied.exit_code, 13);
+    }
+
+    #[test]
+    fn each_reader_gets_advice_for_their_own_program() {
+        let unusable = Failure::from(Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Tls));
+        let (user, administrator) = (unusable.told(Reader::User), unusable.told(Reader::Administrator));
+        assert!(
+            user.contains("; next: ") && user.contains("--proxy") && !user.contains("server.key"),
+            "{user}"
+        );
+        assert!(
+            administrator.contains("server.key") && !administrator.contains("--proxy"),
+            "{administrator}"
+        );
+        let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
+        let own = Failure::advised(&error, "Do this.");
+        assert!(own.told(Reader::User).ends_with("; next: Do this."));
+        assert_eq!(Failure::invalid("no").told(Reader::User), "no");
     }
 }

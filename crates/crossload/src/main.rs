@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use command_line::{Command, CommandLine, ConfigAction, TokenAction};
-use failure::Failure;
+use failure::{Failure, Reader};
 
 /// A request about metadata makes many small allocations, which took 7 % of its processor time with the C library's allocator;
 /// with this one such a request costs 6 to 8 % less (`docs/experiments/2026-11-22-small-requests.md`).
@@ -28,10 +28,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let parsed = CommandLine::parse();
     let name = parsed.command.name();
+    let reader = match parsed.command {
+        Command::Serve(_) | Command::Check(_) | Command::Config(_) => Reader::Administrator,
+        _ => Reader::User,
+    };
     match run(parsed.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            output::complain(&format!("crossload {name} error: {}", failure.words));
+            output::complain(&format!("crossload {name} error: {}", failure.told(reader)));
             ExitCode::from(failure.exit_code)
         }
     }

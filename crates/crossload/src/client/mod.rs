@@ -17,7 +17,7 @@ pub(crate) mod why;
 use std::time::Duration;
 
 use crate::command_line::{Command, Common, TokenAction};
-use crate::failure::Failure;
+use crate::failure::{Advice, Failure};
 use session::Session;
 
 /// The exit code of gfal's tools when they are interrupted (EINTR).
@@ -41,11 +41,12 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
             _ = tokio::signal::ctrl_c() => Err(Failure {
                 words: "4 (Interrupted system call) - canceled; an interrupted download continues when it is \
                         started again".to_owned(),
+                advice: None,
                 exit_code: INTERRUPTED,
             }),
             () = wait(common.timeout) => Err(Failure {
-                words: "110 (Connection timed out) - the command took longer than --timeout allows; next: allow more \
-                        time, an interrupted download continues".to_owned(),
+                words: "110 (Connection timed out) - the command took longer than --timeout allows".to_owned(),
+                advice: Some(Advice::Own("Allow more time; an interrupted download continues.".to_owned())),
                 exit_code: TIMED_OUT,
             }),
         }

@@ -61,6 +61,7 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     match interrupted {
         Some(why) => Err(Failure {
             words: format!("{INTERRUPTED} (Interrupted system call) - {why}; what had been made was removed"),
+            advice: None,
             exit_code: INTERRUPTED,
         }),
         None => Ok(tally.exit_code()),

@@ -96,6 +96,7 @@ pub(super) async fn client(arguments: &[&OsStr]) -> Result<(), Failure> {
     let exit_code = ended.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure {
         words: "the copy failed".to_owned(),
+        advice: None,
         exit_code,
     })
 }

@@ -85,6 +85,7 @@ fn scratch_directory(bytes: u64) -> Result<tempfile::TempDir, Failure> {
         let words = format!("{needed} bytes are needed in /dev/shm or TMPDIR; try a smaller --size");
         return Err(Failure {
             words: format!("28 (No space left on device) - {words}"),
+            advice: None,
             exit_code: 28,
         });
     };

@@ -11,13 +11,16 @@ use serde_json::json;
 use super::subsystem::{self, Change};
 use super::watch::Watch;
 use super::{Server, configure, exposed, watch_named};
-use crate::failure::Failure;
+use crate::failure::{Failure, Reader};
 
 impl Server {
     /// Reads everything again.
     pub(super) fn reload(&mut self, why: &str) {
         let outcome = self.try_reload();
-        let fault = outcome.as_ref().err().map(|failure| failure.words.clone());
+        let fault = outcome
+            .as_ref()
+            .err()
+            .map(|failure| failure.told(Reader::Administrator));
         *self.reload_fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
         match outcome {
             Ok(()) => {
@@ -29,7 +32,7 @@ impl Server {
                 let kept = "the old configuration stays in use";
                 self.log.write(
                     "reload_failed",
-                    &json!({"why": why, "error": failure.words, "kept": kept}),
+                    &json!({"why": why, "error": failure.told(Reader::Administrator), "kept": kept}),
                 );
             }
         }

@@ -128,7 +128,8 @@ pub(crate) fn fetcher(configuration: &Configuration, trust: &ClientTls) -> KeyFe
 
 /// Notes in the log what becomes of the keys.
 fn tell(log: Log) -> TellIssuerEvent {
-    Arc::new(move |issuer, event| match event {
+    Arc::new(move |issuer, event| {
+        match event {
         IssuerEvent::Fetched(keys) => {
             let names: Vec<&str> = keys.names().collect();
             log.write(
@@ -139,7 +140,7 @@ fn tell(log: Log) -> TellIssuerEvent {
         IssuerEvent::Failed(error) => log.write(
             "issuer_failed",
             &json!({"issuer": issuer, "code": error.code().name(), "error": error.public(),
-                "private": error.private(), "kept": "keys that are known stay in use until they expire"}),
+                "private": error.private(), "next": error.code().for_administrator(), "kept": "keys that are known stay in use until they expire"}),
         ),
         IssuerEvent::NotStored(cause) => {
             log.write(
@@ -147,6 +148,7 @@ fn tell(log: Log) -> TellIssuerEvent {
                 &json!({"issuer": issuer, "error": cause.to_string()}),
             );
         }
+    }
     })
 }
 
