@@ -27,14 +27,14 @@ mod verify;
 pub use assembly::Assembly;
 pub use budget::Budget;
 pub use engine::{
-    BeginOptions, Begun, Incoming, LocalFile, PartFile, RemoteSink, RemoteSource, Sink, SinkAbilities, SinkFacts,
-    Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, is_refused_look, refusal_or,
-    refuses_to_tell,
+    BeginOptions, Begun, Incoming, InputSource, LocalFile, OutputSink, PartFile, RemoteSink, RemoteSource, Sink,
+    SinkAbilities, SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy,
+    is_refused_look, refusal_or, refuses_to_tell,
 };
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};
 pub use pieces::{Pieces, serve_pieces};
-pub use pipe::{send_from, write_to};
+pub use pipe::send_from;
 pub use progress::Progress;
 pub use running::{CopyJob, Running, Slot, Slots, TransferEvents};

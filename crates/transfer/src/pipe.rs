@@ -1,4 +1,4 @@
-//! Payload from and to the streams of a program: standard input and output, mostly.
+//! Payload from the input of a program.
 
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
@@ -6,10 +6,10 @@ use std::pin::pin;
 use std::task::Poll;
 
 use storage::Hasher;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use crate::mover::{Drain, Payload};
+use crate::mover::Drain;
 use crate::progress::Progress;
 
 /// Sends all that `input` gives until its end, hashing it on the way. Returns how much it was.
@@ -26,11 +26,13 @@ pub async fn send_from(
     loop {
         let mut outgoing = drain.outgoing().await?;
         let room = outgoing.capacity();
-        let filled = fill_from(input, outgoing.slots(room), hasher)
-            .await
-            .map_err(|cause| broken(Side::Source, &cause))?;
+        let filled = fill_slots(input, outgoing.slots(room)).await;
+        let filled = filled.map_err(|cause| broken(Side::Source, &cause))?;
         if filled == 0 {
             return Ok(total);
+        }
+        for slot in outgoing.slots(filled) {
+            hasher.update(&slot);
         }
         drain.send(outgoing, filled).await?;
         progress.add_moved(filled as u64);
@@ -39,10 +41,9 @@ pub async fn send_from(
 }
 
 /// Waits for input, then fills the slots with as much as there is. Returns how much it was; 0 is the end.
-async fn fill_from(
+pub(crate) async fn fill_slots(
     input: &mut (impl AsyncRead + Unpin + Send),
     slots: Vec<IoSliceMut<'_>>,
-    hasher: &mut Hasher,
 ) -> io::Result<usize> {
     let mut filled = 0;
     for mut slot in slots {
@@ -53,7 +54,6 @@ async fn fill_from(
             polled => polled.map(Some),
         });
         let Some(count) = read.await.transpose()? else { break };
-        hasher.update(&slot[..count]);
         filled += count;
         if count < slot.len() {
             break;
@@ -62,38 +62,7 @@ async fn fill_from(
     Ok(filled)
 }
 
-/// Writes payload to `output` until it ends, hashing it on the way. Returns how much it was.
-///
-/// # Errors
-/// Those of the payload; `storage_failed` at the destination when the output cannot be written.
-pub async fn write_to(
-    payload: &mut impl Payload,
-    output: &mut (impl AsyncWrite + Unpin + Send),
-    hasher: &mut Hasher,
-    progress: &Progress,
-) -> Result<u64> {
-    let mut total = 0;
-    let mut gathered = Vec::new();
-    while let Some(batch) = payload.next().await? {
-        gathered.clear();
-        for slice in batch.slices() {
-            hasher.update(slice);
-            gathered.extend_from_slice(slice);
-        }
-        // One write for all of it: pages with checksums come as pieces of 4 KiB, and each write to a
-        // program's output takes a turn on another thread.
-        let written = output.write_all(&gathered).await;
-        written.map_err(|cause| broken(Side::Destination, &cause))?;
-        progress.add_moved(batch.len() as u64);
-        total += batch.len() as u64;
-    }
-    output
-        .flush()
-        .await
-        .map_err(|cause| broken(Side::Destination, &cause))?;
-    Ok(total)
-}
-
-fn broken(side: Side, cause: &std::io::Error) -> Error {
+/// Trouble with a program's input or output.
+pub(crate) fn broken(side: Side, cause: &io::Error) -> Error {
     Error::new(ErrorCode::StorageFailed, side, Phase::Transfer).with_private(cause)
 }

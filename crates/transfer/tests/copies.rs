@@ -14,7 +14,11 @@ use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::{Memory, Overwrite, Patience, UploadOptions};
-use transfer::{Budget, Order, Outcome, Progress, RemoteSource, Sink, StoreSink, StoreSource, Streams, Verified, copy};
+use tokio::io::AsyncReadExt as _;
+use transfer::{
+    Budget, InputSource, Order, Outcome, OutputSink, Progress, RemoteSource, Sink, StoreSink, StoreSource, Streams,
+    Verified, copy,
+};
 use types::limits::STREAM_BLOCK_BYTES;
 use types::{Checksum, ErrorCode, Location, LogicalPath, Result, Side};
 
@@ -399,4 +403,23 @@ async fn what_is_not_what_was_expected_or_not_what_was_sent_is_not_left_under_th
         (ErrorCode::ChecksumMismatch, Side::Destination)
     );
     assert!(to.stored().await.is_none(), "it was removed");
+}
+
+#[tokio::test]
+async fn the_input_and_output_of_a_program_are_a_source_and_a_sink() {
+    for to in To::each() {
+        let source: Arc<dyn transfer::Source> = Arc::new(InputSource::new(std::io::Cursor::new(content(0))));
+        let once = Order { attempts: 1, ..order() };
+        assert_eq!(send(&source, &to, &once).await.unwrap().bytes, SIZE as u64);
+        assert!(to.stored().await.unwrap() == content(0));
+        assert!(send(&source, &to, &once).await.is_err(), "it was read to its end");
+    }
+    let (near, mut far) = tokio::io::duplex(2 * SIZE);
+    let (_store, source) = stored_source(&content(0)).await;
+    let sink = OutputSink::new(near);
+    let outcome = copy(&source, &sink, &order(), &Budget::new(), &Progress::new()).await;
+    assert_eq!(outcome.unwrap().bytes, SIZE as u64);
+    let mut written = Vec::new();
+    far.read_to_end(&mut written).await.unwrap();
+    assert!(written == content(0));
 }

@@ -1,9 +1,10 @@
 //! `mkdir`, `mv` and `cat`.
 
-use remote::GetOptions;
-use storage::{Hasher, Overwrite};
+use std::sync::Arc;
+
+use storage::Overwrite;
 use tokio::io::AsyncWriteExt as _;
-use transfer::{Progress, write_to};
+use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, copy};
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::local::fault;
@@ -91,12 +92,19 @@ async fn why_not_renamed(session: &Session, source: &Place, destination: &Place,
 /// `cat`.
 pub(crate) async fn cat(session: &Session, options: &CatOptions) -> Result<u8, Failure> {
     let mut out = tokio::io::stdout();
+    let order = Order {
+        verification: Verification::Never,
+        ask_first: false,
+        keep: Vec::new(),
+        ..Order::default()
+    };
     for text in &options.places {
         match Place::parse(text)? {
             Place::Remote(location) => {
                 let resource = session.resource(&location, Side::Source);
-                let mut download = session.client.get(&resource, &GetOptions::default()).await?;
-                write_to(&mut download, &mut out, &mut Hasher::new(&[]), &Progress::new()).await?;
+                let source: Arc<dyn Source> = Arc::new(RemoteSource::new(&session.client, &resource));
+                let sink = OutputSink::new(tokio::io::stdout());
+                copy(&source, &sink, &order, &session.budget, &Progress::new()).await?;
             }
             Place::Local(path) => {
                 let failed = |cause: std::io::Error| fault(&cause, Phase::Open, &path).at_side(Side::Source);

@@ -54,7 +54,7 @@ impl Copy<'_> {
         let part = self.begin_part(asked).await?;
         // Some sources compute their checksum when asked. That takes as long as reading the file, so
         // it is asked for while the data moves.
-        let mut digests = pin!(self.late_digests(facts));
+        let mut digests = pin!(self.late_checksums(asked));
         let early = self.early_digests(digests.as_mut()).await;
         let is_told = Arc::new(AtomicBool::new(false));
         let known = early.iter().flatten().count() + asked.source_checksums().len();
@@ -95,17 +95,6 @@ impl Copy<'_> {
             Begun::Part(part) => Ok(part),
             Begun::Stream(_) => Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no part")),
         }
-    }
-
-    /// The source's checksums when they were not asked for before the data; none when it tells none.
-    async fn late_digests(&self, facts: Option<&SourceFacts>) -> Vec<Checksum> {
-        let is_known = facts.is_some_and(|facts| !facts.checksums.is_empty() || self.order.needs_checksum_first());
-        if is_known || self.order.verification == Verification::Never {
-            return Vec::new();
-        }
-        let algorithms = wanted(self.order);
-        let told = self.source.checksums(&algorithms, facts.is_some()).await;
-        told.unwrap_or_default()
     }
 
     /// The source's checksums if they come at once; `None` when they do not, and where nothing depends on that.

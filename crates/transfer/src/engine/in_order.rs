@@ -27,8 +27,15 @@ impl Copy<'_> {
             Some(_) => Side::Destination,
             None => Side::Source,
         };
-        let Sent { mut moved, theirs } = keep_pace(self.progress, side, self.sending(asked)).await?;
-        if self.source.local().is_none() && self.order.verification != Verification::Never {
+        let sending = keep_pace(self.progress, side, self.sending(asked));
+        // A failure does not wait for a checksum that may take long.
+        let late = async { Ok(self.late_checksums(asked).await) };
+        let (Sent { mut moved, mut theirs }, late) = tokio::try_join!(sending, late)?;
+        theirs.extend(late);
+        if self.order.verification == Verification::Never {
+            theirs.clear();
+        }
+        if self.source.local().is_none() {
             moved.verified = compare(self.order, &moved.ours, &theirs, Side::Source)?;
         }
         Ok(moved)
@@ -122,7 +129,10 @@ impl Copy<'_> {
         let options = GetOptions {
             is_asked: facts.is_some(),
             size_bytes: facts.and_then(|facts| facts.size_bytes),
-            wanted: facts.map_or_else(|| wanted(self.order), |_| Vec::new()),
+            wanted: match facts {
+                None if self.order.verification != Verification::Never => wanted(self.order),
+                _ => Vec::new(),
+            },
             ..GetOptions::default()
         };
         let incoming = self.source.read(&options).await;

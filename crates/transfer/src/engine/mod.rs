@@ -7,6 +7,7 @@
 mod any_order;
 mod confirm;
 mod in_order;
+mod program;
 mod remote_sink;
 mod remote_source;
 mod sink;
@@ -27,6 +28,7 @@ use crate::progress::Progress;
 use crate::verify::{check_announced, wanted};
 
 pub use confirm::refuses_to_tell;
+pub use program::{InputSource, OutputSink};
 pub use remote_sink::RemoteSink;
 pub use remote_source::{RemoteSource, is_refused_look, refusal_or};
 pub use sink::{BeginOptions, Begun, PartFile, Sink, SinkAbilities, SinkFacts, UploadStream};
@@ -83,6 +85,8 @@ struct Asked {
     facts: Option<SourceFacts>,
     /// Its refusal to say, although it may still be readable.
     refusal: Option<Error>,
+    /// Whether it was asked for its checksum.
+    with_checksum: bool,
     /// How long it took to answer.
     took: Duration,
     /// Whether the sink had a file of this name.
@@ -149,11 +153,30 @@ impl Copy<'_> {
         self.sink.abilities().any_order || self.progress.moved_bytes() == 0
     }
 
+    /// Whether the source's checksum is declared to the sink before the data moves.
+    fn declares(&self) -> bool {
+        let abilities = self.sink.abilities();
+        abilities.is_remote && !abilities.any_order
+    }
+
+    /// The source's checksums when they were not asked for before the data; none when it tells none.
+    async fn late_checksums(&self, asked: &Asked) -> Vec<Checksum> {
+        let facts = asked.facts.as_ref();
+        let is_known = facts.is_some_and(|facts| !facts.checksums.is_empty() || asked.with_checksum);
+        if is_known || self.order.verification == Verification::Never {
+            return Vec::new();
+        }
+        let algorithms = wanted(self.order);
+        let told = self.source.checksums(&algorithms, facts.is_some()).await;
+        told.unwrap_or_default()
+    }
+
     /// Asks both sides what stands there.
     async fn ask(&self) -> Result<Asked> {
         self.progress.enter(Phase::Open);
         let began = Instant::now();
-        let (facts, refusal) = self.ask_source().await?;
+        let with_checksum = self.order.needs_checksum_first() || self.declares();
+        let (facts, refusal) = self.ask_source(with_checksum).await?;
         let took = began.elapsed();
         let size = match &facts {
             Some(facts) => facts.size_bytes,
@@ -169,18 +192,18 @@ impl Copy<'_> {
         Ok(Asked {
             facts,
             refusal,
+            with_checksum,
             took,
             existed: self.sink.existed(self.order).await?,
         })
     }
 
-    async fn ask_source(&self) -> Result<(Option<SourceFacts>, Option<Error>)> {
+    async fn ask_source(&self, with_checksum: bool) -> Result<(Option<SourceFacts>, Option<Error>)> {
         if !self.order.ask_first && self.source.local().is_none() {
             return Ok((None, None));
         }
         // Some sources compute their checksum when asked. Where it can be asked for while the data moves, it is.
-        let is_needed = self.order.needs_checksum_first() || !self.sink.abilities().any_order;
-        let algorithms = if is_needed { wanted(self.order) } else { Vec::new() };
+        let algorithms = if with_checksum { wanted(self.order) } else { Vec::new() };
         match self.source.ask(&algorithms).await {
             Ok(facts) => Ok((Some(facts), None)),
             Err(error) if self.may_go_on_unasked() && self.source.may_be_read_after(&error) => Ok((None, Some(error))),

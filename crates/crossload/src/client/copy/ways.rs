@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use remote::{Access, CopyOrder, Direction, GetOptions, PutOptions, Resource};
-use storage::{Hasher, Overwrite};
+use remote::{Access, CopyOrder, Direction, Resource};
+use storage::Overwrite;
 use transfer::route::{Plan, Way};
 use transfer::{
-    Order, Outcome, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, Verified, copy,
-    send_from, write_to,
+    InputSource, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource,
+    Verification, Verified, copy,
 };
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
@@ -86,12 +86,20 @@ impl Job<'_> {
                 let sink = StoreSink::new(files, path);
                 self.move_here(self.remote_source(source), &sink, way).await
             }
-            (Way::Download, Place::Remote(source), Place::Stdio) => self.download_to_output(source).await,
+            (Way::Download, Place::Remote(source), Place::Stdio) => {
+                let sink = OutputSink::new(tokio::io::stdout());
+                self.move_by(self.remote_source(source), &sink, &self.unasked(), way)
+                    .await
+            }
             (Way::Upload, Place::Local(path), Place::Remote(target)) => {
                 let source = Arc::new(StoreSource::open(files, path).await?);
                 self.move_here(source, &self.remote_sink(target), way).await
             }
-            (Way::Upload, Place::Stdio, Place::Remote(target)) => self.upload_input(target).await,
+            (Way::Upload, Place::Stdio, Place::Remote(target)) => {
+                let source = Arc::new(InputSource::new(tokio::io::stdin()));
+                self.move_by(source, &self.remote_sink(target), &self.unasked(), way)
+                    .await
+            }
             (Way::Local, Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
             _ => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
         }
@@ -99,7 +107,21 @@ impl Job<'_> {
 
     /// Copies through this process.
     async fn move_here(&self, source: Arc<dyn Source>, sink: &dyn Sink, way: Way) -> Result<Copied> {
-        let outcome = copy(&source, sink, &self.order, &self.session.budget, self.progress).await;
+        self.move_by(source, sink, &self.order, way).await
+    }
+
+    /// The order for standard input and output: the server is asked for the data only, and compares nothing unless the user
+    /// wishes.
+    fn unasked(&self) -> Order {
+        Order {
+            verification: Verification::Never,
+            ask_first: false,
+            ..self.order.clone()
+        }
+    }
+
+    async fn move_by(&self, source: Arc<dyn Source>, sink: &dyn Sink, order: &Order, way: Way) -> Result<Copied> {
+        let outcome = copy(&source, sink, order, &self.session.budget, self.progress).await;
         outcome.map(|outcome| Copied::new(outcome, way))
     }
 
@@ -182,46 +204,5 @@ impl Job<'_> {
             way: Way::Local,
             verified: None,
         })
-    }
-
-    async fn upload_input(&self, target: &Location) -> Result<Copied> {
-        let options = PutOptions {
-            size_bytes: None,
-            overwrite: self.order.overwrite == Overwrite::Allow,
-            declared: self.order.expected.iter().cloned().collect(),
-            ..PutOptions::default()
-        };
-        let mut outlet = self.session.client.put(&self.target_at(target), &options).await?;
-        self.progress.enter(Phase::Transfer);
-        let mut hasher = Hasher::new(&self.order.keep);
-        let bytes = send_from(&mut tokio::io::stdin(), &mut outlet, &mut hasher, self.progress).await?;
-        outlet.finish().await?;
-        Ok(Copied {
-            bytes,
-            way: Way::Upload,
-            verified: None,
-        })
-    }
-
-    async fn download_to_output(&self, source: &Location) -> Result<Copied> {
-        let mut download = self
-            .session
-            .client
-            .get(&self.source_at(source), &GetOptions::default())
-            .await?;
-        self.progress.enter(Phase::Transfer);
-        let mut hasher = Hasher::new(&self.order.keep);
-        let bytes = write_to(&mut download, &mut tokio::io::stdout(), &mut hasher, self.progress).await?;
-        let sums = hasher.finish();
-        match &self.order.expected {
-            Some(expected) if !sums.contains(expected) => {
-                Err(Error::new(ErrorCode::ChecksumMismatch, Side::Source, Phase::Checksum).with_subject(source))
-            }
-            _ => Ok(Copied {
-                bytes,
-                way: Way::Download,
-                verified: None,
-            }),
-        }
     }
 }
