@@ -13,6 +13,7 @@ mod fault;
 mod faulty;
 mod hash;
 mod links;
+pub mod local;
 mod memory;
 mod owner;
 mod posix;

@@ -3,7 +3,6 @@
 pub(crate) mod bench;
 mod copy;
 mod credentials;
-mod local;
 mod macaroon;
 mod names;
 mod place;

@@ -7,11 +7,11 @@ use tokio::io::AsyncWriteExt as _;
 use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, copy};
 use types::{Error, ErrorCode, Phase, Side};
 
-use super::local::fault;
 use super::place::Place;
 use super::session::{Session, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
 use crate::failure::Failure;
+use storage::local::fault;
 
 /// `mkdir`.
 pub(crate) async fn make_directories(session: &Session, options: &MakeDirectoryOptions) -> Result<u8, Failure> {

@@ -3,12 +3,12 @@
 use serde_json::json;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::local::Unfit;
 use super::place::Place;
 use super::session::{Info, Session, is_missing};
 use crate::command_line::RemoveOptions;
 use crate::failure::{Failure, describe};
 use crate::output;
+use storage::local::Unfit;
 
 /// Removes everything that was named; goes on after a failure.
 pub(crate) async fn run(session: &Session, options: &RemoveOptions) -> std::result::Result<u8, Failure> {

@@ -10,11 +10,11 @@ use transfer::Progress;
 use transfer::route::{Attempted, Plan, Way};
 use types::Error;
 
-use super::local::Unfit;
 use super::place::Place;
 use super::show::human_size;
 use crate::failure::describe;
 use crate::output;
+use storage::local::Unfit;
 
 /// How often a bar is drawn anew.
 const BAR_PERIOD: Duration = Duration::from_millis(200);

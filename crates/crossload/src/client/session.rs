@@ -14,10 +14,10 @@ use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::credentials::Credentials;
-use super::local::{self, Found, LocalFiles, Unfit};
 use super::place::Place;
 use crate::command_line::Common;
 use crate::output;
+use storage::local::{self, Found, LocalFiles, Unfit};
 
 /// The exit codes of whoever may not do something (EPERM, EACCES).
 const DENIED: [u8; 2] = [1, 13];

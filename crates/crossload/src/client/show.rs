@@ -5,12 +5,12 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 use types::Side;
 
-use super::local::Unfit;
 use super::place::Place;
 use super::session::{Info, Session};
 use crate::command_line::{ListOptions, StatOptions, SumOptions};
 use crate::failure::{Failure, describe};
 use crate::output;
+use storage::local::Unfit;
 
 /// `ls`.
 pub(crate) async fn list(session: &Session, options: &ListOptions) -> Result<u8, Failure> {

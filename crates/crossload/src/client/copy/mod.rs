@@ -9,12 +9,12 @@ use std::io::BufRead as _;
 use std::time::{Duration, Instant};
 
 use storage::Overwrite;
+use storage::local::{Unfit, discard_part};
 use transfer::route::route;
 use transfer::{Order, Progress, Streams, Verification, is_refused_look, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
-use super::local::{Unfit, discard_part};
 use super::place::Place;
 use super::report::{Count, Done, Report};
 use super::session::{Info, Session};

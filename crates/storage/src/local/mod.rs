@@ -1,4 +1,4 @@
-//! Files of this machine as a store, for the client: any directory, nothing hidden left behind.
+//! Files of this machine as a store for one user, without an export: any directory, nothing hidden left behind.
 //!
 //! A download goes to a part beside its target, `.NAME.crossload-part`, and is renamed at the end.
 //! An interrupted one stays, marked with what identifies the source's content, and is taken up by
@@ -13,14 +13,14 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
-use rustix::io::Errno;
-use storage::{
+use crate::api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Space, Stat, Storage, Upload, UploadOptions,
 };
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::io::Errno;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-pub(crate) use beneath::{Found, Unfit, entries, look};
+pub use beneath::{Found, Unfit, entries, look};
 
 /// Where a part keeps what identifies the content that it is a part of.
 const MARK: &str = "user.crossload.source";
@@ -28,7 +28,7 @@ const MARK_BYTES_MAX: usize = 4096;
 
 /// The whole file system, as this user may use it.
 #[derive(Debug)]
-pub(crate) struct LocalFiles;
+pub struct LocalFiles;
 
 /// The name of a download's part, beside its target.
 fn part_of(target: &str) -> String {
@@ -36,14 +36,14 @@ fn part_of(target: &str) -> String {
 }
 
 /// Removes the part of a download, if there is one.
-pub(crate) fn discard_part(target: &LogicalPath) {
+pub fn discard_part(target: &LogicalPath) {
     if let Ok((directory, name)) = beneath::parent(target) {
         let _ = fs::unlinkat(directory, part_of(name), AtFlags::empty());
     }
 }
 
 /// The house's error for a system error about `path`.
-pub(crate) fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> Error {
+pub fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> Error {
     let code = match cause.kind() {
         ErrorKind::NotFound => ErrorCode::NotFound,
         ErrorKind::PermissionDenied => ErrorCode::Forbidden,

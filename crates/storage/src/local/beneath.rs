@@ -10,19 +10,23 @@ use std::path::{Component, Path};
 
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use storage::Stat;
 use types::{LogicalPath, Phase, Result};
 
 use super::{fault, stat_of};
+use crate::api::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Why an entry of a directory is not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub enum Unfit {
+    /// A symbolic link.
     Link,
+    /// A named pipe.
     Pipe,
+    /// A socket.
     Socket,
+    /// A device.
     Device,
     /// Neither a file nor a directory, as its server says.
     Special,
@@ -36,7 +40,7 @@ pub(crate) enum Unfit {
 
 impl Unfit {
     /// The word in reports for programs.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Link => "symbolic_link",
             Self::Pipe => "pipe",
@@ -50,7 +54,7 @@ impl Unfit {
     }
 
     /// The same for people.
-    pub(crate) fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             Self::Link => "a symbolic link, which is not followed",
             Self::Pipe => "a pipe",
@@ -77,11 +81,11 @@ impl Unfit {
 
 /// What a name stands for, the link itself where it is one.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// The name in its directory. Bytes that are not UTF-8 are written as `\x` and two digits, and the entry is unfit.
-    pub(crate) name: String,
+    pub name: String,
     /// What it is, or why it cannot be copied.
-    pub(crate) what: std::result::Result<Stat, Unfit>,
+    pub what: std::result::Result<Stat, Unfit>,
 }
 
 /// Opens a directory.
@@ -125,7 +129,7 @@ pub(super) fn parent(path: &LogicalPath) -> io::Result<(OwnedFd, &str)> {
 ///
 /// # Errors
 /// `not_found`, and other refusals of the system.
-pub(crate) fn look(path: &LogicalPath) -> Result<Found> {
+pub fn look(path: &LogicalPath) -> Result<Found> {
     let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
     let (directory, name) = parent(path).map_err(failed)?;
     let raw = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno.into()))?;
@@ -145,7 +149,7 @@ fn what(raw: &fs::Stat) -> std::result::Result<Stat, Unfit> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
+pub fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
     let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
     let opened = directory(path, OFlags::RDONLY).map_err(failed)?;
     let mut found = Vec::new();
@@ -222,7 +226,7 @@ fn make(directory: &OwnedFd, name: &str) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use storage::{Overwrite, Storage as _, UploadOptions};
+    use crate::api::{Overwrite, Storage as _, UploadOptions};
     use types::ErrorCode;
 
     use super::super::LocalFiles;
