@@ -67,7 +67,8 @@ fn a_hundred_thousand_entries_take_constant_memory() {
     assert!(output.status.success() && words.contains("1 passed"), "{words}");
 }
 
-/// Seconds to list `/d` of a store in memory whose sibling `/d/big` holds `below` files.
+/// Seconds of the quickest of many listings of `/d` in memory, whose entry `/d/big` holds `below` files. The quickest, as a
+/// busy machine only makes the others longer.
 fn seconds_with(below: usize) -> f64 {
     let store = Memory::new(1 << 30);
     for index in 0..below {
@@ -77,11 +78,12 @@ fn seconds_with(below: usize) -> f64 {
         put(&store, &format!("/d/big-{index}"), b"1", Overwrite::Allow).unwrap();
         put(&store, &format!("/d-{index}/f"), b"1", Overwrite::Allow).unwrap();
     }
-    let started = Instant::now();
-    for _ in 0..100 {
+    let timed = (0..100).map(|_| {
+        let started = Instant::now();
         assert_eq!(crate::support::names(&store, "/d").len(), 17);
-    }
-    started.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64()
+    });
+    timed.fold(f64::INFINITY, f64::min)
 }
 
 #[test]
