@@ -1,5 +1,6 @@
 //! The data phase of a copy into a sink that takes data from front to back.
 
+use net::Batch;
 use remote::GetOptions;
 use storage::{Answer, Hasher};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
@@ -8,8 +9,8 @@ use super::remote_source::refusal_or;
 use super::sink::{BeginOptions, Begun, UploadStream};
 use super::source::{Incoming, LocalFile};
 use super::{Asked, Copy, Moved};
-use crate::mover::{relay, serve};
-use crate::options::{Verification, Verified};
+use crate::mover::{Payload, relay, serve};
+use crate::options::{Order, Verification, Verified};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::verify::{blame_store, compare, computed, wanted};
@@ -71,14 +72,18 @@ impl Copy<'_> {
             Some(_) => None,
         };
         let mut facts = asked.facts.clone().unwrap_or_default();
+        let mut least_bytes = facts.size_bytes.unwrap_or(0);
         if let Some(incoming) = &incoming {
             let now = incoming.facts();
             if asked.facts.is_none() {
                 self.check_announced(&now.checksums)?;
                 facts = now;
-            } else if let Some(bytes) = now.size_bytes {
-                facts.size_bytes = Some(bytes);
+            } else {
+                check_not_shorter(least_bytes, now.size_bytes)?;
+                // Only what comes with the data is sure enough to be announced: some sources say 0 when they are asked.
+                facts.size_bytes = now.size_bytes;
             }
+            least_bytes = facts.size_bytes.unwrap_or(least_bytes);
         }
         let declared = self.declared(&facts.checksums);
         let begin = BeginOptions {
@@ -98,8 +103,8 @@ impl Copy<'_> {
         let bytes = match local {
             Some(file) => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
             None => {
-                self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut())
-                    .await?
+                let sent = self.send_stream(incoming.as_mut(), upload.as_mut(), hasher.as_mut(), least_bytes);
+                sent.await?
             }
         };
         self.progress.enter(Phase::Commit);
@@ -183,6 +188,7 @@ impl Copy<'_> {
         incoming: Option<&mut Box<dyn Incoming>>,
         upload: &mut dyn UploadStream,
         hasher: Option<&mut Hasher>,
+        least_bytes: u64,
     ) -> Result<u64> {
         let (Some(incoming), Some(hasher)) = (incoming, hasher) else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("nothing to send"));
@@ -191,16 +197,22 @@ impl Copy<'_> {
             self.progress.connected(incoming.peer_address()),
             self.progress.connected(upload.peer_address()),
         );
+        let mut whole = Whole {
+            incoming,
+            order: self.order,
+            least_bytes,
+            bytes: 0,
+        };
         match upload.outlet() {
-            Some(outlet) => relay(incoming, outlet, hasher, self.progress).await,
-            None => self.append_all(incoming, upload, Some(hasher)).await,
+            Some(outlet) => relay(&mut whole, outlet, hasher, self.progress).await,
+            None => self.append_all(&mut whole, upload, Some(hasher)).await,
         }
     }
 
     /// Passes batches on to a sink that is no peer's connection.
     async fn append_all(
         &self,
-        incoming: &mut Box<dyn Incoming>,
+        incoming: &mut impl Payload,
         upload: &mut dyn UploadStream,
         mut hasher: Option<&mut Hasher>,
     ) -> Result<u64> {
@@ -213,6 +225,42 @@ impl Copy<'_> {
             upload.append(batch, self.progress).await?;
         }
         Ok(total)
+    }
+}
+
+/// What comes is not less than the source said when it was asked.
+fn check_not_shorter(asked: u64, now: Option<u64>) -> Result<()> {
+    match now.filter(|now| *now < asked) {
+        None => Ok(()),
+        Some(now) => {
+            let error = Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Open);
+            Err(error.with_detail(format!("it had {asked} bytes when asked and has {now} now")))
+        }
+    }
+}
+
+/// A file that may not be shorter than its source said. Where an answer has no length only this tells the file from its
+/// front: a lost connection looks like the end.
+struct Whole<'a> {
+    incoming: &'a mut Box<dyn Incoming>,
+    order: &'a Order,
+    least_bytes: u64,
+    bytes: u64,
+}
+
+impl Payload for Whole<'_> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let batch = self.incoming.next().await?;
+        self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
+        self.order.check_size(self.bytes)?;
+        if batch.is_none() && self.bytes < self.least_bytes {
+            let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer);
+            return Err(error.with_detail(format!(
+                "{} bytes came, {} were announced",
+                self.bytes, self.least_bytes
+            )));
+        }
+        Ok(batch)
     }
 }
 

@@ -1,0 +1,204 @@
+//! Copies between two servers through this process: what a source that contradicts itself leads to, and what is compared.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use net::address::AddressPolicy;
+use net::tls::{ClientTls, Trust};
+use remote::{Access, Client, ClientOptions, Resource};
+use transfer::{Budget, Order, Outcome, Progress, RemoteSink, RemoteSource, Source, Verification, copy};
+use types::{Checksum, Error, ErrorCode, Location, Result, Side};
+
+const CONTENT: &[u8] = b"what the source has";
+/// The path that the destination stores under.
+const THERE: &str = "/there";
+
+/// One server for both ends. The answers at the source are given; the destination keeps what comes.
+#[derive(Clone, Default)]
+struct Server {
+    /// What is answered to HEAD and GET at the source.
+    head: String,
+    get: Vec<u8>,
+    stored: Arc<Mutex<HashMap<String, Vec<u8>>>>,
+    methods: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn new(head: &str, get: &[u8]) -> Self {
+        Self {
+            head: head.to_owned(),
+            get: get.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Serves until the process ends, one request for each connection.
+    fn start(&self) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let server = server.clone();
+                std::thread::spawn(move || drop(server.answer(&stream)));
+            }
+        });
+        port
+    }
+
+    fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        let (mut reader, mut request, mut line) = (BufReader::new(stream), String::new(), String::new());
+        while reader.read_line(&mut line)? > 2 {
+            request.push_str(&line.to_ascii_lowercase());
+            line.clear();
+        }
+        let mut words = request.split(' ');
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let is_there = path == THERE;
+        if is_there {
+            self.methods.lock().unwrap().push(method.to_owned());
+        }
+        match (method, is_there) {
+            ("head", false) => stream.write_all(format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", self.head).as_bytes()),
+            ("get", false) => stream.write_all(&self.get),
+            ("put", _) => {
+                stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                let content = body(&mut reader, &request)?;
+                self.stored.lock().unwrap().insert(path.to_owned(), content);
+                stream.write_all(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            }
+            ("delete", _) => {
+                self.stored.lock().unwrap().remove(path);
+                stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+            }
+            _ => {
+                let size = self.stored.lock().unwrap().get(path).map(Vec::len);
+                let status = size.map_or("404 Not Found", |_| "200 OK");
+                let length = size.unwrap_or(0);
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+                stream.write_all(answer.as_bytes())
+            }
+        }
+    }
+
+    fn stored(&self) -> Option<Vec<u8>> {
+        self.stored.lock().unwrap().get(THERE).cloned()
+    }
+
+    async fn copy(&self, order: &Order) -> Result<Outcome> {
+        let port = self.start();
+        let (tls, _) = ClientTls::load(&Trust::default()).unwrap();
+        let wait = Duration::from_secs(10);
+        let client = Client::new(ClientOptions {
+            tls,
+            addresses: AddressPolicy::ANY,
+            connect: wait,
+            first_byte: wait,
+            stall: wait,
+            user_agent: "test".into(),
+        });
+        let file = |path: &str, side| Resource {
+            location: Location::parse(&format!("http://127.0.0.1:{port}{path}")).unwrap(),
+            access: Access::default(),
+            side,
+        };
+        let source: Arc<dyn Source> = Arc::new(RemoteSource::new(&client, &file("/here", Side::Source)));
+        let sink = RemoteSink::new(&client, &file(THERE, Side::Destination));
+        copy(&source, &sink, order, &Budget::new(), &Progress::new()).await
+    }
+}
+
+/// The body of a request, chunked or as long as its head says.
+fn body(reader: &mut impl BufRead, head: &str) -> std::io::Result<Vec<u8>> {
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut content = Vec::new();
+    if let Some(length) = length {
+        content.resize(length.trim().parse().unwrap_or(0), 0);
+        reader.read_exact(&mut content)?;
+        return Ok(content);
+    }
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16).unwrap_or(0);
+        let mut chunk = vec![0; length + 2];
+        reader.read_exact(&mut chunk)?;
+        if length == 0 {
+            return Ok(content);
+        }
+        content.extend_from_slice(&chunk[..length]);
+    }
+}
+
+/// An answer whose end is the end of the connection.
+fn until_closed(content: &[u8]) -> Vec<u8> {
+    [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", content].concat()
+}
+
+fn head(size: usize) -> String {
+    format!("Content-Length: {size}\r\nConnection: close")
+}
+
+fn seen(error: &Error) -> (ErrorCode, Side) {
+    (error.code(), error.side())
+}
+
+#[tokio::test]
+async fn what_is_shorter_than_the_source_said_is_the_sources_fault_and_not_left() {
+    for came in [&CONTENT[..CONTENT.len() - 3], b""] {
+        let server = Server::new(&head(CONTENT.len()), &until_closed(came));
+        let error = server.copy(&Order::default()).await.unwrap_err();
+        assert_eq!(seen(&error), (ErrorCode::PeerSizeDiffers, Side::Source), "{error}");
+        assert_eq!(server.stored(), None);
+    }
+    let said = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", head(CONTENT.len() - 3));
+    let answer = [said.as_bytes(), &CONTENT[3..]].concat();
+    let server = Server::new(&head(CONTENT.len()), &answer);
+    let error = server.copy(&Order::default()).await.unwrap_err();
+    assert_eq!(seen(&error), (ErrorCode::SourceChanged, Side::Source), "{error}");
+    assert!(!server.methods.lock().unwrap().contains(&"put".to_owned()));
+    // Some sources do not know the length before they send the file.
+    for told in [CONTENT.len(), 0] {
+        let server = Server::new(&head(told), &until_closed(CONTENT));
+        assert_eq!(
+            server.copy(&Order::default()).await.unwrap().bytes,
+            CONTENT.len() as u64
+        );
+        assert_eq!(server.stored().unwrap(), CONTENT);
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_knows_the_length_of_is_copied_up_to_the_limit() {
+    let server = Server::new("Connection: close", &until_closed(CONTENT));
+    assert_eq!(
+        server.copy(&Order::default()).await.unwrap().bytes,
+        CONTENT.len() as u64
+    );
+    let limited = Order {
+        max_bytes: Some(CONTENT.len() as u64 - 1),
+        ..Order::default()
+    };
+    let server = Server::new("Connection: close", &until_closed(CONTENT));
+    assert_eq!(server.copy(&limited).await.unwrap_err().code(), ErrorCode::Forbidden);
+    assert_eq!(server.stored(), None);
+}
+
+#[tokio::test]
+async fn what_the_client_expects_is_compared_also_where_the_source_is_not() {
+    for verification in [Verification::Never, Verification::WhenAvailable] {
+        let server = Server::new(&head(CONTENT.len()), &until_closed(CONTENT));
+        let order = Order {
+            expected: Some(Checksum::adler32(7)),
+            verification,
+            ..Order::default()
+        };
+        let error = server.copy(&order).await.unwrap_err();
+        assert_eq!(seen(&error), (ErrorCode::ChecksumMismatch, Side::Source), "{error}");
+        assert_eq!(server.stored(), None, "it was removed");
+        assert_eq!(server.methods.lock().unwrap().last().unwrap(), "delete");
+    }
+}
