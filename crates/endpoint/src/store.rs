@@ -198,6 +198,7 @@ impl Store {
     pub async fn list(&self, path: &LogicalPath) -> Result<Pages> {
         Ok(Pages {
             directory: self.files.list(path).await?,
+            has_begun: false,
             shown: None,
             unlisted: None,
         })
@@ -263,6 +264,8 @@ impl std::fmt::Debug for Store {
 /// A directory listing that is read page by page.
 pub struct Pages {
     directory: Box<dyn DirectoryReader>,
+    /// Whether entries have come.
+    has_begun: bool,
     /// Which names are seen; `None`: all.
     shown: Option<ShownNames>,
     /// What was left out; `None` before the end, and where nothing was.
@@ -282,6 +285,10 @@ impl Pages {
     pub async fn next(&mut self) -> Result<Vec<Entry>> {
         loop {
             let mut page = self.directory.next_batch().await?;
+            if std::mem::replace(&mut self.has_begun, true) && !page.is_empty() {
+                // A batch of a quick store is read here. Others get their turn before the next one.
+                tokio::task::yield_now().await;
+            }
             if page.is_empty() {
                 self.unlisted = Some(self.directory.unlisted()).filter(|unlisted| !unlisted.is_empty());
                 return Ok(page);
