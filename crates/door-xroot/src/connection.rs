@@ -8,7 +8,7 @@ use credentials::Credential;
 use endpoint::ShareKind;
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
-use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX};
+use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX, XROOT_QUEUED_TIME_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Refusal;
 use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};
@@ -141,11 +141,16 @@ impl Connection {
     async fn burst(&mut self, mut head: [u8; REQUEST_HEADER_BYTES]) -> Result<Next> {
         let mut served = 0;
         loop {
+            let began = Instant::now();
             let next = self.one(&RequestHeader::parse(&head)).await?;
             if !matches!(next, Next::Request | Next::Later) {
                 return Ok(next);
             }
-            self.relieve().await?;
+            match began.elapsed() > XROOT_QUEUED_TIME_MAX {
+                // Only sending shows that a client has gone; otherwise all of its requests would still be served.
+                true => self.flush().await?,
+                false => self.relieve().await?,
+            }
             served += 1;
             if served == XROOT_BURST_REQUESTS_MAX || self.frames.buffered_bytes() < REQUEST_HEADER_BYTES {
                 return Ok(next);

@@ -565,6 +565,8 @@ pub const XROOT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(5400);
 pub const XROOT_BURST_REQUESTS_MAX: usize = 64;
 /// Bytes of answers that are gathered while a client sends more requests at once.
 pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
+/// A request that took longer is answered at once, before those behind it are served.
+pub const XROOT_QUEUED_TIME_MAX: Duration = Duration::from_millis(5);
 /// The same while open files run short.
 pub const XROOT_SHORT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a read that are sent as one message; more are divided.

@@ -2,6 +2,7 @@
 //! what bad clients cannot do.
 
 mod bad_input;
+mod bursts;
 mod harness;
 mod late;
 mod links;
