@@ -7,7 +7,7 @@ use types::{ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
 use crate::hand_over;
-use endpoint::chance::unix_s;
+use endpoint::clock::unix_s;
 use endpoint::{Asker, Found, Granted, Holder, Permit, Place, Spot, refusal};
 
 impl Exchange<'_> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use endpoint::{ActiveUploads, Gate, chance};
+use endpoint::{ActiveUploads, Gate, ids};
 use http_wire::{ContentType, ResponseBuilder};
 use net::listen::{self, Opening};
 use net::{Role, Stream, Waits};
@@ -87,7 +87,7 @@ impl Door {
 
     /// Tells a client, which speaks in clear text, why its connection is not taken.
     pub async fn turn_away(&self, tcp: TcpStream, error: &Error) {
-        let id = chance::fresh_id();
+        let id = ids::fresh_id();
         let body = error_text(error, &id);
         let head = ResponseBuilder::new(error.code().http_status())
             .server(&self.0.settings.server_name)

@@ -23,7 +23,8 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use crate::door::{RETRY_AFTER_S, Shared};
 use crate::events::RequestRecord;
 use crate::options::methods;
-use endpoint::chance::{child_trace, fresh_id, now_s};
+use endpoint::clock::now_s;
+use endpoint::ids::{child_trace, fresh_id};
 
 /// As much of what a client says about itself, or of a path that is refused, goes to the log.
 const LOGGED_CHARS: usize = 256;

@@ -21,7 +21,9 @@ use crate::digest::Wishes;
 use crate::exchange::Exchange;
 use crate::hand_over::Decided;
 use crate::{page, post, question};
-use endpoint::chance::{hex, random, unix_s};
+use endpoint::clock::unix_s;
+use endpoint::ids::hex;
+use endpoint::random::random;
 
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

@@ -9,7 +9,7 @@ use types::limits::{LISTING_PIECE_BYTES, LISTING_SORTED_ENTRIES};
 use types::{ErrorCode, Result, encode_path};
 
 use crate::exchange::Exchange;
-use endpoint::chance::unix_s;
+use endpoint::clock::unix_s;
 use endpoint::{Spot, refusal};
 
 /// How the page looks: light or dark as its reader likes it, with figures below each other.

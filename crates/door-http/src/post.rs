@@ -9,7 +9,8 @@ use types::limits::MACAROON_REQUEST_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::Exchange;
-use endpoint::chance::{now_s, random};
+use endpoint::clock::now_s;
+use endpoint::random::random;
 
 /// Where tokens are asked for, as XRootD has it.
 const TOKEN_ENDPOINT: &str = "/.oauth2/token";

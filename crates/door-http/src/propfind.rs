@@ -16,7 +16,7 @@ use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;
 use crate::lock::active;
-use endpoint::chance::unix_s;
+use endpoint::clock::unix_s;
 
 /// The status of every answer with properties (RFC 4918 §11.1).
 const MULTISTATUS: u16 = 207;

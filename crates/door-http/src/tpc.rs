@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use endpoint::chance::{child_trace, fresh_id, now_s};
+use endpoint::clock::now_s;
+use endpoint::ids::{child_trace, fresh_id};
 use endpoint::{Change, Spot, TransferOutcome, TransferStart, refusal};
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use credentials::Credential;
-use endpoint::chance::fresh_id;
+use endpoint::ids::fresh_id;
 use endpoint::{
     Asker, Change, Changing, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot,
     refusal,

@@ -163,7 +163,7 @@ impl Gsi {
 }
 
 fn random(bytes: &mut [u8]) {
-    endpoint::chance::fill(bytes);
+    endpoint::random::fill(bytes);
 }
 
 fn failed(fault: Fault) -> Error {

@@ -1,6 +1,6 @@
 //! Bringing files online: there is no tape here, so that every file is, and there is nothing to wait for.
 
-use endpoint::chance::fresh_id;
+use endpoint::ids::fresh_id;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::PrepareOptions;
 use xroot_wire::request::Prepare;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use endpoint::chance::random;
+use endpoint::random::random;
 use tokio::sync::mpsc;
 use types::limits::XROOT_BOUND_QUEUE_MAX;
 use types::{Error, ErrorCode, Phase, Side};

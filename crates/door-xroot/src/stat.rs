@@ -1,7 +1,7 @@
 //! What a file is, by name or handle; what space there is; what many files are.
 
 use endpoint::Place;
-use endpoint::chance::unix_s;
+use endpoint::clock::unix_s;
 use policy::Operation;
 use storage::{Kind, Stat};
 use types::{Error, ErrorCode, LogicalPath};

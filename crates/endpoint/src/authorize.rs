@@ -7,7 +7,7 @@ use credentials::Credential;
 use policy::{Decision, Explanation, InTheNameOf, Operation, Request, decide, in_the_name_of};
 use types::{LogicalPath, Result};
 
-use crate::chance::now_s;
+use crate::clock::now_s;
 use crate::exports::{Exports, Spot};
 use crate::found::Found;
 use crate::refusals::Refusals;

@@ -7,16 +7,18 @@
 #![forbid(unsafe_code)]
 
 mod authorize;
-pub mod chance;
 mod checksums;
+pub mod clock;
 mod exports;
 mod fair_share;
 mod found;
 mod gate;
+pub mod ids;
 mod links;
 mod locks;
 mod own_uploads;
 mod permit;
+pub mod random;
 mod record;
 mod refusals;
 mod reread;

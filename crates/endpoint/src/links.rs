@@ -10,7 +10,7 @@ use storage::{LinkJudge, LinkUse, leads_where_it_is_refused};
 use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
-use crate::chance::now_s;
+use crate::clock::now_s;
 use crate::found::is_missing;
 use crate::own_uploads::OwnUploads;
 use crate::store::Store;

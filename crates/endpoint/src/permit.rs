@@ -10,7 +10,7 @@ use storage::LinkUse;
 use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
-use crate::chance::now_s;
+use crate::clock::now_s;
 use crate::exports::{Exports, Place, SharedExports};
 use crate::found::is_missing;
 use crate::locks::{Change, Changing, LockKeys};

@@ -8,7 +8,7 @@ use policy::{NameEdges, Operation, Policy};
 use types::{LogicalPath, Result};
 
 use crate::authorize::{Asker, request};
-use crate::chance::now_s;
+use crate::clock::now_s;
 use crate::exports::{Exports, Spot};
 use crate::store::Pages;
 

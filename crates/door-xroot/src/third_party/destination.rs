@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use endpoint::chance::{child_trace, fresh_id};
+use endpoint::ids::{child_trace, fresh_id};
 use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};

@@ -21,11 +21,11 @@ pub use changing::Changing;
 pub use table::Unusable;
 
 use crate::authorize::Asker;
-use crate::chance::random;
 use crate::exports::Exports;
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
 use crate::links::path_reached;
+use crate::random::random;
 use crate::store::Store;
 use changing::Pending;
 use table::{Met, Table};

@@ -1,41 +1,8 @@
-//! The clock and the random numbers of the doors: pure rooms are handed their time and their chance
-//! by whoever calls them, and this is where doors take both from.
+//! Identifiers of requests, transfers and traces, as logs and peers see them.
 
 use std::cell::Cell;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The time, in seconds since 1970.
-#[must_use]
-pub fn now_s() -> i64 {
-    unix_s(SystemTime::now())
-}
-
-/// A time in seconds since 1970; negative before.
-#[must_use]
-pub fn unix_s(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-        Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),
-    }
-}
-
-/// Fresh random bytes that nobody can guess, for what grants rights.
-#[must_use]
-pub fn random<const COUNT: usize>() -> [u8; COUNT] {
-    let mut bytes = [0; COUNT];
-    // The generator fails only when the system has no randomness at all; names that are not unique
-    // are then the smaller evil.
-    let _ = aws_lc_rs::rand::fill(&mut bytes);
-    bytes
-}
-
-/// Fills bytes of which keys are made.
-///
-/// # Panics
-/// When the system has no randomness: there is nothing safe to go on with.
-pub fn fill(bytes: &mut [u8]) {
-    assert!(aws_lc_rs::rand::fill(bytes).is_ok(), "the system has no randomness");
-}
+use crate::random::random;
 
 /// Lower-case hexadecimal digits.
 #[must_use]
@@ -54,14 +21,14 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
 }
 
 thread_local! {
-    /// The state of this thread's sequence of names.
+    /// The state of this thread's sequence of identifiers.
     static SEQUENCE: Cell<u64> = Cell::new(u64::from_ne_bytes(random()));
 }
 
-/// Random bytes that only need to be unlike all others, for names in logs: every request takes some,
-/// and asking the secure generator each time was seen in profiles. This is the SplitMix64 sequence
+/// Random bytes that need to be unique but may be guessed, for identifiers in logs: every request takes some,
+/// and the secure generator showed up in profiles. This is the SplitMix64 sequence
 /// (Steele, Lea, Flood 2014) from a secure start.
-fn unlike_others<const COUNT: usize>() -> [u8; COUNT] {
+fn unique<const COUNT: usize>() -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     for piece in bytes.chunks_mut(8) {
         let state = SEQUENCE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -73,14 +40,14 @@ fn unlike_others<const COUNT: usize>() -> [u8; COUNT] {
     bytes
 }
 
-/// A name for a request or a transfer.
+/// The identifier of a request or a transfer.
 #[must_use]
 pub fn fresh_id() -> String {
-    hex(&unlike_others::<12>())
+    hex(&unique::<12>())
 }
 
-/// The trace of what is done for a request (W3C Trace Context §3.2): a child of the client's, or a
-/// new one that nobody samples.
+/// The trace of the work done for a request (W3C Trace Context §3.2): a child of the client's, or a
+/// new one that is not sampled.
 #[must_use]
 pub fn child_trace(parent: Option<&str>) -> String {
     const TRACE_BYTES: usize = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".len();
@@ -90,10 +57,10 @@ pub fn child_trace(parent: Option<&str>) -> String {
     text.push_str("00-");
     match known {
         Some((trace, _)) => text.push_str(trace),
-        None => push_hex(&mut text, &unlike_others::<16>()),
+        None => push_hex(&mut text, &unique::<16>()),
     }
     text.push('-');
-    push_hex(&mut text, &unlike_others::<8>());
+    push_hex(&mut text, &unique::<8>());
     text.push('-');
     text.push_str(known.map_or("00", |(_, flags)| flags));
     text
@@ -104,12 +71,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_repeat_between_threads_or_in_one() {
-        let names = || (0..1000).map(|_| fresh_id()).collect::<Vec<_>>();
-        let others = std::thread::spawn(names).join().unwrap();
-        let all: std::collections::HashSet<_> = names().into_iter().chain(others).collect();
+    fn identifiers_do_not_repeat_between_threads_or_in_one() {
+        let fresh = || (0..1000).map(|_| fresh_id()).collect::<Vec<_>>();
+        let others = std::thread::spawn(fresh).join().unwrap();
+        let all: std::collections::HashSet<_> = fresh().into_iter().chain(others).collect();
         assert_eq!(all.len(), 2000);
-        assert!(all.iter().all(|name| name.len() == 24));
+        assert!(all.iter().all(|id| id.len() == 24));
     }
 
     #[test]
