@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ground;
+pub mod limits;
 pub mod load;
 pub mod machine;
 pub mod progress;

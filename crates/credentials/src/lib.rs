@@ -19,6 +19,7 @@ mod grant;
 pub mod gsi;
 mod inspect;
 mod issue;
+pub mod limits;
 mod macaroon;
 mod principal;
 mod request;

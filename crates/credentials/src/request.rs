@@ -4,8 +4,9 @@
 //! body. Form 2, after OAuth 2.0 client credentials (RFC 6749 §4.4): `POST` of a form to the token
 //! endpoint. gfal2 writes `scopes` where RFC 6749 §3.3 has `scope`; both are taken.
 
+use crate::limits::MACAROON_CAVEATS_MAX;
 use serde_json::{Value, json};
-use types::limits::{MACAROON_CAVEATS_MAX, MACAROON_REQUEST_BYTES_MAX};
+use types::limits::MACAROON_REQUEST_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side, decode_percent};
 
 use crate::activity::Activities;

@@ -1,5 +1,6 @@
 //! Properties that must hold for every input.
 
+use credentials::limits::MACAROON_CAVEATS_MAX;
 use credentials::{
     Activities, Caveat, Grant, Macaroon, MacaroonKey, MacaroonRequest, attenuate, inspect, parse_duration_s,
     read_bearer,
@@ -7,7 +8,6 @@ use credentials::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use types::LogicalPath;
-use types::limits::MACAROON_CAVEATS_MAX;
 
 fn caveat() -> impl Strategy<Value = String> {
     let activity = prop::sample::subsequence(

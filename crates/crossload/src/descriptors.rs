@@ -1,12 +1,13 @@
 //! How many files and connections this process may have open, and how they are shared out.
 
+use crate::limits::{
+    CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
+    DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, LOCKS_MAX, TREES_MAX,
+};
 use config::Limits;
 use endpoint::ShareLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use types::limits::{
-    CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
-    DESCRIPTORS_RESERVED_MAX, DESCRIPTORS_RESERVED_MIN, LOCKS_MAX, TPC_KEYS_MAX, TREES_MAX,
-};
+use types::limits::TPC_KEYS_MAX;
 
 /// Raises the soft limit, which is usually 1024, to the hard one: each connection takes a descriptor, and each transfer
 /// several.

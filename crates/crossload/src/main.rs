@@ -9,6 +9,7 @@ mod demo;
 mod descriptors;
 mod explain;
 mod failure;
+mod limits;
 mod output;
 mod server;
 mod token;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::limits::LINGER_BYTES_MAX;
 use credentials::Credential;
 use endpoint::{FairShare, Share, ShareKind};
 use http_wire::webdav::LastPropfind;
@@ -11,7 +12,6 @@ use http_wire::{Method, RequestHead};
 use identity::LastShown;
 use net::Stream;
 use net::http::Connection;
-use types::limits::LINGER_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::door::Shared;

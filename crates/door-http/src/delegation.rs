@@ -5,6 +5,7 @@
 //! these paths are not part of any export. Whoever delegates does so by the certificate of the connection: a token has
 //! nothing to delegate.
 
+use crate::limits::{DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use endpoint::refusal;
 use http_wire::{
@@ -13,7 +14,7 @@ use http_wire::{
 use identity::delegation::{Delegations, Delegator};
 use net::tls::ClientIdentity;
 use serde_json::{Value, json};
-use types::limits::{DELEGATION_BODY_BYTES_MAX, DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
+use types::limits::DELEGATION_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Result, Side, uuid_text};
 
 use crate::exchange::Exchange;

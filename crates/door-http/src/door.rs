@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::REFUSED_BODY_BYTES_MAX;
 use endpoint::{ActiveUploads, Gate, ids};
 use http_wire::{ContentType, ResponseBuilder};
 use net::listen::{self, Opening};
 use net::{Role, Stream, Waits};
 use tokio::net::TcpStream;
-use types::limits::REFUSED_BODY_BYTES_MAX;
 use types::{Error, Result};
 
 use crate::connection::converse;

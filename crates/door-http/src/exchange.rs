@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::limits::REFUSED_BODY_BYTES_MAX;
 use credentials::Credential;
 use credentials::capability::Redeemed;
 use endpoint::{ClientId, ErrorFacts, Exports, Pages};
@@ -17,7 +18,7 @@ use http_wire::{
 };
 use identity::LastShown;
 use net::http::{Connection, Incoming};
-use types::limits::{LINGER_TIMEOUT, REFUSED_BODY_BYTES_MAX};
+use types::limits::LINGER_TIMEOUT;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::door::{RETRY_AFTER_S, Shared};

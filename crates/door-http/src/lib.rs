@@ -23,6 +23,7 @@ mod exchange;
 mod forward;
 mod get;
 mod hand_over;
+pub mod limits;
 mod local_copy;
 mod lock;
 mod mkcol;

@@ -3,9 +3,10 @@
 
 use std::cmp::Ordering;
 
+use crate::limits::LISTING_SORTED_ENTRIES;
 use http_wire::{ContentType, Method, RequestHead, ResponseBuilder, format_date};
 use storage::{Entry, Stat};
-use types::limits::{LISTING_PIECE_BYTES, LISTING_SORTED_ENTRIES};
+use types::limits::LISTING_PIECE_BYTES;
 use types::{ErrorCode, Result, encode_path};
 
 use crate::exchange::Exchange;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::limits::MULTISTATUS_PIECE_BYTES;
 use endpoint::{Place, Spot, refusal};
 use http_wire::webdav::{
     DeadProperties, Entry, FINITE_DEPTH_ERROR, Href, MultistatusWriter, Place as Where, Property, PropfindRequest,
@@ -11,7 +12,7 @@ use http_wire::webdav::{
 use http_wire::{ContentType, Depth, RequestHead, ResponseBuilder};
 use policy::Operation;
 use storage::Stat;
-use types::limits::{MULTISTATUS_PIECE_BYTES, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
+use types::limits::{NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
 use types::{Checksum, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::Exchange;

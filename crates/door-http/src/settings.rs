@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::EARLY_OUTCOME_WAIT;
 use credentials::{Lifetimes, MacaroonKey};
 use endpoint::{FairShare, Refusals, ShareKind, SharedExports};
 use http_wire::HeadLimits;
@@ -12,8 +13,8 @@ use net::tls::ServerTls;
 use remote::Client;
 use transfer::{Slots, Verification};
 use types::limits::{
-    ATTEMPTS_MAX, CHECKSUM_WAIT, CHOSEN_STREAMS_MAX, EARLY_OUTCOME_WAIT, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD,
-    SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
+    ATTEMPTS_MAX, CHECKSUM_WAIT, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, MARKER_PERIOD, SHORT_IDLE_TIMEOUT,
+    STALL_TIMEOUT, STREAMS_MAX, TLS_HANDSHAKE_TIMEOUT,
 };
 
 use types::{ChecksumAlgorithm, Location};

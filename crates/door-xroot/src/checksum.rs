@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use crate::limits::XROOT_LATE_ANSWER_TIME;
 use endpoint::{Found, refusal};
 use policy::Operation;
-use types::limits::XROOT_LATE_ANSWER_TIME;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use xroot_wire::request::Query;
 use xroot_wire::{Cgi, ErrorNumber};

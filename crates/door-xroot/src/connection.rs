@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX, XROOT_QUEUED_TIME_MAX};
 use credentials::Credential;
 use endpoint::ShareKind;
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
-use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_BYTES_MAX, XROOT_QUEUED_TIME_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::Refusal;
 use xroot_wire::limits::{HELLO_BYTES, PROTOCOL_VERSION, REQUEST_HEADER_BYTES};

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::limits::PENDING_WAIT;
 use credentials::Credential;
 use endpoint::ids::fresh_id;
 use endpoint::{
@@ -11,7 +12,6 @@ use endpoint::{
     refusal,
 };
 use policy::Operation;
-use types::limits::PENDING_WAIT;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 use xroot_wire::request::{Request, RequestHeader};
 use xroot_wire::response::{Redirect, respond};

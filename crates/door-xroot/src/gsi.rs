@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::limits::{GSI_AGREEMENT_LIFETIME, GSI_CALCULATIONS_MAX};
 use credentials::Credential;
 use credentials::gsi::name_hashes;
 use credentials::gsi::server::{Host, Offer, Proving};
@@ -14,7 +15,6 @@ use gsi_wire::Certificate;
 use gsi_wire::gsi::{Fault, NAME, ServerEntry};
 use net::tls::{ClientIdentity, ServerTls};
 use tokio::sync::Semaphore;
-use types::limits::{GSI_AGREEMENT_LIFETIME, GSI_CALCULATIONS_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::response::SecurityEntry;
 

@@ -15,8 +15,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::INTERRUPTED_UPLOADS_MAX;
 use types::LogicalPath;
-use types::limits::INTERRUPTED_UPLOADS_MAX;
 
 /// How long a client may try to recover an upload (`XRD_STREAMERRORWINDOW` is 30 minutes by default).
 const RECOVERY_TIME: Duration = Duration::from_secs(30 * 60);

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::{TPC_LOOKUP_WAIT, TPC_WAITING_MAX};
 use endpoint::{ClientId, FairShare, Share, ShareKind};
 use net::names::{addresses_of, name_of};
 use policy::rendezvous::{Claim, NamedHost, Offer, OfferRefusal, Rendezvous, SeenHost, Verdict};
 use tokio::sync::{Notify, Semaphore};
-use types::limits::{TPC_KEYS_MAX, TPC_LOOKUP_WAIT, TPC_WAITING_MAX};
+use types::limits::TPC_KEYS_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
 /// The keys that clients have registered here. Clones are the same; doors that follow each other in one

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use crate::limits::XROOT_LATE_ANSWERS_MAX;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use types::limits::XROOT_LATE_ANSWERS_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::StreamId;
 

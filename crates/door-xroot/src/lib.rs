@@ -24,6 +24,7 @@ mod gsi;
 mod interrupted;
 mod keys;
 mod late;
+pub mod limits;
 mod list;
 mod locate;
 mod names;

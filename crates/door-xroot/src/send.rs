@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::limits::XROOT_PART_BYTES;
 use endpoint::Store;
 use net::Stream;
 use storage::FileReader;
 use transfer::{Progress, serve, serve_pages};
-use types::limits::XROOT_PART_BYTES;
 use types::{ByteRange, Result};
 use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
 use xroot_wire::{Status, StreamId};

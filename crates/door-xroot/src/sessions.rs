@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limits::XROOT_BOUND_QUEUE_MAX;
 use endpoint::random::random;
 use tokio::sync::mpsc;
-use types::limits::XROOT_BOUND_QUEUE_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::BOUND_STREAMS_MAX;
 use xroot_wire::{ErrorNumber, SessionId};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{XROOT_OPEN_IDLE_TIMEOUT, XROOT_SHORT_OPEN_IDLE_TIMEOUT};
 use endpoint::{FairShare, Refusals, ShareKind, SharedExports};
 use identity::Authenticator;
 use net::tls::ServerTls;
@@ -11,7 +12,6 @@ use transfer::{Slots, Verification};
 use types::limits::{
     ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX,
     TLS_HANDSHAKE_TIMEOUT, TPC_KEY_LIFETIME, TPC_KEY_LIFETIME_MAX, TRANSFERS_MAX, XROOT_HANDLES_MAX,
-    XROOT_OPEN_IDLE_TIMEOUT, XROOT_SHORT_OPEN_IDLE_TIMEOUT,
 };
 use types::{ChecksumAlgorithm, Location};
 use xroot_wire::TlsPolicy;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::limits::{
+    CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES, REREADS_MAX, REREADS_OF_CLIENT_MAX,
+};
 use storage::{FileReader, Hasher, Patience, Stat, read_some};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
-use types::limits::{
-    CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES, REREADS_MAX, REREADS_OF_CLIENT_MAX,
-};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::fair_share::{ClientId, FairShare, Share, ShareKind};

@@ -14,6 +14,7 @@ mod fair_share;
 mod found;
 mod gate;
 pub mod ids;
+pub mod limits;
 mod links;
 mod locks;
 mod own_uploads;

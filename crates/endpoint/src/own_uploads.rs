@@ -4,10 +4,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limits::OWN_UPLOADS_MAX;
 use credentials::Credential;
 use policy::Operation;
 use storage::Stat;
-use types::limits::OWN_UPLOADS_MAX;
 use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limits::{EXPLANATIONS_BYTES_MAX, EXPLANATIONS_MAX};
 use policy::Explanation;
-use types::limits::{EXPLANATIONS_BYTES_MAX, EXPLANATIONS_MAX};
 
 /// The last refusals. Clones are the same; all doors share one.
 #[derive(Clone, Default)]

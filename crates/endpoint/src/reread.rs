@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::limits::CHECKSUM_SLICE_BYTES;
 use storage::{FileReader, Hasher, Patience, Upload, read_some};
-use types::limits::{BUFFER_BYTES, CHECKSUM_SLICE_BYTES};
+use types::limits::BUFFER_BYTES;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::checksums::{Wanted, Watched};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use types::limits::FOREGROUND_UPLOADS_MAX;
+use crate::limits::FOREGROUND_UPLOADS_MAX;
 
 /// Counts uploads of clients. Clones count together.
 #[derive(Clone, Debug, Default)]

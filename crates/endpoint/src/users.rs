@@ -9,12 +9,12 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::{
+    LOCAL_USER_LOOKUP_WAIT, LOCAL_USER_LOOKUPS_MAX, LOCAL_USER_REFRESH, LOCAL_USER_RETRY, LOCAL_USERS_MAX,
+};
 use nix::unistd::{Gid, User, getgrouplist};
 use storage::{LocalUser, can_act_as};
 use tokio::sync::Semaphore;
-use types::limits::{
-    LOCAL_USER_LOOKUP_WAIT, LOCAL_USER_LOOKUPS_MAX, LOCAL_USER_REFRESH, LOCAL_USER_RETRY, LOCAL_USERS_MAX,
-};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 /// How local users are found.

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use endpoint::limits::REREADS_OF_CLIENT_MAX;
 use endpoint::{ClientId, FairShare, ShareKind, ShareLimits, Store};
 use storage::{CommitFacts, FileReader, Patience, Posix, PosixOptions, Stat, Upload, UploadOptions};
-use types::limits::REREADS_OF_CLIENT_MAX;
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
 
 /// No wait may take longer: then something hangs.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use types::limits::COMMIT_THREADS_MAX;
+use crate::limits::COMMIT_THREADS_MAX;
 
 use crate::shared::Shared;
 

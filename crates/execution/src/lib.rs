@@ -49,6 +49,7 @@ pub mod background;
 mod commit_gauge;
 mod commit_pool;
 mod lane;
+pub mod limits;
 pub mod niceness;
 mod runtimes;
 pub mod senders;

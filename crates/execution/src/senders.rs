@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use crate::limits::STEADY_IDLE_MAX;
 use tokio::sync::Semaphore;
-use types::limits::{STEADY_EQUALS, STEADY_IDLE_MAX, STEADY_SENDERS_MAX};
+use types::limits::{STEADY_EQUALS, STEADY_SENDERS_MAX};
 
 use crate::shared::Shared;
 

@@ -1,6 +1,6 @@
 //! A certificate (RFC 5280), parsed but not verified.
 
-use types::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATE_EXTENSIONS_MAX};
+use crate::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATE_EXTENSIONS_MAX};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;

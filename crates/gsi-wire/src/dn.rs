@@ -6,7 +6,7 @@
 //! not. All grid software compares it all the same, so the authorities see to it that no two of
 //! their names are written alike.
 
-use types::limits::{NAME_PARTS_MAX, ONE_LINE_NAME_BYTES_MAX};
+use crate::limits::{NAME_PARTS_MAX, ONE_LINE_NAME_BYTES_MAX};
 
 use crate::der::{self, OBJECT_IDENTIFIER, SEQUENCE, SET};
 use crate::{Malformed, malformed};

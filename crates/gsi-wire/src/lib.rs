@@ -10,6 +10,7 @@ mod der;
 pub mod dn;
 pub mod encode;
 pub mod gsi;
+pub mod limits;
 pub mod lsc;
 pub mod namespaces;
 mod pem;

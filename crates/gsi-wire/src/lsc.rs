@@ -2,7 +2,8 @@
 //! line, the server's first, then its issuer's and so on. `------NEXT CHAIN------` stands between
 //! alternatives.
 
-use types::limits::{CERTIFICATE_CHAIN_MAX, LSC_CHAINS_MAX};
+use crate::limits::LSC_CHAINS_MAX;
+use types::limits::CERTIFICATE_CHAIN_MAX;
 
 use crate::{Malformed, dn, malformed};
 

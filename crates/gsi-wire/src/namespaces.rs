@@ -10,7 +10,7 @@
 //! The statements about an issuer are tried in order, the first that matches decides, and a name
 //! that none of them matches is not permitted.
 
-use types::limits::{NAME_PATTERN_BYTES_MAX, NAME_RULES_MAX};
+use crate::limits::{NAME_PATTERN_BYTES_MAX, NAME_RULES_MAX};
 
 use crate::signing_policy::clip;
 use crate::{Malformed, dn, malformed};

@@ -1,9 +1,9 @@
 //! PEM (RFC 7468): text around DER. Files of certificates hold several blocks, with words between
 //! them.
 
+use crate::limits::{PEM_BLOCKS_MAX, PEM_BYTES_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use types::limits::{PEM_BLOCKS_MAX, PEM_BYTES_MAX};
 
 use crate::{Malformed, malformed};
 

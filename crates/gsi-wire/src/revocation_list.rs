@@ -1,6 +1,7 @@
 //! Revocation lists (RFC 5280 §5), of either version. Read, not verified.
 
-use types::limits::{REVOCATION_LIST_BYTES_MAX, REVOKED_CERTIFICATES_MAX};
+use crate::limits::REVOKED_CERTIFICATES_MAX;
+use types::limits::REVOCATION_LIST_BYTES_MAX;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, ReasonCode};
 

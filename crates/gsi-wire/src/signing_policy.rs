@@ -7,7 +7,7 @@
 //! cond_subjects  globus  '"/C=CH/O=Example/*" "/C=CH/O=Other/*"'
 //! ```
 
-use types::limits::NAME_RULES_MAX;
+use crate::limits::NAME_RULES_MAX;
 
 use crate::{Malformed, dn, malformed};
 

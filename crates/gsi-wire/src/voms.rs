@@ -4,7 +4,7 @@
 //! A proxy carries them in an extension of its own, each signed by the VO's server, whose
 //! certificates come with it.
 
-use types::limits::{VOMS_ATTRIBUTES_MAX, VOMS_CERTIFICATES_MAX, VOMS_FQAN_BYTES_MAX, VOMS_FQANS_MAX};
+use crate::limits::{VOMS_ATTRIBUTES_MAX, VOMS_CERTIFICATES_MAX, VOMS_FQAN_BYTES_MAX, VOMS_FQANS_MAX};
 use x509_parser::asn1_rs::{FromDer, GeneralizedTime};
 
 use crate::der::{

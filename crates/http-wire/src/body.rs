@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use types::limits::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
+use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::head::Framing;

@@ -3,10 +3,11 @@
 //!
 //! Only local names count, whatever their prefix; texts are trimmed, as PEM may be.
 
+use crate::limits::XML_DEPTH_MAX;
 use quick_xml::Reader;
 use quick_xml::escape::escape;
 use quick_xml::events::Event;
-use types::limits::{DELEGATION_BODY_BYTES_MAX, XML_DEPTH_MAX};
+use types::limits::DELEGATION_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::fault::{bad_request, misbehaved};

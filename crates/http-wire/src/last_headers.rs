@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use types::limits::LAST_HEADERS_BYTES_MAX;
+use crate::limits::LAST_HEADERS_BYTES_MAX;
 
 use crate::head::{RequestHead, Version};
 use crate::headers::Headers;

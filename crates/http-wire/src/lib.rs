@@ -17,6 +17,7 @@ mod fault;
 mod head;
 mod headers;
 mod last_headers;
+pub mod limits;
 mod marker;
 mod multipart;
 mod names;

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use types::limits::{MARKER_LINE_BYTES_MAX, MARKER_STRIPES_MAX};
+use crate::limits::{MARKER_LINE_BYTES_MAX, MARKER_STRIPES_MAX};
 
 /// How a transfer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

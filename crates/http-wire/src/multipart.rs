@@ -4,7 +4,7 @@
 //! The length of a part is in its `Content-Range`, so its bytes are counted off and never searched
 //! for the boundary.
 
-use types::limits::{MULTIPART_LINE_BYTES_MAX, MULTIPART_LINES_MAX};
+use crate::limits::{MULTIPART_LINE_BYTES_MAX, MULTIPART_LINES_MAX};
 use types::{ByteRange, Error};
 
 use crate::fault::misbehaved;

@@ -1,8 +1,8 @@
 //! Headers about locks (RFC 4918 §10.4, §10.5, §10.7): the `If` header with its conditions on the
 //! state of resources, `Lock-Token`, and the timeout that a client asks for.
 
+use crate::limits::IF_CONDITIONS_MAX;
 use types::Error;
-use types::limits::IF_CONDITIONS_MAX;
 
 use crate::fault::bad_request;
 use crate::head::RequestHead;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use types::limits::STREAMS_REQUEST_MAX;
+use crate::limits::STREAMS_REQUEST_MAX;
 use types::{Checksum, Error, ErrorCode, Location, Secret};
 
 use crate::digest::{parse_digest, parse_repr_digest};

@@ -135,9 +135,12 @@ fn the_largest_size_does_not_overflow() {
 
 #[test]
 fn endless_lines_and_trailers_are_refused() {
-    let line = format!("5;{}", "x".repeat(types::limits::CHUNK_LINE_BYTES_MAX));
+    let line = format!("5;{}", "x".repeat(http_wire::limits::CHUNK_LINE_BYTES_MAX));
     assert!(decode(Framing::Chunked, line.as_bytes(), &[10, 20]).is_err());
-    let trailers = format!("0\r\n{}", "X: y\r\n".repeat(types::limits::TRAILER_BYTES_MAX / 6 + 1));
+    let trailers = format!(
+        "0\r\n{}",
+        "X: y\r\n".repeat(http_wire::limits::TRAILER_BYTES_MAX / 6 + 1)
+    );
     assert!(decode(Framing::Chunked, trailers.as_bytes(), &[100]).is_err());
 }
 

@@ -404,7 +404,7 @@ fn lines_that_are_known_again_keep_to_the_limits() {
     assert!(!is_shared && refused.is_err());
     let large = format!(
         "GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n",
-        "x".repeat(types::limits::LAST_HEADERS_BYTES_MAX)
+        "x".repeat(http_wire::limits::LAST_HEADERS_BYTES_MAX)
     );
     assert!(!after(&large, &large, &HeadLimits::default()).0, "too long to be kept");
 }

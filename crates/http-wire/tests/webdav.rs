@@ -262,7 +262,7 @@ fn broken_listings_are_the_peers_fault() {
     let deep = format!("<m>{}</response>", "<a>".repeat(100));
     let long = format!(
         "<multistatus><response><href>{}",
-        "x".repeat(types::limits::MULTISTATUS_ENTRY_BYTES_MAX)
+        "x".repeat(http_wire::limits::MULTISTATUS_ENTRY_BYTES_MAX)
     );
     for bad in [
         "",

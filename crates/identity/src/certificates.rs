@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::limits::{VERIFIED_CHAIN_LIFETIME, VERIFIED_CHAINS_MAX};
 use credentials::Credential;
 use credentials::x509::{CertificateRules, verify_chain};
 use rustls_pki_types::CertificateDer;
-use types::limits::{VERIFIED_CHAIN_LIFETIME, VERIFIED_CHAINS_MAX};
 
 use crate::clock::now_s;
 use crate::verified::Verified;

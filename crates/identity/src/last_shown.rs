@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::limits::LAST_SHOWN_BYTES_MAX;
 use credentials::Credential;
 use types::Secret;
-use types::limits::LAST_SHOWN_BYTES_MAX;
 
 use crate::verified::Verification;
 

@@ -13,6 +13,7 @@ mod clock;
 pub mod delegation;
 mod issuers;
 mod last_shown;
+pub mod limits;
 mod verified;
 
 pub use authenticator::{Authenticator, Sources};

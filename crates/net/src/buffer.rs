@@ -9,8 +9,8 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::limits::BUFFERS_KEPT_MAX;
 use rustix::thread::sched_getcpu;
-use types::limits::BUFFERS_KEPT_MAX;
 
 use crate::room::Room;
 

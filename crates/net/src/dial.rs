@@ -4,9 +4,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::limits::{DIAL_ADDRESSES_MAX, DIAL_ATTEMPT_DELAY};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use types::limits::{DIAL_ADDRESSES_MAX, DIAL_ATTEMPT_DELAY};
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::address::AddressPolicy;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use types::limits::TLS_RECORD_BYTES;
+use crate::limits::TLS_RECORD_BYTES;
 use types::{Error, ErrorCode, Phase};
 
 use crate::buffer::{Batch, LARGE_BYTES};

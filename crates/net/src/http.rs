@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use crate::limits::TLS_RECORD_BYTES;
 use http_wire::{
     BodyDecoder, Framing, HeadLimits, LastHeaders, RequestHead, ResponseHead, parse_next_request, parse_response,
 };
-use types::limits::TLS_RECORD_BYTES;
 use types::{Error, ErrorCode, Phase};
 
 use crate::buffer::{Batch, Buffer, LARGE_BYTES, SMALL_BYTES};

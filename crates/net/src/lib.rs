@@ -14,6 +14,7 @@ pub mod dial;
 mod failure;
 pub mod frames;
 pub mod http;
+pub mod limits;
 pub mod listen;
 pub mod names;
 pub mod pages;

@@ -4,8 +4,8 @@
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
+use crate::limits::{DIAL_ADDRESSES_MAX, NAME_LOOKUPS_MAX};
 use tokio::sync::Semaphore;
-use types::limits::{DIAL_ADDRESSES_MAX, NAME_LOOKUPS_MAX};
 
 use crate::dial::bare;
 

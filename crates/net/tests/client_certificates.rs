@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use net::limits::CERTIFICATE_CHAIN_BYTES_MAX;
 use net::tls::{ClientCertificates, ServerTls};
 use net::{Stream, Waits};
 use rcgen::{CertificateParams, CustomExtension, DnType, Issuer, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
@@ -21,7 +22,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use testkit::SelfSigned;
 use tokio::sync::mpsc;
-use types::limits::{CERTIFICATE_CHAIN_BYTES_MAX, CERTIFICATE_CHAIN_MAX};
+use types::limits::CERTIFICATE_CHAIN_MAX;
 
 /// proxyCertInfo with the language inheritAll (RFC 3820 §3.8).
 const PROXY_INFO: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 1, 14];

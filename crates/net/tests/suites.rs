@@ -3,6 +3,7 @@
 
 use http_wire::HeadLimits;
 use net::http::Connection;
+use net::limits::TLS_SERVER_TICKETS_MAX;
 use net::tls::{ClientTls, ServerTls, Suite, Trust};
 use net::{Stream, Waits};
 use std::net::SocketAddr;
@@ -13,7 +14,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use types::Side;
-use types::limits::TLS_SERVER_TICKETS_MAX;
 
 const WAIT: Duration = Duration::from_secs(10);
 

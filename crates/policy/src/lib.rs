@@ -26,6 +26,7 @@ mod authdb;
 mod decide;
 mod explanation;
 mod hint;
+pub mod limits;
 mod listing;
 mod operation;
 mod owner;

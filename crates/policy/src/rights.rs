@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::limits::{MACAROON_EXCEPTIONS_BYTES_MAX, MACAROON_EXCEPTIONS_MAX};
 use credentials::{Activities, Activity, Allowance, Credential, Exception};
 use types::LogicalPath;
-use types::limits::{MACAROON_EXCEPTIONS_BYTES_MAX, MACAROON_EXCEPTIONS_MAX};
 
 use crate::operation::Access;
 use crate::policy::{Policy, Said};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use policy::limits::TPC_KEY_BYTES_MAX;
 use policy::rendezvous::{Claim, NamedHost, Offer, OfferRefusal, Origin, Rendezvous, SeenHost, Verdict};
 use proptest::prelude::*;
 use types::LogicalPath;
-use types::limits::TPC_KEY_BYTES_MAX;
 
 const LIFETIME: Duration = Duration::from_secs(10);
 

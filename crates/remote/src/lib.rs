@@ -13,6 +13,7 @@ mod client;
 mod copying;
 mod download;
 mod http;
+pub mod limits;
 mod listing;
 mod opened;
 mod options;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use types::limits::MARKER_SILENCE;
+use crate::limits::MARKER_SILENCE;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Side};
 
 use crate::resource::{Access, Validator};

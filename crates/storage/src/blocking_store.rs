@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::limits::SMALL_COMMIT_BYTES;
 use execution::Lane;
 use tokio::sync::OnceCell;
-use types::limits::SMALL_COMMIT_BYTES;
 use types::{Checksum, LogicalPath, Result, Unlisted};
 
 use crate::api::{

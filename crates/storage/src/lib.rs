@@ -12,6 +12,7 @@ mod blocking_store;
 mod fault;
 mod faulty;
 mod hash;
+pub mod limits;
 mod links;
 pub mod local;
 mod memory;

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use crate::limits::{HASHED_RANGES_MAX, HASHED_RUNS_MAX};
 use endpoint::{ClientId, Store};
 use net::Batch;
 use net::pages::Pages;
 use storage::{Hasher, RangeSums, Upload};
-use types::limits::{HASHED_RANGES_MAX, HASHED_RUNS_MAX};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::mover::{Payload, write};

@@ -15,8 +15,8 @@
 
 use std::time::Duration;
 
+use crate::limits::{CHOSEN_STREAMS_NEAR_RATE_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
 use tokio::time::{Instant, sleep_until};
-use types::limits::{CHOSEN_STREAMS_NEAR_RATE_MIN, CHOSEN_STREAMS_RTT_MIN, STREAM_BLOCK_BYTES};
 
 use crate::budget::{Budget, ExtraStream};
 

@@ -11,6 +11,7 @@ mod assembly;
 mod budget;
 mod engine;
 mod growth;
+pub mod limits;
 mod mover;
 mod options;
 mod pace;

@@ -5,12 +5,13 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
+use crate::limits::{SEALED_TURN_BYTES, STEADY_TURN_BYTES};
 use endpoint::Store;
 use net::http::Body;
 use net::{Batch, Outgoing, Stream, Turn};
 use remote::{Download, Outlet};
 use storage::{FileReader, Hasher, Patience, Upload};
-use types::limits::{SEALED_TURN_BYTES, STEADY_BYTES_MIN, STEADY_TURN_BYTES};
+use types::limits::STEADY_BYTES_MIN;
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use crate::engine::PartFile;

@@ -3,8 +3,8 @@
 
 use std::future::Future;
 
+use crate::limits::{PACE_BYTES_MIN, PACE_WINDOW};
 use tokio::time::sleep;
-use types::limits::{PACE_BYTES_MIN, PACE_WINDOW};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::progress::Progress;

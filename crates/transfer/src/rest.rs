@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX, STREAM_BLOCK_BYTES_MIN};
 use types::ByteRange;
-use types::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX, STREAM_BLOCK_BYTES_MIN};
 
 /// A block is at least as long as what comes in so many round trips, since in one more nothing comes.
 const BLOCK_ROUND_TRIPS_MIN: u128 = 4;

@@ -15,11 +15,11 @@ use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
 use storage::{Memory, Overwrite, Patience, UploadOptions};
 use tokio::io::AsyncReadExt as _;
+use transfer::limits::STREAM_BLOCK_BYTES;
 use transfer::{
     Budget, InputSource, Order, Outcome, OutputSink, Progress, RemoteSource, Sink, StoreSink, StoreSource, Streams,
     Verified, copy,
 };
-use types::limits::STREAM_BLOCK_BYTES;
 use types::{Checksum, ErrorCode, Location, LogicalPath, Result, Side};
 
 const SIZE: usize = 1_000_000;

@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder, Presented};
+use credentials::limits::MACAROON_CAVEATS_MAX;
 use credentials::{Caveat, Grant, Macaroon, MacaroonKey, MacaroonRequest, SealingKey, parse_duration_s, read_bearer};
-use types::limits::{MACAROON_BYTES_MAX, MACAROON_CAVEATS_MAX};
+use types::limits::MACAROON_BYTES_MAX;
 use types::{ErrorCode, LogicalPath};
 
 /// Pieces of macaroons.

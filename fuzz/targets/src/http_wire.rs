@@ -1,5 +1,6 @@
 //! Targets for the decoders of `http-wire`.
 
+use http_wire::limits::{IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX};
 use http_wire::webdav::{
     ActiveLock, DeadProperties, Entry, Href, LastPropfind, MultistatusParser, MultistatusWriter, Place, PropertyChange,
     RemoteEntry, lock_answer, lock_discovery, parse_lock, parse_multistatus, parse_propfind, parse_proppatch,
@@ -10,9 +11,7 @@ use http_wire::{
     MultipartPiece, Outcome, Progress, Ranges, RequestHead, ResourceState, State, parse_next_request, parse_request,
     parse_response,
 };
-use types::limits::{
-    IF_CONDITIONS_MAX, LOCK_OWNER_BYTES_MAX, MARKER_LINE_BYTES_MAX, PROPPATCH_BODY_BYTES_MAX, RANGE_COUNT_MAX,
-};
+use types::limits::{PROPPATCH_BODY_BYTES_MAX, RANGE_COUNT_MAX};
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Secret};
 
 /// Pieces of heads.

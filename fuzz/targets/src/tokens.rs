@@ -3,12 +3,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use credentials::limits::{GRANT_SCOPES_MAX, ISSUER_KEYS_MAX, TOKEN_BYTES_MAX, TOKEN_GROUPS_MAX};
 use credentials::{
     IssuerRules, KeySet, NameMap, SciTokensConfig, TokenRules, UnverifiedToken, inspect, is_user_name, key_set_place,
 };
 use serde_json::json;
 use types::LogicalPath;
-use types::limits::{GRANT_SCOPES_MAX, ISSUER_KEYS_MAX, TOKEN_BYTES_MAX, TOKEN_GROUPS_MAX};
 
 /// Pieces of the claims of a token.
 pub(crate) const CLAIM_WORDS: &[&str] = &[

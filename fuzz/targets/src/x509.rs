@@ -7,12 +7,12 @@ use credentials::x509::{
     CertificateRules, GridMap, Revocation, TrustStore, VomsDirectory, VomsMap, verify_chain, verify_request,
 };
 use gsi_wire::delegation;
-use gsi_wire::voms::{AttributeCertificate, attribute_certificates};
-use gsi_wire::{Certificate, RevocationList, certificates_in_pem, dn, lsc, namespaces, signing_policy, to_pem};
-use types::limits::{
+use gsi_wire::limits::{
     NAME_RULES_MAX, ONE_LINE_NAME_BYTES_MAX, VOMS_ATTRIBUTES_MAX, VOMS_CERTIFICATES_MAX, VOMS_FQAN_BYTES_MAX,
     VOMS_FQANS_MAX,
 };
+use gsi_wire::voms::{AttributeCertificate, attribute_certificates};
+use gsi_wire::{Certificate, RevocationList, certificates_in_pem, dn, lsc, namespaces, signing_policy, to_pem};
 
 /// Pieces of DER that certificates are made of.
 pub(crate) const DER_WORDS: &[&str] = &[

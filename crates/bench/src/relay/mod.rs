@@ -11,7 +11,7 @@
 //! their full size. Slow start, losses and queues in routers are not imitated.
 //!
 //! Without a window, a direction of one connection is as fast as this machine, up to
-//! [`types::limits::RELAY_QUEUE_BYTES_MAX`] under way: 10 Gbit/s over 200 ms.
+//! [`crate::limits::RELAY_QUEUE_BYTES_MAX`] under way: 10 Gbit/s over 200 ms.
 
 mod line;
 mod queue;
@@ -23,8 +23,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::RELAY_QUEUE_BYTES_MAX;
 use tokio::task::JoinHandle;
-use types::limits::RELAY_QUEUE_BYTES_MAX;
 
 use line::Line;
 use queue::Buffers;

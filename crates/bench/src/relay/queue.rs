@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::limits::RELAY_BUFFERS_KEPT_MAX;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use types::limits::RELAY_BUFFERS_KEPT_MAX;
 
 /// Most bytes to read from a socket at a time.
 pub(super) const CHUNK_BYTES: usize = 256 * 1024;

@@ -9,11 +9,11 @@ mod used;
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::limits::{CAPABILITY_BYTES_MAX, CAPABILITY_CLOCK_SKEW_S};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use types::limits::{CAPABILITY_BYTES_MAX, CAPABILITY_CLOCK_SKEW_S};
 use types::{Error, ErrorCode, LogicalPath, Phase, Secret, Side};
 
 pub use used::UsedCapabilities;

@@ -1,6 +1,6 @@
 //! What a capability is good for, and what not.
 
-use types::limits::CAPABILITIES_USED_MAX;
+use crate::limits::CAPABILITIES_USED_MAX;
 
 use super::*;
 

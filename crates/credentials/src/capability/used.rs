@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use types::limits::CAPABILITIES_USED_MAX;
+use crate::limits::CAPABILITIES_USED_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::{CapabilityUse, Redeemed};

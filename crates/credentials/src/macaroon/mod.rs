@@ -10,11 +10,12 @@ mod v1;
 mod v2;
 mod v2_json;
 
+use crate::limits::MACAROON_CAVEATS_MAX;
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use types::limits::{MACAROON_BYTES_MAX, MACAROON_CAVEATS_MAX};
+use types::limits::MACAROON_BYTES_MAX;
 use types::{Error, Secret};
 use zeroize::Zeroizing;
 

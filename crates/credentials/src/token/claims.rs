@@ -1,7 +1,7 @@
 //! From the claims of a token to what it grants and who its holder is.
 
+use crate::limits::{GRANT_SCOPES_MAX, TOKEN_AUDIENCES_MAX, TOKEN_GROUPS_MAX, TOKEN_SCOPES_MAX};
 use serde_json::{Map, Value};
-use types::limits::{GRANT_SCOPES_MAX, TOKEN_AUDIENCES_MAX, TOKEN_GROUPS_MAX, TOKEN_SCOPES_MAX};
 use types::{Error, ErrorCode};
 
 use super::groups;

@@ -6,9 +6,9 @@
 use std::cell::Cell;
 use std::fmt;
 
+use crate::limits::TOKEN_JSON_DEPTH_MAX;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-use types::limits::TOKEN_JSON_DEPTH_MAX;
 
 /// Reads one JSON object and nothing behind it. The error is why not, without any of the text.
 pub(super) fn object(text: &[u8], values_max: usize) -> Result<Map<String, Value>, String> {

@@ -1,9 +1,9 @@
 //! A JSON Web Token taken apart (RFC 7519, RFC 7515 §3.1), before anything in it is believed.
 
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_KEY_NAME_BYTES_MAX, TOKEN_VALUES_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
-use types::limits::{TOKEN_BYTES_MAX, TOKEN_KEY_NAME_BYTES_MAX, TOKEN_VALUES_MAX};
 use types::{Error, ErrorCode};
 
 use super::keys::{Algorithm, KeySet};

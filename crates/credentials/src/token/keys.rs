@@ -1,10 +1,11 @@
 //! The public keys of an issuer (RFC 7517, RFC 7518 §6) and what they verify.
 
+use crate::limits::{ISSUER_KEYS_MAX, TOKEN_KEY_NAME_BYTES_MAX};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 use serde_json::{Map, Value};
-use types::limits::{ISSUER_DOCUMENT_BYTES_MAX, ISSUER_KEYS_MAX, TOKEN_KEY_NAME_BYTES_MAX};
+use types::limits::ISSUER_DOCUMENT_BYTES_MAX;
 use types::{Error, ErrorCode};
 
 use super::{json, refused};

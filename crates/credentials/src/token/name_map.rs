@@ -1,8 +1,8 @@
 //! Mapping the names in a token to local users, as the `name_mapfile` of XRootD's SciTokens plug-in
 //! does: a JSON list of rules, of which the first counts whose conditions are all met.
 
+use crate::limits::NAME_MAP_RULES_MAX;
 use serde_json::Value;
-use types::limits::NAME_MAP_RULES_MAX;
 
 use crate::credential::is_user_name;
 

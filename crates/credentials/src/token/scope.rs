@@ -1,7 +1,7 @@
 //! The scopes of a token and the paths in them (WLCG Common JWT Profiles §2.2.1; SciTokens claims
 //! and scopes language).
 
-use types::limits::SCOPE_DECODE_PASSES_MAX;
+use crate::limits::SCOPE_DECODE_PASSES_MAX;
 use types::{Error, ErrorCode, LogicalPath, decode_percent};
 
 use super::profile::Profile;

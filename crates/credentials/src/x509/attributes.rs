@@ -1,8 +1,8 @@
 //! What VOMS says of the holder of a proxy (attribute certificates, RFC 5755).
 
+use crate::limits::VOMS_CLOCK_SKEW;
 use gsi_wire::voms::{AttributeCertificate, attribute_certificates};
 use gsi_wire::{Certificate, dn, significant};
-use types::limits::VOMS_CLOCK_SKEW;
 
 use super::CertificateRules;
 use super::chain::{Purpose, verify_end_entity};

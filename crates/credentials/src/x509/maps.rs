@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::limits::MAP_LINES_MAX;
 use gsi_wire::dn;
 use gsi_wire::signing_policy::matches_pattern;
 use gsi_wire::voms::plain_fqan;
-use types::limits::MAP_LINES_MAX;
 
 use crate::is_user_name;
 

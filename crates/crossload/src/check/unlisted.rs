@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::limits::{CHECK_ENTRIES_MAX, CHECK_WALK_TIME};
 use storage::DeadLinks;
-use types::limits::{CHECK_ENTRIES_MAX, CHECK_WALK_TIME};
 use types::{LogicalPath, Unlisted};
 
 use super::finding::{Finding, Spot};

@@ -6,13 +6,14 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::REFUSALS_MAX;
 use endpoint::{ClientId, FairShare, Gate, Share, ShareKind};
 use execution::{Rota, background};
 use net::Role;
 use net::listen::{Acceptor, Opening, opening};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use types::limits::{LAST_WORDS_WAIT, REFUSALS_MAX};
+use types::limits::LAST_WORDS_WAIT;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::events::Observer;

@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::OLD_DOOR_GRACE;
 use config::{AuthenticationMethod, Configuration};
 use execution::Rota;
 use net::listen::Acceptor;
 use serde_json::json;
-use types::limits::OLD_DOOR_GRACE;
 
 use super::accept::{Doors, Reception};
 use super::assemble::Assembly;

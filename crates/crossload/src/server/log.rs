@@ -12,10 +12,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
-use types::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
 
 /// What waits to be written. Lines lie one behind the other in one buffer: a line of its own for each, made here and
 /// freed by the writer, costs more than making its text.

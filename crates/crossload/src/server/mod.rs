@@ -33,13 +33,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::limits::FILE_WATCH_PERIOD;
 use config::{Bytes, Configuration, Export, Given, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
 use execution::{Rota, ServerThreads};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use types::limits::FILE_WATCH_PERIOD;
 
 use crate::command_line::ServeOptions;
 use crate::descriptors;

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::limits::TOKEN_FILE_BYTES_MAX;
 use config::Configuration;
 use credentials::{IssuerRules, KeySet, NameMap, SciTokensConfig, TokenRules};
 use identity::{IssuerEvent, IssuerSettings, Issuers, KeyFetcher, TellIssuerEvent};
 use net::tls::ClientTls;
 use serde_json::json;
-use types::limits::TOKEN_FILE_BYTES_MAX;
 
 use super::assemble::PRODUCT;
 use super::certificate;

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::{FILE_WATCH_PERIOD, LOGGED_FAULTS_MAX};
 use config::Configuration;
 use identity::{CertificateFiles, CertificateReport, Certificates, directory_fingerprint};
 use net::tls::{ClientTls, Trust, Trusted};
 use serde_json::{Value, json};
-use types::limits::{FILE_WATCH_PERIOD, LOGGED_FAULTS_MAX};
 
 use super::assemble::named_place;
 use super::log::Log;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::limits::{UNLISTED_AGAIN_TIME, UNLISTED_DIRECTORIES_MAX};
 use types::LogicalPath;
-use types::limits::{UNLISTED_AGAIN_TIME, UNLISTED_DIRECTORIES_MAX};
 
 /// Bounds the log lines: each directory once per [`UNLISTED_AGAIN_TIME`], and no more than
 /// [`UNLISTED_DIRECTORIES_MAX`] directories in that time.

@@ -1,9 +1,10 @@
 //! GET, HEAD, PROPFIND, OPTIONS.
 
+use door_http::limits::{LISTING_SORTED_ENTRIES, MULTISTATUS_PIECE_BYTES};
 use policy::AnonymousAccess;
 use storage::{Effect, Fault, Faulty, Memory, Operation, Posix, PosixOptions, Storage};
 use types::LogicalPath;
-use types::limits::{LISTING_BATCH_ENTRIES, LISTING_SORTED_ENTRIES, MULTISTATUS_PIECE_BYTES};
+use types::limits::LISTING_BATCH_ENTRIES;
 
 use crate::harness::{Server, export, memory, pattern};
 

@@ -3,13 +3,14 @@
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use crate::limits::TPC_COPY_TIME;
 use endpoint::ids::{child_trace, fresh_id};
 use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};
 use storage::{Kind, Overwrite, Stat};
 use transfer::{CopyJob, Order, Progress, Running, Streams, Verification};
-use types::limits::{TPC_COPY_TIME, TPC_STREAMS_MAX};
+use types::limits::TPC_STREAMS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
 use xroot_wire::request::Open;
 use xroot_wire::{Cgi, CgiBuilder, FileHandle, StreamId, ThirdParty, unpack_source_cgi};

@@ -41,7 +41,7 @@ async fn origins(exchange: &mut Exchange<'_>) -> Result<Origins> {
     let local = exchange.connection.frames.stream.local_address();
     let is_dual = local.is_some_and(|local| local.is_ipv6());
     let (first, second) = forms(address, is_dual);
-    let patience = types::limits::TPC_LOOKUP_WAIT;
+    let patience = crate::limits::TPC_LOOKUP_WAIT;
     let name = async |address| {
         let name = net::names::name_as_seen(address, patience).await;
         name.unwrap_or_else(|| spelled(address))

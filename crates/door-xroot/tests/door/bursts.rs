@@ -1,9 +1,9 @@
 //! Requests that come together.
 
+use door_xroot::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_TIME_MAX};
 use policy::AnonymousAccess;
 use storage::{Effect, Fault, Faulty, Memory, Operation, Storage as _};
 use types::LogicalPath;
-use types::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_TIME_MAX};
 use xroot_wire::request::Request;
 use xroot_wire::{OpenOptions, StreamId};
 

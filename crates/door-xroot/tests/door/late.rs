@@ -160,12 +160,12 @@ async fn a_checksum_can_be_given_up() {
 async fn few_answers_are_worked_on_at_a_time() {
     let (server, weir) = slow_server();
     let mut raw = server.client().await;
-    for _ in 0..types::limits::XROOT_LATE_ANSWERS_MAX {
+    for _ in 0..door_xroot::limits::XROOT_LATE_ANSWERS_MAX {
         assert_eq!(raw.ask(&checksum()).await.status, 4006);
     }
     assert_eq!(raw.ask(&checksum()).await.error(), ErrorNumber::OVERLOADED);
     weir.open();
-    for _ in 0..types::limits::XROOT_LATE_ANSWERS_MAX {
+    for _ in 0..door_xroot::limits::XROOT_LATE_ANSWERS_MAX {
         assert_eq!(attention(&mut raw).await.1, 0);
     }
 }

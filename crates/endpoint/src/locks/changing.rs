@@ -6,8 +6,8 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::LOCK_WAIT;
 use tokio::time::timeout;
-use types::limits::LOCK_WAIT;
 use types::{LogicalPath, Result};
 
 use super::{Change, Guard, LockFacts, LockKeys, Locks, NewLock, being_changed};

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN};
 use credentials::Credential;
 use policy::Operation;
 use tokio::sync::Notify;
-use types::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN, LOCKS_PER_PATH_MAX};
+use types::limits::LOCKS_PER_PATH_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, uuid_text};
 
 pub use changing::Changing;

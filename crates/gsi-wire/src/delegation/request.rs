@@ -1,6 +1,6 @@
 //! A request for a certificate (PKCS#10, RFC 2986).
 
-use types::limits::CERTIFICATE_BYTES_MAX;
+use crate::limits::CERTIFICATE_BYTES_MAX;
 
 use super::SignatureKind;
 use crate::der::{self, BIT_STRING, INTEGER, SEQUENCE, context};

@@ -2,8 +2,9 @@
 //! neither makes nor understands. All of one resource are one text in the store, so that a change
 //! of several happens at once.
 
+use crate::limits::{DEAD_PROPERTIES_BYTES_MAX, DEAD_PROPERTIES_MAX};
 use quick_xml::escape::escape;
-use types::limits::{DEAD_PROPERTIES_BYTES_MAX, DEAD_PROPERTIES_MAX, DEAD_PROPERTY_BYTES_MAX};
+use types::limits::DEAD_PROPERTY_BYTES_MAX;
 
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 

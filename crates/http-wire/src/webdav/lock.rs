@@ -1,11 +1,12 @@
 //! LOCK (RFC 4918 §9.10, §14): the request's body, the description of locks, and the bodies of
 //! refusals.
 
+use crate::limits::{LOCK_OWNER_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::NsReader;
 use quick_xml::escape::{escape, unescape};
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
-use types::limits::{LOCK_BODY_BYTES_MAX, LOCK_OWNER_BYTES_MAX, XML_DEPTH_MAX};
+use types::limits::LOCK_BODY_BYTES_MAX;
 use types::{Error, LogicalPath};
 
 use super::{DAV_NAMESPACE, are_attributes_apart, is_reserved, resolve};

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::limits::{LAST_PROPFIND_BYTES_MAX, PROPFIND_PROPERTIES_MAX, PROPFIND_UNKNOWN_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::NsReader;
 use quick_xml::escape::unescape;
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
 use types::Error;
-use types::limits::{
-    LAST_PROPFIND_BYTES_MAX, PROPFIND_BODY_BYTES_MAX, PROPFIND_PROPERTIES_MAX, PROPFIND_UNKNOWN_BYTES_MAX,
-    XML_DEPTH_MAX,
-};
+use types::limits::PROPFIND_BODY_BYTES_MAX;
 
 use super::dead::PropertyName;
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE, are_attributes_apart, is_reserved};

@@ -5,12 +5,11 @@
 //! prefixes that were in scope where it stood, and the language that held there (§4.3). Comments
 //! and processing instructions are left out.
 
+use crate::limits::{PROPPATCH_CHANGES_MAX, PROPPATCH_SCOPE_MAX, PROPPATCH_VALUES_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::Reader;
 use quick_xml::escape::{escape, unescape};
 use quick_xml::events::{BytesEnd, BytesStart, Event};
-use types::limits::{
-    PROPPATCH_BODY_BYTES_MAX, PROPPATCH_CHANGES_MAX, PROPPATCH_SCOPE_MAX, PROPPATCH_VALUES_BYTES_MAX, XML_DEPTH_MAX,
-};
+use types::limits::PROPPATCH_BODY_BYTES_MAX;
 use types::{Error, LogicalPath};
 
 use super::dead::{PropertyChange, PropertyName, is_name};

@@ -3,10 +3,10 @@
 //! Only local names count, whatever their prefix. Servers differ in the rest: paths encoded or not,
 //! URLs or paths, directories with or without a trailing slash, `collection` or `iscollection`.
 
+use crate::limits::{MULTISTATUS_DESCRIPTION_CHARS_MAX, MULTISTATUS_ENTRY_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::Reader;
 use quick_xml::escape::unescape;
 use quick_xml::events::Event;
-use types::limits::{MULTISTATUS_DESCRIPTION_CHARS_MAX, MULTISTATUS_ENTRY_BYTES_MAX, XML_DEPTH_MAX};
 use types::{Checksum, Error, decode_percent};
 
 use crate::date::parse_date;

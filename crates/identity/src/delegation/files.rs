@@ -6,13 +6,14 @@ use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::limits::DELEGATIONS_MAX;
 use aws_lc_rs::rand;
 use credentials::{SEAL_SALT_BYTES, SealingKey};
 use gsi_wire::to_pem;
 use net::tls::ClientIdentity;
 use rustls_pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
-use types::limits::{CREDENTIAL_FILE_BYTES_MAX, DELEGATIONS_MAX};
+use types::limits::CREDENTIAL_FILE_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 use zeroize::Zeroizing;
 

@@ -13,15 +13,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::limits::{DELEGATION_ID_BYTES_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX, DELEGATIONS_PER_USER_MAX};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use credentials::{Credential, Principal, SealingKey};
 use gsi_wire::{Certificate, certificates_in_pem};
 use net::tls::ClientIdentity;
 use rustls_pki_types::CertificateDer;
-use types::limits::{
-    CERTIFICATE_CHAIN_MAX, DELEGATION_ID_BYTES_MAX, DELEGATION_REQUEST_LIFETIME, DELEGATIONS_MAX,
-    DELEGATIONS_PER_USER_MAX,
-};
+use types::limits::CERTIFICATE_CHAIN_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::Authenticator;

@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::limits::ISSUER_RETRY;
 use credentials::KeySet;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use types::limits::ISSUER_RETRY;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::fetch::FetchedKeys;

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use types::limits::TLS_RECORD_BYTES;
+use crate::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
 use super::{End, Stream};

@@ -14,10 +14,11 @@ mod testing;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::limits::FOREGROUND_TURNS;
 use execution::background;
 use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
-use types::limits::{FOREGROUND_TURNS, LINGER_TIMEOUT, STALL_TIMEOUT, TASK_TURN_BYTES, TLS_HANDSHAKE_TIMEOUT};
+use types::limits::{LINGER_TIMEOUT, STALL_TIMEOUT, TASK_TURN_BYTES, TLS_HANDSHAKE_TIMEOUT};
 use types::{Error, Phase};
 
 use crate::failure::Role;

@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 
+use crate::limits::TLS_RECORD_BYTES;
 use rustix::net::SendFlags;
-use types::limits::TLS_RECORD_BYTES;
 use types::{Error, Phase};
 
 use super::Stream;

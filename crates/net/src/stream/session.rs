@@ -2,10 +2,10 @@
 
 use std::io;
 
+use crate::limits::TLS_EMPTY_RECORDS_MAX;
 use rustls::{AlertDescription, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
-use types::limits::TLS_EMPTY_RECORDS_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
 use super::incoming::{Appetite, Carry};

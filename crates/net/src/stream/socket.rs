@@ -14,12 +14,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::limits::{GATHER_WAIT, GATHERED_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use types::limits::{GATHER_WAIT, GATHERED_BYTES};
 
 use super::low_water::set_low_water;
 

@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::{TLS_SESSION_LIFETIME, TLS_SESSIONS_BYTES_MAX};
 use rustls::server::StoresServerSessions;
-use types::limits::{TLS_SESSION_LIFETIME, TLS_SESSIONS_BYTES_MAX};
 use zeroize::Zeroizing;
 
 /// Length of the names that rustls gives to sessions.

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
+use crate::limits::CERTIFICATE_CHAIN_BYTES_MAX;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, PeerMisbehaved, SignatureScheme};
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
-use types::limits::{CERTIFICATE_CHAIN_BYTES_MAX, CERTIFICATE_CHAIN_MAX};
+use types::limits::CERTIFICATE_CHAIN_MAX;
 use x509_parser::asn1_rs::Sequence;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::SubjectPublicKeyInfo;

@@ -11,10 +11,10 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limits::{TLS_SERVER_TICKETS_MAX, TLS_TICKET_SERVERS_MAX};
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls_pki_types::ServerName;
-use types::limits::{TLS_SERVER_TICKETS_MAX, TLS_TICKET_SERVERS_MAX};
 
 /// What is known of one server.
 #[derive(Default)]

@@ -13,8 +13,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{TPC_KEY_BYTES_MAX, TPC_ORIGIN_BYTES_MAX};
 use types::LogicalPath;
-use types::limits::{TPC_KEY_BYTES_MAX, TPC_ORIGIN_BYTES_MAX};
 
 pub use host::{NamedHost, SeenHost};
 

@@ -1,9 +1,10 @@
 //! An answer in the making: its head is known, its body may still be coming.
 
+use crate::limits::{DRAIN_BYTES_MAX, PEER_WORDS_WAIT};
 use http_wire::{Headers, Method, ResponseHead};
 use net::Batch;
 use net::http::Incoming;
-use types::limits::{DRAIN_BYTES_MAX, PEER_WORDS_BYTES_MAX, PEER_WORDS_WAIT};
+use types::limits::PEER_WORDS_BYTES_MAX;
 use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::exchange::Live;

@@ -3,12 +3,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::limits::DELEGATED_LIFETIME;
 use aws_lc_rs::rand;
 use gsi_wire::delegation::{CertificateRequest, ProxyDraft};
 use gsi_wire::{Certificate, ProxyPolicy, pem_blocks, to_pem};
 use http_wire::{DelegationAnswer, DelegationRequest, Method, RequestBuilder};
 use net::tls::ClientIdentity;
-use types::limits::{DELEGATED_LIFETIME, DELEGATION_BODY_BYTES_MAX};
+use types::limits::DELEGATION_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result};
 
 use super::client::Client;

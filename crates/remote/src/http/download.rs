@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use crate::limits::CHECKSUM_ASKED_AGAIN_AFTER;
 use http_wire::{Method, RequestBuilder, trailer_digests, transfer_status};
 use net::Batch;
-use types::limits::CHECKSUM_ASKED_AGAIN_AFTER;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::answer::Answer;

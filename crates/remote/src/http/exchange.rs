@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{
+    ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, RETRY_AFTER_MIN, RETRY_AFTER_TIME,
+};
 use http_wire::{HeadLimits, Method, RequestBuilder, ResponseHead};
 use net::Stream;
 use net::Waits;
 use net::dial::dial;
 use net::http::Connection;
-use types::limits::{
-    ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, REDIRECTS_MAX, RETRY_AFTER_MIN,
-    RETRY_AFTER_TIME,
-};
+use types::limits::REDIRECTS_MAX;
 use types::{Error, ErrorCode, Phase, Result, Scheme};
 
 use super::answer::Answer;

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use crate::limits::PEER_WORDS_WAIT;
 use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
 use net::{Outgoing, Stream};
-use types::limits::PEER_WORDS_WAIT;
 use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::answer::Answer;

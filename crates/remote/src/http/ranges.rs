@@ -3,8 +3,9 @@
 //! Servers may join ranges, change their order, and send the whole file instead; what comes is therefore placed by the
 //! offsets that the answer names.
 
+use crate::limits::{RANGES_GAP_BYTES_MAX, RANGES_VALUE_BYTES_MAX};
 use http_wire::{Method, MultipartDecoder, MultipartPiece, RequestBuilder};
-use types::limits::{RANGE_COUNT_MAX, RANGES_GAP_BYTES_MAX, RANGES_VALUE_BYTES_MAX, VECTOR_READ_BYTES_MAX};
+use types::limits::{RANGE_COUNT_MAX, VECTOR_READ_BYTES_MAX};
 use types::{ByteRange, ErrorCode, Phase, Result};
 
 use super::answer::Answer;

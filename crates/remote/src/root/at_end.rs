@@ -3,8 +3,8 @@
 //! The key of a third-party copy opens one file and is no credential for anything else. Servers of this house, and those
 //! that take the open file for a right, answer the question in that session only.
 
+use crate::limits::CHECKSUM_AT_END_WAIT;
 use tokio::time::timeout;
-use types::limits::CHECKSUM_AT_END_WAIT;
 use types::{Checksum, ChecksumAlgorithm, Result};
 use xroot_wire::Request;
 use xroot_wire::request::{Query, QueryKind};

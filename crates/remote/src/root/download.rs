@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::pin;
 
+use crate::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX, TPC_RESPELL_WAIT};
 use net::Batch;
 use net::frames::Expected;
 use net::pages::SoundPages;
-use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX, TPC_RESPELL_WAIT};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 use xroot_wire::pages::bytes_to_border;
 use xroot_wire::request::{Close, Open, PageRead, Read};

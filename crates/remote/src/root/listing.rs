@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
+use crate::limits::ROOT_STATS_MAX;
 use net::frames::Expected;
-use types::limits::ROOT_STATS_MAX;
 use types::{ErrorCode, PeerStatus, Result};
 use xroot_wire::request::{ListDirectory, Query, Stat};
 use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum, parse_unlisted};

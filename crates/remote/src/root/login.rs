@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::limits::ROOT_WORDS_BYTES_MAX;
 use gsi_wire::gsi::ServerEntry;
 use net::dial::dial;
 use net::tls::ClientIdentity;
 use net::{Frames, Role, Stream, Waits};
-use types::limits::ROOT_WORDS_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Scheme, Secret};
 use xroot_wire::credential::{HOST, UNIX, ZTN};
 use xroot_wire::request::UserName;

@@ -1,6 +1,6 @@
 //! What many names stand for, asked together: answers are awaited while further questions are already on their way.
 
-use types::limits::ROOT_STATS_MAX;
+use crate::limits::ROOT_STATS_MAX;
 use types::{ErrorCode, Phase, Result};
 use xroot_wire::request::Stat;
 use xroot_wire::response::StatText;

@@ -1,6 +1,6 @@
 //! What is done to names, and what is asked about them.
 
-use types::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
+use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
 use xroot_wire::request::{MakeDirectory, Query, QueryKind, Remove, RemoveDirectory, Rename, Stat};
 use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use crate::limits::{PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
 use net::Outgoing;
-use types::limits::{PEER_WORDS_WAIT, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
 use types::{Error, ErrorCode, Phase, Result};
 use xroot_wire::limits::REQUEST_HEADER_BYTES;
 use xroot_wire::pages::encoded_bytes;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use types::limits::{ROOT_PATIENCE, ROOT_TRIED_MAX, ROOT_WAIT_MIN};
+use crate::limits::{ROOT_PATIENCE, ROOT_TRIED_MAX, ROOT_WAIT_MIN};
 use types::{Error, ErrorCode, Location, Phase, Result, Scheme, Secret};
 use xroot_wire::limits::REDIRECTS_MAX;
 use xroot_wire::response::{Redirect, RedirectTarget};

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_REFUSAL_WAIT, ROOT_UNHEARD_MAX};
 use net::Frames;
-use types::limits::{ROOT_ATTENTIONS_MAX, ROOT_PATIENCE, ROOT_REFUSAL_WAIT, ROOT_UNHEARD_MAX};
 use types::{Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{ANSWER_BYTES_MAX, RESPONSE_HEADER_BYTES, STATUS_HEAD_BYTES};
 use xroot_wire::request::Stat;

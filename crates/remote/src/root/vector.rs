@@ -1,7 +1,8 @@
 //! Reading many small ranges of one file with few requests: the way of programs that analyse data.
 
+use crate::limits::ROOT_READS_MAX;
 use net::frames::Expected;
-use types::limits::{ROOT_READS_MAX, VECTOR_READ_BYTES_MAX};
+use types::limits::VECTOR_READ_BYTES_MAX;
 use types::{ByteRange, ErrorCode, Phase, Result};
 use xroot_wire::limits::{READV_ITEM_BYTES_MAX, READV_ITEMS_MAX};
 use xroot_wire::request::{Close, ReadVector, VectorItem};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::script::{Server, client, client_within, read_all};
 use net::address::AddressPolicy;
+use remote::limits::CHECKSUM_ASKED_AGAIN_AFTER;
 use remote::{Facts, GetOptions, Validator};
 use tokio::time::Instant;
-use types::limits::CHECKSUM_ASKED_AGAIN_AFTER;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Side};
 
 fn part(start: u64, end: u64) -> GetOptions {

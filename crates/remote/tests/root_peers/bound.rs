@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use remote::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES};
 use tokio::sync::mpsc;
-use types::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES};
 use types::{ByteRange, ErrorCode};
 use xroot_wire::response::PageStatusKind;
 use xroot_wire::{ErrorNumber, Opcode};

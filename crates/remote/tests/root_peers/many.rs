@@ -1,7 +1,7 @@
 //! Many names that are asked about together.
 
+use remote::limits::ROOT_STATS_MAX;
 use types::ErrorCode;
-use types::limits::ROOT_STATS_MAX;
 use xroot_wire::{ErrorNumber, Opcode, respond};
 
 use crate::script::{Server, client, resource, stat};

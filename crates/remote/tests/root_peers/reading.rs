@@ -1,7 +1,7 @@
 //! Downloads: pages and plain data, parts in any order, damage, short answers, broken connections.
 
+use remote::limits::{ROOT_READ_BYTES, ROOT_READS_MAX};
 use remote::{GetOptions, Validator};
-use types::limits::{ROOT_READ_BYTES, ROOT_READS_MAX};
 use types::{ByteRange, ErrorCode};
 use xroot_wire::response::PageStatusKind;
 use xroot_wire::{ErrorNumber, Opcode, ServerFlags, respond};

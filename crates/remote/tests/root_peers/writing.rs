@@ -1,7 +1,7 @@
 //! Uploads: how the file is opened, writes under way, refusals in between, and what makes it last.
 
 use remote::PutOptions;
-use types::limits::ROOT_WRITE_WINDOW_BYTES;
+use remote::limits::ROOT_WRITE_WINDOW_BYTES;
 use types::{ErrorCode, Phase};
 use xroot_wire::limits::PAGE_BYTES;
 use xroot_wire::pages::UnitDecoder;

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::limits::PREALLOCATE_BYTES_MIN;
 use rustix::fs::{self, Access, AtFlags, FallocateFlags, OFlags};
 use rustix::io::Errno;
-use types::limits::PREALLOCATE_BYTES_MIN;
 use types::{ErrorCode, LogicalPath, Phase, Result};
 
 use super::identity::Acting;

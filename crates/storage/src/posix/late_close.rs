@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use types::limits::LATE_CLOSES_MAX;
+use crate::limits::LATE_CLOSES_MAX;
 
 pub(crate) struct LateClose {
     queue: Option<SyncSender<OwnedFd>>,

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
+use crate::limits::CHECKSUMS_REMEMBERED_MAX;
 use rustix::fs;
 use types::Checksum;
-use types::limits::CHECKSUMS_REMEMBERED_MAX;
 
 use super::resolve::plain_stat;
 use crate::api::{Kind, Stat};

@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limits::SCAN_DEPTH_MAX;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
-use types::limits::SCAN_DEPTH_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use super::accounts::{Account, Accounts, Charges};

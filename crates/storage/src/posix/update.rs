@@ -7,9 +7,9 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::limits::SPACE_STEP_BYTES;
 use rustix::fs::{self, OFlags};
 use rustix::io::Errno;
-use types::limits::SPACE_STEP_BYTES;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 
 use super::identity::Acting;

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::limits::{SPACE_STEP_BYTES, WRITEBACK_STEP_BYTES};
 use rustix::fs::{self, AtFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
-use types::limits::{SPACE_STEP_BYTES, WRITEBACK_STEP_BYTES};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use super::begin::check_writable_by_user;

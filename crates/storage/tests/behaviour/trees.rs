@@ -334,7 +334,7 @@ fn a_tree_that_is_too_deep_is_refused_with_the_limit() {
     fs::create_dir(&top).unwrap();
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let mut here = rustix::fs::open(&top, flags, Mode::empty()).unwrap();
-    for _ in 0..=types::limits::STORED_TREE_DEPTH_MAX {
+    for _ in 0..=storage::limits::STORED_TREE_DEPTH_MAX {
         rustix::fs::mkdirat(&here, "d", Mode::RWXU).unwrap();
         here = rustix::fs::openat(&here, "d", flags, Mode::empty()).unwrap();
     }

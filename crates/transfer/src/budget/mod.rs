@@ -9,7 +9,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use types::limits::CHOSEN_STREAMS_ADDED_MAX;
+use crate::limits::CHOSEN_STREAMS_ADDED_MAX;
 
 use crate::progress::Progress;
 use stream_history::StreamHistory;

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::limits::{CHOSEN_STREAMS_KEPT, CHOSEN_STREAMS_SERVERS_MAX};
 use tokio::time::Instant;
-use types::limits::{CHOSEN_STREAMS_KEPT, CHOSEN_STREAMS_SERVERS_MAX};
 use types::{Location, Scheme};
 
 /// Protocol, host and port.

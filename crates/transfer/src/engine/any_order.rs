@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::limits::{CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, EARLY_CHECKSUM_WAIT, STREAM_BLOCK_BYTES};
 use net::Batch;
 use remote::{GetOptions, Opened, Validator};
 use storage::Hasher;
 use tokio::time::timeout;
-use types::limits::{
-    CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, EARLY_CHECKSUM_WAIT, STREAM_BLOCK_BYTES, STREAMS_MAX,
-};
+use types::limits::STREAMS_MAX;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::sink::{BeginOptions, Begun, PartFile};

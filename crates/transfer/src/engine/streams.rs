@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::STREAM_BLOCK_BYTES;
 use remote::{GetOptions, Opened, Validator};
 use storage::{Hasher, RangeSums};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use types::limits::STREAM_BLOCK_BYTES;
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::any_order::{Fetched, Job, Span, check_size};

@@ -5,8 +5,9 @@
 //! two decimal numbers with blanks between them. Pieces of one request stand in lines one behind
 //! the other; an empty line ends the request. A line that begins with `#` is passed over.
 
+use crate::limits::BENCH_PATTERN_PIECES_MAX;
 use types::ByteRange;
-use types::limits::{BENCH_PATTERN_PIECES_MAX, VECTOR_READ_BYTES_MAX};
+use types::limits::VECTOR_READ_BYTES_MAX;
 
 /// Sizes of the pieces of a made pattern.
 const PIECE_BYTES_MIN: u64 = 4 << 10;

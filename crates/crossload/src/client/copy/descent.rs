@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use types::limits::TREE_DEPTH_MAX;
+use crate::limits::TREE_DEPTH_MAX;
 
 use super::super::place::Place;
 use super::super::session::Info;

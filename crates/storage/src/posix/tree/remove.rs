@@ -6,9 +6,9 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::PoisonError;
 
+use crate::limits::STORED_TREE_DEPTH_MAX;
 use rustix::fs::{self, AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
-use types::limits::STORED_TREE_DEPTH_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use super::hidden::HiddenTree;

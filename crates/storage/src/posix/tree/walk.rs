@@ -5,10 +5,11 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::limits::STORED_TREE_DEPTH_MAX;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use types::LogicalPath;
-use types::limits::{PATH_BYTES_MAX, STORED_TREE_DEPTH_MAX};
+use types::limits::PATH_BYTES_MAX;
 
 use crate::posix::{is_same, place_of};
 

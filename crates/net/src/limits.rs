@@ -1,0 +1,41 @@
+//! Limits of this crate. Those that a site may want to change are defaults that the configuration
+//! overrides; the rest are fixed.
+
+use std::time::Duration;
+
+/// Longest chain of certificates that a client may show in a TLS handshake, in bytes. The
+/// attributes of VOMS in a proxy take some kilobytes; a message of the handshake can have 64 KiB.
+pub const CERTIFICATE_CHAIN_BYTES_MAX: usize = 48 * 1024;
+/// Memory for TLS sessions that clients may resume, in bytes: a session takes about 300, and the
+/// certificates of its client.
+pub const TLS_SESSIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long a client may resume a TLS session.
+pub const TLS_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
+/// Tickets kept of one server, each for one connection of ours: as many as copies from it may well
+/// begin at once. One takes some 300 bytes; the server's certificates are kept once for all that
+/// came of one full handshake.
+pub const TLS_SERVER_TICKETS_MAX: usize = 256;
+/// Servers of which tickets are kept, for each identity that we show.
+pub const TLS_TICKET_SERVERS_MAX: usize = 64;
+/// Head start of one address over the next when dialling (RFC 8305 §8).
+pub const DIAL_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Addresses of one name that are tried.
+pub const DIAL_ADDRESSES_MAX: usize = 16;
+/// Payload buffers kept for reuse; what is above is given back to the system.
+pub const BUFFERS_KEPT_MAX: usize = 64;
+/// Payload in one TLS record (RFC 8446 §5.1).
+pub const TLS_RECORD_BYTES: usize = 16 * 1024;
+/// TLS records without payload that may follow each other: tickets, changes of keys and empty
+/// records are rare, and a peer that sends nothing else would keep a processor busy for nothing.
+pub const TLS_EMPTY_RECORDS_MAX: u32 = 64;
+/// Turns of a megabyte after which a task moves to the background, until it waits for the next
+/// request.
+pub const FOREGROUND_TURNS: u32 = 4;
+/// Bytes of a payload that a fast sender must have sent before its reader wakes: a little less
+/// than a buffer holds, so that what arrives meanwhile still fits.
+pub const GATHERED_BYTES: usize = 224 * 1024;
+/// How long a sender may take for [`GATHERED_BYTES`]. A slower one is read whenever data arrives.
+pub const GATHER_WAIT: Duration = Duration::from_millis(20);
+/// Names and addresses that are looked up for strangers at the same time: a name service that does
+/// not answer must not hold all threads that wait for disks.
+pub const NAME_LOOKUPS_MAX: usize = 16;
