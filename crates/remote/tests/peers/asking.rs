@@ -367,5 +367,5 @@ async fn nothing_is_asked_for_what_goes_in_clear_text_and_a_token_is_handed_on_a
         .note
         .unwrap_or_default();
     let words = "localhost:1 gave out no macaroon, so the other server comes to it without one: ";
-    assert!(note.starts_with(words) && note.contains("No connection"), "{note}");
+    assert!(note.starts_with(words) && note.contains("Cannot connect"), "{note}");
 }
