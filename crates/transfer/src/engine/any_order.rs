@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::limits::{CHOSEN_STREAMS_BYTES_MIN, CHOSEN_STREAMS_RTT_MIN, EARLY_CHECKSUM_WAIT, STREAM_BLOCK_BYTES};
-use net::Batch;
 use remote::{GetOptions, Opened, Validator};
 use storage::Hasher;
 use tokio::time::timeout;
 use types::limits::STREAMS_MAX;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
+use super::limited::{Limited, changed, differs};
 use super::sink::{BeginOptions, Begun, PartFile};
 use super::source::{Incoming, SourceFacts};
 use super::streams::{Origin, receive_ranges};
 use super::{Asked, Copy, Moved, refusal_or};
-use crate::mover::{Payload, Received, receive};
-use crate::options::{Order, Streams, Verification};
+use crate::mover::{Received, receive};
+use crate::options::{Streams, Verification};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::verify::{compare, computed, missing, wanted};
@@ -279,8 +279,7 @@ impl Job<'_> {
         }
         let bytes = received.bytes();
         if let Some(size) = size.filter(|size| *size != bytes) {
-            let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer);
-            return Err(error.with_detail(format!("{bytes} bytes came, {size} were announced")));
+            return Err(differs(bytes, size));
         }
         Ok(Fetched {
             bytes,
@@ -372,6 +371,7 @@ impl Job<'_> {
             incoming: &mut incoming,
             order: self.copy.order,
             bytes: received.bytes(),
+            least_bytes: 0,
         };
         receive(&mut limited, received, self.copy.progress).await?;
         told.extend(incoming.facts().checksums);
@@ -379,29 +379,11 @@ impl Job<'_> {
     }
 }
 
-/// A source that does not tell its size, or lies about it, is stopped at the order's limit.
-struct Limited<'a> {
-    incoming: &'a mut Box<dyn Incoming>,
-    order: &'a Order,
-    bytes: u64,
-}
-
-impl Payload for Limited<'_> {
-    async fn next(&mut self) -> Result<Option<Batch>> {
-        let batch = self.incoming.next().await?;
-        self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
-        self.order.check_size(self.bytes).map(|()| batch)
-    }
-}
-
 /// The whole file must be as long as the source said when it was asked, also where only a part comes:
 /// not every source knows validators.
 pub(super) fn check_size(facts: &SourceFacts, size: Option<u64>) -> Result<()> {
     match (size, facts.size_bytes) {
-        (Some(asked), Some(now)) if asked != now => {
-            let error = Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer);
-            Err(error.with_detail(format!("it had {asked} bytes when asked and has {now} now")))
-        }
+        (Some(asked), Some(now)) if asked != now => Err(changed(asked, now, Phase::Transfer)),
         _ => Ok(()),
     }
 }

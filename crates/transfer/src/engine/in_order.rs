@@ -1,16 +1,16 @@
 //! The data phase of a copy into a sink that takes data from front to back.
 
-use net::Batch;
 use remote::GetOptions;
 use storage::{Answer, Hasher};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
+use super::limited::{Limited, changed};
 use super::remote_source::refusal_or;
 use super::sink::{BeginOptions, Begun, UploadStream};
 use super::source::{Incoming, LocalFile};
 use super::{Asked, Copy, Moved};
 use crate::mover::{Payload, relay, serve};
-use crate::options::{Order, Verification, Verified};
+use crate::options::{Verification, Verified};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::verify::{blame_store, compare, computed, wanted};
@@ -197,15 +197,15 @@ impl Copy<'_> {
             self.progress.connected(incoming.peer_address()),
             self.progress.connected(upload.peer_address()),
         );
-        let mut whole = Whole {
+        let mut limited = Limited {
             incoming,
             order: self.order,
             least_bytes,
             bytes: 0,
         };
         match upload.outlet() {
-            Some(outlet) => relay(&mut whole, outlet, hasher, self.progress).await,
-            None => self.append_all(&mut whole, upload, Some(hasher)).await,
+            Some(outlet) => relay(&mut limited, outlet, hasher, self.progress).await,
+            None => self.append_all(&mut limited, upload, Some(hasher)).await,
         }
     }
 
@@ -232,35 +232,7 @@ impl Copy<'_> {
 fn check_not_shorter(asked: u64, now: Option<u64>) -> Result<()> {
     match now.filter(|now| *now < asked) {
         None => Ok(()),
-        Some(now) => {
-            let error = Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Open);
-            Err(error.with_detail(format!("it had {asked} bytes when asked and has {now} now")))
-        }
-    }
-}
-
-/// A file that may not be shorter than its source said. Where an answer has no length only this tells the file from its
-/// front: a lost connection looks like the end.
-struct Whole<'a> {
-    incoming: &'a mut Box<dyn Incoming>,
-    order: &'a Order,
-    least_bytes: u64,
-    bytes: u64,
-}
-
-impl Payload for Whole<'_> {
-    async fn next(&mut self) -> Result<Option<Batch>> {
-        let batch = self.incoming.next().await?;
-        self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
-        self.order.check_size(self.bytes)?;
-        if batch.is_none() && self.bytes < self.least_bytes {
-            let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer);
-            return Err(error.with_detail(format!(
-                "{} bytes came, {} were announced",
-                self.bytes, self.least_bytes
-            )));
-        }
-        Ok(batch)
+        Some(now) => Err(changed(asked, now, Phase::Open)),
     }
 }
 

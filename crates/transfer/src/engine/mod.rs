@@ -7,6 +7,7 @@
 mod any_order;
 mod confirm;
 mod in_order;
+mod limited;
 mod program;
 mod remote_sink;
 mod remote_source;
