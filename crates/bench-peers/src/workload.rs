@@ -15,8 +15,8 @@ const GB: f64 = 1e9;
 /// in the next.
 const LISTINGS_PER_SECOND: usize = 60;
 /// Files of the largest size that a sample of GET reads in clear text. A server takes 40 ms of
-/// processor time for a GB, of which the system counts ticks of 10 ms: with four files one tick was
-/// a twentieth of the figure.
+/// processor time for a GB, and the system counts in ticks of 10 ms: with four files one tick was a
+/// twentieth of the figure.
 pub(crate) const CLEAR_FILES: u64 = 16;
 /// As many bytes as in so many of them are read at once, from one file by everybody.
 const FILES_AT_ONCE: u64 = 4;

@@ -49,7 +49,7 @@ pub enum Purpose {
     Certificate,
     /// It says who may do what.
     Rights,
-    /// As [`Purpose::Rights`]; whoever reads it looks at it again without a reload.
+    /// As [`Purpose::Rights`]; its reader follows changes without a reload.
     FollowedRights,
     /// Authorities in a file.
     Authorities,
@@ -309,7 +309,7 @@ pub fn files<T: Values>(index: usize, values: &T) -> Vec<NamedFile> {
 impl<T: Values> Part for Vec<T> {
     type Of = T;
 
-    /// One of which a key is missing is left out, and that is a fault already.
+    /// A table that lacks a key is left out; the missing key is already a fault.
     fn read(tables: &[(&DeTable<'_>, usize)], base: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
         let mut all = Self::new();
         for (table, offset) in tables {

@@ -43,7 +43,7 @@ section! {
 }
 
 impl X509 {
-    /// Whether anybody's certificate can be believed.
+    /// Whether any certificate can be verified.
     pub fn believes_anybody(&self) -> bool {
         self.trust_directory.is_some() || self.system_authorities
     }
@@ -61,7 +61,8 @@ impl X509 {
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.client_certificates == Some(ClientCertificates::Optional) && !self.believes_anybody() {
-            let words = "client_certificates: nobody's can be believed without trust_directory or system_authorities";
+            let words =
+                "client_certificates: no certificate can be verified without trust_directory or system_authorities";
             faults.push(words.to_owned());
         }
         if self.refresh < Duration::from_secs(1) {

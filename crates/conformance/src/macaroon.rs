@@ -1,5 +1,4 @@
-//! Asking for macaroons, and a pair of servers of which one gives them out and the other wants
-//! them.
+//! Asking for macaroons, and a pair of servers: one issues them, the other requires them.
 
 use std::fs;
 

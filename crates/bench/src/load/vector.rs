@@ -22,7 +22,7 @@ pub use pattern::Pattern;
 pub struct Vector {
     /// What is read.
     pub pattern: Pattern,
-    /// Numbers of connections, each of which goes through the whole pattern, one request after the
+    /// Numbers of connections. Each connection reads the whole pattern, one request after the
     /// other.
     pub connections: Vec<u32>,
     /// For how long a sample begins new requests; each connection makes at least one.

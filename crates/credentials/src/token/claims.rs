@@ -123,8 +123,8 @@ impl Rights {
         Ok(rights)
     }
 
-    /// A token that says what it may be used for grants that and nothing else, whatever rules say
-    /// about its holder; so does one of an issuer of which the site wants scopes only.
+    /// A token with capabilities grants these and nothing else, regardless of rules about its
+    /// holder. So does a token from an issuer whose scopes alone the site accepts.
     fn grant(&self, issuer: &IssuerRules, expires_s: i64, subject: Option<String>) -> Result<Option<Grant>, Error> {
         let strategy = issuer.strategy;
         if !self.is_capability && (strategy.group || strategy.mapping) {

@@ -1,5 +1,5 @@
 //! Mapping the names in a token to local users, as the `name_mapfile` of XRootD's SciTokens plug-in
-//! does: a JSON list of rules, of which the first counts whose conditions are all met.
+//! does: a JSON list of rules. The first rule whose conditions are all met applies.
 
 use crate::limits::NAME_MAP_RULES_MAX;
 use serde_json::Value;

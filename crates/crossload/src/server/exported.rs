@@ -125,13 +125,13 @@ impl Exported {
     }
 }
 
-/// Where nobody can write there is no need for a hidden directory.
+/// Whether any client may write to the export. A read-only export needs no hidden directory.
 pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
     let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
     let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
     let by_token = configuration.macaroons.secret_file.is_some() || by_issuer;
-    let somebody = export.anonymous == AnonymousAccess::Write || by_token || by_rule;
-    somebody && !export.read_only
+    let by_anyone = export.anonymous == AnonymousAccess::Write;
+    (by_anyone || by_token || by_rule) && !export.read_only
 }
 
 fn open_store(key: &StoreKey, secrets: &SecretFiles, log: &Log) -> Result<Store, Failure> {

@@ -94,8 +94,8 @@ pub(crate) fn secrets(configuration: &Configuration) -> impl Iterator<Item = Pat
     files.filter(|file| file.purpose.is_secret()).map(|file| file.path)
 }
 
-/// A secret file with further hard links, one of which may lie in an export. Only a search of the whole file system
-/// would tell.
+/// A secret file with further hard links. One of them may lie in an export; only a search of the whole file system
+/// would find it.
 pub(crate) struct Linked {
     what: &'static str,
     pub(crate) path: PathBuf,
