@@ -39,8 +39,9 @@
 //! quick disk runs in place.
 //!
 //! **What threads share belongs to their owner**, a server or a command: how nice they are, where
-//! the background is, and who sends. Each thread that is started here knows its owner's; there is
-//! no static, so two servers in one process have nothing in common.
+//! the background is, who sends, and what other crates keep for all threads, such as buffers
+//! ([`shared()`]). Each thread that is started here knows its owner's; there is no static, so two
+//! servers in one process have nothing in common.
 //!
 //! No other crate starts a thread or builds a runtime; `cargo xtask tidy` checks it.
 #![forbid(unsafe_code)]
@@ -59,5 +60,6 @@ mod workers;
 
 pub use lane::Lane;
 pub use runtimes::{CopyRuntime, ServerThreads, single_thread_runtime, worker_runtime};
+pub use shared::shared;
 pub use threads::{blocking, start_thread};
 pub use workers::{Rota, Seat};

@@ -3,11 +3,12 @@
 //! Two sizes: large ones for payload (sixteen TLS records, about 256 KiB, which stays in the
 //! processor's cache) and small ones for heads (one TLS record). A connection that waits holds
 //! neither. Both lie where payload is copied from and to fast (see [`Room`](crate::room::Room)).
+//! The pool is shared by the threads of one server or command ([`execution::shared()`]).
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::BUFFERS_KEPT_MAX;
 use rustix::thread::sched_getcpu;
@@ -19,12 +20,16 @@ pub const SMALL_BYTES: usize = 20 * 1024;
 /// Size of a large buffer: sixteen full records with their headers and tags, rounded up to pages.
 pub const LARGE_BYTES: usize = 65 * 4096;
 
-static SMALL: Shelf = Shelf::new(SMALL_BYTES);
-static LARGE: Shelf = Shelf::new(LARGE_BYTES);
+/// The buffers of one server or command that wait to be used again.
+#[derive(Default)]
+struct Shelves {
+    small: Shelf,
+    large: Shelf,
+}
 
-/// Buffers of one size that wait to be used again.
+/// Buffers of one size.
+#[derive(Default)]
 struct Shelf {
-    size_bytes: usize,
     /// The latest at the end.
     kept: Mutex<Vec<Kept>>,
 }
@@ -36,17 +41,8 @@ struct Kept {
 }
 
 impl Shelf {
-    const fn new(size_bytes: usize) -> Self {
-        Self {
-            size_bytes,
-            kept: Mutex::new(Vec::new()),
-        }
-    }
-
-    fn take(&'static self) -> Buffer {
-        let kept = take_kept(&mut self.lock(), sched_getcpu());
-        let bytes = kept.unwrap_or_else(|| Room::new(self.size_bytes));
-        Buffer { bytes, shelf: self }
+    fn take(&self) -> Option<Room> {
+        take_kept(&mut self.lock(), sched_getcpu())
     }
 
     fn put_back(&self, bytes: Room) {
@@ -74,20 +70,24 @@ fn take_kept(kept: &mut Vec<Kept>, processor: usize) -> Option<Room> {
 /// A buffer from the pool; it goes back there when dropped.
 pub struct Buffer {
     bytes: Room,
-    shelf: &'static Shelf,
+    shelves: Arc<Shelves>,
 }
 
 impl Buffer {
     /// A buffer for payload.
     #[must_use]
     pub fn large() -> Self {
-        LARGE.take()
+        let shelves = execution::shared::<Shelves>();
+        let bytes = shelves.large.take().unwrap_or_else(|| Room::new(LARGE_BYTES));
+        Self { bytes, shelves }
     }
 
     /// A buffer for heads and small bodies.
     #[must_use]
     pub fn small() -> Self {
-        SMALL.take()
+        let shelves = execution::shared::<Shelves>();
+        let bytes = shelves.small.take().unwrap_or_else(|| Room::new(SMALL_BYTES));
+        Self { bytes, shelves }
     }
 }
 
@@ -106,7 +106,11 @@ impl std::ops::DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.shelf.put_back(std::mem::take(&mut self.bytes));
+        let bytes = std::mem::take(&mut self.bytes);
+        match bytes.len() {
+            LARGE_BYTES => self.shelves.large.put_back(bytes),
+            _ => self.shelves.small.put_back(bytes),
+        }
     }
 }
 

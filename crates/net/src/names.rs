@@ -2,6 +2,7 @@
 //! long, so both are asked on the blocking pool, few at a time, and waited for only so long.
 
 use std::net::{IpAddr, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{DIAL_ADDRESSES_MAX, NAME_LOOKUPS_MAX};
@@ -9,8 +10,15 @@ use tokio::sync::Semaphore;
 
 use crate::dial::bare;
 
-/// One permit per look-up, held until the look-up ends, even if its caller has gone.
-static LOOKUPS: Semaphore = Semaphore::const_new(NAME_LOOKUPS_MAX);
+/// One permit per look-up of the same server or command, held until the look-up ends, even if its
+/// caller has gone.
+struct LookUps(Arc<Semaphore>);
+
+impl Default for LookUps {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(NAME_LOOKUPS_MAX)))
+    }
+}
 
 /// Asks the name service; `None` when it does not answer in time.
 async fn look_up<T: Send + 'static>(
@@ -18,7 +26,8 @@ async fn look_up<T: Send + 'static>(
     ask: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Option<T> {
     let asked = async {
-        let permit = LOOKUPS.acquire().await.ok()?;
+        let places = execution::shared::<LookUps>().0.clone();
+        let permit = places.acquire_owned().await.ok()?;
         let answer = execution::blocking(move || {
             let answer = ask();
             drop(permit);

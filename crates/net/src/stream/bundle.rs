@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
@@ -19,13 +19,18 @@ use super::Stream;
 /// Bytes that a pipe takes as a whole or not at all (`PIPE_BUF`, pipe(7)).
 const WHOLE_BYTES: usize = 4096;
 
-static SHELF: Mutex<Shelf> = Mutex::new(Shelf {
-    kept: Vec::new(),
-    lent: 0,
-    is_refused: false,
-});
+/// The pipes of one server or command.
+#[derive(Default)]
+struct Pipes(Mutex<Shelf>);
+
+impl Pipes {
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Empty pipes that wait to be used again.
+#[derive(Default)]
 struct Shelf {
     kept: Vec<Pipe>,
     lent: usize,
@@ -53,6 +58,7 @@ pub struct Bundle {
     /// There until it is dropped.
     pipe: Option<Pipe>,
     held_bytes: usize,
+    pipes: Arc<Pipes>,
 }
 
 impl Bundle {
@@ -60,16 +66,19 @@ impl Bundle {
     /// give. What was to be bundled is then sent part by part.
     #[must_use]
     pub fn take() -> Option<Self> {
-        let mut shelf = open_shelf();
+        let pipes = execution::shared::<Pipes>();
+        let mut shelf = pipes.lock();
         if shelf.is_refused || shelf.lent == BUNDLES_MAX {
             return None;
         }
         let pipe = shelf.kept.pop().or_else(|| Pipe::new().ok());
         shelf.is_refused = pipe.is_none();
         shelf.lent += usize::from(pipe.is_some());
+        drop(shelf);
         Some(Self {
             pipe: Some(pipe?),
             held_bytes: 0,
+            pipes,
         })
     }
 
@@ -133,15 +142,11 @@ impl Bundle {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        let mut shelf = open_shelf();
+        let mut shelf = self.pipes.lock();
         shelf.lent -= 1;
         // What was not sent goes with its pipe.
         shelf.kept.extend(self.pipe.take().filter(|_| self.held_bytes == 0));
     }
-}
-
-fn open_shelf() -> MutexGuard<'static, Shelf> {
-    SHELF.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Stream {
