@@ -14,7 +14,7 @@ use crate::certificates::Certificates;
 use crate::clear_text::ClearText;
 use crate::clock::now_s;
 use crate::issuers::Issuers;
-use crate::last_shown::LastShown;
+use crate::last_shown::{LastShown, StateId, Verifier};
 use crate::verified::Verified;
 
 /// What credentials are checked against.
@@ -53,17 +53,14 @@ impl Default for Sources {
 struct State {
     sources: Sources,
     verified: Verified,
-    /// No other state of this process has the same.
+    /// How many states this authenticator had before.
     generation: u64,
 }
 
-/// The generation of the next state.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-
 impl State {
-    fn new(sources: Sources) -> Arc<Self> {
+    fn new(sources: Sources, generation: u64) -> Arc<Self> {
         Arc::new(Self {
-            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            generation,
             verified: Verified::new(sources.verified_tokens_max, sources.verified_lifetime),
             sources,
         })
@@ -110,9 +107,19 @@ pub struct Authenticator(Arc<Current>);
 /// The state of the moment.
 struct Current {
     state: RwLock<Arc<State>>,
+    verifier: Verifier,
     /// The state's number, beside the lock: the question whether anything has changed, which each
     /// request asks, writes nothing that other processors would wait for.
     generation: AtomicU64,
+}
+
+impl Current {
+    fn id_of(&self, generation: u64) -> StateId<'_> {
+        StateId {
+            verifier: &self.verifier,
+            generation,
+        }
+    }
 }
 
 impl Default for Authenticator {
@@ -146,17 +153,17 @@ impl Authenticator {
     /// Checks against these sources.
     #[must_use]
     pub fn new(sources: Sources) -> Self {
-        let state = State::new(sources);
         Self(Arc::new(Current {
-            generation: AtomicU64::new(state.generation),
-            state: RwLock::new(state),
+            generation: AtomicU64::new(0),
+            verifier: Verifier::default(),
+            state: RwLock::new(State::new(sources, 0)),
         }))
     }
 
     /// Replaces the sources, for what is shown from now on. What was verified is forgotten.
     pub fn replace(&self, sources: Sources) {
-        let next = State::new(sources);
         let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        let next = State::new(sources, state.generation + 1);
         self.0.generation.store(next.generation, Ordering::Release);
         *state = next;
     }
@@ -219,7 +226,7 @@ impl Authenticator {
             }
         };
         if let Some(field) = field {
-            last.keep(field, state.generation, &verification);
+            last.keep(field, self.0.id_of(state.generation), &verification);
         }
         Ok(verification.credential)
     }
@@ -229,7 +236,7 @@ impl Authenticator {
     #[must_use]
     pub fn again(&self, field: &str, last: &LastShown) -> Option<Arc<Credential>> {
         let generation = self.0.generation.load(Ordering::Acquire);
-        last.find(field, generation, now_s()).cloned()
+        last.find(field, self.0.id_of(generation), now_s()).cloned()
     }
 
     /// The identity from the certificates of a TLS handshake; anonymous without any. The handshake
