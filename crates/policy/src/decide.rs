@@ -1,5 +1,6 @@
 //! The decision.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -217,7 +218,7 @@ fn evaluate(
         error.code()
     })?;
     tell::credential(credential, request, trail);
-    let credential = check_validity(credential, request, trail)?;
+    let credential = &*check_validity(credential, request, trail)?;
     let mut allowed = Allowed::default();
     for (index, (access, path)) in request.operation.accesses(&request.path).enumerate() {
         let (limit, said) = check_access(policy, credential, access, path, request, trail)?;
@@ -250,7 +251,7 @@ pub(crate) fn check_validity<'a>(
     credential: &'a Credential,
     request: &Request,
     trail: &mut Trail,
-) -> Result<&'a Credential, ErrorCode> {
+) -> Result<Cow<'a, Credential>, ErrorCode> {
     let now_s = request.now_s;
     if let Some(expires_s) = credential.expires_s().filter(|expires_s| now_s >= *expires_s) {
         trail.note(|| Step::Expired {
@@ -259,7 +260,7 @@ pub(crate) fn check_validity<'a>(
             now_s,
         });
         return match credential {
-            Credential::Certificate(_) => Ok(expired_certificate()),
+            Credential::Certificate(_) => Ok(Cow::Owned(expired_certificate())),
             Credential::Token(_) => Err(ErrorCode::TokenExpired),
             _ => Err(ErrorCode::InvalidToken),
         };
@@ -271,7 +272,7 @@ pub(crate) fn check_validity<'a>(
         return Err(ErrorCode::TokenNotYetValid);
     }
     let Some(grant) = credential.grant() else {
-        return Ok(credential);
+        return Ok(Cow::Borrowed(credential));
     };
     if grant.is_expired(now_s) {
         trail.note(|| Step::Expired {
@@ -288,16 +289,13 @@ pub(crate) fn check_validity<'a>(
     trail.note(|| Step::AddressAdmitted {
         addresses: grant.addresses.clone(),
     });
-    Ok(credential)
+    Ok(Cow::Borrowed(credential))
 }
 
 /// What a certificate becomes when its time is over.
-fn expired_certificate() -> &'static Credential {
-    static EXPIRED: std::sync::OnceLock<Credential> = std::sync::OnceLock::new();
-    EXPIRED.get_or_init(|| {
-        let error = Error::new(ErrorCode::CertificateExpired, Side::Client, Phase::Authenticate);
-        Credential::RefusedCertificate(Box::new(error))
-    })
+fn expired_certificate() -> Credential {
+    let error = Error::new(ErrorCode::CertificateExpired, Side::Client, Phase::Authenticate);
+    Credential::RefusedCertificate(Box::new(error))
 }
 
 /// Whether one part of the operation is allowed: gives the limit on the upload and what the rules

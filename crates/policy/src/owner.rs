@@ -29,7 +29,7 @@ pub fn in_the_name_of(policy: &Policy, credential: Result<&Credential, &Error>, 
     let Some(Ok(credential)) = valid else {
         return InTheNameOf::default();
     };
-    let person = Person::holder(credential, request.client_address);
+    let person = Person::holder(&credential, request.client_address);
     let said = policy.said(&person, request.path.as_str());
     InTheNameOf {
         user: said.user().cloned().or_else(|| credential.local_user().map(Arc::from)),

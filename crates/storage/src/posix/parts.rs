@@ -10,7 +10,6 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags};
@@ -180,9 +179,8 @@ fn open_lock(at: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 
 /// A name that no other upload or server has; collisions are refused by the system anyway.
 fn fresh_id() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let random = RandomState::new().hash_one((count, std::process::id(), std::time::SystemTime::now()));
+    // Each `RandomState` of a process has keys of its own.
+    let random = RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()));
     format!("{:x}-{random:016x}", std::process::id())
 }
 
