@@ -10,6 +10,7 @@ mod prose;
 mod rule;
 mod shape;
 mod source;
+mod statics;
 mod unsafety;
 
 pub(crate) use rule::{Finding, Rule};
@@ -68,6 +69,7 @@ fn check_source(source: &SourceFile) -> Vec<Finding> {
     findings.extend(shape::check(source));
     findings.extend(unsafety::check(source));
     findings.extend(names::check(source));
+    findings.extend(statics::check(source));
     findings.extend(leftovers::check_source(source));
     findings
 }

@@ -23,6 +23,8 @@ pub(crate) enum Rule {
     Programs,
     /// Threads are started in one crate.
     Threads,
+    /// What is shared belongs to an owner.
+    Statics,
     /// Pure crates read no file and no clock.
     Purity,
     /// Functions fit a screen.
@@ -56,6 +58,7 @@ impl Rule {
             Self::Environment => "environment",
             Self::Programs => "programs",
             Self::Threads => "threads",
+            Self::Statics => "statics",
             Self::Purity => "purity",
             Self::FunctionLength => "function-length",
             Self::FileLength => "file-length",
@@ -83,6 +86,10 @@ impl Rule {
                 "only the binary reads arguments and environment, so every input is visible in one place"
             }
             Self::Programs => "serving never starts a program: it would cost milliseconds and open a way in",
+            Self::Statics => {
+                "what is shared is a field of its owner, so two owners in one process have nothing in common; what \
+                 must stay is listed with its reason in xtask/src/tidy/statics.rs"
+            }
             Self::Threads => "what runs where is decided in one place, the crate `execution`",
             Self::Purity => "decisions are handed their inputs, so that each can be repeated and tested exactly",
             Self::FunctionLength => "a function that fits a screen can be checked by reading it",

@@ -111,7 +111,7 @@ pub(crate) fn crate_of(path: &str) -> &str {
 fn is_test_path(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     path.split('/').any(|part| part == "tests" || part == "benches")
-        || name == "tests.rs"
+        || matches!(name, "tests.rs" | "testing.rs")
         || name.ends_with("_tests.rs")
 }
 
@@ -272,6 +272,7 @@ mod tests {
     fn whole_files_can_be_tests() {
         assert!(is_test_path("crates/net/tests/tls.rs"));
         assert!(is_test_path("crates/net/src/tls/tests.rs"));
+        assert!(is_test_path("crates/net/src/stream/testing.rs"));
         assert!(!is_test_path("crates/testkit/src/lib.rs"));
     }
 
