@@ -1,6 +1,7 @@
 //! The counters. Those of requests are made beforehand for every combination of labels, so that
 //! counting a request is a few additions to atomics and no look-up.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ struct RequestLabels {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct XrootLabels {
-    operation: &'static str,
+    operation: Cow<'static, str>,
     outcome: &'static str,
 }
 
@@ -105,7 +106,7 @@ pub struct Request<'a> {
     /// The method as it was sent.
     pub method: &'a str,
     /// The status that it was answered with; `None` when the client went away before.
-    pub status: Option<u16>,
+    pub status: Option<u32>,
     /// Payload that came in, in bytes.
     pub bytes_in: u64,
     /// Payload that went out, in bytes.
@@ -340,7 +341,8 @@ impl Metrics {
     /// Counts a request that was answered.
     pub fn request(&self, request: &Request<'_>) {
         let method = METHODS.iter().position(|name| *name == request.method);
-        let class = usize::from(request.status.unwrap_or(0) / 100).min(CLASSES.len() - 1);
+        let class = (request.status.unwrap_or(0) / 100) as usize;
+        let class = class.min(CLASSES.len() - 1);
         self.requests[method.unwrap_or(METHODS.len() - 1)][class].inc();
         self.bytes_in.inc_by(request.bytes_in);
         self.bytes_out.inc_by(request.bytes_out);
@@ -349,7 +351,7 @@ impl Metrics {
     }
 
     /// Counts a request of the XRootD protocol that was answered. Payload is counted by itself.
-    pub fn xroot_request(&self, operation: &'static str, duration: Duration, error: Option<ErrorNames>) {
+    pub fn xroot_request(&self, operation: Cow<'static, str>, duration: Duration, error: Option<ErrorNames>) {
         let outcome = if error.is_none() { "ok" } else { "error" };
         let labels = XrootLabels { operation, outcome };
         self.xroot_requests.get_or_create(&labels).inc();

@@ -26,7 +26,7 @@ impl Exchange<'_> {
             return hand_over::allow(&redeemed.capability, operation, path, size_bytes);
         }
         self.note_credential();
-        let (refusals, request_id) = (&self.door.settings.refusals, &self.record.request_id);
+        let (refusals, request_id) = (&self.door.settings.site.refusals, &self.record.request_id);
         let name = || request_id.as_str();
         self.exports
             .authorize(self.asker(), operation, path, size_bytes, refusals, name)
@@ -97,7 +97,7 @@ impl Exchange<'_> {
     /// The right to store a file under the path of the request, to be asked again before it has that name.
     pub(crate) fn permit(&self) -> Permit {
         let credential = self.capability.is_none().then_some(&self.credential);
-        let exports = &self.door.settings.exports;
+        let exports = &self.door.settings.site.exports;
         let permit = Permit::new(exports, &self.exports, credential, self.peer.ip(), &self.path);
         permit.holding(self.lock_keys())
     }
@@ -113,12 +113,7 @@ impl Exchange<'_> {
 
     fn note(&mut self, holder: Holder) {
         self.record.authorized_us = Some(self.elapsed_us());
-        self.record.credential = holder.credential;
-        self.record.subject = holder.subject;
-        self.record.issuer = holder.issuer;
-        self.record.vo = holder.vo;
-        self.record.token_id = holder.token_id;
-        self.record.attribute_faults = holder.attribute_faults;
+        self.record.note_holder(holder);
     }
 
     /// The export that the request is about. Above all exports nothing can be changed, and what is

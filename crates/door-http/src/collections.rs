@@ -82,7 +82,7 @@ pub(crate) fn share(exchange: &Exchange<'_>, path: &LogicalPath) -> Result<Share
     if exchange.exports.begins_below(path) {
         return Err(refusal(ErrorCode::Forbidden, path).with_detail("another export begins below it"));
     }
-    let fair_share = &exchange.door.settings.fair_share;
+    let fair_share = &exchange.door.settings.site.fair_share;
     fair_share.take(ShareKind::Trees, &exchange.client())
 }
 

@@ -43,7 +43,7 @@ impl Last {
 /// Serves requests until the connection ends. The error is one that belongs to no request.
 pub(crate) async fn converse(door: &Arc<Shared>, mut stream: Stream, peer: SocketAddr) -> Result<()> {
     let shown = stream.take_peer_certificates();
-    let visitor = door.settings.authenticator.certificates(shown.as_deref());
+    let visitor = door.settings.site.authenticator.certificates(shown.as_deref());
     drop(shown);
     let mut last = Last::default();
     let mut connection = Connection::new(stream);
@@ -75,7 +75,7 @@ async fn is_wanted(door: &Shared, connection: &mut Connection) -> bool {
     }
     tokio::select! {
         () = door.gate.draining() => false,
-        arrived = connection.stream.wait_for_input(door.settings.idle()) => arrived.is_ok(),
+        arrived = connection.stream.wait_for_input(door.settings.site.idle()) => arrived.is_ok(),
     }
 }
 
@@ -87,8 +87,8 @@ async fn one(
     (visitor, last): (&Arc<Credential>, &mut Last),
 ) -> Fate {
     let began = Instant::now();
-    let limits = &door.settings.limits;
-    let head = match connection.request(&limits.head, limits.idle, limits.head_timeout).await {
+    let (head_limits, limits) = (&door.settings.limits.head, &door.settings.site.limits);
+    let head = match connection.request(head_limits, limits.idle, limits.head_timeout).await {
         Ok(Some(head)) => Ok(head),
         Ok(None) => return Fate::Close,
         Err(error) => Err(error),
@@ -100,7 +100,7 @@ async fn one(
     let credential = match &head {
         Ok(head) => {
             let shown = credential_of(door, head, (visitor, clear_from), &mut last.shown).await;
-            shown.and_then(|shown| last.identify(&door.settings.fair_share, shown))
+            shown.and_then(|shown| last.identify(&door.settings.site.fair_share, shown))
         }
         Err(_) => Ok(visitor.clone()),
     };

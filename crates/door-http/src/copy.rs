@@ -17,7 +17,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     }
     match local(exchange, head, &copy)? {
         Some(local) => local.run(exchange, head, &copy).await,
-        None => match exchange.door.settings.forward_to.clone() {
+        None => match exchange.door.settings.site.forward_to.http.clone() {
             Some(server) => forward::answer(exchange, head, &server).await,
             None => tpc::answer(exchange, head, copy).await,
         },

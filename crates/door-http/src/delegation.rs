@@ -89,7 +89,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, aske
         (Asked::Put(id), Method::Put | Method::Post) => {
             own(&owner, id)?;
             let chain = exchange.small_body(DELEGATION_BODY_BYTES_MAX).await?;
-            delegations.put(&owner, id, &chain, &exchange.door.settings.authenticator)?;
+            delegations.put(&owner, id, &chain, &exchange.door.settings.site.authenticator)?;
             exchange.whole(201, &[], |head| head).await?;
         }
         _ => return Err(refusal(ErrorCode::MethodNotAllowed, &exchange.path)),
@@ -202,7 +202,7 @@ async fn act(
     let of = |id: &String| request(delegations.clone(), owner.clone(), id.clone());
     Ok(match asked {
         DelegationRequest::Version { .. } => DelegationRequest::version(),
-        DelegationRequest::Metadata => DelegationAnswer::Text(exchange.door.settings.server_name.clone()),
+        DelegationRequest::Metadata => DelegationAnswer::Text(exchange.door.settings.site.server_name.clone()),
         DelegationRequest::TerminationTime { id } => {
             let end = delegations
                 .expires_s(owner, id)
@@ -217,7 +217,7 @@ async fn act(
             DelegationAnswer::NewProxyRequest { id, request }
         }
         DelegationRequest::PutProxy { id, chain } => {
-            let authenticator = &exchange.door.settings.authenticator;
+            let authenticator = &exchange.door.settings.site.authenticator;
             delegations.put(owner, id, chain.as_bytes(), authenticator)?;
             DelegationAnswer::Done
         }

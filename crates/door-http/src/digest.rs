@@ -48,10 +48,3 @@ impl Wishes {
         }
     }
 }
-
-/// Every file gets a checksum: Adler-32, the grid's common one, when nothing else is configured.
-pub(crate) fn at_least_one(keep: &mut Vec<ChecksumAlgorithm>) {
-    if keep.is_empty() {
-        keep.push(ChecksumAlgorithm::Adler32);
-    }
-}

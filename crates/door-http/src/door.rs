@@ -9,12 +9,11 @@ use crate::limits::REFUSED_BODY_BYTES_MAX;
 use endpoint::{ActiveUploads, Gate, ids};
 use http_wire::{ContentType, ResponseBuilder};
 use net::listen::{self, Opening};
-use net::{Role, Stream, Waits};
+use net::{Role, Stream};
 use tokio::net::TcpStream;
 use types::{Error, Result};
 
 use crate::connection::converse;
-use crate::digest;
 use crate::exchange::error_text;
 use crate::settings::Settings;
 
@@ -28,23 +27,13 @@ pub(crate) struct Shared {
     pub(crate) uploads: ActiveUploads,
 }
 
-impl Shared {
-    fn waits(&self) -> Waits {
-        let limits = &self.settings.limits;
-        Waits {
-            handshake: limits.handshake,
-            stall: limits.stall,
-        }
-    }
-}
-
 /// An HTTP door. Clones are the same door.
 #[derive(Clone)]
 pub struct Door(Arc<Shared>);
 
 impl std::fmt::Debug for Door {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Door({})", self.0.settings.server_name)
+        write!(formatter, "Door({})", self.0.settings.site.server_name)
     }
 }
 
@@ -52,7 +41,7 @@ impl Door {
     /// A door with these settings. It serves what [`Door::serve_connection`] brings.
     #[must_use]
     pub fn new(mut settings: Settings) -> Self {
-        digest::at_least_one(&mut settings.keep);
+        settings.site.keep_a_checksum();
         Self(Arc::new(Shared {
             gate: Gate::default(),
             uploads: ActiveUploads::default(),
@@ -75,8 +64,8 @@ impl Door {
         // On the heap, since the gate would keep twice the room of it.
         gate.host(Box::pin(async move {
             // On the heap, where it is gone when it is done: a handshake takes more than a waiting connection.
-            let tls = shared.settings.tls.as_ref();
-            let hello = Box::pin(listen::accept(tcp, opening, tls, shared.waits()));
+            let site = &shared.settings.site;
+            let hello = Box::pin(listen::accept(tcp, opening, site.tls.as_ref(), site.waits()));
             let stream = tokio::select! {
                 () = shared.gate.draining() => return Ok(()),
                 stream = hello => stream?,
@@ -90,13 +79,13 @@ impl Door {
         let id = ids::fresh_id();
         let body = error_text(error, &id);
         let head = ResponseBuilder::new(error.code().http_status())
-            .server(&self.0.settings.server_name)
+            .server(&self.0.settings.site.server_name)
             .request_id(&id)
             .retry_after(RETRY_AFTER_S)
             .content_type(ContentType::Text)
             .content_length(body.len() as u64)
             .keep_alive(false);
-        let mut stream = Stream::clear(tcp, Role::Client, self.0.waits());
+        let mut stream = Stream::clear(tcp, Role::Client, self.0.settings.site.waits());
         stream.queue(&head.finish());
         stream.queue(body.as_bytes());
         stream.close_lingering(REFUSED_BODY_BYTES_MAX as usize).await;
@@ -118,6 +107,6 @@ impl Door {
     /// Third-party copies that run now, those of other doors included.
     #[must_use]
     pub fn transfers(&self) -> usize {
-        self.0.settings.transfers.running()
+        self.0.settings.site.transfers.running()
     }
 }

@@ -3,6 +3,7 @@
 //! What becomes of the connection is decided here, when the head of the answer is written: it is
 //! kept when the client wants that and the request's body is read, or short enough to be read away.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use crate::limits::REFUSED_BODY_BYTES_MAX;
 use credentials::Credential;
 use credentials::capability::Redeemed;
-use endpoint::{ClientId, ErrorFacts, Exports, Pages};
+use endpoint::{ClientId, ErrorFacts, Exports, Pages, Protocol, RequestRecord, elapsed_us};
 use http_wire::webdav::{LastPropfind, LockFault, lock_error};
 use http_wire::{
     Authorization, BearerChallenge, CHUNK_END, CONTINUE, ContentType, Framing, Headers, LAST_CHUNK, Method,
@@ -22,7 +23,6 @@ use types::limits::LINGER_TIMEOUT;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::door::{RETRY_AFTER_S, Shared};
-use crate::events::RequestRecord;
 use crate::options::methods;
 use endpoint::clock::now_s;
 use endpoint::ids::{child_trace, fresh_id};
@@ -90,10 +90,8 @@ impl<'c> Exchange<'c> {
     /// # Errors
     /// `tls_required`: it may not.
     pub(crate) fn admit_secrets(&self) -> Result<()> {
-        match self.connection.stream.is_encrypted() {
-            true => Ok(()),
-            false => self.door.settings.authenticator.admits_in_clear_text(self.peer.ip()),
-        }
+        let is_encrypted = self.connection.stream.is_encrypted();
+        self.door.settings.site.admit_secrets(is_encrypted, self.peer.ip())
     }
 
     /// Begins with a head, or with what was wrong with it. Also gives back the head when the request
@@ -113,7 +111,7 @@ impl<'c> Exchange<'c> {
             door,
             incoming: connection.incoming(*framing.as_ref().unwrap_or(&Framing::Empty)),
             peer,
-            exports: door.settings.exports.current(),
+            exports: door.settings.site.exports.current(),
             path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
             credential,
             visitor: visitor.clone(),
@@ -140,7 +138,7 @@ impl<'c> Exchange<'c> {
 
     /// Microseconds since the head began to arrive.
     pub(crate) fn elapsed_us(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+        elapsed_us(self.began)
     }
 
     /// The client, as its share is counted.
@@ -190,7 +188,7 @@ impl<'c> Exchange<'c> {
         self.keeps = self.may_keep && unread_is_short && !self.door.gate.is_draining();
         let builder = ResponseBuilder::new(status)
             .date(now_s())
-            .server(&self.door.settings.server_name)
+            .server(&self.door.settings.site.server_name)
             .request_id(&self.record.request_id);
         let builder = fill(builder);
         let builder = match (self.keeps, self.version) {
@@ -198,7 +196,7 @@ impl<'c> Exchange<'c> {
             (keeps, _) => builder.keep_alive(keeps),
         };
         self.connection.stream.queue_owned(builder.finish());
-        self.record.status = Some(status);
+        self.record.status = Some(u32::from(status));
         self.record.first_byte_us = Some(self.elapsed_us());
     }
 
@@ -299,7 +297,7 @@ impl<'c> Exchange<'c> {
             }
             _ => None,
         };
-        let realm = self.door.settings.server_name.clone();
+        let realm = self.door.settings.site.server_name.clone();
         let unsatisfied = self.unsatisfied_size.filter(|_| code == ErrorCode::RangeUnsatisfiable);
         let tells_methods = matches!(
             code,
@@ -395,14 +393,14 @@ impl<'c> Exchange<'c> {
     /// Tells the log what a listing left out, and returns the words for the client.
     pub(crate) fn note_unlisted(&self, pages: &Pages) -> Option<String> {
         let unlisted = pages.unlisted()?;
-        self.door.settings.events.names_unlisted(&self.path, unlisted);
+        self.door.settings.site.events.names_unlisted(&self.path, unlisted);
         Some(unlisted.to_string())
     }
 
     fn tell(&mut self) {
         self.is_told = true;
         self.record.total_us = self.elapsed_us();
-        self.door.settings.events.request(&self.record);
+        self.door.settings.site.events.request(&self.record);
     }
 
     /// Reads what is left of a short body, for as long as a closing connection is waited for.
@@ -462,7 +460,7 @@ pub(crate) async fn credential_of(
     (visitor, clear_from): (&Arc<Credential>, Option<IpAddr>),
     last: &mut LastShown,
 ) -> Result<Arc<Credential>> {
-    let authenticator = &door.settings.authenticator;
+    let authenticator = &door.settings.site.authenticator;
     let field = head.authorization_field();
     if let Some(peer) = clear_from.filter(|_| !matches!(head.authorization(), Authorization::Absent)) {
         authenticator.admits_in_clear_text(peer)?;
@@ -503,35 +501,18 @@ fn record_of(
     let unread = || "-".to_owned();
     RequestRecord {
         request_id: fresh_id(),
-        peer,
-        security: connection.stream.security(),
-        method: head.map_or_else(unread, |head| for_log(head.method.name())),
+        method: Cow::Owned(head.map_or_else(unread, |head| for_log(head.method.name()))),
         path: match (head, path) {
             (Some(_), Some(path)) => path.as_str().to_owned(),
             // As it was sent, since it cannot be read; the query, which may hold a secret, is not part of it.
             (Some(head), None) => for_log(&head.target.path_raw),
             (None, _) => unread(),
         },
-        status: None,
-        error: None,
-        bytes_in: 0,
-        bytes_out: 0,
-        head_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
-        authorized_us: None,
-        first_byte_us: None,
-        committed_us: None,
-        total_us: 0,
-        credential: "anonymous",
-        subject: None,
-        issuer: None,
-        attribute_faults: None,
-        vo: None,
-        token_id: None,
-        issued_token_id: None,
-        transfer_id: None,
+        head_us: Some(elapsed_us(began)),
         user_agent: head.and_then(RequestHead::user_agent).map(for_log),
         client_info: head.and_then(RequestHead::client_info).map(for_log),
-        traceparent: child_trace(head.and_then(RequestHead::traceparent)),
+        traceparent: Some(child_trace(head.and_then(RequestHead::traceparent))),
         scitag: head.and_then(RequestHead::scitag),
+        ..RequestRecord::new(Protocol::Http, peer, connection.stream.security())
     }
 }

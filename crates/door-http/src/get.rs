@@ -258,7 +258,7 @@ impl Sending<'_> {
         pieces.add(multipart.end().as_bytes(), &self.spot.store, self.reader, nothing);
         let counted = Counted::new(
             &mut exchange.record.bytes_out,
-            exchange.door.settings.transfers.budget(),
+            exchange.door.settings.site.transfers.budget(),
         );
         serve_pieces(&pieces, &mut exchange.connection.stream, &counted.progress).await
     }
@@ -266,7 +266,7 @@ impl Sending<'_> {
     async fn send(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
         let counted = Counted::new(
             &mut exchange.record.bytes_out,
-            exchange.door.settings.transfers.budget(),
+            exchange.door.settings.site.transfers.budget(),
         );
         let stream = &mut exchange.connection.stream;
         serve(&self.spot.store, self.reader, range, stream, None, &counted.progress).await
@@ -278,7 +278,7 @@ impl Sending<'_> {
         exchange.connection.stream.flush().await?;
         let counted = Counted::new(
             &mut exchange.record.bytes_out,
-            exchange.door.settings.transfers.budget(),
+            exchange.door.settings.site.transfers.budget(),
         );
         let mut drain = Chunks(&mut exchange.connection.stream);
         let sent = serve(

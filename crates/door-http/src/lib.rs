@@ -18,7 +18,6 @@ mod delegation;
 mod delete;
 mod digest;
 mod door;
-mod events;
 mod exchange;
 mod forward;
 mod get;
@@ -40,6 +39,5 @@ mod state;
 mod tpc;
 
 pub use door::Door;
-pub use events::{Events, NoEvents, RequestRecord};
 pub use hand_over::{HandOver, HandOverSettings};
 pub use settings::{Limits, MacaroonSettings, Settings};

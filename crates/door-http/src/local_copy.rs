@@ -178,5 +178,5 @@ fn stored(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, path: &
 /// the other side been another server.
 async fn others_credential(exchange: &Exchange<'_>, copy: &CopyRequest) -> Option<Result<Arc<Credential>>> {
     let token = copy.forwarded.bearer()?;
-    Some(exchange.door.settings.authenticator.bearer(token.expose()).await)
+    Some(exchange.door.settings.site.authenticator.bearer(token.expose()).await)
 }

@@ -44,7 +44,7 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
         return Err(refusal(ErrorCode::Forbidden, &path).with_detail(detail));
     }
     let (locks, token) = (exchange.exports.locks().clone(), wanted.token.clone());
-    let fair_share = &exchange.door.settings.fair_share;
+    let fair_share = &exchange.door.settings.site.fair_share;
     let taken = locks.take(wanted, fair_share, &exchange.client()).await;
     let facts = match taken {
         Err(error) if error.code() == ErrorCode::Locked => return in_the_way(exchange, error).await,
@@ -145,7 +145,7 @@ fn new_lock(exchange: &Exchange<'_>, head: &RequestHead, request: LockRequest) -
 /// Makes an empty file under a name that is locked before it exists (RFC 4918 §7.3).
 async fn store_empty(exchange: &mut Exchange<'_>, spot: &Spot) -> Result<Stat> {
     let path = exchange.path.clone();
-    let algorithms = exchange.door.settings.keep.clone();
+    let algorithms = exchange.door.settings.site.keep.clone();
     let options = UploadOptions {
         size_bytes: Some(0),
         overwrite: Overwrite::Refuse,

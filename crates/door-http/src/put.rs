@@ -94,14 +94,9 @@ fn overwrite(exchange: &mut Exchange<'_>, head: &RequestHead, exists: bool, size
 /// The checksums to compute while the bytes come: those that are always kept, those that the sender
 /// declared, and those that it wants to know.
 fn algorithms(exchange: &Exchange<'_>, head: &RequestHead, declared: &[Checksum]) -> Vec<ChecksumAlgorithm> {
-    let mut list = exchange.door.settings.keep.clone();
     let others = declared.iter().map(Checksum::algorithm);
-    for algorithm in others.chain(Wishes::of(head).algorithms()) {
-        if !list.contains(&algorithm) {
-            list.push(algorithm);
-        }
-    }
-    list
+    let site = &exchange.door.settings.site;
+    site.checksums_with(others.chain(Wishes::of(head).algorithms()))
 }
 
 /// Takes the body in. What was stored of a body that ends too early goes with the upload.
@@ -113,7 +108,7 @@ async fn take(
     max_bytes: Option<u64>,
 ) -> Result<(u64, Vec<Checksum>)> {
     let mut received = Received::new(&spot.store, upload, Hasher::new(algorithms));
-    let counted = Counted::new(&mut exchange.record.bytes_in, exchange.door.settings.transfers.budget());
+    let counted = Counted::new(&mut exchange.record.bytes_in, exchange.door.settings.site.transfers.budget());
     let mut body = LimitedBody {
         connection: exchange.connection,
         incoming: &mut exchange.incoming,
@@ -180,7 +175,7 @@ async fn tell(
     stat: &Stat,
     checksums: &[Checksum],
 ) -> Result<()> {
-    let usual = exchange.door.settings.keep[0];
+    let usual = exchange.door.settings.site.usual_checksum();
     let wishes = Wishes::of(head).or_default(usual);
     let tag = etag(stat);
     if replaced {

@@ -16,7 +16,7 @@ use policy::Operation;
 use remote::{Access, Direction, Resource};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use transfer::{CopyJob, Order, Outcome, Progress, Running, Streams, Verification};
+use transfer::{CopyJob, Order, Outcome, Progress, Running, Verification};
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::access::check_conditions;
@@ -40,10 +40,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         Shown::Asked => return Ok(()),
     };
     let own_token = own_token(exchange, head, &copy, &location);
-    let slot = exchange.door.settings.transfers.take(&exchange.client())?;
+    let slot = exchange.door.settings.site.transfers.take(&exchange.client())?;
     let start = start(exchange, &copy, direction, &location);
     let job = CopyJob {
-        client: exchange.door.settings.client.clone(),
+        client: exchange.door.settings.site.client.clone(),
         peer: resource(&start, copy.clone(), location, direction, (identity, own_token)),
         spot,
         order: Order {
@@ -53,7 +53,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         },
         direction,
     };
-    let mut running = Running::begin(exchange.door.settings.events.clone(), start, slot, job);
+    let mut running = Running::begin(exchange.door.settings.site.events.clone(), start, slot, job);
     let end = follow(exchange, head, &mut running).await;
     close(exchange, running, end).await
 }
@@ -116,7 +116,7 @@ fn start(exchange: &mut Exchange<'_>, copy: &CopyRequest, direction: Direction, 
         credential: exchange.record.credential,
         subject: exchange.record.subject.clone(),
         client_info: exchange.record.client_info.clone(),
-        traceparent: child_trace(Some(&exchange.record.traceparent)),
+        traceparent: child_trace(exchange.record.traceparent.as_deref()),
         scitag: copy.scitag,
     }
 }
@@ -155,10 +155,10 @@ fn resource(
 }
 
 fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Order {
-    let settings = &exchange.door.settings;
+    let site = &exchange.door.settings.site;
     // gfal says "not required" whenever it will compare by itself; comparing early still tells of a
     // bad copy before it has a name.
-    let verification = match (copy.require_checksum_verification, settings.verification) {
+    let verification = match (copy.require_checksum_verification, site.copies.verification) {
         (Some(true), _) => Verification::Required,
         (Some(false), Verification::Required) => Verification::WhenAvailable,
         (_, configured) => configured,
@@ -169,14 +169,14 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
         } else {
             Overwrite::Refuse
         },
-        streams: Streams::asked(copy.streams, settings.limits.streams, settings.limits.chosen_streams),
+        streams: site.copies.streams(copy.streams),
         verification,
         expected: copy.expected_digests.first().cloned(),
-        keep: settings.keep.clone(),
+        keep: site.keep.clone(),
         max_bytes: None,
         permit: None,
         client: exchange.client(),
-        attempts: settings.limits.attempts,
+        attempts: site.copies.attempts,
         ask_first: !copy.skip_head,
         announced_bytes: None,
         digests_from: None,

@@ -65,7 +65,7 @@ pub(crate) async fn verify(
     let (method, identity) = match sent {
         Credential::Token(_) if !is_secure => return Err(refused("a token is only taken over TLS")),
         Credential::Token(token) => {
-            let read = settings.authenticator.bearer(token.expose()).await;
+            let read = settings.site.authenticator.bearer(token.expose()).await;
             let read = read.map_err(|error| refused(&error.public()))?;
             (AuthenticationMethod::Token, Identity::Bearer(read))
         }

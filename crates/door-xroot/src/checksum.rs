@@ -20,7 +20,7 @@ const PROMISE_KEPT_TIME: Duration = XROOT_LATE_ANSWER_TIME.saturating_sub(Durati
 
 /// The algorithm that a client asks for, or the usual one.
 pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<ChecksumAlgorithm> {
-    let usual = exchange.connection.door.settings.keep[0];
+    let usual = exchange.connection.door.settings.site.usual_checksum();
     let Some(name) = cgi.checksum_algorithm() else {
         return Ok(usual);
     };

@@ -98,8 +98,8 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
 /// Hears the first words and queues the answer; `None` for whoever speaks something else, and would not
 /// understand it.
 async fn greet(door: &Shared, tcp: TcpStream) -> Result<Option<Frames>> {
-    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.waits()));
-    let wait = door.settings.limits.head_timeout;
+    let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.settings.site.waits()));
+    let wait = door.settings.site.limits.head_timeout;
     let hello = Box::pin(tokio::time::timeout(wait, says_hello(&mut frames, wait))).await;
     if !hello.map_err(|_| Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Connect))?? {
         return Ok(None);
@@ -156,7 +156,7 @@ impl Connection {
                 return Ok(next);
             }
             // It is there already, so that nothing is waited for.
-            match self.frames.head(self.door.settings.limits.idle).await? {
+            match self.frames.head(self.door.settings.site.limits.idle).await? {
                 Some(next_head) => head = next_head,
                 None => return Ok(Next::Close),
             }
@@ -204,14 +204,17 @@ impl Connection {
 
     /// How long the client may say nothing.
     fn patience(&self, has_files: bool) -> Duration {
-        let limits = &self.door.settings.limits;
-        if has_files { limits.open_idle } else { limits.idle }
+        let settings = &self.door.settings;
+        match has_files {
+            true => settings.limits.open_idle,
+            false => settings.site.limits.idle,
+        }
     }
 
     /// The same for a client that has not logged in: it may not hold a connection for long, not even
     /// byte by byte.
     async fn strangers_head(&mut self) -> Result<Option<[u8; REQUEST_HEADER_BYTES]>> {
-        let wait = self.door.settings.limits.head_timeout;
+        let wait = self.door.settings.site.limits.head_timeout;
         tokio::select! {
             () = self.door.gate.draining() => Ok(None),
             head = tokio::time::timeout(wait, self.frames.head::<REQUEST_HEADER_BYTES>(wait)) => match head {
@@ -227,7 +230,7 @@ impl Connection {
             return self.frames.small(length, length).await;
         }
         self.flush().await?;
-        let wait = self.door.settings.limits.head_timeout;
+        let wait = self.door.settings.site.limits.head_timeout;
         match tokio::time::timeout(wait, self.frames.small(length, length)).await {
             Ok(payload) => payload,
             Err(_) => Err(Error::new(ErrorCode::HeadTimeout, Side::Client, Phase::Open)),
@@ -382,7 +385,7 @@ impl Connection {
     /// Begins TLS behind the answer that announced it.
     async fn encrypt(self: Box<Self>) -> Result<Box<Self>> {
         let this = *self;
-        let Some(tls) = this.door.settings.tls.clone() else {
+        let Some(tls) = this.door.settings.site.tls.clone() else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Tls));
         };
         let mut connection = Box::new(Self {
@@ -398,7 +401,7 @@ impl Connection {
     /// token by which it has said so before counts for more.
     fn meet(&mut self) {
         let shown = self.frames.stream.take_peer_certificates();
-        self.visitor = self.door.settings.authenticator.certificates(shown.as_deref());
+        self.visitor = self.door.settings.site.authenticator.certificates(shown.as_deref());
         if let Some(session) = &mut self.session
             && matches!(*session.credential, Credential::Anonymous)
         {

@@ -5,13 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use endpoint::{ActiveUploads, Gate};
-use net::Waits;
+use endpoint::{ActiveUploads, Gate, Moved};
 use tokio::net::TcpStream;
-use types::{ChecksumAlgorithm, Result};
+use types::Result;
 
 use crate::connection::converse;
-use crate::events::Moved;
 use crate::gsi::Gsi;
 use crate::interrupted::InterruptedUploads;
 use crate::sessions::Sessions;
@@ -30,19 +28,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn waits(&self) -> Waits {
-        let limits = &self.settings.limits;
-        Waits {
-            handshake: limits.handshake,
-            stall: limits.stall,
-        }
-    }
-
     /// Tells of data that was moved for a request, and counts it in the budget that copies share.
     pub(crate) fn tell_moved(&self, moved: &Moved) {
-        let budget = self.settings.third_party.transfers.budget();
+        let budget = self.settings.site.transfers.budget();
         budget.add_moved(moved.bytes_in + moved.bytes_out);
-        self.settings.events.moved(moved);
+        self.settings.site.events.moved(moved);
     }
 }
 
@@ -52,7 +42,7 @@ pub struct Door(Arc<Shared>);
 
 impl std::fmt::Debug for Door {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Door({})", self.0.settings.server_name)
+        write!(formatter, "Door({})", self.0.settings.site.server_name)
     }
 }
 
@@ -60,9 +50,7 @@ impl Door {
     /// A door with these settings. It serves what [`Door::serve_connection`] brings.
     #[must_use]
     pub fn new(mut settings: Settings) -> Self {
-        if settings.keep.is_empty() {
-            settings.keep.push(ChecksumAlgorithm::Adler32);
-        }
+        settings.site.keep_a_checksum();
         Self(Arc::new(Shared {
             settings,
             gate: Gate::default(),

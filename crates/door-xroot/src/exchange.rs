@@ -1,6 +1,7 @@
 //! One request and its answer: the state that all requests share, how they ask for rights, and all ways
 //! to answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,8 +9,8 @@ use crate::limits::PENDING_WAIT;
 use credentials::Credential;
 use endpoint::ids::fresh_id;
 use endpoint::{
-    Asker, Change, Changing, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Spot,
-    refusal,
+    Asker, Change, Changing, ClientId, ErrorFacts, Exports, Found, Granted, Holder, LockKeys, Permit, Place, Protocol,
+    RequestRecord, Spot, elapsed_us, refusal,
 };
 use policy::Operation;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
@@ -18,7 +19,6 @@ use xroot_wire::response::{Redirect, respond};
 use xroot_wire::{Argument, Cgi, FileHandle, Opcode, Status, StreamId};
 
 use crate::connection::{Connection, Next, not_offered};
-use crate::events::RequestRecord;
 use crate::failure::{Failure, Result};
 use crate::files::OpenFile;
 use crate::late::{Late, LateAnswer};
@@ -56,36 +56,15 @@ impl<'c> Exchange<'c> {
     }
 
     pub(crate) fn new(connection: &'c mut Connection, stream: StreamId, method: &'static str, began: Instant) -> Self {
+        // What costs an allocation is added when it is reported.
         let record = RequestRecord {
-            protocol: "xroot",
-            // What costs an allocation is added when it is told.
-            request_id: String::new(),
-            peer: connection.peer,
-            security: connection.frames.stream.security(),
-            method,
-            path: String::new(),
-            status: None,
-            error: None,
-            bytes_in: 0,
-            bytes_out: 0,
-            authorized_us: None,
-            committed_us: None,
-            total_us: 0,
-            open_us: None,
-            credential: "anonymous",
-            subject: None,
-            issuer: None,
-            attribute_faults: None,
-            vo: None,
-            token_id: None,
-            user: None,
-            user_agent: None,
-            transfer_id: None,
+            method: Cow::Borrowed(method),
+            ..RequestRecord::new(Protocol::Xroot, connection.peer, connection.frames.stream.security())
         };
         let session = connection.session.as_ref();
         let credential = session.map_or_else(anonymous, |session| session.credential.clone());
         let mut exchange = Self {
-            exports: connection.door.settings.exports.current(),
+            exports: connection.door.settings.site.exports.current(),
             credential: Ok(credential),
             connection,
             stream,
@@ -154,7 +133,7 @@ impl<'c> Exchange<'c> {
 
     /// Microseconds since the request's header was read.
     pub(crate) fn elapsed_us(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+        elapsed_us(self.began)
     }
 
     /// The path of the request. A token behind it takes the place of the session's credential.
@@ -167,7 +146,7 @@ impl<'c> Exchange<'c> {
         path.as_str().clone_into(&mut self.record.path);
         if let Some(token) = cgi.token() {
             self.credential = match self.admit_secrets() {
-                Ok(()) => self.connection.door.settings.authenticator.bearer(token.expose()).await,
+                Ok(()) => self.connection.door.settings.site.authenticator.bearer(token.expose()).await,
                 Err(error) => Err(error),
             };
             self.note_credential();
@@ -180,13 +159,8 @@ impl<'c> Exchange<'c> {
     /// # Errors
     /// `tls_required`: it may not.
     pub(crate) fn admit_secrets(&self) -> types::Result<()> {
-        match self.connection.gate.is_secure() {
-            true => Ok(()),
-            false => {
-                let authenticator = &self.connection.door.settings.authenticator;
-                authenticator.admits_in_clear_text(self.connection.peer.ip())
-            }
-        }
+        let site = &self.connection.door.settings.site;
+        site.admit_secrets(self.connection.gate.is_secure(), self.connection.peer.ip())
     }
 
     /// Asks policy. Why something is refused is kept under the name of the request.
@@ -196,7 +170,7 @@ impl<'c> Exchange<'c> {
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Result<Granted> {
-        let refusals = &self.connection.door.settings.refusals;
+        let refusals = &self.connection.door.settings.site.refusals;
         let name = &mut self.record.request_id;
         let asker = Asker {
             credential: &self.credential,
@@ -272,7 +246,7 @@ impl<'c> Exchange<'c> {
 
     /// The right to store a file, to be asked again before it has its name.
     pub(crate) fn permit(&self, path: &LogicalPath) -> Permit {
-        let exports = &self.connection.door.settings.exports;
+        let exports = &self.connection.door.settings.site.exports;
         Permit::new(
             exports,
             &self.exports,
@@ -288,13 +262,7 @@ impl<'c> Exchange<'c> {
     }
 
     fn note_credential(&mut self) {
-        let holder = Holder::of(&self.credential);
-        self.record.credential = holder.credential;
-        self.record.subject = holder.subject;
-        self.record.issuer = holder.issuer;
-        self.record.attribute_faults = holder.attribute_faults;
-        self.record.vo = holder.vo;
-        self.record.token_id = holder.token_id;
+        self.record.note_holder(Holder::of(&self.credential));
     }
 
     /// The export that a path is in. Above all exports nothing can be changed, and what is asked there is
@@ -431,12 +399,12 @@ impl<'c> Exchange<'c> {
             self.record.user = Some(session.user.clone());
             self.record.user_agent.clone_from(&session.agent);
         }
-        self.connection.door.settings.events.request(&self.record);
+        self.connection.door.settings.site.events.request(&self.record);
     }
 
     /// Sends an answer that took long.
     pub(crate) fn resume(connection: &'c mut Connection, answer: LateAnswer) {
-        let mut exchange = Self::new(connection, answer.stream, answer.record.method, answer.began);
+        let mut exchange = Self::new(connection, answer.stream, "", answer.began);
         exchange.record = answer.record;
         match answer.outcome {
             Ok(late) => {
@@ -480,7 +448,7 @@ impl<'c> Exchange<'c> {
         self.credential = Ok(file.credential.clone());
         self.note_credential();
         (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
-        self.record.open_us = Some(u64::try_from(file.opened.elapsed().as_micros()).unwrap_or(u64::MAX));
+        self.record.open_us = Some(elapsed_us(file.opened));
     }
 }
 

@@ -101,7 +101,7 @@ pub(crate) enum Outcome {
 impl Gsi {
     /// What the login tells; `None` where there is no certificate with a key of RSA.
     pub(crate) fn entry(&self, settings: &Settings) -> Option<SecurityEntry> {
-        let kept = self.kept(settings.tls.as_ref()?)?;
+        let kept = self.kept(settings.site.tls.as_ref()?)?;
         kept.host.is_ok().then(|| kept.entry.clone())
     }
 
@@ -111,7 +111,7 @@ impl Gsi {
             let error = Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Authenticate);
             error.with_detail(format!("gsi cannot be offered: {why}"))
         };
-        match settings.tls.as_ref().and_then(|tls| self.kept(tls)) {
+        match settings.site.tls.as_ref().and_then(|tls| self.kept(tls)) {
             None => Some(unusable("there is no certificate")),
             Some(kept) => kept.host.as_ref().err().map(|fault| unusable(fault.0)),
         }
@@ -141,14 +141,14 @@ impl Gsi {
     ) -> Result<Outcome> {
         let message = message.to_vec();
         let Some(Progress(proving)) = progress else {
-            let kept = settings.tls.as_ref().and_then(|tls| self.kept(tls));
+            let kept = settings.site.tls.as_ref().and_then(|tls| self.kept(tls));
             let kept = kept.ok_or_else(|| failed(Fault("there is no certificate")))?;
             let begin = move || Proving::begin(&message, kept.host()?, kept.offer()?, &mut random).map_err(failed);
             let (proving, answer) = self.calculate(begin).await?;
             return Ok(Outcome::More(answer, Progress(Box::new(proving))));
         };
         let proved = self.calculate(move || proving.prove(&message).map_err(failed)).await?;
-        let credential = settings.authenticator.certificates(Some(&proved.chain));
+        let credential = settings.site.authenticator.certificates(Some(&proved.chain));
         Ok(Outcome::Known(credential))
     }
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::limits::XROOT_LATE_ANSWERS_MAX;
+use endpoint::RequestRecord;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::StreamId;
 
-use crate::events::RequestRecord;
 use crate::failure::Failure;
 
 /// What is answered late.

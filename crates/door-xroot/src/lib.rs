@@ -16,7 +16,6 @@ mod bound;
 mod checksum;
 mod connection;
 mod door;
-mod events;
 mod exchange;
 mod failure;
 mod files;
@@ -44,6 +43,5 @@ mod write;
 mod writing;
 
 pub use door::Door;
-pub use events::{Ending, Events, Moved, NoEvents, RequestRecord};
 pub use keys::Keys;
 pub use settings::{AuthenticationMethod, Limits, Settings, ThirdPartySettings};

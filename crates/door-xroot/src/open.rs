@@ -29,7 +29,7 @@ const COMPRESSION_BYTES: usize = 8;
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
     let named = exchange.path(&request.path).await?;
     let copy = named.cgi.third_party();
-    let forward_to = exchange.connection.door.settings.third_party.forward_to.clone();
+    let forward_to = exchange.connection.door.settings.site.forward_to.root.clone();
     if let (Some(_), Some(server)) = (&copy, forward_to) {
         exchange.redirect(&server);
         return Ok(Next::Request);
@@ -101,7 +101,7 @@ fn share(exchange: &mut Exchange<'_>) -> Result<Option<Share>> {
         return Ok(None);
     }
     let client = exchange.client();
-    let fair_share = &exchange.connection.door.settings.fair_share;
+    let fair_share = &exchange.connection.door.settings.site.fair_share;
     Ok(Some(fair_share.take(ShareKind::OpenFiles, &client)?))
 }
 
@@ -256,12 +256,7 @@ async fn create(
 
 /// The checksums to make while the file comes: those that are always kept, and the one that is named.
 fn algorithms(exchange: &Exchange<'_>, named: &Named<'_>) -> Result<Vec<ChecksumAlgorithm>> {
-    let mut list = exchange.connection.door.settings.keep.clone();
-    if named.cgi.checksum_algorithm().is_some() {
-        let named = algorithm_of(exchange, &named.cgi)?;
-        if !list.contains(&named) {
-            list.push(named);
-        }
-    }
-    Ok(list)
+    let is_named = named.cgi.checksum_algorithm().is_some();
+    let named = is_named.then(|| algorithm_of(exchange, &named.cgi)).transpose()?;
+    Ok(exchange.connection.door.settings.site.checksums_with(named))
 }

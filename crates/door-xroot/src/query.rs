@@ -47,7 +47,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
 fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     let settings = &exchange.connection.door.settings;
     // Whoever asks about third-party copies is to ask the server that makes them.
-    if let Some(server) = settings.third_party.forward_to.clone()
+    if let Some(server) = settings.site.forward_to.root.clone()
         && query.config_keys().iter().any(is_about_copies)
     {
         return exchange.redirect(&server);
@@ -60,7 +60,7 @@ fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
 fn config_value(settings: &Settings, key: &str) -> Option<String> {
     Some(match key {
         "bind_max" => BOUND_STREAMS_MAX.to_string(),
-        "chksum" => checksums(&settings.keep),
+        "chksum" => checksums(&settings.site.keep),
         "cms" => "none|".to_owned(),
         "fattr" => format!("{ATTRIBUTE_NAME_BYTES_MAX} {ATTRIBUTE_VALUE_BYTES_MAX}"),
         "pio_max" => BOUND_STREAMS_MAX.to_string(),
@@ -70,7 +70,7 @@ fn config_value(settings: &Settings, key: &str) -> Option<String> {
         "tpc" => "1".to_owned(),
         PROTOCOLS_KEY => PROTOCOLS.to_owned(),
         "sitename" => settings.host.clone()?,
-        "version" => settings.server_name.clone(),
+        "version" => settings.site.server_name.clone(),
         _ => return None,
     })
 }
@@ -116,7 +116,7 @@ fn tell_statistics(exchange: &mut Exchange<'_>) {
     let address = locate::address(exchange);
     let connections = exchange.connection.door.gate.visitors();
     let settings = &exchange.connection.door.settings;
-    let text = statistics(&settings.server_name, &address, endpoint::clock::now_s(), connections);
+    let text = statistics(&settings.site.server_name, &address, endpoint::clock::now_s(), connections);
     exchange.ok_text(&text);
 }
 

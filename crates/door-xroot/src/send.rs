@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::limits::XROOT_PART_BYTES;
-use endpoint::Store;
+use endpoint::{Ending, Moved, Store};
 use net::Stream;
 use storage::FileReader;
 use transfer::{Progress, serve, serve_pages};
@@ -13,7 +13,6 @@ use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
 use xroot_wire::{Status, StreamId};
 
 use crate::door::Shared;
-use crate::events::{Ending, Moved};
 use crate::exchange::{error_words, is_torn};
 use crate::files::Traffic;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use endpoint::Moved;
 use storage::FileReader;
 use transfer::{Pieces, Progress, serve_pieces};
 use types::{Error, ErrorCode, Phase, Side};
@@ -12,7 +13,6 @@ use xroot_wire::response::ResponseHeader;
 use xroot_wire::{ErrorNumber, FileHandle, Status, StreamId};
 
 use crate::connection::{Connection, Next};
-use crate::events::Moved;
 use crate::failure::{Failure, Result};
 use crate::send::ending;
 

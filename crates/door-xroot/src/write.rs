@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use endpoint::{Change, Changing, refusal};
+use endpoint::{Change, Changing, Ending, Moved, refusal};
 use policy::Operation;
 use transfer::Progress;
 use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Side};
@@ -11,7 +11,6 @@ use xroot_wire::response::{BadPages, PageStatus, respond};
 use xroot_wire::{Argument, ErrorNumber, FileHandle, StreamId};
 
 use crate::connection::{Connection, Next};
-use crate::events::{Ending, Moved};
 use crate::exchange::{Exchange, is_torn};
 use crate::failure::Result;
 use crate::files::{Content, OpenFile};

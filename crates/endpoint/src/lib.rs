@@ -39,7 +39,9 @@ pub use locks::{
     Change, Changing, LockFacts, LockHolder, LockKeys, Locks, NewLock, Unusable, lock_timeout, locked, new_lock_token,
 };
 pub use permit::Permit;
-pub use record::{ErrorFacts, TransferOutcome, TransferRecord, TransferStart};
+pub use record::{
+    Ending, ErrorFacts, Moved, Protocol, RequestRecord, TransferOutcome, TransferRecord, TransferStart, elapsed_us,
+};
 pub use refusals::Refusals;
 pub use store::{Pages, Store};
 pub use uploads::{ActiveUpload, ActiveUploads};

@@ -1,12 +1,16 @@
-//! What doors tell about errors and third-party copies, whatever their protocol. The binary makes
-//! log lines and metrics of it.
+//! What doors report about requests, errors and third-party copies. The binary turns it into log
+//! lines and metrics.
 //!
 //! A record holds no secret: paths without queries, credentials by kind and name only.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use types::{Error, PeerStatus};
+
+use crate::authorize::Holder;
 
 /// An error, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +45,186 @@ impl From<&Error> for ErrorFacts {
             next: error.code().for_administrator(),
         }
     }
+}
+
+/// The protocol of a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP and WebDAV, which log lines do not name.
+    Http,
+    /// XRootD.
+    Xroot,
+}
+
+impl Protocol {
+    fn is_http(&self) -> bool {
+        matches!(self, Self::Http)
+    }
+}
+
+/// One request and its answer. Times are microseconds since its head began to arrive.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestRecord {
+    /// The protocol of the door that answered it.
+    #[serde(skip_serializing_if = "Protocol::is_http")]
+    pub protocol: Protocol,
+    /// The request's name, which errors show to the client.
+    pub request_id: String,
+    /// The address of the client.
+    pub peer: SocketAddr,
+    /// Protocol version of TLS, or `clear`.
+    pub security: &'static str,
+    /// What was requested, such as `GET` or `open`; `-` when the head could not be read.
+    pub method: Cow<'static, str>,
+    /// The path, without its query; empty or `-` where there is none.
+    pub path: String,
+    /// The status of the answer: HTTP's, or XRootD's error number, which is 0 for success. `None`
+    /// when the client went away before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u32>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorFacts>,
+    /// Payload that came in, in bytes. When an XRootD file is closed: all that came in for it.
+    pub bytes_in: u64,
+    /// Payload that went out, in bytes. When an XRootD file is closed: all that went out of it.
+    pub bytes_out: u64,
+    /// When the head was complete. HTTP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_us: Option<u64>,
+    /// When policy made its last decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authorized_us: Option<u64>,
+    /// When the head of the answer was ready. HTTP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_us: Option<u64>,
+    /// When a stored file was published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub committed_us: Option<u64>,
+    /// When everything was done.
+    pub total_us: u64,
+    /// When an XRootD file is closed: how long it was open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_us: Option<u64>,
+    /// The kind of credential.
+    pub credential: &'static str,
+    /// The subject of the credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// Who issued the credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The first of the virtual organisations that vouch for its holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vo: Option<String>,
+    /// The credential's own name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<String>,
+    /// Why attributes of VOMS in the certificate were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attribute_faults: Option<String>,
+    /// The name of the token that was issued. HTTP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issued_token_id: Option<String>,
+    /// The third-party copy that this request was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_id: Option<String>,
+    /// The user that an XRootD client named, unverified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The client's name for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+    /// What the client says about its job. HTTP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_info: Option<String>,
+    /// The trace that this request is part of (W3C Trace Context). HTTP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// The flow's tag (SciTags). HTTP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scitag: Option<u16>,
+}
+
+impl RequestRecord {
+    /// A request of an anonymous client that has not been answered.
+    #[must_use]
+    pub fn new(protocol: Protocol, peer: SocketAddr, security: &'static str) -> Self {
+        Self {
+            protocol,
+            request_id: String::new(),
+            peer,
+            security,
+            method: Cow::Borrowed("-"),
+            path: String::new(),
+            status: None,
+            error: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            head_us: None,
+            authorized_us: None,
+            first_byte_us: None,
+            committed_us: None,
+            total_us: 0,
+            open_us: None,
+            credential: "anonymous",
+            subject: None,
+            issuer: None,
+            vo: None,
+            token_id: None,
+            attribute_faults: None,
+            issued_token_id: None,
+            transfer_id: None,
+            user: None,
+            user_agent: None,
+            client_info: None,
+            traceparent: None,
+            scitag: None,
+        }
+    }
+
+    /// Notes who made the request.
+    pub fn note_holder(&mut self, holder: Holder) {
+        self.credential = holder.credential;
+        self.subject = holder.subject;
+        self.issuer = holder.issuer;
+        self.vo = holder.vo;
+        self.token_id = holder.token_id;
+        self.attribute_faults = holder.attribute_faults;
+    }
+}
+
+/// Microseconds since a moment, as records hold them.
+#[must_use]
+pub fn elapsed_us(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A request that moved data of an open file. The record of the file's close counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// What was requested, such as `read`.
+    pub method: &'static str,
+    /// Payload that came in, in bytes.
+    pub bytes_in: u64,
+    /// Payload that went out, in bytes.
+    pub bytes_out: u64,
+    /// From the request's header to the end of its answer.
+    pub took: Duration,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// How a request ended that moved data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was answered.
+    Answered,
+    /// It failed, and has a record of its own.
+    Told,
+    /// It failed with this code, through the fault of this side, and has no record.
+    Failed(&'static str, &'static str),
 }
 
 /// A third-party copy as it begins.

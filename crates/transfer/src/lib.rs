@@ -10,6 +10,7 @@
 mod assembly;
 mod budget;
 mod engine;
+mod events;
 mod growth;
 pub mod limits;
 mod mover;
@@ -23,6 +24,7 @@ mod progress;
 mod rest;
 pub mod route;
 mod running;
+mod site;
 mod verify;
 
 pub use assembly::Assembly;
@@ -32,10 +34,12 @@ pub use engine::{
     SinkAbilities, SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy,
     is_refused_look, refusal_or, refuses_to_tell,
 };
+pub use events::{Events, NoEvents, TransferEvents};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};
 pub use options::{Order, Outcome, Streams, Verification, Verified};
 pub use pages::{PagesPart, serve_pages};
 pub use pieces::{Pieces, serve_pieces};
 pub use pipe::send_from;
 pub use progress::Progress;
-pub use running::{CopyJob, Running, Slot, Slots, TransferEvents};
+pub use running::{CopyJob, Running, Slot, Slots};
+pub use site::{CopySettings, ForwardTo, Site, SiteLimits};

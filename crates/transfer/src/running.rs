@@ -14,17 +14,9 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::budget::Budget;
 use crate::engine::{RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource, copy};
+use crate::events::TransferEvents;
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
-
-/// Who is told of third-party copies. All calls must return at once.
-pub trait TransferEvents: Send + Sync + 'static {
-    /// A third-party copy has ended.
-    fn transfer(&self, record: &TransferRecord);
-
-    /// A third-party copy begins; `progress` can be read until its end is told.
-    fn transfer_started(&self, _start: &TransferStart, _progress: &Arc<Progress>) {}
-}
 
 /// How many third-party copies may run at the same time, and where: on the runtime on which the first of the clones was made,
 /// regardless of which connection asked for them. Clones share the same places.

@@ -186,12 +186,7 @@ mod tests {
         let log = Log::open(Some(directory.join("log"))).unwrap();
         let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &configuration.log));
         let assembly = Assembly::new(&configuration, Vec::new(), &log, observer.clone()).unwrap();
-        let http = door_http::Door::new(assembly.settings(&configuration));
-        let xroot = assembly.xroot_settings(&configuration);
-        let doors = Doors {
-            http,
-            xroot: xroot.map(door_xroot::Door::new),
-        };
+        let doors = assembly.doors(&configuration);
         let rota = Rota::of([tokio::runtime::Handle::current()]);
         let fair_share = assembly.ground.fair_share.clone();
         fair_share.set_limits(&ShareLimits {

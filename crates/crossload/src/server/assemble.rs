@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use config::{Configuration, XrootTls, forward_http, forward_root};
-use door_http::Settings;
 use door_xroot::{Keys, ThirdPartySettings};
 use endpoint::{FairShare, Refusals};
 use http_wire::HeadLimits;
@@ -12,10 +11,11 @@ use identity::Authenticator;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
 use remote::{Client, ClientOptions};
-use transfer::{Budget, Slots};
+use transfer::{Budget, CopySettings, ForwardTo, Site, SiteLimits, Slots};
 use types::Location;
 use xroot_wire::TlsPolicy;
 
+use super::accept::Doors;
 use super::certificate::OwnCertificate;
 use super::choices;
 use super::events::Observer;
@@ -120,53 +120,75 @@ impl Assembly {
         })
     }
 
-    /// Settings for a door.
-    pub(crate) fn settings(&self, configuration: &Configuration) -> Settings {
+    /// What both data doors share.
+    pub(crate) fn site(&self, configuration: &Configuration) -> Site {
         let (limits, tpc) = (&configuration.limits, &configuration.tpc);
-        Settings {
+        Site {
             exports: self.exported.exports.clone(),
             tls: self.certificate.tls.get(),
+            authenticator: self.ground.authenticator.clone(),
             client: self.client(configuration),
             transfers: self.transfers.clone(),
-            forward_to: forward_http(&tpc.forward_to),
-            authenticator: self.ground.authenticator.clone(),
-            hand_over: self.handed_over.current.get(),
-            delegations: self.delegated.0.get(),
-            pass_token_to: tpc.pass_token_to.clone(),
-            macaroons: self.identities.macaroons.get(),
-            limits: door_http::Limits {
-                head: HeadLimits {
-                    head_bytes: usize::try_from(limits.head_bytes.0).unwrap_or(usize::MAX),
-                    header_count: limits.header_count as usize,
-                },
+            copies: CopySettings {
+                verification: choices::verification(configuration),
+                streams: limits.streams,
+                chosen_streams: tpc.chosen_streams,
+                attempts: limits.attempts,
+            },
+            forward_to: ForwardTo {
+                http: forward_http(&tpc.forward_to),
+                root: forward_root(&tpc.forward_to),
+            },
+            keep: configuration.server.checksums.clone(),
+            limits: SiteLimits {
                 head_timeout: limits.head_timeout,
                 idle: limits.idle_timeout,
                 stall: limits.stall_timeout,
                 handshake: limits.tls_handshake_timeout,
-                streams: limits.streams,
-                chosen_streams: tpc.chosen_streams,
-                attempts: limits.attempts,
-                marker_period: limits.marker_period,
-                checksum_wait: limits.checksum_wait,
-                ..door_http::Limits::default()
             },
-            verification: choices::verification(configuration),
-            keep: configuration.server.checksums.clone(),
             server_name: PRODUCT.to_owned(),
-            authorities: authorities(configuration, &self.ground.addresses),
             fair_share: self.ground.fair_share.clone(),
             refusals: self.refusals.clone(),
             events: self.ground.observer.clone(),
         }
     }
 
-    /// Settings for the door of the XRootD protocol; `None` when it is not to be opened.
-    pub(crate) fn xroot_settings(&self, configuration: &Configuration) -> Option<door_xroot::Settings> {
-        let (limits, xroot) = (&configuration.limits, &configuration.xroot);
+    /// The data doors of this configuration.
+    pub(crate) fn doors(&self, configuration: &Configuration) -> Doors {
+        let site = self.site(configuration);
+        let xroot = configuration.xroot.enabled;
+        Doors {
+            xroot: xroot.then(|| door_xroot::Door::new(self.xroot_settings(configuration, site.clone()))),
+            http: door_http::Door::new(self.http_settings(configuration, site)),
+        }
+    }
+
+    fn http_settings(&self, configuration: &Configuration, site: Site) -> door_http::Settings {
+        let limits = &configuration.limits;
+        door_http::Settings {
+            site,
+            hand_over: self.handed_over.current.get(),
+            delegations: self.delegated.0.get(),
+            pass_token_to: configuration.tpc.pass_token_to.clone(),
+            macaroons: self.identities.macaroons.get(),
+            limits: door_http::Limits {
+                head: HeadLimits {
+                    head_bytes: usize::try_from(limits.head_bytes.0).unwrap_or(usize::MAX),
+                    header_count: limits.header_count as usize,
+                },
+                marker_period: limits.marker_period,
+                checksum_wait: limits.checksum_wait,
+                ..door_http::Limits::default()
+            },
+            authorities: authorities(configuration, &self.ground.addresses),
+        }
+    }
+
+    fn xroot_settings(&self, configuration: &Configuration, site: Site) -> door_xroot::Settings {
+        let xroot = &configuration.xroot;
         let demands = |tls: XrootTls| xroot.tls == tls;
-        xroot.enabled.then(|| door_xroot::Settings {
-            exports: self.exported.exports.clone(),
-            tls: self.certificate.tls.get(),
+        door_xroot::Settings {
+            site,
             tls_policy: TlsPolicy {
                 offered: !demands(XrootTls::None),
                 login: demands(XrootTls::Login) || demands(XrootTls::Data),
@@ -175,34 +197,17 @@ impl Assembly {
                 ..TlsPolicy::default()
             },
             authentication: choices::authentication(configuration),
-            authenticator: self.ground.authenticator.clone(),
             limits: door_xroot::Limits {
-                head_timeout: limits.head_timeout,
-                idle: limits.idle_timeout,
-                stall: limits.stall_timeout,
-                handshake: limits.tls_handshake_timeout,
                 handles: xroot.handles as usize,
                 ..door_xroot::Limits::default()
             },
-            keep: configuration.server.checksums.clone(),
             third_party: ThirdPartySettings {
-                client: self.client(configuration),
-                transfers: self.transfers.clone(),
-                forward_to: forward_root(&configuration.tpc.forward_to),
                 keys: self.keys.clone(),
                 key_lifetime: configuration.tpc.key_lifetime,
                 key_lifetime_max: configuration.tpc.key_lifetime_max,
-                verification: choices::verification(configuration),
-                streams: limits.streams,
-                chosen_streams: configuration.tpc.chosen_streams,
-                attempts: limits.attempts,
             },
-            server_name: PRODUCT.to_owned(),
             host: named_place(configuration).map(|place| place.host().to_owned()),
-            fair_share: self.ground.fair_share.clone(),
-            refusals: self.refusals.clone(),
-            events: self.ground.observer.clone(),
-        })
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use execution::Rota;
 use net::listen::Acceptor;
 use serde_json::json;
 
-use super::accept::{Doors, Reception};
+use super::accept::Reception;
 use super::assemble::Assembly;
 use super::log::Log;
 use super::subsystem::{Change, Current, Renewal, Subsystem};
@@ -86,14 +86,7 @@ impl Receptions {
     /// Opens a door with the settings of this configuration.
     fn open_door(&self, configuration: &Configuration, listeners: Vec<TcpListener>) {
         let ground = &self.entrance.assembly.ground;
-        let doors = Doors {
-            http: door_http::Door::new(self.entrance.assembly.settings(configuration)),
-            xroot: self
-                .entrance
-                .assembly
-                .xroot_settings(configuration)
-                .map(door_xroot::Door::new),
-        };
+        let doors = self.entrance.assembly.doors(configuration);
         let idle = configuration.limits.idle_timeout;
         let end = descriptors::clients_end(descriptors::limit());
         let shared = (ground.fair_share.clone(), end);

@@ -1,15 +1,18 @@
-//! What the door tells, turned into log lines and counters.
+//! What doors and copies report, turned into log lines and counters.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use door_admin::{ErrorNames, Metrics};
-use door_http::{Events, RequestRecord};
-use endpoint::{ErrorFacts, FairShare, ShareEvents, ShareKind, ShareUsedUp, TransferRecord, TransferStart};
+use endpoint::{
+    Ending, ErrorFacts, FairShare, Moved, Protocol, RequestRecord, ShareEvents, ShareKind, ShareUsedUp, TransferRecord,
+    TransferStart,
+};
 use serde_json::json;
-use transfer::{Progress, TransferEvents};
+use transfer::{Events, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
 use super::log::Log;
@@ -81,6 +84,23 @@ impl Observer {
         }
     }
 
+    fn count(&self, record: &RequestRecord) {
+        // A third-party copy reports its own errors.
+        let error = names(record.error.as_ref()).filter(|_| record.transfer_id.is_none());
+        let duration = Duration::from_micros(record.total_us);
+        match record.protocol {
+            Protocol::Http => self.metrics.request(&door_admin::Request {
+                method: &record.method,
+                status: record.status,
+                bytes_in: record.bytes_in,
+                bytes_out: record.bytes_out,
+                duration,
+                error,
+            }),
+            Protocol::Xroot => self.metrics.xroot_request(record.method.clone(), duration, error),
+        }
+    }
+
     fn count_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
         let kinds = [
             ("names", "names_unlisted", &unlisted.names, &self.named),
@@ -114,16 +134,11 @@ fn names(error: Option<&ErrorFacts>) -> Option<ErrorNames> {
 
 impl Events for Observer {
     fn request(&self, record: &RequestRecord) {
-        self.metrics.request(&door_admin::Request {
-            method: &record.method,
-            status: record.status,
-            bytes_in: record.bytes_in,
-            bytes_out: record.bytes_out,
-            duration: Duration::from_micros(record.total_us),
-            // A third-party copy tells its own errors.
-            error: names(record.error.as_ref()).filter(|_| record.transfer_id.is_none()),
-        });
-        if !self.log_requests.load(Ordering::Relaxed) {
+        self.count(record);
+        let is_xroot = record.protocol == Protocol::Xroot;
+        // Programs ask about thousands of files at once; a line for each answer would cost as much as the answer.
+        let is_quiet = is_xroot && record.method == QUIET_METHOD && record.error.is_none();
+        if is_quiet || !self.log_requests.load(Ordering::Relaxed) {
             return;
         }
         if self.names.are_shown() {
@@ -131,8 +146,19 @@ impl Events for Observer {
         }
         let mut record = record.clone();
         self.names.hide(&mut record.subject);
+        self.names.hide(&mut record.user);
         self.names.hide_in(&mut record.error);
         self.log.write("request", &record);
+    }
+
+    fn moved(&self, moved: &Moved) {
+        let method = Cow::Borrowed(moved.method);
+        match moved.ending {
+            Ending::Answered => self.metrics.xroot_request(method, moved.took, None),
+            Ending::Failed(code, side) => self.metrics.xroot_request(method, moved.took, Some((code, side))),
+            Ending::Told => {}
+        }
+        self.metrics.payload(moved.bytes_in, moved.bytes_out);
     }
 
     fn names_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
@@ -182,41 +208,5 @@ impl TransferEvents for Observer {
         let mut start = start.clone();
         self.names.hide(&mut start.subject);
         self.log.write("transfer_started", &start);
-    }
-}
-
-impl door_xroot::Events for Observer {
-    fn request(&self, record: &door_xroot::RequestRecord) {
-        let error = names(record.error.as_ref()).filter(|_| record.transfer_id.is_none());
-        let duration = Duration::from_micros(record.total_us);
-        self.metrics.xroot_request(record.method, duration, error);
-        // Programs ask about thousands of files at once; a line for each answer would cost as much as the answer.
-        let is_quiet = record.method == QUIET_METHOD && record.error.is_none();
-        if is_quiet || !self.log_requests.load(Ordering::Relaxed) {
-            return;
-        }
-        if self.names.are_shown() {
-            return self.log.write("request", record);
-        }
-        let mut record = record.clone();
-        self.names.hide(&mut record.subject);
-        self.names.hide(&mut record.user);
-        self.names.hide_in(&mut record.error);
-        self.log.write("request", &record);
-    }
-
-    fn moved(&self, moved: &door_xroot::Moved) {
-        match moved.ending {
-            door_xroot::Ending::Answered => self.metrics.xroot_request(moved.method, moved.took, None),
-            door_xroot::Ending::Failed(code, side) => {
-                self.metrics.xroot_request(moved.method, moved.took, Some((code, side)));
-            }
-            door_xroot::Ending::Told => {}
-        }
-        self.metrics.payload(moved.bytes_in, moved.bytes_out);
-    }
-
-    fn names_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
-        self.count_unlisted(directory, unlisted);
     }
 }

@@ -16,8 +16,8 @@ fn exports() -> Vec<endpoint::Export> {
 async fn forwarding_to(url: &str, tls: Option<ServerTls>) -> Server {
     let to = Location::parse(url).unwrap();
     Server::start(exports(), |settings| {
-        settings.forward_to = Some(to);
-        settings.tls = tls;
+        settings.site.forward_to.http = Some(to);
+        settings.site.tls = tls;
     })
     .await
 }
@@ -71,7 +71,7 @@ async fn over_tls_the_token_goes_along() {
     let source = Server::open().await;
     source.put("/data/f", b"abc").await;
     let there = Server::start(vec![export("/data", AnonymousAccess::None, memory())], |settings| {
-        settings.tls = Some(tls.clone())
+        settings.site.tls = Some(tls.clone())
     })
     .await;
     let token = crate::harness::macaroon("activity:UPLOAD,MANAGE");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use credentials::{Lifetimes, Macaroon, MacaroonKey};
-use door_http::{Door, Events, Limits, MacaroonSettings, RequestRecord, Settings};
-use endpoint::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferRecord};
+use door_http::{Door, Limits, MacaroonSettings, Settings};
+use endpoint::{Export, Exports, RequestRecord, SharedExports, Store, TransferRecord};
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
@@ -17,8 +17,8 @@ use storage::{Memory, Storage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::{Slots, TransferEvents, Verification};
-use types::{ChecksumAlgorithm, LogicalPath};
+use transfer::{Events, Site, TransferEvents};
+use types::LogicalPath;
 
 /// No wait in these tests may take longer: then something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -162,15 +162,14 @@ impl Server {
         let log = Arc::new(Log::default());
         let exports = SharedExports::new(Exports::new(exports));
         let mut settings = Settings {
-            exports: exports.clone(),
-            tls: None,
-            client: client(),
-            transfers: Slots::new(64),
-            forward_to: None,
-            authenticator: Authenticator::new(Sources {
-                macaroon_keys: vec![MacaroonKey::new(SECRET)],
-                ..Sources::default()
-            }),
+            site: Site {
+                authenticator: Authenticator::new(Sources {
+                    macaroon_keys: vec![MacaroonKey::new(SECRET)],
+                    ..Sources::default()
+                }),
+                server_name: "crossload/test".into(),
+                ..Site::new(exports.clone(), client(), log.clone())
+            },
             hand_over: None,
             delegations: None,
             pass_token_to: Vec::new(),
@@ -180,13 +179,7 @@ impl Server {
                 lifetimes: Lifetimes::default(),
             }),
             limits: Limits::default(),
-            verification: Verification::WhenAvailable,
-            keep: vec![ChecksumAlgorithm::Adler32],
-            server_name: "crossload/test".into(),
             authorities: vec!["se.example.org:443".into()],
-            fair_share: FairShare::default(),
-            refusals: Refusals::default(),
-            events: log.clone(),
         };
         change(&mut settings);
         let door = Door::new(settings);

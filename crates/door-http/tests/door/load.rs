@@ -23,7 +23,7 @@ async fn a_waiting_connection_is_small() {
 async fn two_hundred_slow_senders_hinder_nobody() {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
     let server = Server::start(exports, |settings| {
-        settings.limits.head_timeout = Duration::from_secs(2);
+        settings.site.limits.head_timeout = Duration::from_secs(2);
     })
     .await;
     server.put("/data/f", b"abc").await;

@@ -12,8 +12,8 @@ async fn start(limits: ShareLimits) -> (Server, FairShare) {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
     let own = fair_share.clone();
     let server = Server::start(exports, |settings| {
-        settings.transfers = Slots::sharing(own.clone(), Budget::new());
-        settings.fair_share = own;
+        settings.site.transfers = Slots::sharing(own.clone(), Budget::new());
+        settings.site.fair_share = own;
     });
     (server.await, fair_share)
 }

@@ -49,7 +49,7 @@ async fn pull_and_push_move_a_file_and_tell_so() {
     let passive = there.log.request("GET").await;
     assert_eq!(passive.client_info.as_deref(), Some("job=7"));
     assert_eq!(passive.scitag, Some(65));
-    assert_eq!(passive.traceparent[3..35], record.start.traceparent[3..35]);
+    assert_eq!(passive.traceparent.unwrap()[3..35], record.start.traceparent[3..35]);
 
     let head = copy("/data/a/b", &format!("Destination: {}", there.url("/data/c/d")));
     let pushed = here.ask(&head, b"").await;
@@ -108,7 +108,7 @@ async fn peers_on_this_machine_are_refused_unless_allowed() {
             ..net::tls::Trust::default()
         })
         .unwrap();
-        settings.client = remote::Client::new(remote::ClientOptions {
+        settings.site.client = remote::Client::new(remote::ClientOptions {
             tls,
             addresses: AddressPolicy {
                 local: false,
@@ -336,7 +336,7 @@ async fn a_client_of_another_kind_gets_the_status_that_it_insists_on() {
 #[tokio::test]
 async fn transfers_have_a_limit_of_their_own() {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
-    let here = Server::start(exports, |settings| settings.transfers = Slots::new(0)).await;
+    let here = Server::start(exports, |settings| settings.site.transfers = Slots::new(0)).await;
     let answer = here.ask(&copy("/data/f", "Source: http://127.0.0.1:1/x"), b"").await;
     assert_eq!((answer.status, answer.header("Retry-After").is_some()), (503, true));
 }

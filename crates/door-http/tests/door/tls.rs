@@ -15,7 +15,7 @@ async fn server() -> (Server, TempDir) {
     std::fs::create_dir(&files).unwrap();
     let posix = Posix::open(&files, &PosixOptions::default()).unwrap();
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |settings| {
-        settings.tls = Some(ServerTls::load(&made.certificate, &made.key).unwrap());
+        settings.site.tls = Some(ServerTls::load(&made.certificate, &made.key).unwrap());
     })
     .await;
     (server, directory)

@@ -213,7 +213,7 @@ async fn without_a_secret_it_is_said_which_line_is_missing() {
 /// A server that takes no token in clear text; the file behind it is open to all.
 async fn strict() -> Server {
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, memory())], |settings| {
-        settings.authenticator = Authenticator::new(Sources {
+        settings.site.authenticator = Authenticator::new(Sources {
             macaroon_keys: vec![MacaroonKey::new(crate::harness::SECRET)],
             clear_text: ClearText::Never,
             ..Sources::default()

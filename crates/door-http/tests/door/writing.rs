@@ -154,7 +154,7 @@ fn files_below(directory: &std::path::Path) -> usize {
 async fn a_body_that_stalls_is_given_up() {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
     let server = Server::start(exports, |settings| {
-        settings.limits.stall = Duration::from_millis(50);
+        settings.site.limits.stall = Duration::from_millis(50);
     })
     .await;
     let mut client = server.connect().await;

@@ -9,7 +9,7 @@ use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};
 use storage::{Kind, Overwrite, Stat};
-use transfer::{CopyJob, Order, Progress, Running, Streams, Verification};
+use transfer::{CopyJob, Order, Progress, Running, Verification};
 use types::limits::TPC_STREAMS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
 use xroot_wire::request::Open;
@@ -199,14 +199,13 @@ fn order(
     source: &Source,
     admitted: &Admitted,
 ) -> Result<Order> {
-    let settings = &exchange.connection.door.settings;
-    let limits = &settings.third_party;
+    let site = &exchange.connection.door.settings.site;
     let further = copy
         .stream_count()
         .map_err(|_| bad_request("tpc streams value is invalid"))?;
     let streams = further.map(|further| 1 + further.min(TPC_STREAMS_MAX));
     let wanted = copy.checksum.map(wanted_checksum).transpose()?;
-    let mut keep = settings.keep.clone();
+    let mut keep = site.keep.clone();
     if let Some((algorithm, _)) = &wanted {
         // The first one is what the source is asked for.
         keep.retain(|kept| kept != algorithm);
@@ -214,7 +213,7 @@ fn order(
     }
     let verification = match wanted {
         Some((_, None)) => Verification::Required,
-        _ => limits.verification,
+        _ => site.copies.verification,
     };
     Ok(Order {
         overwrite: if admitted.may_replace {
@@ -222,9 +221,9 @@ fn order(
         } else {
             Overwrite::Refuse
         },
-        streams: Streams::asked(streams, limits.streams, limits.chosen_streams),
+        streams: site.copies.streams(streams),
         // The key opens the file once, and not again when a connection breaks.
-        attempts: if source.has_key { 1 } else { limits.attempts },
+        attempts: if source.has_key { 1 } else { site.copies.attempts },
         ask_first: !source.has_key,
         announced_bytes: named.cgi.expected_bytes(),
         digests_from: source.has_key.then(|| source.plain.clone()),
@@ -289,7 +288,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
 
 /// Whether there is room, and the source may be connected to.
 async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, order: &Order) -> Result<()> {
-    let client = exchange.connection.door.settings.third_party.client.clone();
+    let client = exchange.connection.door.settings.site.client.clone();
     client.check_address(source).await?;
     let free_bytes = spot.store.space_at(&spot.path).await?.free_bytes;
     if order.announced_bytes.is_some_and(|bytes| bytes > free_bytes) {
@@ -307,17 +306,17 @@ fn begin(
     order: Order,
 ) -> Result<Next> {
     let door = exchange.connection.door.clone();
-    let settings = &door.settings.third_party;
-    let slot = settings.transfers.take(&exchange.client())?;
+    let site = &door.settings.site;
+    let slot = site.transfers.take(&exchange.client())?;
     let start = start(exchange, &path, &source.location);
     let job = CopyJob {
-        client: settings.client.clone(),
+        client: site.client.clone(),
         peer: source,
         spot,
         order,
         direction: Direction::Pull,
     };
-    let running = Running::begin(door.settings.events.clone(), start, slot, job);
+    let running = Running::begin(site.events.clone(), start, slot, job);
     let mut running = running.if_dropped(TransferOutcome::ClientGone);
     let advance = match &exchange.file(handle)?.content {
         Content::Copying(copying) => copying.advance.clone(),

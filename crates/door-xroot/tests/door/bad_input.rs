@@ -227,7 +227,7 @@ async fn one_stream_id_for_many_requests_gets_as_many_answers() {
 
 #[tokio::test]
 async fn who_drips_before_the_login_or_within_a_request_is_given_up() {
-    let server = Server::start(|settings| settings.limits.head_timeout = std::time::Duration::from_millis(300));
+    let server = Server::start(|settings| settings.site.limits.head_timeout = std::time::Duration::from_millis(300));
     let mut hello = server.connect().await;
     hello.send(&HELLO[..7]).await;
     let mut stranger = server.connect().await;

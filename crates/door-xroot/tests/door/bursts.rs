@@ -21,7 +21,7 @@ async fn an_answer_that_took_long_does_not_wait_for_those_behind_it() {
     };
     let exported = export("/data", AnonymousAccess::Read, Faulty::new(memory.clone(), vec![slow]));
     let mut server = Server::start(|settings| {
-        settings.exports = endpoint::SharedExports::new(endpoint::Exports::new(vec![exported]));
+        settings.site.exports = endpoint::SharedExports::new(endpoint::Exports::new(vec![exported]));
     });
     server.store = memory.clone();
     server.put("/f", b"content");

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use credentials::MacaroonKey;
-use door_xroot::{Door, Events, Limits, RequestRecord, Settings, ThirdPartySettings};
-use endpoint::{Export, Exports, FairShare, Refusals, SharedExports, Store, TransferRecord};
+use door_xroot::{Door, Limits, Settings, ThirdPartySettings};
+use endpoint::{Export, Exports, RequestRecord, SharedExports, Store, TransferRecord};
 use identity::{Authenticator, Sources};
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, ServerTls, Trust};
@@ -17,8 +17,8 @@ use testkit::SelfSigned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use transfer::TransferEvents;
-use types::{Checksum, ChecksumAlgorithm, LogicalPath};
+use transfer::{Events, Site, TransferEvents};
+use types::{Checksum, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};
 use xroot_wire::{
@@ -120,30 +120,24 @@ impl Server {
     pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
         let store = Memory::new(1 << 30);
         let log = Arc::new(Log::default());
+        let exports = Exports::new(vec![export("/data", AnonymousAccess::Write, store.clone())]);
         let mut settings = Settings {
-            exports: SharedExports::new(Exports::new(vec![export(
-                "/data",
-                AnonymousAccess::Write,
-                store.clone(),
-            )])),
-            tls: None,
+            site: Site {
+                authenticator: Authenticator::new(Sources {
+                    macaroon_keys: vec![MacaroonKey::new(SECRET)],
+                    ..Sources::default()
+                }),
+                server_name: "crossload/test".into(),
+                ..Site::new(SharedExports::new(exports), client(AddressPolicy::ANY), log.clone())
+            },
             tls_policy: TlsPolicy {
                 offered: true,
                 ..TlsPolicy::default()
             },
             authentication: Vec::new(),
-            authenticator: Authenticator::new(Sources {
-                macaroon_keys: vec![MacaroonKey::new(SECRET)],
-                ..Sources::default()
-            }),
             limits: Limits::default(),
-            keep: vec![ChecksumAlgorithm::Adler32],
-            third_party: ThirdPartySettings::new(client(AddressPolicy::ANY)),
-            server_name: "crossload/test".into(),
+            third_party: ThirdPartySettings::default(),
             host: None,
-            fair_share: FairShare::default(),
-            refusals: Refusals::default(),
-            events: log.clone(),
         };
         change(&mut settings);
         let door = Door::new(settings);

@@ -87,7 +87,7 @@ fn slow_server() -> (Server, Weir) {
     let files = memory.clone();
     let mut server = Server::start(|settings| {
         let slow = export("/data", AnonymousAccess::Write, Slow(files, own));
-        settings.exports = SharedExports::new(Exports::new(vec![slow]));
+        settings.site.exports = SharedExports::new(Exports::new(vec![slow]));
     });
     server.store = memory;
     server.put("/f", b"hello checksum world\n");
@@ -184,7 +184,7 @@ async fn nothing_is_computed_for_a_session_that_has_ended_or_a_file_that_is_gone
     let posix = storage::Posix::open(directory.path(), &storage::PosixOptions::default()).unwrap();
     let server = Server::start(|settings| {
         let sparse = export("/data", AnonymousAccess::Write, posix);
-        settings.exports = SharedExports::new(Exports::new(vec![sparse]));
+        settings.site.exports = SharedExports::new(Exports::new(vec![sparse]));
     });
     // A sparse file that would be read for hours.
     std::fs::File::create(&file).unwrap().set_len(1 << 42).unwrap();

@@ -30,7 +30,7 @@ fn server(directory: &Path) -> Server {
         ..Rule::default()
     };
     let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![rule]);
-    Server::start(|settings| settings.exports = SharedExports::new(exports))
+    Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 
 /// Requests about what lies below a directory, none of which takes it away.

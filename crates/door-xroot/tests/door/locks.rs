@@ -18,7 +18,7 @@ use crate::harness::{Raw, Server, export, open};
 /// A server over whose files a test can take locks.
 fn lockable() -> (Server, Locks) {
     let mut exports = SharedExports::default();
-    let server = Server::start(|settings| exports = settings.exports.clone());
+    let server = Server::start(|settings| exports = settings.site.exports.clone());
     let locks = exports.current().locks().clone();
     (server, locks)
 }
@@ -167,7 +167,7 @@ async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
     let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store.clone())], vec![rule]);
     let exports = SharedExports::new(exports);
     let locks = exports.current().locks().clone();
-    let server = Server::start(|settings| settings.exports = exports);
+    let server = Server::start(|settings| settings.site.exports = exports);
     let server = Server { store, ..server };
     let mut raw = server.client().await;
     for (directory, inner, is_named) in [("closed", "secret", false), ("open", "shown", true)] {

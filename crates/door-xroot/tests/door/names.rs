@@ -141,7 +141,7 @@ async fn nothing_is_done_without_the_right_to_it() {
         let files = Memory::new(1 << 20);
         let readable = export("/data", AnonymousAccess::Read, files);
         let closed = export("/closed", AnonymousAccess::None, Memory::new(1 << 20));
-        settings.exports = SharedExports::new(Exports::new(vec![readable, closed]));
+        settings.site.exports = SharedExports::new(Exports::new(vec![readable, closed]));
     });
     let mut raw = server.client().await;
     raw.ask(&stat("/data")).await.ok();
@@ -291,7 +291,7 @@ async fn a_listing_leaves_out_what_its_reader_may_not_look_at() {
         ..policy::Rule::default()
     };
     let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::None, store.clone())], vec![rule]);
-    let server = Server::start(|settings| settings.exports = SharedExports::new(exports));
+    let server = Server::start(|settings| settings.site.exports = SharedExports::new(exports));
     let server = Server { store, ..server };
     for path in ["/closed/f", "/pre-1", "/seen", "/d/f"] {
         server.put(path, b"1");

@@ -101,7 +101,7 @@ async fn answer(frames: &mut Frames) -> (u16, Vec<u8>) {
 
 #[tokio::test]
 async fn each_answer_begins_a_record() {
-    let server = Server::start(|settings| settings.tls = Some(certificate()));
+    let server = Server::start(|settings| settings.site.tls = Some(certificate()));
     let (mut frames, wire) = listened_to(&server).await;
     say(&mut frames, &[Request::Ping, Request::Ping]).await;
     assert_eq!(answer(&mut frames).await, (0, Vec::new()));
@@ -112,7 +112,7 @@ async fn each_answer_begins_a_record() {
 #[tokio::test]
 async fn each_part_of_a_vector_read_begins_a_record() {
     const LARGE: usize = 1 << 21;
-    let server = Server::start(|settings| settings.tls = Some(certificate()));
+    let server = Server::start(|settings| settings.site.tls = Some(certificate()));
     server.put("/f", &vec![1; LARGE]);
     let (mut frames, wire) = listened_to(&server).await;
     say(&mut frames, &[open("/data/f", OpenOptions::READ)]).await;

@@ -16,9 +16,9 @@ use crate::harness::{Answer, Raw, SECRET, Server, open};
 /// the client closes the file all the same. The old file must stay.
 async fn old_file_stays<F: AsyncFnOnce(&mut Raw, FileHandle) -> Answer>(refused: F) {
     let server = Server::start(|settings| {
-        let mut closed = settings.exports.current().list().to_vec();
+        let mut closed = settings.site.exports.current().list().to_vec();
         closed[0].rules.anonymous = AnonymousAccess::None;
-        settings.exports = SharedExports::new(Exports::new(closed));
+        settings.site.exports = SharedExports::new(Exports::new(closed));
     });
     server.put("/f", b"old");
     let mut raw = server.client().await;
@@ -151,7 +151,7 @@ async fn a_file_changed_where_it_lies_that_lost_its_name_meanwhile() {
 #[tokio::test]
 async fn an_upload_that_new_rules_forbid_before_it_is_closed() {
     let mut shared = None;
-    let server = Server::start(|settings| shared = Some(settings.exports.clone()));
+    let server = Server::start(|settings| shared = Some(settings.site.exports.clone()));
     let exports = shared.unwrap();
     server.put("/f", b"old");
     let mut raw = server.client().await;

@@ -14,7 +14,7 @@ use crate::harness::{Raw, SECRET, Server, export, open};
 fn closed() -> Server {
     let store = storage::Memory::new(1 << 20);
     let rules = export("/data", AnonymousAccess::None, store.clone());
-    let server = Server::start(|settings| settings.exports = SharedExports::new(Exports::new(vec![rules])));
+    let server = Server::start(|settings| settings.site.exports = SharedExports::new(Exports::new(vec![rules])));
     Server { store, ..server }
 }
 
@@ -199,7 +199,7 @@ async fn a_file_that_rules_close_is_changed_no_more_where_it_lies() {
         AnonymousAccess::Write,
         store.clone(),
     )]));
-    let server = Server::start(|settings| settings.exports = exports.clone());
+    let server = Server::start(|settings| settings.site.exports = exports.clone());
     let server = Server { store, ..server };
     server.put("/f", b"theirs");
     let mut raw = server.client().await;
@@ -240,7 +240,7 @@ async fn no_error_names_a_path_that_only_the_server_knows() {
     };
     let store = storage::Posix::open(directory.path(), &options).unwrap();
     let exports = Exports::new(vec![export("/data", AnonymousAccess::Write, store)]);
-    let server = Server::start(|settings| settings.exports = SharedExports::new(exports));
+    let server = Server::start(|settings| settings.site.exports = SharedExports::new(exports));
     let mut raw = server.client().await;
     let handle = raw.opened("/data/deep/new", OpenOptions::NEW).await;
     let write = Request::Write(Write {

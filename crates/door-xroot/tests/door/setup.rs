@@ -28,7 +28,7 @@ async fn tls_is_offered_and_demanded_as_it_is_set() {
     let wants = ProtocolOptions::CAN_TLS | ProtocolOptions::WANTS_TLS;
     let without = flags(&plain, wants, Expect::Login).await;
     assert_eq!(without.bits(), 0x0030_0001, "no certificate, no TLS");
-    let optional = Server::start(|settings| settings.tls = Some(certificate()));
+    let optional = Server::start(|settings| settings.site.tls = Some(certificate()));
     let able = flags(&optional, ProtocolOptions::CAN_TLS, Expect::Login).await;
     assert!(able.contains(ServerFlags::HAS_TLS) && !able.contains(ServerFlags::GO_TO_TLS));
     assert!(
@@ -37,7 +37,7 @@ async fn tls_is_offered_and_demanded_as_it_is_set() {
             .contains(ServerFlags::GO_TO_TLS)
     );
     let demanded = Server::start(|settings| {
-        settings.tls = Some(certificate());
+        settings.site.tls = Some(certificate());
         settings.tls_policy.login = true;
     });
     let able = flags(&demanded, ProtocolOptions::CAN_TLS, Expect::Login).await;
@@ -53,7 +53,7 @@ async fn tls_is_offered_and_demanded_as_it_is_set() {
 async fn a_login_in_clear_text_is_refused_where_tls_is_demanded() {
     for session in [false, true] {
         let server = Server::start(|settings| {
-            settings.tls = Some(certificate());
+            settings.site.tls = Some(certificate());
             settings.tls_policy.login = !session;
             settings.tls_policy.session = session;
         });
@@ -99,8 +99,8 @@ async fn ask(frames: &mut Frames, request: &Request<'_>) -> (u16, Vec<u8>) {
 async fn a_token_opens_what_is_closed_to_others_over_tls_only() {
     let server = Server::start(|settings| {
         let closed = export("/data", AnonymousAccess::None, Memory::new(1 << 20));
-        settings.exports = SharedExports::new(Exports::new(vec![closed]));
-        settings.tls = Some(certificate());
+        settings.site.exports = SharedExports::new(Exports::new(vec![closed]));
+        settings.site.tls = Some(certificate());
         settings.authentication = vec![AuthenticationMethod::Token, AuthenticationMethod::Unix];
     });
     let macaroon = Macaroon::mint(
@@ -136,7 +136,7 @@ async fn a_token_opens_what_is_closed_to_others_over_tls_only() {
     assert_eq!(ask(&mut frames, &stat).await.0, 0);
     let record = server.log.all().pop().unwrap();
     assert_eq!(
-        (record.method, record.credential, record.token_id.as_deref()),
+        (&*record.method, record.credential, record.token_id.as_deref()),
         ("stat", "macaroon", Some("id-1"))
     );
 
@@ -161,8 +161,8 @@ async fn a_token_opens_what_is_closed_to_others_over_tls_only() {
 #[tokio::test]
 async fn no_token_is_taken_in_clear_text_where_that_is_not_wanted() {
     let server = Server::start(|settings| {
-        settings.tls = Some(certificate());
-        settings.authenticator = Authenticator::new(Sources {
+        settings.site.tls = Some(certificate());
+        settings.site.authenticator = Authenticator::new(Sources {
             macaroon_keys: vec![MacaroonKey::new(SECRET)],
             clear_text: ClearText::Never,
             ..Sources::default()

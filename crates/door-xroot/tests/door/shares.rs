@@ -12,8 +12,8 @@ use crate::harness::{Raw, Server, open, soon};
 
 fn shared(limits: ShareLimits) -> impl FnOnce(&mut Settings) {
     move |settings| {
-        settings.fair_share = FairShare::new(&limits, None);
-        settings.third_party.keys = Keys::sharing(settings.fair_share.clone());
+        settings.site.fair_share = FairShare::new(&limits, None);
+        settings.third_party.keys = Keys::sharing(settings.site.fair_share.clone());
     }
 }
 
@@ -26,7 +26,7 @@ fn with_files(open_files: usize, change: impl FnOnce(&mut Settings)) -> (Server,
     let mut fair_share = None;
     let server = Server::start(|settings| {
         shared(limits)(settings);
-        fair_share = Some(settings.fair_share.clone());
+        fair_share = Some(settings.site.fair_share.clone());
         change(settings);
     });
     server.put("/f", b"content");

@@ -126,7 +126,7 @@ async fn there_are_fifteen_streams_and_a_place_is_used_again() {
 #[tokio::test]
 async fn a_stream_in_clear_text_is_refused_where_data_are_to_be_encrypted() {
     let server = Server::start(|settings| {
-        settings.tls = Some(certificate());
+        settings.site.tls = Some(certificate());
         settings.tls_policy.data = true;
     });
     let raw = server.client().await;

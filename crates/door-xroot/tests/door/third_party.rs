@@ -135,7 +135,7 @@ async fn whoever_waits_for_an_answer_is_not_idle() {
     let server = Server::start(|settings| {
         settings.third_party.key_lifetime = Duration::from_millis(2700);
         // Shorter than the wait, and long enough for a busy machine to ask.
-        settings.limits.idle = Duration::from_millis(900);
+        settings.site.limits.idle = Duration::from_millis(900);
     });
     server.put("/f", b"abc");
     let mut other = server.client().await;
@@ -166,7 +166,7 @@ async fn what_says_both_or_neither_is_refused() {
 async fn only_who_may_read_can_register() {
     let server = Server::start(|settings| {
         let closed = export("/data", AnonymousAccess::None, storage::Memory::new(1 << 20));
-        settings.exports = SharedExports::new(Exports::new(vec![closed]));
+        settings.site.exports = SharedExports::new(Exports::new(vec![closed]));
     });
     let mut raw = server.client().await;
     let refused = open_with(&mut raw, "/data/f", "tpc.dst=localhost&tpc.key=k", OpenOptions::READ).await;
@@ -179,7 +179,7 @@ async fn a_key_opens_a_file_to_whoever_has_no_right_of_his_own() {
     let store = storage::Memory::new(1 << 20);
     let mut closed = Server::start(|settings| {
         let closed = export("/data", AnonymousAccess::None, store.clone());
-        settings.exports = SharedExports::new(Exports::new(vec![closed]));
+        settings.site.exports = SharedExports::new(Exports::new(vec![closed]));
     });
     closed.store = store;
     closed.put("/f", b"abc");
@@ -291,7 +291,7 @@ fn closed_source() -> (Server, String) {
     let store = storage::Memory::new(1 << 30);
     let mut closed = Server::start(|settings| {
         let export = export("/data", AnonymousAccess::None, store.clone());
-        settings.exports = SharedExports::new(Exports::new(vec![export]));
+        settings.site.exports = SharedExports::new(Exports::new(vec![export]));
     });
     closed.store = store;
     let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", "id", ["activity:DOWNLOAD"]).unwrap();
@@ -453,7 +453,7 @@ async fn limits_and_addresses_hold_as_for_other_copies() {
         local: false,
         private: true,
     };
-    let here = Server::start(|settings| settings.third_party.client = client(strict));
+    let here = Server::start(|settings| settings.site.client = client(strict));
     let mut raw = here.client().await;
     let file = handle(order(&mut raw, "127.0.0.1:1", "").await);
     assert_eq!(sync(&mut raw, file).await.error(), ErrorNumber::NOT_AUTHORIZED);
@@ -463,7 +463,7 @@ async fn limits_and_addresses_hold_as_for_other_copies() {
         .into_iter()
         .flat_map(|own| [own.to_string(), format!("[::ffff:{own}]"), format!("[::{own}]")])
     {
-        let here = Server::start(|settings| settings.third_party.client = client(strict));
+        let here = Server::start(|settings| settings.site.client = client(strict));
         let mut raw = here.client().await;
         let file = handle(order(&mut raw, &format!("{host}:1"), "").await);
         assert_eq!(
@@ -473,7 +473,7 @@ async fn limits_and_addresses_hold_as_for_other_copies() {
         );
     }
 
-    let full = Server::start(|settings| settings.third_party.transfers = Slots::new(0));
+    let full = Server::start(|settings| settings.site.transfers = Slots::new(0));
     let mut raw = full.client().await;
     let file = handle(order(&mut raw, "127.0.0.1:1", "").await);
     sync(&mut raw, file).await.ok();
@@ -551,7 +551,7 @@ async fn a_copy_ends_when_the_server_stops() {
 #[tokio::test]
 async fn who_wants_a_copy_is_sent_to_the_server_that_makes_them() {
     let here = Server::start(|settings| {
-        settings.third_party.forward_to = Some(Location::parse("root://tpc.example.org:2094/").unwrap());
+        settings.site.forward_to.root = Some(Location::parse("root://tpc.example.org:2094/").unwrap());
     });
     here.put("/f", b"abc");
     let mut raw = here.client().await;

@@ -22,7 +22,7 @@ fn server(directory: &Path) -> Server {
         ..Rule::default()
     };
     let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![rule]);
-    Server::start(|settings| settings.exports = SharedExports::new(exports))
+    Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 
 fn list(path: &str) -> Request<'_> {
@@ -117,7 +117,7 @@ async fn what_rules_close_is_not_counted() {
         ..Rule::default()
     };
     let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::None, store)], vec![rule]);
-    let server = Server::start(|settings| settings.exports = SharedExports::new(exports));
+    let server = Server::start(|settings| settings.site.exports = SharedExports::new(exports));
     let mut raw = server.client().await;
     let told = raw.ask(&ask("/data?crossload.unlisted")).await.text();
     assert_eq!(told, "names=1&links=1");

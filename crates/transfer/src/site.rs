@@ -1,0 +1,211 @@
+//! What stands at this site and serves every data door: [`Site`].
+//!
+//! A server builds one `Site` from its configuration and gives a clone to each door that serves
+//! files. Clones are cheap and share what changes while doors are open: the exports follow a
+//! reload, the certificate is renewed, places and shares are counted over all doors.
+//!
+//! | field | what doors do with it |
+//! |---|---|
+//! | `exports` | find the store of a path, and ask policy |
+//! | `tls` | make TLS handshakes |
+//! | `authenticator` | check what clients show |
+//! | `client`, `transfers`, `copies`, `forward_to` | run third-party copies, or send their clients to another server |
+//! | `keep` | choose the checksums of stored files |
+//! | `limits` | end what takes too long |
+//! | `fair_share` | limit what one client holds |
+//! | `refusals`, `events` | report what happened |
+//!
+//! What only one protocol knows is in the settings of its door: macaroons and delegations over
+//! HTTP, ways to authenticate and rendezvous keys over XRootD.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use endpoint::{FairShare, Refusals, ShareKind, SharedExports};
+use identity::Authenticator;
+use net::Waits;
+use net::tls::ServerTls;
+use remote::Client;
+use types::limits::{
+    ATTEMPTS_MAX, CHOSEN_STREAMS_MAX, HEAD_TIMEOUT, IDLE_TIMEOUT, SHORT_IDLE_TIMEOUT, STALL_TIMEOUT, STREAMS_MAX,
+    TLS_HANDSHAKE_TIMEOUT, TRANSFERS_MAX,
+};
+use types::{ChecksumAlgorithm, Location, Result};
+
+use crate::events::Events;
+use crate::options::{Streams, Verification};
+use crate::running::Slots;
+
+/// Everything that the data doors of a server share.
+#[derive(Clone)]
+pub struct Site {
+    /// The files, with their rules; can be replaced while doors are open.
+    pub exports: SharedExports,
+    /// The certificate; without one doors speak clear text only.
+    pub tls: Option<ServerTls>,
+    /// Checks what clients show.
+    pub authenticator: Authenticator,
+    /// Reaches the peers of third-party copies.
+    pub client: Client,
+    /// The places for third-party copies.
+    pub transfers: Slots,
+    /// How third-party copies are made where their clients do not say.
+    pub copies: CopySettings,
+    /// The servers that make third-party copies in place of this one.
+    pub forward_to: ForwardTo,
+    /// Checksums to compute for every stored file; clients that name none get the first. Doors add
+    /// Adler-32, the grid's usual one, to an empty list.
+    pub keep: Vec<ChecksumAlgorithm>,
+    /// How long clients may take.
+    pub limits: SiteLimits,
+    /// Our name and version, as clients see it.
+    pub server_name: String,
+    /// What each client may hold.
+    pub fair_share: FairShare,
+    /// Why requests were refused, to be looked up later.
+    pub refusals: Refusals,
+    /// Hears of requests and copies.
+    pub events: Arc<dyn Events>,
+}
+
+/// How third-party copies are made where their clients do not say.
+#[derive(Clone, Copy, Debug)]
+pub struct CopySettings {
+    /// Whether the checksums of both sides are compared.
+    pub verification: Verification,
+    /// Connections of one copy; a client that asks for more gets this many.
+    pub streams: u32,
+    /// Most connections of one copy when its client asks for no number.
+    pub chosen_streams: u32,
+    /// Attempts of a copy that breaks without moving a byte, the first one included.
+    pub attempts: u32,
+}
+
+impl Default for CopySettings {
+    fn default() -> Self {
+        Self {
+            verification: Verification::WhenAvailable,
+            streams: STREAMS_MAX as u32,
+            chosen_streams: CHOSEN_STREAMS_MAX,
+            attempts: ATTEMPTS_MAX,
+        }
+    }
+}
+
+impl CopySettings {
+    /// The connections of a copy whose client asks for this many.
+    #[must_use]
+    pub fn streams(&self, asked: Option<u32>) -> Streams {
+        Streams::asked(asked, self.streams, self.chosen_streams)
+    }
+}
+
+/// The servers that make third-party copies in place of this one; `None`: this one makes them.
+#[derive(Clone, Debug, Default)]
+pub struct ForwardTo {
+    /// Where clients of HTTP are sent.
+    pub http: Option<Location>,
+    /// Where clients of XRootD are sent.
+    pub root: Option<Location>,
+}
+
+/// How long clients may take, whatever their protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteLimits {
+    /// Time for a request's head, from its first byte.
+    pub head_timeout: Duration,
+    /// Time that a connection is kept without a request.
+    pub idle: Duration,
+    /// Time in which data must move a byte, in either direction.
+    pub stall: Duration,
+    /// Time for a TLS handshake.
+    pub handshake: Duration,
+}
+
+impl Default for SiteLimits {
+    fn default() -> Self {
+        Self {
+            head_timeout: HEAD_TIMEOUT,
+            idle: IDLE_TIMEOUT,
+            stall: STALL_TIMEOUT,
+            handshake: TLS_HANDSHAKE_TIMEOUT,
+        }
+    }
+}
+
+impl Site {
+    /// A site in clear text with the usual limits, where only anonymous clients have rights.
+    #[must_use]
+    pub fn new(exports: SharedExports, client: Client, events: Arc<dyn Events>) -> Self {
+        Self {
+            exports,
+            tls: None,
+            authenticator: Authenticator::default(),
+            client,
+            transfers: Slots::new(TRANSFERS_MAX),
+            copies: CopySettings::default(),
+            forward_to: ForwardTo::default(),
+            keep: vec![ChecksumAlgorithm::Adler32],
+            limits: SiteLimits::default(),
+            server_name: "crossload".to_owned(),
+            fair_share: FairShare::default(),
+            refusals: Refusals::default(),
+            events,
+        }
+    }
+
+    /// How long sockets wait for clients.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        Waits {
+            handshake: self.limits.handshake,
+            stall: self.limits.stall,
+        }
+    }
+
+    /// How long a connection without a request is kept now: shorter when connections run short.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        match self.fair_share.is_short(ShareKind::Connections) {
+            true => self.limits.idle.min(SHORT_IDLE_TIMEOUT),
+            false => self.limits.idle,
+        }
+    }
+
+    /// Whether what must stay between client and server may be sent on a connection.
+    ///
+    /// # Errors
+    /// `tls_required` when it may not.
+    pub fn admit_secrets(&self, is_encrypted: bool, address: IpAddr) -> Result<()> {
+        match is_encrypted {
+            true => Ok(()),
+            false => self.authenticator.admits_in_clear_text(address),
+        }
+    }
+
+    /// Makes sure that every stored file gets a checksum.
+    pub fn keep_a_checksum(&mut self) {
+        if self.keep.is_empty() {
+            self.keep.push(ChecksumAlgorithm::Adler32);
+        }
+    }
+
+    /// The checksum for clients that name none.
+    #[must_use]
+    pub fn usual_checksum(&self) -> ChecksumAlgorithm {
+        self.keep.first().copied().unwrap_or(ChecksumAlgorithm::Adler32)
+    }
+
+    /// The checksums to compute for a file that is stored: those that are always kept, and these.
+    #[must_use]
+    pub fn checksums_with(&self, others: impl IntoIterator<Item = ChecksumAlgorithm>) -> Vec<ChecksumAlgorithm> {
+        let mut list = self.keep.clone();
+        for algorithm in others {
+            if !list.contains(&algorithm) {
+                list.push(algorithm);
+            }
+        }
+        list
+    }
+}
