@@ -23,7 +23,7 @@ use crate::hand_over::Decided;
 use crate::{page, post, question};
 use endpoint::clock::unix_s;
 use endpoint::ids::hex;
-use endpoint::random::random;
+use net::random::random;
 
 /// Answers GET and HEAD.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {

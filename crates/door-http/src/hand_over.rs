@@ -11,7 +11,7 @@ use std::time::Duration;
 use credentials::SealingKey;
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder, Presented, Redeemed, UsedCapabilities};
 use endpoint::clock::now_s;
-use endpoint::random::random;
+use net::random::random;
 use endpoint::{Granted, Spot, refusal};
 use http_wire::{Method, RequestHead};
 use policy::Operation;

@@ -10,7 +10,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::Exchange;
 use endpoint::clock::now_s;
-use endpoint::random::random;
+use net::random::random;
 
 /// Where tokens are asked for, as XRootD has it.
 const TOKEN_ENDPOINT: &str = "/.oauth2/token";

@@ -13,6 +13,7 @@ use credentials::gsi::name_hashes;
 use credentials::gsi::server::{Host, Offer, Proving};
 use gsi_wire::Certificate;
 use gsi_wire::gsi::{Fault, NAME, ServerEntry};
+use net::random::fill;
 use net::tls::{ClientIdentity, ServerTls};
 use tokio::sync::Semaphore;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -79,7 +80,7 @@ impl Kept {
         match &*offer {
             Some((since, offer)) if since.elapsed() < GSI_AGREEMENT_LIFETIME => Ok(offer.clone()),
             _ => {
-                let fresh = Arc::new(Offer::new(self.host()?, &mut random).map_err(failed)?);
+                let fresh = Arc::new(Offer::new(self.host()?, &mut fill).map_err(failed)?);
                 *offer = Some((Instant::now(), fresh.clone()));
                 Ok(fresh)
             }
@@ -143,7 +144,7 @@ impl Gsi {
         let Some(Progress(proving)) = progress else {
             let kept = settings.site.tls.as_ref().and_then(|tls| self.kept(tls));
             let kept = kept.ok_or_else(|| failed(Fault("there is no certificate")))?;
-            let begin = move || Proving::begin(&message, kept.host()?, kept.offer()?, &mut random).map_err(failed);
+            let begin = move || Proving::begin(&message, kept.host()?, kept.offer()?, &mut fill).map_err(failed);
             let (proving, answer) = self.calculate(begin).await?;
             return Ok(Outcome::More(answer, Progress(Box::new(proving))));
         };
@@ -160,10 +161,6 @@ impl Gsi {
             Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
         })
     }
-}
-
-fn random(bytes: &mut [u8]) {
-    endpoint::random::fill(bytes);
 }
 
 fn failed(fault: Fault) -> Error {

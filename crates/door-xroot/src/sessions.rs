@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::XROOT_BOUND_QUEUE_MAX;
-use endpoint::random::random;
+use net::random::random;
 use tokio::sync::mpsc;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::BOUND_STREAMS_MAX;

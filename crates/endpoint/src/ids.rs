@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::random::random;
+use net::random::random;
 
 /// Lower-case hexadecimal digits.
 #[must_use]

@@ -19,7 +19,6 @@ mod links;
 mod locks;
 mod own_uploads;
 mod permit;
-pub mod random;
 mod record;
 mod refusals;
 mod reread;

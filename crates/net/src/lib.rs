@@ -18,6 +18,7 @@ pub mod limits;
 pub mod listen;
 pub mod names;
 pub mod pages;
+pub mod random;
 pub mod room;
 mod stream;
 pub mod tls;

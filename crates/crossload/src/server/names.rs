@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use endpoint::ErrorFacts;
-use endpoint::random::random;
+use net::random::random;
 use types::ErrorCode;
 
 /// As many bytes of the hash are shown.

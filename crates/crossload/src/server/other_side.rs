@@ -5,7 +5,7 @@ use std::sync::Arc;
 use config::Configuration;
 use credentials::SealingKey;
 use door_http::{HandOver, HandOverSettings};
-use endpoint::random::random;
+use net::random::random;
 use identity::delegation::{DelegationSettings, Delegations};
 
 use super::secret;

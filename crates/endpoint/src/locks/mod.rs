@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{LOCK_TIMEOUT, LOCK_TIMEOUT_MAX, LOCK_TIMEOUT_MIN};
 use credentials::Credential;
+use net::random::random;
 use policy::Operation;
 use tokio::sync::Notify;
 use types::limits::LOCKS_PER_PATH_MAX;
@@ -26,7 +27,6 @@ use crate::exports::Exports;
 use crate::fair_share::{ClientId, FairShare, ShareKind, identity_of};
 use crate::found::is_missing;
 use crate::links::path_reached;
-use crate::random::random;
 use crate::store::Store;
 use changing::Pending;
 use table::{Met, Table};

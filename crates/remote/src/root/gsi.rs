@@ -7,6 +7,7 @@
 use credentials::gsi::client::{Heard, Holder, Opened, Shown};
 use gsi_wire::gsi::key::PrivateNumbers;
 use gsi_wire::gsi::{ClientOptions, Fault, ServerEntry};
+use net::random::fill;
 use net::tls::ClientIdentity;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
@@ -39,7 +40,7 @@ impl Gsi {
             let key = identity.private_key().secret_der();
             let holder = Holder::new(identity.chain(), key).map_err(failed)?;
             // Nothing is delegated to whom we only read from or write to.
-            let (opened, message) = Opened::begin(&server, ClientOptions::default(), &mut random);
+            let (opened, message) = Opened::begin(&server, ClientOptions::default(), &mut fill);
             let state = State::Opened(opened);
             Ok((Self { holder, state }, message))
         })
@@ -58,7 +59,7 @@ impl Gsi {
                 let heard: Heard = calculate(move || opened.hear(&message).map_err(failed)).await?;
                 options.tls.check_server(&heard.certificate, host, Side::Source)?;
                 calculate(move || {
-                    let (shown, answer) = heard.show(&holder, &mut random).map_err(failed)?;
+                    let (shown, answer) = heard.show(&holder, &mut fill).map_err(failed)?;
                     let state = State::Shown(shown);
                     Ok((Self { holder, state }, answer))
                 })
@@ -67,7 +68,7 @@ impl Gsi {
             State::Shown(shown) => {
                 calculate(move || {
                     let refuse = |_: &[u8]| Err("this client delegates nothing".to_owned());
-                    let answer = shown.delegate(&message, &holder, refuse, &mut random);
+                    let answer = shown.delegate(&message, &holder, refuse, &mut fill);
                     let state = State::Shown(shown);
                     Ok((Self { holder, state }, answer.map_err(failed)?))
                 })
@@ -83,10 +84,6 @@ async fn calculate<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 
     done.unwrap_or_else(|cause| {
         Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate).with_private(cause))
     })
-}
-
-fn random(bytes: &mut [u8]) {
-    assert!(aws_lc_rs::rand::fill(bytes).is_ok(), "the system has no randomness");
 }
 
 /// The caller says which side it was.

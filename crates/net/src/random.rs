@@ -1,4 +1,5 @@
-//! Random bytes: pure crates take them as an argument, and the doors draw them here.
+//! Random bytes from the secure generator. Pure crates take a generator as an argument; their
+//! callers hand in [`fill`].
 
 /// Random bytes that cannot be guessed, for names that grant rights.
 #[must_use]
