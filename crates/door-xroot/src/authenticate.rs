@@ -10,10 +10,10 @@ use xroot_wire::credential::{self, Credential};
 use xroot_wire::request::Authenticate;
 use xroot_wire::response::SecurityEntry;
 
-use crate::door::Shared;
 use crate::failure::{Failure, Result};
 use crate::gsi::{Outcome, Progress};
 use crate::settings::AuthenticationMethod;
+use crate::shared::Shared;
 
 /// Who a client turned out to be.
 pub(crate) enum Identity {

@@ -1,36 +1,21 @@
 //! A further connection of a session: it takes no requests. It sends what the session's task hands to it, and is lent to
 //! that task for writes whose data come on it.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use net::Frames;
 use tokio::sync::oneshot;
-use types::{Error, ErrorCode, Phase, Result, Side};
+use transfer::Site;
+use types::Result;
 use xroot_wire::request::{Payload, Request, RequestHeader};
 
+use crate::answer::refuse;
 use crate::connection::{Connection, Next};
-use crate::door::Shared;
-use crate::failure::Failure;
-use crate::send::Task;
-use crate::sessions::Binding;
-
-/// What the session wants of a further connection.
-pub(crate) enum Errand {
-    /// Send this.
-    Send(Task),
-    /// Lend the connection.
-    Lend(oneshot::Sender<Loan>),
-}
-
-/// A further connection in the hands of the session's task. Dropped, the connection ends.
-pub(crate) struct Loan {
-    frames: Frames,
-    back: oneshot::Sender<Frames>,
-}
+use crate::dispatch::dispatch;
+use crate::sessions::{Binding, Errand, Loan, no_such_stream, stream_ended};
 
 /// Serves a session until it ends or the client closes this connection.
-pub(crate) async fn serve(door: &Arc<Shared>, mut frames: Frames, mut binding: Binding) {
+pub(crate) async fn serve(site: &Site, mut frames: Frames, mut binding: Binding) {
     loop {
         let errand = tokio::select! {
             errand = binding.errands.recv() => errand,
@@ -39,7 +24,7 @@ pub(crate) async fn serve(door: &Arc<Shared>, mut frames: Frames, mut binding: B
         match errand {
             None => break,
             Some(Errand::Send(task)) => {
-                let sent = task.send(&mut frames.stream, door).await;
+                let sent = task.send(&mut frames.stream, site).await;
                 if sent.is_err() || frames.stream.flush().await.is_err() {
                     return;
                 }
@@ -63,75 +48,59 @@ async fn lend(frames: Frames, borrower: oneshot::Sender<Loan>) -> Option<Frames>
     }
 }
 
-impl Connection {
-    /// One request whose payload comes on a further stream of the session. It is answered there too, as the reference
-    /// server does.
-    ///
-    /// Later requests of the session wait until the payload has come: writes to a file go one after the other anyway.
-    pub(crate) async fn one_elsewhere(
-        &mut self,
-        path: u8,
-        header: &RequestHeader,
-        payload: Payload,
-        began: Instant,
-    ) -> Result<Next> {
-        // What is queued here must not wait for the other stream.
-        self.flush().await?;
-        let Some(mut loan) = self.borrow(path).await else {
-            // Where the payload is nobody knows, so that it is not passed over.
-            self.mark_incomplete(header);
-            return Ok(self.refuse(header, began, no_such_stream()));
-        };
-        std::mem::swap(&mut self.frames, &mut loan.frames);
-        let mut served = self.one_buffered(header, &[], payload, began).await;
-        if served.is_ok() {
-            served = self.flush().await.and(served);
-        }
-        std::mem::swap(&mut self.frames, &mut loan.frames);
-        match served {
-            Ok(next) => {
-                // The stream's task waits for it, unless the client has closed it.
-                let _ = loan.back.send(loan.frames);
-                Ok(next)
-            }
-            // That stream ended, and not the session.
-            Err(_) => {
-                self.mark_incomplete(header);
-                Ok(self.refuse(header, began, stream_ended()))
-            }
-        }
+/// One request whose payload comes on a further stream of the session. It is answered there too, as the reference
+/// server does.
+///
+/// Later requests of the session wait until the payload has come: writes to a file go one after the other anyway.
+pub(crate) async fn one_elsewhere(
+    connection: &mut Connection,
+    path: u8,
+    header: &RequestHeader,
+    payload: Payload,
+    began: Instant,
+) -> Result<Next> {
+    // What is queued here must not wait for the other stream.
+    connection.flush().await?;
+    let Some(mut loan) = borrow(connection, path).await else {
+        // Where the payload is nobody knows, so that it is not passed over.
+        mark_incomplete(connection, header);
+        return Ok(refuse(connection, header, began, no_such_stream()));
+    };
+    std::mem::swap(&mut connection.frames, &mut loan.frames);
+    let mut served = dispatch(connection, header, &[], payload, began).await;
+    if served.is_ok() {
+        served = connection.flush().await.and(served);
     }
-
-    async fn borrow(&self, path: u8) -> Option<Loan> {
-        let way = self.session.as_ref()?.registration.stream(path)?;
-        let (lender, loan) = oneshot::channel();
-        way.send(Errand::Lend(lender)).await.ok()?;
-        loan.await.ok()
-    }
-
-    /// Data of a write were lost: the file must not take its name without them.
-    fn mark_incomplete(&mut self, header: &RequestHeader) {
-        let handle = match Request::parse(header, &[]) {
-            Ok(Request::Write(write)) => write.handle,
-            Ok(Request::PageWrite(write)) => write.handle,
-            _ => return,
-        };
-        if let Ok(writing) = self.files().and_then(|files| files.file(handle)?.writing()) {
-            writing.mark_incomplete();
+    std::mem::swap(&mut connection.frames, &mut loan.frames);
+    match served {
+        Ok(next) => {
+            // The stream's task waits for it, unless the client has closed it.
+            let _ = loan.back.send(loan.frames);
+            Ok(next)
+        }
+        // That stream ended, and not the session.
+        Err(_) => {
+            mark_incomplete(connection, header);
+            Ok(refuse(connection, header, began, stream_ended()))
         }
     }
 }
 
-/// The client names a stream that its session does not have.
-pub(crate) fn no_such_stream() -> Failure {
-    bad_stream("the session has no stream of this number")
+async fn borrow(connection: &Connection, path: u8) -> Option<Loan> {
+    let way = connection.session.as_ref()?.registration.stream(path)?;
+    let (lender, loan) = oneshot::channel();
+    way.send(Errand::Lend(lender)).await.ok()?;
+    loan.await.ok()
 }
 
-fn stream_ended() -> Failure {
-    bad_stream("the stream of the data ended before they had come")
-}
-
-fn bad_stream(why: &str) -> Failure {
-    let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Transfer);
-    error.with_detail(why).into()
+/// Data of a write were lost: the file must not take its name without them.
+fn mark_incomplete(connection: &mut Connection, header: &RequestHeader) {
+    let handle = match Request::parse(header, &[]) {
+        Ok(Request::Write(write)) => write.handle,
+        Ok(Request::PageWrite(write)) => write.handle,
+        _ => return,
+    };
+    if let Ok(writing) = connection.files().and_then(|files| files.file(handle)?.writing()) {
+        writing.mark_incomplete();
+    }
 }

@@ -72,8 +72,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
 pub(crate) async fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;
-    let given_up = exchange.connection.late.cancel(&named.path);
-    exchange.connection.answer_all(given_up);
+    let cancelled = exchange.connection.late.cancel(&named.path);
+    exchange.answer_all(cancelled);
     exchange.ok(&[]);
     Ok(())
 }

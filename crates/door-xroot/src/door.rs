@@ -3,38 +3,14 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use endpoint::{ActiveUploads, Gate, Moved};
 use tokio::net::TcpStream;
 use types::Result;
 
-use crate::connection::converse;
-use crate::gsi::Gsi;
-use crate::interrupted::InterruptedUploads;
-use crate::sessions::Sessions;
+use crate::conversation::converse;
 use crate::settings::Settings;
-use crate::turns::Turns;
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) gate: Gate,
-    pub(crate) sessions: Sessions,
-    pub(crate) turns: Turns,
-    pub(crate) interrupted: InterruptedUploads,
-    pub(crate) uploads: ActiveUploads,
-    pub(crate) gsi: Gsi,
-}
-
-impl Shared {
-    /// Tells of data that was moved for a request, and counts it in the budget that copies share.
-    pub(crate) fn tell_moved(&self, moved: &Moved) {
-        let budget = self.settings.site.transfers.budget();
-        budget.add_moved(moved.bytes_in + moved.bytes_out);
-        self.settings.site.events.moved(moved);
-    }
-}
+use crate::shared::Shared;
 
 /// An XRootD door. Clones are the same door.
 #[derive(Clone)]
@@ -49,17 +25,8 @@ impl std::fmt::Debug for Door {
 impl Door {
     /// A door with these settings. It serves what [`Door::serve_connection`] brings.
     #[must_use]
-    pub fn new(mut settings: Settings) -> Self {
-        settings.site.keep_a_checksum();
-        Self(Arc::new(Shared {
-            settings,
-            gate: Gate::default(),
-            sessions: Sessions::default(),
-            turns: Turns::default(),
-            interrupted: InterruptedUploads::new(Instant::now()),
-            uploads: ActiveUploads::default(),
-            gsi: Gsi::default(),
-        }))
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Shared::new(settings)))
     }
 
     /// Serves one connection, which begins with this protocol's first words, until it ends; it counts as

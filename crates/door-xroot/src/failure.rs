@@ -1,6 +1,6 @@
-//! Why a request is not carried out: the house's error, and what this protocol needs beside it.
+//! Why a request is not carried out: the error, and what this protocol adds to it.
 
-use types::Error;
+use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::{ErrorNumber, Refusal};
 
 /// An error and how it is answered.
@@ -51,4 +51,21 @@ impl From<Refusal> for Failure {
             closes: refusal.closes,
         }
     }
+}
+
+/// The server does not offer this request.
+pub(crate) fn not_offered() -> Failure {
+    Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open)
+        .with_detail("the server does not offer this request")
+        .into()
+}
+
+/// Whether nothing more can be sent on the connection.
+pub(crate) fn is_torn(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::ClientGone | ErrorCode::BodyStalled)
+}
+
+/// The words of an error for the client.
+pub(crate) fn error_words(error: &Error) -> String {
+    format!("{} [{}]", error.public(), error.code().name())
 }

@@ -10,10 +10,10 @@ use storage::{FileReader, Stat};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
+use crate::copying::Copying;
 use crate::failure::Result;
 use crate::interrupted::PendingUpload;
 use crate::keys::Registered;
-use crate::third_party::destination::Copying;
 use crate::writing::Writing;
 
 /// An open file.
@@ -107,6 +107,23 @@ impl OpenFile {
             Content::Writing(writing) => writing.reader(),
             Content::Copying(_) => Err(not_open_for(&self.path, COPY)),
         }
+    }
+
+    /// Whether a file that is changed where it lies may still be: rules may have been loaded since it
+    /// was opened, and what is written to it shows at once. Any other file is asked about when it takes
+    /// its name.
+    pub(crate) async fn check_permit(&mut self) -> Result<()> {
+        let (Content::Writing(writing), Some(permit)) = (&mut self.content, &self.permit) else {
+            return Ok(());
+        };
+        if writing.holds_old_content()
+            && permit.may_have_changed()
+            && let Err(error) = permit.check(&self.spot.store, &self.spot.path).await
+        {
+            writing.refuse();
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// What is needed to write to it.

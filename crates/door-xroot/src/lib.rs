@@ -10,11 +10,18 @@
 //! which only sends what the session's task hands to it.
 #![forbid(unsafe_code)]
 
+mod admit;
+mod answer;
 mod attributes;
 mod authenticate;
 mod bound;
 mod checksum;
+mod close;
 mod connection;
+mod conversation;
+mod copy_progress;
+mod copying;
+mod dispatch;
 mod door;
 mod exchange;
 mod failure;
@@ -26,17 +33,21 @@ mod late;
 pub mod limits;
 mod list;
 mod locate;
+mod method;
 mod names;
 mod open;
 mod prepare;
 mod query;
 mod read;
 mod send;
+mod session;
 mod sessions;
 mod settings;
 mod setup;
+mod shared;
 mod stat;
 mod third_party;
+mod truncate;
 mod turns;
 mod vector;
 mod write;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use credentials::Credential;
 use endpoint::{Place, Spot};
 use policy::Operation;
 use storage::Entry;
@@ -14,14 +13,8 @@ use xroot_wire::response::{ListingWriter, respond, unlisted_answer};
 use crate::checksum::algorithm_of;
 use crate::exchange::Exchange;
 use crate::failure::Result;
+use crate::session::Listed;
 use crate::stat::{directory_above, stat_text};
-
-/// What the last listing of a session left out.
-pub(crate) struct Listed {
-    path: LogicalPath,
-    credential: Arc<Credential>,
-    unlisted: Unlisted,
-}
 
 /// A directory that the client may list.
 enum Directory {

@@ -8,9 +8,8 @@ use xroot_wire::limits::{
 use xroot_wire::request::{Query, QueryKind};
 use xroot_wire::response::{SpaceUsage, config_answer, fixed_attributes, statistics};
 
-use crate::connection::not_offered;
 use crate::exchange::Exchange;
-use crate::failure::Result;
+use crate::failure::{Result, not_offered};
 use crate::settings::Settings;
 use crate::third_party::{PROTOCOLS, PROTOCOLS_KEY, destination, is_about_copies};
 use crate::{checksum, list, locate, stat};

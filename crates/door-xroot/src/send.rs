@@ -7,13 +7,12 @@ use crate::limits::XROOT_PART_BYTES;
 use endpoint::{Ending, Moved, Store};
 use net::Stream;
 use storage::FileReader;
-use transfer::{Progress, serve, serve_pages};
+use transfer::{Progress, Site, serve, serve_pages};
 use types::{ByteRange, Result};
 use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
 use xroot_wire::{Status, StreamId};
 
-use crate::door::Shared;
-use crate::exchange::{error_words, is_torn};
+use crate::failure::{error_words, is_torn};
 use crate::files::Traffic;
 
 /// A range to be sent.
@@ -35,7 +34,7 @@ impl Task {
     ///
     /// # Errors
     /// When nothing more can be sent on the connection.
-    pub(crate) async fn send(&self, stream: &mut Stream, door: &Shared) -> Result<()> {
+    pub(crate) async fn send(&self, stream: &mut Stream, site: &Site) -> Result<()> {
         let progress = Progress::new();
         let sent = match self.paged {
             true => self.send_pages(stream, &progress).await,
@@ -43,7 +42,7 @@ impl Task {
         };
         let moved = progress.moved_bytes();
         self.traffic.add_out(moved);
-        door.tell_moved(&Moved {
+        site.report_moved(&Moved {
             method: if self.paged { "page_read" } else { "read" },
             bytes_in: 0,
             bytes_out: moved,

@@ -5,14 +5,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::XROOT_BOUND_QUEUE_MAX;
+use net::Frames;
 use net::random::random;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::BOUND_STREAMS_MAX;
 use xroot_wire::{ErrorNumber, SessionId};
 
-use crate::bound::Errand;
 use crate::failure::Failure;
+use crate::send::Task;
 
 /// The sessions, by their ids. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,20 @@ pub(crate) struct Binding {
     pub(crate) path: u8,
     pub(crate) errands: mpsc::Receiver<Errand>,
     entry: Arc<Entry>,
+}
+
+/// What the session wants of a further connection.
+pub(crate) enum Errand {
+    /// Send this.
+    Send(Task),
+    /// Lend the connection.
+    Lend(oneshot::Sender<Loan>),
+}
+
+/// A further connection in the hands of the session's task. Dropped, the connection ends.
+pub(crate) struct Loan {
+    pub(crate) frames: Frames,
+    pub(crate) back: oneshot::Sender<Frames>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -136,6 +151,20 @@ impl Drop for Binding {
             *place = None;
         }
     }
+}
+
+/// The client names a stream that its session does not have.
+pub(crate) fn no_such_stream() -> Failure {
+    bad_stream("the session has no stream of this number")
+}
+
+pub(crate) fn stream_ended() -> Failure {
+    bad_stream("the stream of the data ended before they had come")
+}
+
+fn bad_stream(why: &str) -> Failure {
+    let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Transfer);
+    error.with_detail(why).into()
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 //! How a session begins and ends: `protocol`, TLS, login, authentication, further streams.
 
-use std::sync::Arc;
-
 use credentials::Credential;
-use endpoint::Share;
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::ServerFlags;
 use xroot_wire::limits::PROTOCOL_VERSION;
@@ -12,50 +9,15 @@ use xroot_wire::response::{LoginReply, ProtocolReply};
 
 use crate::authenticate::{Identity, Progressed, offered, verify};
 use crate::connection::{Connection, Next};
-use crate::door::Shared;
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
-use crate::files::{Files, OpenFile};
-use crate::gsi::Progress;
-use crate::list::Listed;
-use crate::sessions::Registration;
+use crate::files::Files;
+use crate::session::Session;
 use crate::settings::AuthenticationMethod;
+use crate::shared::Shared;
 
 /// As much of what a client says about itself goes to the log.
 const LOGGED_CHARS: usize = 256;
-
-/// A session: who the client is, and what it has open.
-pub(crate) struct Session {
-    pub(crate) registration: Registration,
-    /// The user that the client named.
-    pub(crate) user: String,
-    /// User name and process number as the client gave them, by which servers name it to each other.
-    pub(crate) caller: String,
-    /// The number of the client's process, as it gave it.
-    pub(crate) process: i32,
-    /// The client's program.
-    pub(crate) agent: Option<String>,
-    /// Whether answers may come by themselves.
-    pub(crate) takes_late_answers: bool,
-    pub(crate) credential: Arc<Credential>,
-    /// How far an authentication of several steps has come.
-    pub(crate) progress: Option<Progress>,
-    pub(crate) files: Files,
-    /// What its last listing left out, for the client to ask about.
-    pub(crate) listed: Option<Listed>,
-    /// Counts the connection for its identity.
-    pub(crate) counted: Option<Share>,
-}
-
-impl Session {
-    pub(crate) fn has_open_files(&self) -> bool {
-        !self.files.is_empty()
-    }
-
-    pub(crate) fn take_files(&mut self) -> Vec<OpenFile> {
-        self.files.take_all()
-    }
-}
 
 /// Answers `protocol`: what we are, and whether TLS begins.
 pub(crate) fn protocol(exchange: &mut Exchange<'_>, request: &Protocol) -> Result<Next> {

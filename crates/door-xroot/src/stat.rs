@@ -1,10 +1,10 @@
 //! What a file is, by name or handle; what space there is; what many files are.
 
-use endpoint::Place;
 use endpoint::clock::unix_s;
+use endpoint::{Place, is_missing};
 use policy::Operation;
 use storage::{Kind, Stat};
-use types::{Error, ErrorCode, LogicalPath};
+use types::{ErrorCode, LogicalPath};
 use xroot_wire::StatFlags;
 use xroot_wire::request::{self, StatMany, StatTarget};
 use xroot_wire::response::{SpaceText, StatExtension, StatText};
@@ -83,11 +83,6 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
         .then(|| exchange.connection.door.turns.pending(path))
         .flatten();
     Ok(Seen::Pending(pending.ok_or(missing)?))
-}
-
-/// Whether nothing stands under a name.
-pub(crate) fn is_missing(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing)
 }
 
 /// The same without the difference.

@@ -12,7 +12,7 @@ use storage::{Stat, Upload};
 use tokio::sync::Notify;
 use types::LogicalPath;
 
-use crate::third_party::destination::Advance;
+use crate::copy_progress::CopyProgress;
 
 /// The files that are open for writing, with what can be shown of those that have no name yet. Clones are the same.
 #[derive(Clone, Default)]
@@ -89,7 +89,7 @@ pub(crate) enum Shown {
     /// As far as its client has written it.
     Upload(Weak<dyn Upload>),
     /// As far as a copy from another server has come.
-    Copy(Weak<Advance>),
+    Copy(Weak<CopyProgress>),
 }
 
 impl Shown {
@@ -237,8 +237,8 @@ mod tests {
     }
 
     /// A copy that has not begun.
-    fn shown(turn: &Turn) -> Arc<Advance> {
-        let copy = Arc::<Advance>::default();
+    fn shown(turn: &Turn) -> Arc<CopyProgress> {
+        let copy = Arc::<CopyProgress>::default();
         turn.show(Shown::Copy(Arc::downgrade(&copy)));
         copy
     }

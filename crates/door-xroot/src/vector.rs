@@ -12,72 +12,71 @@ use xroot_wire::request::{ReadVector, VectorItem};
 use xroot_wire::response::ResponseHeader;
 use xroot_wire::{ErrorNumber, FileHandle, Status, StreamId};
 
+use crate::answer::fail;
 use crate::connection::{Connection, Next};
 use crate::failure::{Failure, Result};
 use crate::send::ending;
 
-impl Connection {
-    /// Answers a read of many ranges. All of them are looked at before the first byte is sent.
-    pub(crate) async fn read_vector(
-        &mut self,
-        stream: StreamId,
-        request: &ReadVector<'_>,
-        began: Instant,
-    ) -> types::Result<Next> {
-        let pieces = match self.pieces(stream, request) {
-            Ok(pieces) => pieces,
-            Err(failure) => return Ok(self.fail(stream, "read_vector", began, failure)),
-        };
-        let progress = Progress::new();
-        let sent = serve_pieces(&pieces, &mut self.frames.stream, &progress).await;
-        let moved = progress.moved_bytes();
-        self.door.tell_moved(&Moved {
-            method: "read_vector",
-            bytes_in: 0,
-            bytes_out: moved,
-            took: began.elapsed(),
-            ending: ending(&sent),
-        });
-        sent?;
-        Ok(Next::Request)
-    }
+/// Answers a read of many ranges. All of them are looked at before the first byte is sent.
+pub(crate) async fn read_vector(
+    connection: &mut Connection,
+    stream: StreamId,
+    request: &ReadVector<'_>,
+    began: Instant,
+) -> types::Result<Next> {
+    let pieces = match pieces(connection, stream, request) {
+        Ok(pieces) => pieces,
+        Err(failure) => return Ok(fail(connection, stream, "read_vector", began, failure)),
+    };
+    let progress = Progress::new();
+    let sent = serve_pieces(&pieces, &mut connection.frames.stream, &progress).await;
+    let moved = progress.moved_bytes();
+    connection.door.settings.site.report_moved(&Moved {
+        method: "read_vector",
+        bytes_in: 0,
+        bytes_out: moved,
+        took: began.elapsed(),
+        ending: ending(&sent),
+    });
+    sent?;
+    Ok(Next::Request)
+}
 
-    /// The answer as pieces: heads and ranges, divided into parts between two ranges.
-    fn pieces(&mut self, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
-        let items: Vec<VectorItem> = request.items().collect();
-        let mut pieces = Pieces::default();
-        // Ranges of one file usually follow each other, and one that is being written takes a descriptor
-        // for each reader.
-        let mut latest: Option<(FileHandle, Arc<dyn FileReader>)> = None;
-        let mut rest = items.as_slice();
-        while !rest.is_empty() {
-            let (count, part_bytes) = part_of(rest);
-            let (part, behind) = rest.split_at(count);
-            let status = if behind.is_empty() { Status::Ok } else { Status::Partial };
-            let mut head = ResponseHeader::new(stream, status, part_bytes).encode().to_vec();
-            let mut began_part = false;
-            for item in part {
-                head.extend_from_slice(&item.encode());
-                let file = self.files()?.file(item.handle)?;
-                let reader = match &latest {
-                    Some((handle, reader)) if *handle == item.handle => reader.clone(),
-                    _ => file.reader()?,
-                };
-                latest = Some((item.handle, reader.clone()));
-                check(item, reader.as_ref())?;
-                file.traffic.add_out(u64::from(item.length));
-                let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));
-                match began_part {
-                    false => pieces.add_message(&head, &file.spot.store, &reader, range),
-                    true => pieces.add(&head, &file.spot.store, &reader, range),
-                }
-                began_part = true;
-                head.clear();
+/// The answer as pieces: heads and ranges, divided into parts between two ranges.
+fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
+    let items: Vec<VectorItem> = request.items().collect();
+    let mut pieces = Pieces::default();
+    // Ranges of one file usually follow each other, and one that is being written takes a descriptor
+    // for each reader.
+    let mut latest: Option<(FileHandle, Arc<dyn FileReader>)> = None;
+    let mut rest = items.as_slice();
+    while !rest.is_empty() {
+        let (count, part_bytes) = part_of(rest);
+        let (part, behind) = rest.split_at(count);
+        let status = if behind.is_empty() { Status::Ok } else { Status::Partial };
+        let mut head = ResponseHeader::new(stream, status, part_bytes).encode().to_vec();
+        let mut began_part = false;
+        for item in part {
+            head.extend_from_slice(&item.encode());
+            let file = connection.files()?.file(item.handle)?;
+            let reader = match &latest {
+                Some((handle, reader)) if *handle == item.handle => reader.clone(),
+                _ => file.reader()?,
+            };
+            latest = Some((item.handle, reader.clone()));
+            check(item, reader.as_ref())?;
+            file.traffic.add_out(u64::from(item.length));
+            let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));
+            match began_part {
+                false => pieces.add_message(&head, &file.spot.store, &reader, range),
+                true => pieces.add(&head, &file.spot.store, &reader, range),
             }
-            rest = behind;
+            began_part = true;
+            head.clear();
         }
-        Ok(pieces)
+        rest = behind;
     }
+    Ok(pieces)
 }
 
 /// How many of these items go into one part, and how long it is. At least one does.

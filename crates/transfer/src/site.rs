@@ -22,7 +22,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use endpoint::{FairShare, Refusals, ShareKind, SharedExports};
+use endpoint::{FairShare, Moved, Refusals, ShareKind, SharedExports};
 use identity::Authenticator;
 use net::Waits;
 use net::tls::ServerTls;
@@ -207,5 +207,11 @@ impl Site {
             }
         }
         list
+    }
+
+    /// Reports data that was moved for a request, and counts it in the budget that copies share.
+    pub fn report_moved(&self, moved: &Moved) {
+        self.transfers.budget().add_moved(moved.bytes_in + moved.bytes_out);
+        self.events.moved(moved);
     }
 }

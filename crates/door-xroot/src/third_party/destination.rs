@@ -1,90 +1,29 @@
 //! The destination of a third-party copy: an open file that stands for a copy which this server makes.
 
-use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::sync::Arc;
 
 use crate::limits::TPC_COPY_TIME;
 use endpoint::ids::{child_trace, fresh_id};
 use endpoint::{Spot, TransferOutcome, TransferStart};
 use policy::rendezvous::Origin;
 use remote::{Access, Direction, Resource};
-use storage::{Kind, Overwrite, Stat};
-use transfer::{CopyJob, Order, Progress, Running, Verification};
+use storage::{Overwrite, Stat};
+use transfer::{CopyJob, Order, Running, Verification};
 use types::limits::TPC_STREAMS_MAX;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, encode_path};
 use xroot_wire::request::Open;
 use xroot_wire::{Cgi, CgiBuilder, FileHandle, StreamId, ThirdParty, unpack_source_cgi};
 
+use crate::admit::{Admitted, admit};
 use crate::connection::Next;
+use crate::copy_progress::CopyProgress;
+use crate::copying::{Copying, Stage};
 use crate::exchange::{Exchange, Named};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, not_offered};
 use crate::files::Content;
 use crate::late::Late;
-use crate::open::{Admitted, admit};
 use crate::third_party::Origins;
-use crate::turns::{Shown, Turn};
-
-/// How far a copy is.
-#[derive(Default)]
-pub(crate) struct Advance {
-    /// Once it has begun.
-    progress: OnceLock<Arc<Progress>>,
-    /// How it ended.
-    ending: OnceLock<std::result::Result<(), Error>>,
-}
-
-impl Advance {
-    /// What is to be seen of the file.
-    fn stat(&self) -> Stat {
-        Stat {
-            kind: Kind::File,
-            size_bytes: self.progress.get().map_or(0, |progress| progress.moved_bytes()),
-            modified: SystemTime::now(),
-            mode: 0o644,
-            // It has none yet, and 0 would mean that the file is not there.
-            inode: 1,
-        }
-    }
-
-    /// The same until it ends: then the file is there, or never will be.
-    pub(crate) fn pending(&self) -> Option<Stat> {
-        self.ending.get().is_none().then(|| self.stat())
-    }
-}
-
-/// A copy that an open file stands for. Closed or dropped before its end, it is given up.
-pub(crate) struct Copying {
-    source: Resource,
-    order: Order,
-    stage: Stage,
-    advance: Arc<Advance>,
-    _turn: Turn,
-}
-
-/// How far it is.
-enum Stage {
-    /// Nothing has been checked but rights.
-    Ordered,
-    /// The next sync begins it.
-    Prepared,
-    /// It has begun, for this request.
-    Begun(StreamId),
-}
-
-impl Copying {
-    /// What a client is to see of the file.
-    pub(crate) fn stat(&self) -> Stat {
-        self.advance.stat()
-    }
-
-    /// The request that waits for its end.
-    fn awaited_by(&self) -> Option<StreamId> {
-        match self.stage {
-            Stage::Begun(request) => Some(request).filter(|_| self.advance.ending.get().is_none()),
-            _ => None,
-        }
-    }
-}
+use crate::turns::Shown;
 
 fn bad_request(why: &str) -> Failure {
     Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open)
@@ -107,13 +46,13 @@ pub(crate) async fn open(
         exchange.admit_secrets()?;
     }
     let order = order(exchange, named, copy, &source, &admitted)?;
-    let advance = Arc::<Advance>::default();
-    admitted.turn.show(Shown::Copy(Arc::downgrade(&advance)));
+    let progress = Arc::<CopyProgress>::default();
+    admitted.turn.show(Shown::Copy(Arc::downgrade(&progress)));
     let copying = Copying {
         source: source.keyed,
         order,
         stage: Stage::Ordered,
-        advance,
+        progress,
         _turn: admitted.turn,
     };
     let stat = copying.stat();
@@ -272,7 +211,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
             Ok(Next::Request)
         }
         Stage::Prepared => begin(exchange, handle, (spot, path), source, order),
-        Stage::Begun(_) => match copying.advance.ending.get() {
+        Stage::Begun(_) => match copying.progress.ending() {
             Some(ended) => {
                 ended.clone()?;
                 exchange.ok(&[]);
@@ -318,12 +257,11 @@ fn begin(
     };
     let running = Running::begin(site.events.clone(), start, slot, job);
     let mut running = running.if_dropped(TransferOutcome::ClientGone);
-    let advance = match &exchange.file(handle)?.content {
-        Content::Copying(copying) => copying.advance.clone(),
-        _ => return Err(crate::connection::not_offered()),
+    let progress = match &exchange.file(handle)?.content {
+        Content::Copying(copying) => copying.progress.clone(),
+        _ => return Err(not_offered()),
     };
-    // It is set once only, here.
-    let _ = advance.progress.set(running.progress().clone());
+    progress.begin(running.progress().clone());
     let gate = door.gate.clone();
     let work = async move {
         let stopped = || Error::new(ErrorCode::Cancelled, Side::Active, Phase::Transfer);
@@ -336,8 +274,7 @@ fn begin(
             () = gate.aborting() => (TransferOutcome::Aborted, Err(stopped())),
         };
         running.end(outcome, result.as_ref()).await;
-        // It is set once only, here.
-        let _ = advance.ending.set(result.as_ref().map(drop).map_err(Clone::clone));
+        progress.end(result.as_ref().map(drop).map_err(Clone::clone));
         result.map(|_| Late::Done).map_err(Failure::from)
     };
     let seconds = u32::try_from(TPC_COPY_TIME.as_secs()).unwrap_or(u32::MAX);
@@ -373,7 +310,7 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> 
 pub(crate) fn cancel(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<()> {
     let awaited = match &exchange.file(handle)?.content {
         Content::Copying(copying) => copying.awaited_by(),
-        _ => return Err(crate::connection::not_offered()),
+        _ => return Err(not_offered()),
     };
     give_up(exchange, awaited);
     exchange.ok(&[]);
@@ -387,7 +324,7 @@ pub(crate) fn close(exchange: &mut Exchange<'_>, copying: &Copying) {
 
 fn give_up(exchange: &mut Exchange<'_>, awaited: Option<StreamId>) {
     if let Some(request) = awaited {
-        let given_up = exchange.connection.late.cancel_request(request);
-        exchange.connection.answer_all(given_up);
+        let cancelled = exchange.connection.late.cancel_request(request);
+        exchange.answer_all(cancelled);
     }
 }

@@ -6,12 +6,12 @@ use storage::Stat;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::ThirdParty;
 
+use crate::admit;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::files::Content;
 use crate::keys::{EXPIRED, Registered, named, seen};
 use crate::late::Late;
-use crate::open;
 
 /// What came of an open at the source.
 pub(crate) enum Opened {
@@ -32,7 +32,7 @@ pub(crate) async fn open(
     let key = copy.key.unwrap_or_default();
     match (copy.destination, copy.origin) {
         (Some(destination), None) => {
-            let (content, stat) = open::read(exchange, spot, path).await?;
+            let (content, stat) = admit::read(exchange, spot, path).await?;
             let registered = register(exchange, path, (key, destination), copy).await?;
             Ok(Opened::Now(content, stat, Some(registered)))
         }

@@ -1,0 +1,88 @@
+//! What an open needs before a file is opened: rights, and the turn to write. The same for plain opens
+//! and for both sides of third-party copies.
+
+use endpoint::{Change, Spot, refusal};
+use policy::Operation;
+use storage::Stat;
+use types::{Error, ErrorCode, LogicalPath, Side};
+use xroot_wire::OpenOptions;
+use xroot_wire::request::{Creation, Open};
+
+use crate::exchange::{Exchange, Named};
+use crate::failure::Result;
+use crate::files::Content;
+use crate::turns::Turn;
+
+/// Opens a file for a client that may read it.
+pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<(Content, Stat)> {
+    exchange.authorize(Operation::Read, path, None)?;
+    exchange.settle(path).await?;
+    let reader = spot.store.open(&spot.path).await;
+    let reader = reader.map_err(|error| blame_asker(error).with_subject(path))?;
+    let stat = reader.stat().clone();
+    Ok((Content::Reading(reader), stat))
+}
+
+/// That a name is not that of a file is nobody's fault but the client's, as a stat says too.
+fn blame_asker(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::NotFound | ErrorCode::ParentMissing | ErrorCode::IsDirectory | ErrorCode::NotDirectory => {
+            error.at_side(Side::Client)
+        }
+        _ => error,
+    }
+}
+
+/// The turn to write a file. A client that forces it does not care who else does.
+pub(crate) fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Result<Turn> {
+    let alone = !request.options.contains(OpenOptions::FORCE);
+    let turn = exchange
+        .connection
+        .door
+        .turns
+        .take(path, alone, exchange.connection.peer.ip());
+    let busy = || refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it");
+    Ok(turn.ok_or_else(busy)?)
+}
+
+/// What a client may do with a name that it opens to store a file.
+pub(crate) struct Admitted {
+    pub(crate) max_bytes: Option<u64>,
+    /// Whether a file that stands there when the new one is ready may be replaced.
+    pub(crate) may_replace: bool,
+    pub(crate) turn: Turn,
+}
+
+/// Asks for the right to store a file, and for the turn to do so.
+pub(crate) async fn admit(
+    exchange: &mut Exchange<'_>,
+    spot: &Spot,
+    named: &Named<'_>,
+    request: &Open<'_>,
+) -> Result<Admitted> {
+    let (path, creation) = (&named.path, request.creation());
+    let size_bytes = named.cgi.expected_bytes();
+    exchange.settle(path).await?;
+    let found = exchange.look(spot, path).await;
+    let operation = match creation {
+        Creation::MustNotExist => Operation::Create,
+        Creation::MustExist => Operation::Overwrite,
+        Creation::CreateOrTruncate => found.upload(),
+    };
+    let max_bytes = exchange.authorize(operation, path, size_bytes)?.max_upload_bytes;
+    exchange.check_locks(spot, path, Change::Store).await?;
+    let turn = turn(exchange, path, request)?;
+    let exists = found.into_file(path)?.is_some();
+    match creation {
+        Creation::MustNotExist if exists => return Err(refusal(ErrorCode::Exists, path).into()),
+        Creation::MustExist if !exists => return Err(refusal(ErrorCode::NotFound, path).into()),
+        _ => {}
+    }
+    // Where nothing stood only the right to create was asked for, which is none to somebody else's file.
+    let may_replace = creation != Creation::MustNotExist && (exists || exchange.may_replace(path, size_bytes));
+    Ok(Admitted {
+        max_bytes,
+        may_replace,
+        turn,
+    })
+}

@@ -1,0 +1,38 @@
+//! What all connections of a door share.
+
+use std::time::Instant;
+
+use endpoint::{ActiveUploads, Gate};
+
+use crate::gsi::Gsi;
+use crate::interrupted::InterruptedUploads;
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+use crate::turns::Turns;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) gate: Gate,
+    pub(crate) sessions: Sessions,
+    pub(crate) turns: Turns,
+    pub(crate) interrupted: InterruptedUploads,
+    pub(crate) uploads: ActiveUploads,
+    pub(crate) gsi: Gsi,
+}
+
+impl Shared {
+    /// A door that has no connections yet.
+    pub(crate) fn new(mut settings: Settings) -> Self {
+        settings.site.keep_a_checksum();
+        Self {
+            settings,
+            gate: Gate::default(),
+            sessions: Sessions::default(),
+            turns: Turns::default(),
+            interrupted: InterruptedUploads::new(Instant::now()),
+            uploads: ActiveUploads::default(),
+            gsi: Gsi::default(),
+        }
+    }
+}

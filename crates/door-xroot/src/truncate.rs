@@ -1,0 +1,118 @@
+//! Cutting and extending files, by handle and by name.
+
+use endpoint::{Change, refusal};
+use policy::Operation;
+use types::{ErrorCode, LogicalPath};
+use xroot_wire::request::{Truncate, TruncateTarget};
+use xroot_wire::{Argument, ErrorNumber};
+
+use crate::exchange::Exchange;
+use crate::failure::Result;
+use crate::files::{Content, OpenFile};
+use crate::turns::Update;
+use crate::writing::{Writing, check_end};
+
+/// Cuts or extends an open file, or a named one.
+pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>) -> Result<()> {
+    match &request.target {
+        TruncateTarget::Handle(handle) => {
+            let file = exchange.file(*handle)?;
+            set_length(file, request.size_bytes).await?;
+        }
+        TruncateTarget::Path(argument) => truncate_path(exchange, argument, request.size_bytes).await?,
+    }
+    exchange.ok(&[]);
+    Ok(())
+}
+
+async fn set_length(file: &mut OpenFile, size_bytes: u64) -> Result<()> {
+    file.check_permit().await?;
+    let writing = file.writing();
+    let writing = writing.map_err(|failure| failure.numbered(ErrorNumber::ARGUMENT_INVALID))?;
+    Ok(writing.set_length(size_bytes).await?)
+}
+
+/// Cuts or extends a file by its name. A client that has the file open for writing means what it has open: POSIX has one
+/// file of a name, and xrootdfs truncates by name what it has just opened.
+async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, size_bytes: u64) -> Result<()> {
+    let named = exchange.path(argument).await?;
+    let path = &named.path;
+    let own = exchange.connection.files()?.newest_written(path);
+    let is_uploaded = own.is_some_and(|file| !file.holds_old_content());
+    if let Some(file) = exchange
+        .connection
+        .files()?
+        .newest_written(path)
+        .filter(|_| is_uploaded)
+    {
+        return set_length(file, size_bytes).await;
+    }
+    exchange.settle(path).await?;
+    let writer = exchange.writer(path)?;
+    let update = exchange.connection.door.turns.update(&writer);
+    let changed = truncate_in_place(exchange, path, size_bytes, update.as_ref()).await;
+    if changed.is_err() {
+        refuse_written(exchange, path, update.as_ref());
+    }
+    changed
+}
+
+/// A change of a file by its name was refused before anything was made of it.
+pub(crate) fn refuse_named(exchange: &mut Exchange<'_>, path: &LogicalPath) {
+    // Before the login nothing is open.
+    if let Ok(writer) = exchange.writer(path) {
+        let update = exchange.connection.door.turns.update(&writer);
+        refuse_written(exchange, path, update.as_ref());
+    }
+}
+
+/// What its client has open under that name can never be closed well: it may do so without having read the refusal.
+fn refuse_written(exchange: &mut Exchange<'_>, path: &LogicalPath, update: Option<&Update>) {
+    if let Ok(files) = exchange.connection.files()
+        && let Some(Content::Writing(writing)) = files.newest_written(path).map(|file| &mut file.content)
+    {
+        writing.refuse();
+    }
+    if let Some(update) = update {
+        update.refuse();
+    }
+}
+
+/// Changes a file where it lies: over the handle that the client has for it, on whichever session, or like opening it for
+/// update.
+async fn truncate_in_place(
+    exchange: &mut Exchange<'_>,
+    path: &LogicalPath,
+    size_bytes: u64,
+    update: Option<&Update>,
+) -> Result<()> {
+    let spot = exchange.spot(path, ErrorCode::IsDirectory)?;
+    let found = exchange.look(&spot, path).await;
+    let granted = exchange.authorize(Operation::Overwrite, path, Some(size_bytes))?;
+    let permit = exchange.permit(path);
+    let changing = exchange.begin_change(&spot, path, Change::Update).await?;
+    if let Some(file) = exchange.connection.files()?.newest_written(path) {
+        return set_length(file, size_bytes).await;
+    }
+    if let Some(upload) = update.and_then(Update::upload) {
+        check_end(size_bytes, granted.max_upload_bytes)?;
+        let _changing = permit.check(&spot.store, &spot.path).await?;
+        return Ok(spot.store.during(&changing).set_length(&upload, size_bytes).await?);
+    }
+    let turn = exchange
+        .connection
+        .door
+        .turns
+        .take(path, true, exchange.connection.peer.ip());
+    let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
+    let present = found.into_file(path)?;
+    present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
+    let update = spot.store.open_update(&spot.path).await;
+    let update = update.map_err(|error| error.with_subject(path))?;
+    // Rules may have been loaded since, and the change shows at once.
+    let _changing = permit.check(&spot.store, &spot.path).await?;
+    let mut writing = Writing::in_place(&spot.store.during(&changing), update, granted.max_upload_bytes, turn);
+    writing.set_length(size_bytes).await?;
+    writing.commit(&exchange.client()).await?;
+    Ok(())
+}
