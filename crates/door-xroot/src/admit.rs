@@ -1,5 +1,5 @@
-//! What an open needs before a file is opened: rights, and the turn to write. The same for plain opens
-//! and for both sides of third-party copies.
+//! What an open needs before a file is opened: rights, and the turn to write. It is the same for
+//! plain opens and for both sides of third-party copies.
 
 use endpoint::{Change, Spot, refusal};
 use policy::Operation;
@@ -23,7 +23,7 @@ pub(crate) async fn read(exchange: &mut Exchange<'_>, spot: &Spot, path: &Logica
     Ok((Content::Reading(reader), stat))
 }
 
-/// That a name is not that of a file is nobody's fault but the client's, as a stat says too.
+/// A name that is not a file is the client's fault, as a stat says too.
 fn blame_asker(error: Error) -> Error {
     match error.code() {
         ErrorCode::NotFound | ErrorCode::ParentMissing | ErrorCode::IsDirectory | ErrorCode::NotDirectory => {
@@ -33,7 +33,7 @@ fn blame_asker(error: Error) -> Error {
     }
 }
 
-/// The turn to write a file. A client that forces it does not care who else does.
+/// Takes the turn to write a file. A client that forces it ignores other writers.
 pub(crate) fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'_>) -> Result<Turn> {
     let alone = !request.options.contains(OpenOptions::FORCE);
     let turn = exchange
@@ -41,14 +41,14 @@ pub(crate) fn turn(exchange: &Exchange<'_>, path: &LogicalPath, request: &Open<'
         .door
         .turns
         .take(path, alone, exchange.connection.peer.ip());
-    let busy = || refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it");
+    let busy = || refusal(ErrorCode::Busy, path).with_detail("another client is writing it");
     Ok(turn.ok_or_else(busy)?)
 }
 
-/// What a client may do with a name that it opens to store a file.
+/// What a client may do with the name of a file that it wants to store.
 pub(crate) struct Admitted {
     pub(crate) max_bytes: Option<u64>,
-    /// Whether a file that stands there when the new one is ready may be replaced.
+    /// Whether an existing file may be replaced at the end.
     pub(crate) may_replace: bool,
     pub(crate) turn: Turn,
 }
@@ -78,7 +78,8 @@ pub(crate) async fn admit(
         Creation::MustExist if !exists => return Err(refusal(ErrorCode::NotFound, path).into()),
         _ => {}
     }
-    // Where nothing stood only the right to create was asked for, which is none to somebody else's file.
+    // If nothing stood there, only the right to create was checked, which does not cover another
+    // client's file.
     let may_replace = creation != Creation::MustNotExist && (exists || exchange.may_replace(path, size_bytes));
     Ok(Admitted {
         max_bytes,

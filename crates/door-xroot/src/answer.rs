@@ -22,15 +22,14 @@ impl<'c> Exchange<'c> {
         self.connection.queue(|out| respond::ok(out, stream, body));
     }
 
-    /// Answers a step of an authentication with what the next one begins from.
+    /// Answers a step of an authentication with what the client needs for the next one.
     pub(crate) fn more(&mut self, body: &[u8]) {
         let stream = self.stream;
         let status = Status::MoreAuthentication;
         self.connection.queue(|out| respond::frame(out, stream, status, body));
     }
 
-    /// Lets the answer come by itself: the client is told so, and the work begins. `seconds` is how long
-    /// the client is to be prepared to wait.
+    /// Starts the work for a late answer, and tells the client to wait for it for up to `seconds`.
     pub(crate) fn later(
         &mut self,
         path: &LogicalPath,
@@ -60,10 +59,10 @@ impl<'c> Exchange<'c> {
         self.connection.queue(|out| respond::ok_text(out, stream, text));
     }
 
-    /// Ends the exchange: answers with the failure if there is one, and tells the log.
+    /// Ends the exchange: sends the failure if there is one, and reports the request.
     pub(crate) fn finish(mut self, result: Result<Next>) -> Next {
         let next = match result {
-            // It is told when it is answered.
+            // It is reported when it is answered.
             Ok(Next::Later) => return Next::Request,
             Ok(next) => {
                 self.record.status = Some(0);
@@ -104,7 +103,7 @@ impl<'c> Exchange<'c> {
         self.connection.door.settings.site.events.request(&self.record);
     }
 
-    /// Sends an answer that took long.
+    /// Sends a late answer.
     pub(crate) fn resume(connection: &'c mut Connection, answer: LateAnswer) {
         let mut exchange = Self::new(connection, answer.stream, "", answer.began);
         exchange.record = answer.record;
@@ -129,8 +128,8 @@ impl<'c> Exchange<'c> {
         exchange.tell();
     }
 
-    /// Tells that a file was given up because its client went, which is no fault where it only read, or because the
-    /// server ends.
+    /// Reports that an open file was abandoned: its client left, which is an error only for a file
+    /// that was being written, or the server stopped.
     pub(crate) fn abandon(mut self, file: OpenFile, why: ErrorCode) {
         self.note_file(&file);
         let side = match why {

@@ -1,4 +1,4 @@
-//! Attributes that clients give to files.
+//! Extended attributes, set by clients.
 
 use endpoint::{Change, Spot};
 use policy::Operation;
@@ -11,7 +11,7 @@ use xroot_wire::{AttributeOptions, ErrorNumber};
 use crate::exchange::Exchange;
 use crate::failure::Result;
 
-/// Answers a request about attributes. What fails for one of them is told beside the others.
+/// Answers a request about attributes. Each attribute has a status of its own.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &FileAttributes<'_>) -> Result<()> {
     let path = match &request.path {
         Some(argument) => exchange.path(argument).await?.path,
@@ -41,7 +41,7 @@ async fn act(spot: &Spot, request: &FileAttributes<'_>) -> types::Result<Vec<u8>
     match &request.action {
         AttributeAction::List => list(spot, request.options.contains(AttributeOptions::WITH_VALUES)).await,
         AttributeAction::Get(names) => {
-            // A file that is not there has no attributes of which one could be missing.
+            // A missing file fails as a whole, not for each attribute.
             spot.store.attributes(&spot.path).await?;
             let mut entries = Vec::new();
             for name in names {
@@ -98,7 +98,7 @@ async fn list(spot: &Spot, with_values: bool) -> types::Result<Vec<u8>> {
     }
     let mut values = Vec::new();
     for name in names {
-        // Gone since the names were read: then it is not listed.
+        // Removed since the names were read: not listed.
         if let Some(value) = spot.store.attribute(&spot.path, &name).await? {
             values.push((name.into_bytes(), value));
         }

@@ -1,6 +1,6 @@
-//! Who is this? The ways of authentication.
+//! The ways to authenticate a session.
 //!
-//! A way of several steps keeps its state in the session, and its answers ask for more.
+//! A way with several steps keeps its state in the session.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::gsi::{Outcome, Progress};
 use crate::settings::AuthenticationMethod;
 use crate::shared::Shared;
 
-/// Who a client turned out to be.
+/// The identity of a client.
 pub(crate) enum Identity {
-    /// The bearer of a token that is ours.
+    /// The bearer of a valid token.
     Bearer(Arc<credentials::Credential>),
     /// The holder of a certificate.
     Holder(Arc<credentials::Credential>),
-    /// A name that nobody verified.
+    /// An unverified user name.
     User(String),
-    /// Whoever comes from that address.
+    /// An address.
     Host,
 }
 
-/// What a step of an authentication brought.
+/// The result of one step.
 pub(crate) enum Progressed {
-    /// It is over.
+    /// The client is authenticated.
     Done(Identity),
-    /// This is to be sent, and another step awaited.
+    /// Send this, and wait for another step.
     More(Vec<u8>, Progress),
 }
 
-/// What the login tells of the ways to authenticate; a token may not be sent in clear text.
+/// The ways to authenticate that the login's answer offers; a token is not requested in clear text.
 pub(crate) fn offered(door: &Shared, is_secure: bool) -> Vec<SecurityEntry> {
     let entry = |method: &AuthenticationMethod| match method {
         AuthenticationMethod::Token => is_secure.then(credential::ztn_entry),
@@ -46,7 +46,7 @@ pub(crate) fn offered(door: &Shared, is_secure: bool) -> Vec<SecurityEntry> {
     door.settings.authentication.iter().filter_map(entry).collect()
 }
 
-/// Checks what a client sent; `progress` is what its steps have brought so far.
+/// Checks what a client sent; `progress` is the state after its previous step.
 pub(crate) async fn verify(
     door: &Shared,
     request: &Authenticate<'_>,

@@ -1,5 +1,5 @@
-//! A further connection of a session: it takes no requests. It sends what the session's task hands to it, and is lent to
-//! that task for writes whose data come on it.
+//! A further connection of a session. It takes no requests: it sends what the session's task hands
+//! to it, and is lent to that task for writes whose data arrive on it.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ pub(crate) async fn serve(site: &Site, mut frames: Frames, mut binding: Binding)
             },
         }
     }
-    // The client may be gone already; then there is nobody to say good-bye to.
+    // The client may have closed the connection already.
     let _ = frames.stream.close().await;
 }
 
@@ -48,10 +48,11 @@ async fn lend(frames: Frames, borrower: oneshot::Sender<Loan>) -> Option<Frames>
     }
 }
 
-/// One request whose payload comes on a further stream of the session. It is answered there too, as the reference
-/// server does.
+/// One request whose payload arrives on a further stream of the session. It is answered there too,
+/// as the reference server does.
 ///
-/// Later requests of the session wait until the payload has come: writes to a file go one after the other anyway.
+/// Later requests of the session wait until the payload has arrived. Writes to a file are
+/// serialised anyway.
 pub(crate) async fn one_elsewhere(
     connection: &mut Connection,
     path: u8,
@@ -62,7 +63,7 @@ pub(crate) async fn one_elsewhere(
     // What is queued here must not wait for the other stream.
     connection.flush().await?;
     let Some(mut loan) = borrow(connection, path).await else {
-        // Where the payload is nobody knows, so that it is not passed over.
+        // It is unknown where the payload is, so it cannot be skipped.
         mark_incomplete(connection, header);
         return Ok(refuse(connection, header, began, no_such_stream()));
     };
@@ -74,11 +75,11 @@ pub(crate) async fn one_elsewhere(
     std::mem::swap(&mut connection.frames, &mut loan.frames);
     match served {
         Ok(next) => {
-            // The stream's task waits for it, unless the client has closed it.
+            // The stream's task waits for it, unless the client has closed the stream.
             let _ = loan.back.send(loan.frames);
             Ok(next)
         }
-        // That stream ended, and not the session.
+        // That stream has ended, but the session continues.
         Err(_) => {
             mark_incomplete(connection, header);
             Ok(refuse(connection, header, began, stream_ended()))
@@ -93,7 +94,7 @@ async fn borrow(connection: &Connection, path: u8) -> Option<Loan> {
     loan.await.ok()
 }
 
-/// Data of a write were lost: the file must not take its name without them.
+/// Data of a write were lost: closing the file must fail.
 fn mark_incomplete(connection: &mut Connection, header: &RequestHeader) {
     let handle = match Request::parse(header, &[]) {
         Ok(Request::Write(write)) => write.handle,

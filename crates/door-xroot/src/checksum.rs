@@ -1,5 +1,5 @@
-//! Checksums of files: one that is kept is told at once, another is computed while the connection serves
-//! other requests.
+//! Checksums: a kept one is answered at once, another is computed while the connection serves other
+//! requests.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::late::Late;
 
-/// How long a client waits before it is told to ask again: shorter than what was promised to it, after which it would
-/// give up.
+/// How long a computation is waited for before the client must ask again: shorter than the wait that
+/// the client was promised.
 const PROMISE_KEPT_TIME: Duration = XROOT_LATE_ANSWER_TIME.saturating_sub(Duration::from_secs(60));
 
 /// The algorithm that a client asks for, or the usual one.
@@ -30,15 +30,15 @@ pub(crate) fn algorithm_of(exchange: &Exchange<'_>, cgi: &Cgi<'_>) -> Result<Che
     })
 }
 
-/// Answers a question for a checksum. Gives whether it is answered already.
+/// Answers a query for a checksum. Returns whether it has been answered already.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
     let named = exchange.path(&query.argument).await?;
     let path = &named.path;
     let algorithm = algorithm_of(exchange, &named.cgi)?;
-    // The client compares the name with the one that it asked for.
+    // The client compares the name with the one that it used.
     let name = named.cgi.checksum_algorithm().unwrap_or(algorithm.name()).to_owned();
     let mut spot = exchange.spot(path, ErrorCode::IsDirectory)?;
-    // A destination that came with a key and reads the file may know this of it, too.
+    // A destination that reads the file with a rendezvous key may know its checksum, too.
     if exchange.session()?.files.lends(path) {
         spot.store = spot.store.for_itself();
     } else {
@@ -68,7 +68,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
     Ok(false)
 }
 
-/// Gives up the checksums of a file that this session waits for.
+/// Cancels the late checksums of a file.
 pub(crate) async fn cancel(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     exchange.authorize(Operation::Stat, &named.path, None)?;

@@ -20,7 +20,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, request: &SyncFile) -> Res
     Ok(Next::Request)
 }
 
-/// Closes a file; one that was uploaded takes its name now.
+/// Closes a file; an upload takes its name now.
 pub(crate) async fn close(exchange: &mut Exchange<'_>, request: &Close) -> Result<()> {
     let file = exchange.session()?.files.take(request.handle)?;
     exchange.note_file(&file);

@@ -101,8 +101,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Takes the client's identity from the TLS handshake, also for a session that began in clear text.
-    /// A token that it has shown before takes precedence.
+    /// Takes the client's identity from the TLS handshake, also for a session that began in clear
+    /// text. A token that it has shown before takes precedence.
     fn meet(&mut self) {
         let shown = self.frames.stream.take_peer_certificates();
         self.visitor = self.door.settings.site.authenticator.certificates(shown.as_deref());

@@ -1,5 +1,4 @@
-//! The course of a connection: hello, then requests until it ends, TLS begins, or it is bound to a
-//! session.
+//! The course of a connection: hello, then requests, until it ends or is bound to a session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,12 +22,15 @@ use crate::late::LateAnswers;
 use crate::session::Session;
 use crate::shared::Shared;
 
-/// Serves a connection until it ends. The error is one that belongs to no request.
+/// Serves a connection until it ends.
+///
+/// # Errors
+/// A failure outside of any request.
 pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
     let Some(frames) = greet(door, tcp).await? else {
         return Ok(());
     };
-    // All that comes seldom has room elsewhere, so that a connection that waits stays small.
+    // On the heap, as is everything rare, so that an idle connection stays small.
     let mut connection = Box::new(Connection {
         door: door.clone(),
         frames,
@@ -60,13 +62,13 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         };
     }
     abandon_files(&mut connection, ErrorCode::ClientGone);
-    // The client may be gone already; then there is nobody to say good-bye to.
+    // The client may have closed the connection already.
     let _ = Box::pin(connection.frames.stream.close()).await;
     Ok(())
 }
 
-/// Hears the first words and queues the answer; `None` for whoever speaks something else, and would not
-/// understand it.
+/// Reads the hello and queues the answer; `None` for a client of another protocol, which would not
+/// understand one.
 async fn greet(door: &Shared, tcp: TcpStream) -> Result<Option<Frames>> {
     let mut frames = Frames::new(Stream::clear(tcp, Role::Client, door.settings.site.waits()));
     let wait = door.settings.site.limits.head_timeout;
@@ -82,8 +84,8 @@ async fn greet(door: &Shared, tcp: TcpStream) -> Result<Option<Frames>> {
     Ok(Some(frames))
 }
 
-/// Whether the first words are those of the protocol. The first few tell most strangers, which are not
-/// kept waiting for the rest.
+/// Whether the first bytes are those of the protocol. A client of another protocol is recognised by
+/// four, and need not send the rest.
 async fn says_hello(frames: &mut Frames, wait: Duration) -> Result<bool> {
     const FEW: usize = 4;
     let few = frames.head::<FEW>(wait).await?;
@@ -95,10 +97,10 @@ async fn says_hello(frames: &mut Frames, wait: Duration) -> Result<bool> {
 }
 
 impl Connection {
-    /// Serves requests until something else than a request is to follow.
+    /// Serves requests until something else must follow.
     async fn serve(&mut self) -> Result<Next> {
         while let Some(head) = self.next_head().await? {
-            // A connection that waits keeps no room for what serving takes.
+            // On the heap, so that an idle connection stays small.
             match Box::pin(self.burst(head)).await? {
                 Next::Request | Next::Later => {}
                 next => return Ok(next),
@@ -107,7 +109,7 @@ impl Connection {
         Ok(Next::Close)
     }
 
-    /// Serves a request, and those behind it that have come already.
+    /// Serves a request, and those behind it that have arrived already.
     async fn burst(&mut self, mut head: [u8; REQUEST_HEADER_BYTES]) -> Result<Next> {
         let mut served = 0;
         loop {
@@ -117,7 +119,8 @@ impl Connection {
                 return Ok(next);
             }
             match began.elapsed() > XROOT_QUEUED_TIME_MAX {
-                // Only sending shows that a client has gone; otherwise all of its requests would still be served.
+                // Sending shows whether the client is still there; otherwise all its requests would
+                // be served.
                 true => self.flush().await?,
                 false => self.relieve().await?,
             }
@@ -125,7 +128,7 @@ impl Connection {
             if served == XROOT_BURST_REQUESTS_MAX || self.frames.buffered_bytes() < REQUEST_HEADER_BYTES {
                 return Ok(next);
             }
-            // It is there already, so that nothing is waited for.
+            // It has arrived already, so this does not wait.
             match self.frames.head(self.door.settings.site.limits.idle).await? {
                 Some(next_head) => head = next_head,
                 None => return Ok(Next::Close),
@@ -133,8 +136,8 @@ impl Connection {
         }
     }
 
-    /// Waits for the next request, and sends late answers meanwhile; `None` when none will come, or none
-    /// is taken any more.
+    /// Waits for the next request, and sends late answers meanwhile; `None` when the connection
+    /// must end.
     async fn next_head(&mut self) -> Result<Option<[u8; REQUEST_HEADER_BYTES]>> {
         self.flush_unless_buffered(REQUEST_HEADER_BYTES as u64).await?;
         let busy = self.session.as_ref().is_some_and(Session::has_open_files);
@@ -149,10 +152,10 @@ impl Connection {
         loop {
             let idle = step.min(patience.saturating_sub(silent));
             let answer = tokio::select! {
-                // Whoever has files open may end what it began.
+                // A client with open files may finish.
                 () = self.door.gate.draining(), if !busy => return Ok(None),
                 head = self.frames.head::<REQUEST_HEADER_BYTES>(idle) => return match head {
-                    // Whoever waits for our answer has nothing to say.
+                    // A client that waits for our answer sends nothing.
                     Err(error) if is_stall(&error) && self.late.is_working() => continue,
                     Err(error) if is_stall(&error) && self.frames.buffered_bytes() == 0 => {
                         silent += idle;
@@ -161,7 +164,7 @@ impl Connection {
                         }
                         continue;
                     }
-                    // A client that says nothing is not at fault.
+                    // A silent client is not at fault.
                     Err(_) if self.frames.buffered_bytes() == 0 => Ok(None),
                     head => head,
                 },
@@ -172,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// How long the client may say nothing.
+    /// How long the client may send nothing.
     fn patience(&self, has_files: bool) -> Duration {
         let settings = &self.door.settings;
         match has_files {
@@ -181,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// The same for a client that has not logged in: it may not hold a connection for long, not even
+    /// The same before login: such a client may not hold a connection for long, not even by sending
     /// byte by byte.
     async fn strangers_head(&mut self) -> Result<Option<[u8; REQUEST_HEADER_BYTES]>> {
         let wait = self.door.settings.site.limits.head_timeout;
@@ -194,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// The payload of a request that is to be had as a whole.
+    /// Reads a payload that is needed as a whole.
     async fn buffered(&mut self, length: usize) -> Result<Vec<u8>> {
         if length <= self.frames.buffered_bytes() {
             return self.frames.small(length, length).await;
@@ -222,13 +225,13 @@ impl Connection {
         dispatch(self, header, &buffered, payload, began).await
     }
 
-    /// Answers a request that may not be asked now, or whose payload is too long. Where the connection
-    /// goes on, the payload is passed over.
+    /// Answers a request that is not allowed now, or whose payload is too long. If the connection
+    /// continues, the payload is skipped.
     async fn turn_down(&mut self, header: &RequestHeader, began: Instant, refusal: Refusal) -> Result<Next> {
         let payload = header.payload();
         let closes = refusal.closes || payload.is_err();
         if let (false, Ok(_)) = (closes, payload) {
-            // Not negative, since it is a payload.
+            // The length of a payload is not negative.
             self.frames.skip(header.length as u64).await?;
         }
         let refusal = if closes { refusal.closing() } else { refusal };

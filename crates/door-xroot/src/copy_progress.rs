@@ -1,5 +1,4 @@
-//! How far a third-party copy has come, for the file that stands for it and for others who look at its
-//! name.
+//! The progress of a third-party copy, for the file that stands for it and for stats of its name.
 
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -8,7 +7,7 @@ use storage::{Kind, Stat};
 use transfer::Progress;
 use types::Result;
 
-/// How far a copy has come.
+/// The progress of a copy.
 #[derive(Default)]
 pub(crate) struct CopyProgress {
     /// Set when it begins.

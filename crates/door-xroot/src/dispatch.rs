@@ -13,7 +13,8 @@ use crate::{
     attributes, close, list, locate, names, open, prepare, query, read, setup, stat, truncate, vector, write,
 };
 
-/// Answers a request. `buffered` is its payload, except for data of files, which follow on the connection.
+/// Answers a request. `buffered` is its payload, except for file data, which follow on the
+/// connection.
 pub(crate) async fn dispatch(
     connection: &mut Connection,
     header: &RequestHeader,
@@ -34,7 +35,7 @@ pub(crate) async fn dispatch(
         }
     };
     if let Some(uploads) = is_upload(&request) {
-        // Beside many uploads all others go first.
+        // Other requests take precedence over many uploads.
         let gives_way = uploads && connection.door.uploads.are_many();
         connection.frames.stream.give_way(gives_way).await;
     }
@@ -48,7 +49,7 @@ pub(crate) async fn dispatch(
         Request::WriteVector(request) => write::write_vector(connection, stream, &request, began).await,
         request => {
             if let Payload::Embedded(_) = payload {
-                // What the embedded request announces follows it, and cannot be interpreted here.
+                // The embedded request's payload follows, and cannot be interpreted here.
                 return Ok(refuse(connection, header, began, not_offered().closing()));
             }
             let mut exchange = Exchange::begin(connection, header, began);
@@ -67,7 +68,7 @@ async fn act(exchange: &mut Exchange<'_>, request: Request<'_>) -> Result<Next> 
         Request::Bind(request) => return setup::bind(exchange, &request),
         Request::EndSession(request) => return setup::end_session(exchange, &request),
         Request::Ping | Request::Set(_) => exchange.ok(&[]),
-        // Nothing here is signed, and what needs no signature may have one.
+        // This server requires no signatures, but accepts requests that have one.
         Request::SignatureVerify(_) => {}
         Request::Open(request) => return open::answer(exchange, &request).await,
         Request::Close(request) => close::close(exchange, &request).await?,
@@ -91,7 +92,7 @@ async fn act(exchange: &mut Exchange<'_>, request: Request<'_>) -> Result<Next> 
         Request::Checkpoint(request) => return refuse_change(exchange, request.handle),
         Request::Clone(request) => return refuse_change(exchange, request.destination),
         Request::GetFile => return Err(not_offered()),
-        // These move data and were served before.
+        // These move data and were served above.
         Request::Read(_)
         | Request::ReadVector(_)
         | Request::PageRead(_)
@@ -108,7 +109,7 @@ fn refuse_change(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<Next
     Err(not_offered())
 }
 
-/// Whether a request is part of an upload; `None` when it says nothing about that.
+/// Whether a request is part of an upload; `None` if it could be either.
 fn is_upload(request: &Request<'_>) -> Option<bool> {
     match request {
         Request::Open(open) => Some(open.access() != Access::Read),

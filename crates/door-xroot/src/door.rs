@@ -1,4 +1,4 @@
-//! The door as the binary holds it: serves the connections that it is given, and closes in good order.
+//! The door as the binary uses it: it serves the connections that it gets, and shuts down.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,17 +23,17 @@ impl std::fmt::Debug for Door {
 }
 
 impl Door {
-    /// A door with these settings. It serves what [`Door::serve_connection`] brings.
+    /// A door with these settings. It serves the connections given to [`Door::serve_connection`].
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(Shared::new(settings)))
     }
 
-    /// Serves one connection, which begins with this protocol's first words, until it ends; it counts as
-    /// inside from the call on.
+    /// Serves one connection, which begins with the first bytes of this protocol, until it ends.
+    /// The connection counts as open from the call on.
     ///
     /// # Errors
-    /// Why it broke outside of any request.
+    /// A failure outside of any request.
     pub fn serve_connection(
         &self,
         tcp: TcpStream,
@@ -41,17 +41,17 @@ impl Door {
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let shared = self.0.clone();
         let gate = shared.gate.clone();
-        // On the heap, so that a connection that is still silent stays small.
+        // On the heap, so that an idle connection stays small.
         gate.host(async move { Box::pin(converse(&shared, tcp, peer)).await })
     }
 
-    /// Closes the door: connections without open files end at once, the others when their files are
+    /// Closes the door: connections without open files end at once, others when their files are
     /// closed, or after `grace`. Returns when all have ended.
     pub async fn shut_down(&self, grace: Duration) {
         self.0.gate.shut_down(grace).await;
     }
 
-    /// Connections that are open now.
+    /// Open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.0.gate.visitors()

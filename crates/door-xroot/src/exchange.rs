@@ -1,5 +1,5 @@
-//! One request: the state that all requests share, and how they ask for rights and locks. How they are
-//! answered is in `answer`.
+//! One request: the state that all requests share, and how they ask for rights and locks. How they
+//! are answered is in `answer`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::method::method_name;
 use crate::session::Session;
 use crate::turns::Writer;
 
-/// One request and its answer.
+/// One request.
 pub(crate) struct Exchange<'c> {
     pub(crate) connection: &'c mut Connection,
-    /// The request's name on the connection.
+    /// The number by which the client matches the answer to the request.
     pub(crate) stream: StreamId,
-    /// The exports as they were when the request came.
+    /// The exports at the time of the request.
     pub(crate) exports: Arc<Exports>,
     pub(crate) credential: types::Result<Arc<Credential>>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
 }
 
-/// A path of a request and what stands behind it.
+/// A path of a request, and the parameters behind its `?`.
 pub(crate) struct Named<'a> {
     pub(crate) path: LogicalPath,
     pub(crate) cgi: Cgi<'a>,
@@ -54,7 +54,7 @@ impl<'c> Exchange<'c> {
     }
 
     pub(crate) fn new(connection: &'c mut Connection, stream: StreamId, method: &'static str, began: Instant) -> Self {
-        // What costs an allocation is added when it is reported.
+        // What needs an allocation is filled in when the record is reported.
         let record = RequestRecord {
             method: Cow::Borrowed(method),
             ..RequestRecord::new(Protocol::Xroot, connection.peer, connection.frames.stream.security())
@@ -78,7 +78,7 @@ impl<'c> Exchange<'c> {
         elapsed_us(self.began)
     }
 
-    /// The path of the request. A token behind it takes the place of the session's credential.
+    /// The path of the request. A token in its parameters replaces the session's credential.
     pub(crate) async fn path<'a>(&mut self, argument: &Argument<'a>) -> Result<Named<'a>> {
         let named = argument.path()?;
         Ok(self.name(named.path, named.cgi).await)
@@ -96,16 +96,16 @@ impl<'c> Exchange<'c> {
         Named { path, cgi }
     }
 
-    /// Whether what must stay between client and server may be sent on this connection.
+    /// Whether secrets may be sent on this connection.
     ///
     /// # Errors
-    /// `tls_required`: it may not.
+    /// `tls_required` if not.
     pub(crate) fn admit_secrets(&self) -> types::Result<()> {
         let site = &self.connection.door.settings.site;
         site.admit_secrets(self.connection.gate.is_secure(), self.connection.peer.ip())
     }
 
-    /// Asks policy. Why something is refused is kept under the name of the request.
+    /// Asks policy. The reason for a refusal is kept under the request's name.
     pub(crate) fn authorize(
         &mut self,
         operation: Operation,
@@ -125,7 +125,7 @@ impl<'c> Exchange<'c> {
         Ok(granted?)
     }
 
-    /// The client, as its share is counted.
+    /// The client whose share is charged.
     pub(crate) fn client(&self) -> ClientId {
         ClientId::at(self.connection.peer.ip()).showing(&self.credential)
     }
@@ -137,20 +137,20 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// Whether what stands there when a new file is ready may be replaced.
+    /// Whether an existing file may be replaced.
     pub(crate) fn may_replace(&self, path: &LogicalPath, size_bytes: Option<u64>) -> bool {
         self.exports
             .would_allow(self.asker(), Operation::Overwrite, path, size_bytes)
     }
 
-    /// Whether a file that is opened to be changed may be read as well.
+    /// Whether a file that is opened for an update may be read as well.
     pub(crate) fn may_read(&self, path: &LogicalPath) -> bool {
         self.exports.would_allow(self.asker(), Operation::Read, path, None)
     }
 
-    /// Waits a moment for a file that this client's host is writing under a name on another session. xrootdfs closes
-    /// files when their users have gone on: whoever has just written one reads, renames or removes it before it is
-    /// stored. On a server that shows files while they are written that goes well.
+    /// Waits a moment for a file that a client of the same host is writing on another session.
+    /// xrootdfs closes files late: a program that has just written one reads, renames or removes it
+    /// before it is stored. A server that shows files while they are written has no such problem.
     pub(crate) async fn settle(&mut self, path: &LogicalPath) -> Result<()> {
         let turns = self.connection.door.turns.clone();
         let is_elsewhere = turns.is_written_from(path, self.connection.peer.ip());
@@ -160,13 +160,13 @@ impl<'c> Exchange<'c> {
         Ok(())
     }
 
-    /// What stands under a name, to whoever may look at it.
+    /// What stands under a name, if the client may look at it.
     pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
         self.exports.look(self.asker(), spot, path).await
     }
 
-    /// Whether WebDAV's locks let something be done to a name. This protocol has no way to show their tokens, so what is
-    /// locked is so for everybody. To be asked when policy has allowed it.
+    /// Whether WebDAV's locks allow a change. This protocol cannot send lock tokens, so a lock
+    /// binds all its clients. To be called after policy has allowed the change.
     pub(crate) async fn check_locks(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<()> {
         let place = (&spot.store, &spot.path);
         let checked = self
@@ -176,7 +176,8 @@ impl<'c> Exchange<'c> {
         Ok(checked.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
     }
 
-    /// The same for a change that is made now: until the end of what this gives, no lock is granted that forbids it.
+    /// The same for a change that begins now: until the result is dropped, no conflicting lock is
+    /// granted.
     pub(crate) async fn begin_change(&self, spot: &Spot, path: &LogicalPath, change: Change) -> Result<Changing> {
         let place = (&spot.store, &spot.path);
         let begun = self
@@ -186,7 +187,7 @@ impl<'c> Exchange<'c> {
         Ok(begun.map_err(|error| self.exports.locked_for(self.asker(), path, error))?)
     }
 
-    /// The right to store a file, to be asked again before it has its name.
+    /// The right to store a file, to be checked again before the file gets its name.
     pub(crate) fn permit(&self, path: &LogicalPath) -> Permit {
         let exports = &self.connection.door.settings.site.exports;
         Permit::new(
@@ -198,7 +199,7 @@ impl<'c> Exchange<'c> {
         )
     }
 
-    /// What a path stands for, to whoever asks.
+    /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> Place {
         self.exports.place(self.asker(), path)
     }
@@ -207,7 +208,7 @@ impl<'c> Exchange<'c> {
         self.record.note_holder(Holder::of(&self.credential));
     }
 
-    /// The export that a path is in. Above all exports nothing can be changed, and what is asked there is
+    /// The export that holds a path. Above all exports nothing can be changed, and the request is
     /// refused with `above`.
     pub(crate) fn spot(&mut self, path: &LogicalPath, above: ErrorCode) -> Result<Spot> {
         match self.place(path) {
@@ -217,9 +218,9 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// Why nothing can be done where nothing is exported.
+    /// Why a path outside of all exports is refused.
     pub(crate) fn nowhere(&mut self, path: &LogicalPath) -> Failure {
-        // Policy knows whether the token, if there is one, is of any use at all.
+        // Policy knows whether the token is valid at all.
         match self.authorize(Operation::Stat, path, None) {
             Err(failure) => failure,
             Ok(_) => refusal(ErrorCode::NotFound, path).into(),
@@ -231,7 +232,7 @@ impl<'c> Exchange<'c> {
         self.connection.session()
     }
 
-    /// The program that asks, as a writer of this file.
+    /// The client program, as a writer of this file.
     pub(crate) fn writer(&mut self, path: &LogicalPath) -> Result<Writer> {
         let (address, client) = (self.connection.peer.ip().to_canonical(), self.client());
         let session = self.session()?;

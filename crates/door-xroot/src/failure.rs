@@ -3,25 +3,25 @@
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::{ErrorNumber, Refusal};
 
-/// An error and how it is answered.
+/// An error, and how to answer with it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// The number to answer with.
+    /// The error number of the answer.
     pub(crate) number: ErrorNumber,
-    /// Nothing behind it can be understood, so the connection ends with the answer.
+    /// Whether the connection ends with the answer, because what follows cannot be parsed.
     pub(crate) closes: bool,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// The same, answered with a number that is not that of the code.
+    /// The same with another error number.
     pub(crate) fn numbered(self, number: ErrorNumber) -> Self {
         Self { number, ..self }
     }
 
-    /// The same, behind which the connection ends.
+    /// The same; the connection ends with the answer.
     pub(crate) fn closing(self) -> Self {
         Self { closes: true, ..self }
     }

@@ -18,41 +18,41 @@ use crate::writing::Writing;
 
 /// An open file.
 pub(crate) struct OpenFile {
-    /// As the client knows it.
+    /// Its path, as the client gave it.
     pub(crate) path: LogicalPath,
     pub(crate) spot: Spot,
-    /// With whose rights it was opened.
+    /// The credential that opened it.
     pub(crate) credential: Arc<Credential>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) opened: Instant,
     pub(crate) content: Content,
-    /// The key of a third-party copy that holds as long as the file is open.
+    /// The rendezvous key that is valid while the file is open.
     pub(crate) _key: Option<Registered>,
-    /// The place that it takes in its client's share.
+    /// Its place in the client's share.
     pub(crate) _share: Option<Share>,
-    /// Counts it while it is being written.
+    /// Counts it as an upload.
     pub(crate) _active: Option<ActiveUpload>,
-    /// A new file that has not taken its name.
+    /// Set for a new file that has no name yet.
     pub(crate) pending: Option<PendingUpload>,
     /// The right to write it.
     pub(crate) permit: Option<Permit>,
-    /// It was opened with such a key instead of the right to read it.
+    /// Whether it was opened with a rendezvous key instead of the right to read it.
     pub(crate) is_lent: bool,
     /// Whether old content may be read through it. What its client uploads itself always may.
     pub(crate) may_read: bool,
 }
 
-/// What can be done with it.
+/// What an open file stands for.
 pub(crate) enum Content {
-    /// Reading.
+    /// A file to read.
     Reading(Arc<dyn FileReader>),
-    /// Writing, and reading what was written.
+    /// A file to write; what was written can be read.
     Writing(Box<Writing>),
-    /// Nothing: it stands for a copy that this server makes.
+    /// A copy that this server makes; it can be neither read nor written.
     Copying(Box<Copying>),
 }
 
-/// Payload that was moved for a file, by all streams of the session together.
+/// Payload moved for a file, by all streams of the session together.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     bytes_in: AtomicU64,
@@ -68,7 +68,7 @@ impl Traffic {
         self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What came in and what went out.
+    /// Bytes in and bytes out.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (
             self.bytes_in.load(Ordering::Relaxed),
@@ -82,12 +82,12 @@ impl OpenFile {
         matches!(self.content, Content::Writing(_))
     }
 
-    /// Whether it is changed where it lies.
+    /// Whether it is updated in place.
     pub(crate) fn holds_old_content(&self) -> bool {
         matches!(&self.content, Content::Writing(writing) if writing.holds_old_content())
     }
 
-    /// What it is at this moment.
+    /// Its current stat.
     pub(crate) fn stat(&self) -> types::Result<Stat> {
         match &self.content {
             Content::Reading(reader) => Ok(reader.stat().clone()),
@@ -96,7 +96,7 @@ impl OpenFile {
         }
     }
 
-    /// A way to read it as it is at this moment.
+    /// A reader of its current content.
     pub(crate) fn reader(&self) -> types::Result<Arc<dyn FileReader>> {
         match &self.content {
             Content::Reading(reader) => Ok(reader.clone()),
@@ -109,9 +109,8 @@ impl OpenFile {
         }
     }
 
-    /// Whether a file that is changed where it lies may still be: rules may have been loaded since it
-    /// was opened, and what is written to it shows at once. Any other file is asked about when it takes
-    /// its name.
+    /// Whether a file that is updated in place may still be: rules may have been loaded since it
+    /// was opened, and a write shows at once. Uploads ask when they take their name.
     pub(crate) async fn check_permit(&mut self) -> Result<()> {
         let (Content::Writing(writing), Some(permit)) = (&mut self.content, &self.permit) else {
             return Ok(());
@@ -126,7 +125,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// What is needed to write to it.
+    /// The file to write to.
     pub(crate) fn writing(&mut self) -> Result<&mut Writing> {
         match &mut self.content {
             Content::Writing(writing) => Ok(writing),
@@ -136,10 +135,10 @@ impl OpenFile {
     }
 }
 
-/// Why a file that is changed where it lies cannot be read over its handle.
+/// Why an update in place cannot be read.
 const NO_READING: &str = "it was opened with the right to write but not to read";
 
-/// What an open file stands for that can be neither read nor written.
+/// Why the file of a copy can be neither read nor written.
 const COPY: &str = "it stands for a third-party copy";
 
 fn not_open_for(path: &LogicalPath, why: &str) -> Error {
@@ -147,7 +146,7 @@ fn not_open_for(path: &LogicalPath, why: &str) -> Error {
     error.with_detail(why).with_subject(path)
 }
 
-/// The open files of one session by their handles.
+/// The open files of one session, by handle.
 pub(crate) struct Files {
     slots: Vec<Slot>,
     open: usize,
@@ -156,16 +155,16 @@ pub(crate) struct Files {
 
 #[derive(Default)]
 struct Slot {
-    /// How many files had this place, so that the handle of a closed one is not that of the next.
+    /// How many files had this slot, so that a closed handle is never reused.
     generation: u16,
     file: Option<OpenFile>,
 }
 
-/// A handle holds the place and its generation.
+/// A handle holds the slot and its generation.
 const PLACE_BITS: u32 = 16;
 
 impl Files {
-    /// None yet, and at most `max`.
+    /// No files yet, at most `max`.
     pub(crate) fn new(max: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -178,12 +177,13 @@ impl Files {
         self.open == 0
     }
 
-    /// Whether the next one is the first, which each session may have whatever else its client has open.
+    /// Whether the next file is the first. Every session may open one, whatever else its client has
+    /// open.
     pub(crate) fn next_is_first(&self) -> bool {
         self.open == 0
     }
 
-    /// Whether one more can be opened.
+    /// Whether one more file can be opened.
     pub(crate) fn check_room(&self) -> Result<()> {
         if self.open < self.max {
             return Ok(());
@@ -221,7 +221,7 @@ impl Files {
             .ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
     }
 
-    /// A change of this file was refused, so that an upload can take its name no more.
+    /// A change of this file was refused, so an upload cannot take its name.
     pub(crate) fn refuse_change(&mut self, handle: FileHandle) {
         if let Ok(OpenFile {
             content: Content::Writing(writing),
@@ -232,26 +232,26 @@ impl Files {
         }
     }
 
-    /// Takes a file out, to be closed.
+    /// Removes a file, to close it.
     pub(crate) fn take(&mut self, handle: FileHandle) -> Result<OpenFile> {
         let taken = self.slot(handle)?.file.take();
         self.open -= usize::from(taken.is_some());
         taken.ok_or_else(|| Error::new(ErrorCode::FileNotOpen, Side::Client, Phase::Transfer).into())
     }
 
-    /// Whether a file of this name is open that was opened with a key instead of a right.
+    /// Whether a file of this name was opened with a rendezvous key.
     pub(crate) fn lends(&self, path: &LogicalPath) -> bool {
         let mut files = self.slots.iter().filter_map(|slot| slot.file.as_ref());
         files.any(|file| file.is_lent && file.path == *path)
     }
 
-    /// Whether a file of this name is open to be written.
+    /// Whether a file of this name is open for writing.
     pub(crate) fn writes(&self, path: &LogicalPath) -> bool {
         let mut files = self.slots.iter().filter_map(|slot| slot.file.as_ref());
         files.any(|file| file.path == *path && !matches!(file.content, Content::Reading(_)))
     }
 
-    /// The file of this name that was opened last to be written.
+    /// The file of this name that was opened for writing last.
     pub(crate) fn newest_written(&mut self, path: &LogicalPath) -> Option<&mut OpenFile> {
         let files = self.slots.iter_mut().filter_map(|slot| slot.file.as_mut());
         let written = files.filter(|file| file.is_written() && file.path == *path);

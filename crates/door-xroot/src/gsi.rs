@@ -1,8 +1,8 @@
-//! Authentication by certificate over several rounds (`gsi`): the door's part of it.
+//! Authentication by certificate in several rounds (`gsi`).
 //!
-//! The messages and what is calculated for them are `gsi-wire`'s and `credentials`'; here is the state of each
-//! session, what all sessions share, and where it is calculated: on the threads for blocking work, few
-//! at a time, so that a crowd of logins holds up nobody who is inside already.
+//! `gsi-wire` has the messages, `credentials` the calculations. Here is the state of each session,
+//! what all sessions share, and where calculations run: on the blocking pool, few at a time, so
+//! that many logins do not delay running sessions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -36,12 +36,12 @@ impl Default for Gsi {
     }
 }
 
-/// What is made of a certificate once.
+/// What is derived from the server's certificate, once.
 struct Kept {
     identity: ClientIdentity,
     host: std::result::Result<Host, Fault>,
     entry: SecurityEntry,
-    /// The half of the key agreement that serves for a while, and since when.
+    /// Our half of the key agreement, with its age; it is reused for a while.
     offer: Mutex<Option<(Instant, Arc<Offer>)>>,
 }
 
@@ -74,7 +74,7 @@ impl Kept {
         self.host.as_ref().map_err(|fault| failed(*fault))
     }
 
-    /// The half of the moment. Making one is not waited for twice: others wait for the lock.
+    /// The current half. Concurrent callers wait for the lock instead of making another one.
     fn offer(&self) -> Result<Arc<Offer>> {
         let mut offer = self.offer.lock().unwrap_or_else(PoisonError::into_inner);
         match &*offer {
@@ -88,25 +88,25 @@ impl Kept {
     }
 }
 
-/// How far the authentication of a session has come.
+/// The state of a session's authentication between two messages.
 pub(crate) struct Progress(Box<Proving>);
 
-/// What a message of a client brought.
+/// The result of a client's message.
 pub(crate) enum Outcome {
-    /// This is to be sent, and another message awaited.
+    /// Send this, and wait for another message.
     More(Vec<u8>, Progress),
-    /// The client is the holder of this chain, whatever it is worth.
+    /// The client holds this chain, which may still be untrusted.
     Known(Arc<Credential>),
 }
 
 impl Gsi {
-    /// What the login tells; `None` where there is no certificate with a key of RSA.
+    /// The entry for the login's answer; `None` without a certificate with an RSA key.
     pub(crate) fn entry(&self, settings: &Settings) -> Option<SecurityEntry> {
         let kept = self.kept(settings.site.tls.as_ref()?)?;
         kept.host.is_ok().then(|| kept.entry.clone())
     }
 
-    /// Why nobody can authenticate by this, if so.
+    /// Why this way of authentication is unusable; `None` if it is usable.
     pub(crate) fn fault(&self, settings: &Settings) -> Option<Error> {
         let unusable = |why: &str| {
             let error = Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Authenticate);
@@ -118,7 +118,7 @@ impl Gsi {
         }
     }
 
-    /// What is made of the certificate of the moment; it can be replaced while the door is open.
+    /// What is derived from the current certificate, which can be replaced while the door is open.
     fn kept(&self, tls: &ServerTls) -> Option<Arc<Kept>> {
         let identity = tls.identity()?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,10 +130,10 @@ impl Gsi {
         Some(fresh)
     }
 
-    /// Takes a message of a client whose authentication has come this far.
+    /// Handles a client's message; `progress` is the state after its previous one.
     ///
     /// # Errors
-    /// `authentication_failed`, with the reason; the authentication then begins anew.
+    /// `authentication_failed`, with the reason; the client may start over.
     pub(crate) async fn step(
         &self,
         settings: &Settings,
@@ -153,7 +153,7 @@ impl Gsi {
         Ok(Outcome::Known(credential))
     }
 
-    /// Calculates where nobody else waits, when it is this session's turn.
+    /// Calculates on the blocking pool, a few sessions at a time.
     async fn calculate<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let _turn = self.turns.acquire().await;
         let done = execution::blocking(work).await;

@@ -1,14 +1,15 @@
-//! Uploads that a client began and has not ended.
+//! Uploads that a client began and did not finish.
 //!
-//! XRootD's clients recover from a lost connection by opening the file again for update, without the flags
-//! that made it, and send what was not acknowledged. A server that shows uploads at once goes on with the
-//! new file. Here the name still belongs to the old file, which must not get pieces of the new one: such an
-//! open is refused, and the client reports that its upload failed.
+//! XRootD's clients recover from a lost connection: they open the file again for update, without
+//! the flags that created it, and send what was not acknowledged. A server that shows uploads at
+//! once continues with the new file. Here the name still belongs to the old file, which must not
+//! get pieces of the new one. So the open is refused, and the client reports that its upload
+//! failed.
 //!
-//! A client is known by its address and by the user name and process number of its login, which stay the
-//! same when it connects again. After a restart nothing is known of earlier uploads. For as long as clients
-//! try to recover, an open for update that names permission bits is refused then: clients send the bits of
-//! the upload again, and an open of an existing file needs none.
+//! A client is recognised by its address and by the user name and process number of its login,
+//! which stay the same when it reconnects. A restart forgets all uploads. So for as long as clients
+//! may try to recover, an open for update that gives permission bits is refused: a recovering
+//! client sends the bits of its upload again, and an open of an existing file needs none.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,10 +19,11 @@ use std::time::{Duration, Instant};
 use crate::limits::INTERRUPTED_UPLOADS_MAX;
 use types::LogicalPath;
 
-/// How long a client may try to recover an upload (`XRD_STREAMERRORWINDOW` is 30 minutes by default).
+/// How long a client may try to recover an upload (`XRD_STREAMERRORWINDOW` is 30 minutes by
+/// default).
 const RECOVERY_TIME: Duration = Duration::from_secs(30 * 60);
 
-/// Of an open that a server cannot tell from a recovery because it has forgotten what was there before its start.
+/// The reason to refuse an open that might be a recovery from before the server's start.
 const AFTER_START: &str = "the server has started less than 30 minutes ago, and an open for update that names permission \
                            bits looks like the rest of an upload; an open of a file that is whole needs none";
 
@@ -34,8 +36,7 @@ pub(crate) struct UploadId {
     pub(crate) address: IpAddr,
 }
 
-/// Uploads that were begun and have not ended, each with the time when its connection was lost, or `None`
-/// while it is open.
+/// Unfinished uploads, each with the time when its connection was lost, or `None` while it is open.
 type Table = HashMap<UploadId, Option<Instant>>;
 
 /// The uploads of all clients of a door.
@@ -44,14 +45,14 @@ pub(crate) struct InterruptedUploads {
     table: Arc<Mutex<Table>>,
 }
 
-/// An upload on its way. Dropped before [`PendingUpload::end`], it counts as interrupted.
+/// A running upload. Dropped before [`PendingUpload::end`], it counts as interrupted.
 pub(crate) struct PendingUpload {
     id: UploadId,
     table: Arc<Mutex<Table>>,
 }
 
 impl InterruptedUploads {
-    /// None yet, in a server that began at `started`.
+    /// No uploads yet, in a server that started at `started`.
     pub(crate) fn new(started: Instant) -> Self {
         Self {
             started,
@@ -59,7 +60,8 @@ impl InterruptedUploads {
         }
     }
 
-    /// An upload begins. What the same client began under this name before is forgotten: it starts again.
+    /// An upload begins. An earlier one of the same client under this name is forgotten: the client
+    /// starts again.
     pub(crate) fn begin(&self, id: UploadId, now: Instant) -> PendingUpload {
         let mut table = lock(&self.table);
         if table.len() >= INTERRUPTED_UPLOADS_MAX {
@@ -72,7 +74,7 @@ impl InterruptedUploads {
         }
     }
 
-    /// Why an open for update is taken for one with which a client recovers an upload; `None` when it is not.
+    /// Why an open for update looks like the recovery of an upload; `None` if it does not.
     pub(crate) fn recovery(&self, id: &UploadId, names_mode: bool, now: Instant) -> Option<&'static str> {
         let known = match lock(&self.table).get(id) {
             Some(Some(lost)) => now.saturating_duration_since(*lost) < RECOVERY_TIME,
@@ -88,7 +90,7 @@ impl InterruptedUploads {
 }
 
 impl PendingUpload {
-    /// The file has taken its name, and its client may open it for update.
+    /// The file has its name, and its client may open it for update.
     pub(crate) fn end(self) {
         lock(&self.table).remove(&self.id);
     }
@@ -102,7 +104,8 @@ impl Drop for PendingUpload {
     }
 }
 
-/// Forgets what is too old; and if that is not enough, the oldest of the address that has most.
+/// Forgets what is too old. If that is not enough, forgets the oldest upload of the address that
+/// has most.
 fn make_room(table: &mut Table, now: Instant) {
     table.retain(|_, lost| lost.is_none_or(|lost| now.saturating_duration_since(lost) < RECOVERY_TIME));
     if table.len() < INTERRUPTED_UPLOADS_MAX {

@@ -1,4 +1,5 @@
-//! The keys of third-party copies of which this server is the source, and those who wait for one.
+//! Rendezvous keys of third-party copies with this server as the source, and the destinations that
+//! wait for one.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +13,8 @@ use tokio::sync::{Notify, Semaphore};
 use types::limits::TPC_KEYS_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
-/// The keys that clients have registered here. Clones are the same; doors that follow each other in one
-/// server share them, so that none is lost when the configuration changes.
+/// The keys that clients have registered here. Clones share them; the doors of one server do too,
+/// so no key is lost on a reload.
 #[derive(Clone, Debug)]
 pub struct Keys(Arc<Inner>);
 
@@ -28,13 +29,13 @@ struct Inner {
 }
 
 impl Default for Keys {
-    /// With a share for nobody.
+    /// With an empty fair share.
     fn default() -> Self {
         Self::sharing(FairShare::default())
     }
 }
 
-/// A key that is good until this is dropped, at the latest.
+/// A registered key; dropping this withdraws it.
 #[derive(Debug)]
 pub(crate) struct Registered {
     keys: Keys,
@@ -48,7 +49,7 @@ impl Drop for Registered {
 }
 
 impl Keys {
-    /// No keys yet. Of those that come, no client has more than its share.
+    /// No keys yet. Each client may register as many as its fair share allows.
     #[must_use]
     pub fn sharing(fair_share: FairShare) -> Self {
         Self(Arc::new(Inner {
@@ -68,17 +69,17 @@ impl Keys {
     /// Registers a key of a client.
     ///
     /// # Errors
-    /// `bad_request` for a key that cannot be used, `exists` for one that is known, `overloaded`, `share_used_up`.
+    /// `bad_request` for an unusable key, `exists` for a duplicate, `overloaded`, `share_used_up`.
     pub(crate) fn register(&self, offer: Offer, client: &ClientId) -> Result<Registered, Error> {
         let key = offer.key.clone();
         let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Open).with_detail(why);
-        // Keys that are forgotten now count no more.
+        // Expired keys no longer count.
         self.with(Rendezvous::forget);
         let share = self.0.fair_share.take(ShareKind::TpcKeys, client)?;
         self.with(|table, now| table.register(offer, share, now))
             .map_err(|refusal| match refusal {
                 OfferRefusal::BadKey => refused(ErrorCode::BadRequest, "tpc.key is empty or too long"),
-                OfferRefusal::Duplicate => refused(ErrorCode::Exists, "duplicate tpc key"),
+                OfferRefusal::Duplicate => refused(ErrorCode::Exists, "duplicate key"),
                 OfferRefusal::Full => refused(ErrorCode::Overloaded, "keys of third-party copies"),
             })?;
         self.0.news.notify_waiters();
@@ -86,7 +87,7 @@ impl Keys {
         Ok(Registered { keys, key })
     }
 
-    /// Decides a claim.
+    /// Decides whether a destination may use a key.
     pub(crate) fn claim(&self, claim: &Claim<'_>) -> Verdict {
         self.with(|table, now| table.claim(claim, now))
     }
@@ -94,7 +95,7 @@ impl Keys {
     /// Waits until a key is registered.
     ///
     /// # Errors
-    /// `forbidden` when that does not happen in time, `overloaded` when too many wait.
+    /// `forbidden` on timeout, `overloaded` when too many wait.
     pub(crate) async fn appear(&self, key: String, patience: Duration) -> Result<(), Error> {
         let refused = |code, why: &str| Error::new(code, Side::Client, Phase::Authorize).with_detail(why);
         let Ok(_turn) = self.0.waiting.try_acquire() else {
@@ -114,10 +115,10 @@ impl Keys {
     }
 }
 
-/// What clients of the reference implementation are told of a key that holds no more.
+/// The reference server's words for an expired key.
 pub(crate) const EXPIRED: &str = "tpc authorization expired";
 
-/// A host that somebody named, with its addresses.
+/// A host given by name, with its addresses.
 pub(crate) async fn named(host: &str) -> NamedHost {
     let addresses = match NamedHost::needs_lookup(host) {
         true => addresses_of(host, TPC_LOOKUP_WAIT).await,
@@ -126,7 +127,7 @@ pub(crate) async fn named(host: &str) -> NamedHost {
     NamedHost::new(host, addresses)
 }
 
-/// A host that we see, with its name.
+/// A host given by address, with its name.
 pub(crate) async fn seen(address: IpAddr) -> SeenHost {
     SeenHost::new(address, name_of(address, TPC_LOOKUP_WAIT).await)
 }

@@ -1,5 +1,5 @@
-//! Answers that take long: a task of their own works on them, and they come back to the connection's
-//! task through a bounded channel, to be sent between other answers.
+//! Late answers: a task of its own works on each, and hands it to the connection's task through a
+//! bounded channel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,29 +14,29 @@ use xroot_wire::StreamId;
 
 use crate::failure::Failure;
 
-/// What is answered late.
+/// A late answer.
 pub(crate) enum Late {
-    /// This text.
+    /// A text.
     Text(String),
-    /// That it is done.
+    /// Success.
     Done,
-    /// That the client is to send its request again.
+    /// A request to ask again.
     Again,
 }
 
-/// An answer that has become ready.
+/// A late answer that is ready.
 pub(crate) struct LateAnswer {
     pub(crate) stream: StreamId,
-    /// Whether the client was told that the answer will come by itself.
+    /// Whether the client has been told to wait for an unsolicited answer.
     pub(crate) announced: bool,
-    /// What is answered, or why nothing is.
+    /// The answer, or why there is none.
     pub(crate) outcome: Result<Late, Failure>,
     pub(crate) record: RequestRecord,
     pub(crate) began: Instant,
 }
 
-/// The answers of one session that are being worked on. All work ends with it. A session that waits for
-/// none has no room for any.
+/// The late answers of one session. All work on them ends with it. Without any, this takes no
+/// memory.
 #[derive(Default)]
 pub(crate) struct LateAnswers(Option<Box<Working>>);
 
@@ -44,7 +44,7 @@ struct Working {
     sender: mpsc::Sender<Box<LateAnswer>>,
     receiver: mpsc::Receiver<Box<LateAnswer>>,
     running: JoinSet<()>,
-    /// Which file each piece of work is about, so that it can be given up.
+    /// Which file each task is about, so that it can be cancelled.
     about: Vec<(LogicalPath, AbortHandle, Pledge)>,
 }
 
@@ -60,10 +60,10 @@ impl Working {
     }
 }
 
-/// What is needed to answer in place of work that was given up.
+/// What it takes to answer for a task that was cancelled.
 #[derive(Clone)]
 struct Pledge {
-    /// Set by whoever answers, so that it is done once.
+    /// Set by the first to answer, so that there is one answer.
     taken: Arc<AtomicBool>,
     stream: StreamId,
     announced: bool,
@@ -72,7 +72,7 @@ struct Pledge {
 }
 
 impl LateAnswers {
-    /// The next answer that is ready. May be dropped.
+    /// The next answer that is ready. The future may be dropped.
     pub(crate) async fn next(&mut self) -> LateAnswer {
         if let Some(working) = &mut self.0 {
             // Never `None`, since we hold a sender.
@@ -83,13 +83,13 @@ impl LateAnswers {
         std::future::pending().await
     }
 
-    /// Whether an answer is being worked on.
+    /// Whether a task is running.
     pub(crate) fn is_working(&self) -> bool {
         let working = self.0.as_ref();
         working.is_some_and(|working| working.about.iter().any(|(_, handle, _)| !handle.is_finished()))
     }
 
-    /// Begins to work on an answer about `path`.
+    /// Starts a task for an answer about `path`.
     pub(crate) fn begin(
         &mut self,
         path: &LogicalPath,
@@ -117,7 +117,7 @@ impl LateAnswers {
         let handle = working.running.spawn(async move {
             let outcome = work.await;
             if let Some(answer) = own.fulfil(outcome) {
-                // The session may be gone; then nobody waits for it.
+                // The session may have ended, and needs no answer then.
                 let _ = sender.send(Box::new(answer)).await;
             }
         });
@@ -125,12 +125,12 @@ impl LateAnswers {
         Ok(())
     }
 
-    /// Gives up what is being worked on about `path`; its answers say so.
+    /// Cancels the tasks about `path`; returns the answers to send.
     pub(crate) fn cancel(&mut self, path: &LogicalPath) -> Vec<LateAnswer> {
         self.give_up(|about, _| about == path)
     }
 
-    /// Gives up what is being worked on for one request; its answer says so.
+    /// Cancels the task of one request; returns the answer to send.
     pub(crate) fn cancel_request(&mut self, stream: StreamId) -> Vec<LateAnswer> {
         self.give_up(|_, request| request == stream)
     }

@@ -2,12 +2,24 @@
 //! promises as the other doors.
 //!
 //! The door parses, asks policy, acts on a store, and answers. It decides no rights and writes no
-//! error sentence: it picks an error code, and the table of codes says which number and words that is.
+//! error sentence: it picks an error code, whose row in the table of codes has the number and the
+//! words.
 //!
-//! [`Door`] takes connections. One task owns a connection (`connection`) and serves its requests in
-//! order, one file for each family of them. Answers that take long come back to the same task through a
-//! channel (`late`). A further connection that is bound to a session has a task of its own (`bound`),
-//! which only sends what the session's task hands to it.
+//! [`Door`] takes connections. One task owns a connection and serves its requests in order. These are
+//! the modules, from the top down; each uses only those below it:
+//!
+//! | modules | what they do |
+//! |---|---|
+//! | `door` | takes connections, shuts down |
+//! | `conversation`, `bound` | the course of a connection; further connections of a session |
+//! | `dispatch` | from a request to its function |
+//! | `setup` … `write` | one file for each family of requests, `third_party` among them |
+//! | `admit`, `authenticate` | what several of them need |
+//! | `answer`, `exchange` | one request: its answers; its rights and locks |
+//! | `connection`, `session`, `late` | a connection: socket, client, late answers |
+//! | `shared`, `sessions`, `send` | what connections share, and hand to each other |
+//! | `files`, `writing`, `copying`, `turns` | open files |
+//! | `gsi`, `keys`, `interrupted`, `failure` | what all of the above stand on |
 #![forbid(unsafe_code)]
 
 mod admit;

@@ -3,42 +3,40 @@
 
 use std::time::Duration;
 
-/// Destinations that wait at the same time for their client to register a key.
+/// Destinations that wait at the same time for a client to register a key.
 pub const TPC_WAITING_MAX: usize = 1024;
-/// How long the client of an XRootD third-party copy is told to wait for its end. It is a promise
-/// of ours, not a limit on the copy; the reference server makes the same.
+/// How long we tell the client of an XRootD third-party copy to wait for its end. This limits the
+/// client's patience, not the copy; the reference server says the same.
 pub const TPC_COPY_TIME: Duration = Duration::from_secs(1800);
-/// How long the name service may take to say which host a copy's client or destination is.
+/// Timeout of a name-service lookup for the host of a copy's client or destination.
 pub const TPC_LOOKUP_WAIT: Duration = Duration::from_secs(5);
-/// How long a request of the XRootD protocol waits for a file that its client's host is writing on
-/// another session.
+/// How long an XRootD request waits for a file that the client's host is writing on another
+/// session.
 pub const PENDING_WAIT: Duration = Duration::from_secs(1);
-/// Time for which one half of a key agreement serves the logins with `gsi`: making one costs
-/// several times what a login costs.
+/// How long one half of a key agreement serves logins with `gsi`: making one costs several times
+/// what a login costs.
 pub const GSI_AGREEMENT_LIFETIME: Duration = Duration::from_secs(60);
-/// Calculations for logins with `gsi` that run at the same time; others wait for their turn.
+/// Logins with `gsi` that are calculated at the same time; others wait.
 pub const GSI_CALCULATIONS_MAX: usize = 4;
-/// Uploads over the XRootD protocol that are remembered as begun and not ended, over all clients.
+/// Unfinished XRootD uploads that are remembered, over all clients.
 pub const INTERRUPTED_UPLOADS_MAX: usize = 4096;
-/// Answers that one session waits for while they are being worked on, such as checksums and
-/// copies.
+/// Late answers (checksums, copies) that one session may wait for.
 pub const XROOT_LATE_ANSWERS_MAX: usize = 64;
-/// Time within which a late answer is promised.
+/// How long a client waits for a late answer, as we ask it to.
 pub const XROOT_LATE_ANSWER_TIME: Duration = Duration::from_secs(600);
-/// Ranges that wait to be sent on one further stream of a session; the session's own stream waits
-/// then.
+/// Ranges queued on one further stream of a session. When it is full, the session's own stream
+/// waits.
 pub const XROOT_BOUND_QUEUE_MAX: usize = 64;
-/// How long a connection of the XRootD protocol with open files may be silent. Analysis programs
-/// keep files open while they compute; the reference server waits as long.
+/// Idle timeout of an XRootD connection with open files. Analysis programs keep files open while
+/// they compute; the reference server waits as long.
 pub const XROOT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(5400);
-/// Requests that came together and are served before a connection looks at anything else, such as
-/// answers that have become ready meanwhile.
+/// Requests of one burst that are served before the connection sends late answers.
 pub const XROOT_BURST_REQUESTS_MAX: usize = 64;
-/// Bytes of answers that are gathered while a client sends more requests at once.
+/// Answers to a burst are sent when this many bytes are queued.
 pub const XROOT_QUEUED_BYTES_MAX: usize = 64 * 1024;
-/// A request that took longer is answered at once, before those behind it are served.
+/// The answer to a request that took longer is sent before the next one of its burst is served.
 pub const XROOT_QUEUED_TIME_MAX: Duration = Duration::from_millis(5);
-/// [`XROOT_OPEN_IDLE_TIMEOUT`] while open files run short.
+/// [`XROOT_OPEN_IDLE_TIMEOUT`] while open files are scarce.
 pub const XROOT_SHORT_OPEN_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a read that are sent as one message; more are divided.
+/// Most bytes in one message of a read's answer; more are split.
 pub const XROOT_PART_BYTES: u64 = 16 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What is in a directory, sent in parts while it is read, and what the listing leaves out.
+//! Listings, sent in parts while the directory is read, and the counts of what they leave out.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::stat::{directory_above, stat_text};
 /// A directory that the client may list.
 enum Directory {
     Stored(Spot),
-    /// Above all exports, with the names of the ways down to them. No rules hold there.
+    /// Above all exports, with the names that lead to them. No rules hold there.
     Above(Vec<String>),
 }
 
@@ -42,7 +42,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &ListDirectory<
     }
 }
 
-/// Answers how many names the listing of a directory leaves out, for which a listing itself has no place.
+/// Answers how many names the listing of a directory leaves out, since a listing itself cannot say
+/// so.
 pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<()> {
     let named = exchange.path(&query.argument).await?;
     let unlisted = match directory(exchange, &named.path).await? {
@@ -56,7 +57,7 @@ pub(crate) async fn unlisted(exchange: &mut Exchange<'_>, query: &Query<'_>) -> 
     Ok(())
 }
 
-/// The directory of that name, where the client may list it.
+/// The directory, if the client may list it.
 async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Directory> {
     match exchange.place(path) {
         Place::Stored(spot) => {
@@ -72,8 +73,8 @@ async fn directory(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Di
     }
 }
 
-/// What was left out when this session listed the directory just now, with the same credential: clients ask right
-/// after a listing, and the directory need not be read twice.
+/// What this session's last listing of the directory left out, if the credential is the same.
+/// Clients ask right after a listing, so the directory need not be read twice.
 fn just_listed(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Option<Unlisted>> {
     let credential = exchange.credential.clone()?;
     let listed = exchange.session()?.listed.take();
@@ -87,7 +88,7 @@ async fn count(exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Resu
     Ok(pages.unlisted().cloned().unwrap_or_default())
 }
 
-/// The ways down to exports, which are all that is seen above them.
+/// Lists the names that lead to exports, which are all that is seen above them.
 fn above(exchange: &mut Exchange<'_>, names: &[String], mut writer: ListingWriter, with_stat: bool) {
     for name in names {
         let stat = directory_above(&types::LogicalPath::root());

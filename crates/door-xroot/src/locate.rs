@@ -1,4 +1,4 @@
-//! Where a file is: here.
+//! Where a file is: always here.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Locate<'_>) ->
     Ok(())
 }
 
-/// Host and port under which the client reaches this server: it has just done so.
+/// Host and port of this server, as the client reached it.
 pub(crate) fn address(exchange: &Exchange<'_>) -> String {
     let local = exchange.connection.frames.stream.local_address();
     let local = local.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], xroot_wire::limits::DEFAULT_PORT)));

@@ -1,8 +1,8 @@
-//! The words for requests in logs and metrics.
+//! The names of requests in logs and metrics.
 
 use xroot_wire::Opcode;
 
-/// The word for a request in logs and metrics.
+/// The name of a request in logs and metrics.
 pub(crate) fn method_name(opcode: Opcode) -> &'static str {
     match opcode {
         Opcode::Authenticate => "authenticate",

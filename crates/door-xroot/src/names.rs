@@ -1,4 +1,5 @@
-//! Requests that change names: directories made, files and directories removed, renamed, and their modes.
+//! Requests that change names and modes: make and remove directories, remove and rename files,
+//! change permission bits.
 
 use endpoint::{Change, Changing, Found, Spot, is_missing, refusal};
 use policy::Operation;
@@ -9,13 +10,13 @@ use xroot_wire::request::{ChangeMode, MakeDirectory, Remove, RemoveDirectory, Re
 use crate::exchange::Exchange;
 use crate::failure::Result;
 
-/// Makes a directory; one that is there already is as good.
+/// Makes a directory; an existing one counts as success.
 pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDirectory<'_>) -> Result<()> {
     let named = exchange.path(&request.path).await?;
     let path = &named.path;
     exchange.authorize(Operation::MakeDirectory, path, None)?;
     let spot = exchange.spot(path, ErrorCode::DirectoryExists)?;
-    // One that is there stays as it is.
+    // An existing one stays as it is.
     let changing = match exchange.look(&spot, path).await.is_directory() {
         true => Changing::default(),
         false => exchange.begin_change(&spot, path, Change::Store).await?,
@@ -38,8 +39,8 @@ pub(crate) async fn make_directory(exchange: &mut Exchange<'_>, request: &MakeDi
     Ok(())
 }
 
-/// Gives a new directory the permission bits that were asked for, if any were. As reference servers do, its owner can
-/// use it in any case.
+/// Gives a new directory the requested permission bits, if there are any. As on reference servers,
+/// its owner can always use it.
 async fn protect(spot: &Spot, mode: u16) -> types::Result<()> {
     let wanted = u32::from(mode) & 0o777;
     if wanted == 0 {
@@ -89,7 +90,7 @@ async fn take_away(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath)
     Ok(())
 }
 
-/// Gives a file or directory another name. A file that has that name is replaced.
+/// Renames a file or directory. An existing file of the new name is replaced.
 pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) -> Result<()> {
     let to = exchange.path(&request.destination).await?;
     let from = exchange.path(&request.source).await?;
@@ -117,7 +118,7 @@ pub(crate) async fn rename(exchange: &mut Exchange<'_>, request: &Rename<'_>) ->
     let away = exchange.begin_change(&source, &from.path, Change::Remove).await?;
     let here = exchange.begin_change(&target, &to.path, Change::Store).await?;
     let changing = away.and(here);
-    // What comes to stand there meanwhile is somebody else's.
+    // A file that appears there meanwhile belongs to another client.
     let overwrite = if replaces { Overwrite::Allow } else { Overwrite::Refuse };
     let moved = source
         .store

@@ -1,4 +1,4 @@
-//! Opening files: to read them, to store new ones, and to change old ones where they lie.
+//! Opens: to read a file, to store a new one, to update an old one in place.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::third_party::{destination, source};
 use crate::turns::Shown;
 use crate::writing::Writing;
 
-/// What stands about compression behind a handle.
+/// The fields about compression that follow a handle.
 const COMPRESSION_BYTES: usize = 8;
 
 /// Answers an open.
@@ -37,7 +37,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     }
     let share = share(exchange)?;
     let spot = exchange.spot(&named.path, ErrorCode::IsDirectory)?;
-    // Without a key it is an open like any other: a client looks at the source before it begins.
+    // Without a key it is a plain open: a client looks at the source before the copy begins.
     let copy = copy.filter(|copy| copy.key.is_some());
     let (mut key, mut is_lent) = (None, false);
     let (content, stat) = match (request.creation(), request.access(), copy) {
@@ -87,14 +87,14 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
     };
     let mut body = reply.encode();
     if !wants_stat && request.options.contains(OpenOptions::COMPRESSED) {
-        // Whoever asks is told about compression: there is none.
+        // The client asked for the fields about compression: there is none.
         body.extend_from_slice(&[0; COMPRESSION_BYTES]);
     }
     exchange.ok(&body);
     Ok(Next::Request)
 }
 
-/// The place that one more open file takes in its client's share; the first one of a session takes none.
+/// Takes a place in the client's share of open files; the first file of a session needs none.
 fn share(exchange: &mut Exchange<'_>) -> Result<Option<Share>> {
     let files = &exchange.session()?.files;
     files.check_room()?;
@@ -119,8 +119,8 @@ fn begin(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<PendingUploa
     Ok(exchange.connection.door.interrupted.begin(id, Instant::now()))
 }
 
-/// Changing a file where it lies is the exception to what this server promises about stored files: every
-/// write shows at once.
+/// An update in place is the exception to what this server promises about stored files: every write
+/// shows at once.
 async fn update(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
@@ -130,7 +130,7 @@ async fn update(
     exchange.settle(path).await?;
     let found = exchange.look(spot, path).await;
     let max_bytes = exchange.authorize(Operation::Overwrite, path, None)?.max_upload_bytes;
-    // What is written shows at once: nobody can lock it until it is closed.
+    // A write shows at once, so no lock is granted until the file is closed.
     let changing = exchange.begin_change(spot, path, Change::Update).await?.lasting();
     let id = upload_id(exchange, path)?;
     let interrupted = &exchange.connection.door.interrupted;
@@ -175,14 +175,15 @@ async fn create(
     let upload = upload.map_err(|error| error.with_subject(path))?;
     turn.show(Shown::Upload(Arc::downgrade(&upload)));
     let mut writing = Writing::upload(&spot.store, upload, &algorithms, max_bytes, turn);
-    // Whoever stores a file may read and write it, as the reference server sees to it.
+    // The owner may read and write the file, as on the reference server.
     let mode = u32::from(request.mode) & 0o777;
     writing.mode = (mode != 0).then_some(mode | 0o600);
     let stat = writing.stat()?;
     Ok((Content::Writing(Box::new(writing)), stat))
 }
 
-/// The checksums to make while the file comes: those that are always kept, and the one that is named.
+/// The checksums to compute while the file arrives: those always kept, and the one that the client
+/// names.
 fn algorithms(exchange: &Exchange<'_>, named: &Named<'_>) -> Result<Vec<ChecksumAlgorithm>> {
     let is_named = named.cgi.checksum_algorithm().is_some();
     let named = is_named.then(|| algorithm_of(exchange, &named.cgi)).transpose()?;

@@ -1,4 +1,4 @@
-//! Bringing files online: there is no tape here, so that every file is, and there is nothing to wait for.
+//! Staging: there is no tape here, so every file is online.
 
 use endpoint::ids::fresh_id;
 use types::{Error, ErrorCode, Phase, Side};
@@ -9,9 +9,9 @@ use crate::exchange::Exchange;
 use crate::failure::Result;
 use crate::stat::look;
 
-/// Staging succeeds for files that are there, which are online. The answer is the name of the order, as clients print
-/// it. An order is done when it is answered, so none can be cancelled. A hint that a file will be used, or not, is
-/// taken note of.
+/// Staging succeeds for existing files. The answer is the name of the order, which clients print.
+/// An order is complete when it is answered, so it cannot be cancelled. Hints about the use of a
+/// file are accepted and ignored.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -> Result<()> {
     if request.options.intersects(PrepareOptions::CANCEL) {
         let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);

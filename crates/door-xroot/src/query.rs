@@ -1,4 +1,4 @@
-//! Questions of many kinds.
+//! Queries of many kinds.
 
 use policy::Operation;
 use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
@@ -14,10 +14,10 @@ use crate::settings::Settings;
 use crate::third_party::{PROTOCOLS, PROTOCOLS_KEY, destination, is_about_copies};
 use crate::{checksum, list, locate, stat};
 
-/// The only space that there is.
+/// The name of the only space.
 const SPACE_NAME: &str = "public";
 
-/// Answers a question. Gives whether it is answered already; if not, the answer comes by itself.
+/// Answers a query. Returns whether it has been answered already; if not, the answer comes late.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Result<bool> {
     match query.kind {
         QueryKind::Checksum => return checksum::answer(exchange, query).await,
@@ -45,7 +45,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, query: &Query<'_>) -> Re
 
 fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     let settings = &exchange.connection.door.settings;
-    // Whoever asks about third-party copies is to ask the server that makes them.
+    // Third-party copies are the business of the server that makes them.
     if let Some(server) = settings.site.forward_to.root.clone()
         && query.config_keys().iter().any(is_about_copies)
     {
@@ -55,7 +55,7 @@ fn config(exchange: &mut Exchange<'_>, query: &Query<'_>) {
     exchange.ok(answer.as_bytes());
 }
 
-/// What is told about a key; `None` for one that stands for something which is not offered.
+/// The value of a key; `None` for something that is not offered.
 fn config_value(settings: &Settings, key: &str) -> Option<String> {
     Some(match key {
         "bind_max" => BOUND_STREAMS_MAX.to_string(),

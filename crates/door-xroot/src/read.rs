@@ -1,4 +1,4 @@
-//! Reading ranges of open files, with page checksums and without.
+//! Reads of one range, with page checksums or without.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ pub(crate) async fn page_read(
     hand_on(connection, task, request.path, (stream, "page_read", began)).await
 }
 
-/// Nothing of a file yet.
+/// An empty range of the file.
 fn task(connection: &mut Connection, handle: FileHandle) -> Result<Task> {
     let file = connection.files()?.file(handle)?;
     Ok(Task {
@@ -56,7 +56,7 @@ fn task(connection: &mut Connection, handle: FileHandle) -> Result<Task> {
     })
 }
 
-/// Sends a range on the stream that the client names.
+/// Sends a range on the stream that the client chose.
 async fn hand_on(
     connection: &mut Connection,
     task: Result<Task>,
@@ -77,7 +77,7 @@ async fn hand_on(
     }
 }
 
-/// Hands a range to a further stream, which answers in its own time.
+/// Queues a range on a further stream, which answers in its own time.
 async fn hand_to(connection: &mut Connection, path: u8, task: Task) -> Result<()> {
     let session = connection.session.as_ref();
     let way = session.and_then(|session| session.registration.stream(path));

@@ -1,4 +1,4 @@
-//! Ranges of open files on their way to a client, on the session's own connection or on a further one.
+//! Sending ranges of open files, on the session's own connection or on a further one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use xroot_wire::{Status, StreamId};
 use crate::failure::{error_words, is_torn};
 use crate::files::Traffic;
 
-/// A range to be sent.
+/// A range to send.
 pub(crate) struct Task {
     /// The request that it answers.
     pub(crate) stream: StreamId,
@@ -30,10 +30,10 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Sends the answer, and tells of it.
+    /// Sends the answer, and reports it.
     ///
     /// # Errors
-    /// When nothing more can be sent on the connection.
+    /// When the connection is broken.
     pub(crate) async fn send(&self, stream: &mut Stream, site: &Site) -> Result<()> {
         let progress = Progress::new();
         let sent = match self.paged {
@@ -52,7 +52,7 @@ impl Task {
         sent
     }
 
-    /// The part of the range that the file has.
+    /// The part of the range that lies within the file.
     fn range(&self) -> ByteRange {
         let size = self.reader.stat().size_bytes;
         let end = self.offset.saturating_add(u64::from(self.length)).min(size);
@@ -89,7 +89,7 @@ impl Task {
         };
         let sent = serve_pages(&self.store, &self.reader, range, stream, head, progress).await;
         match sent {
-            // The connection is between two parts, so that the client can be told.
+            // The connection is between two parts, so an error can be sent.
             Err(error) if !is_torn(&error) => {
                 let words = error_words(&error);
                 stream.queue_message(|out| respond::error(out, self.stream, error.code().into(), &words));
@@ -100,7 +100,7 @@ impl Task {
     }
 }
 
-/// How sending ended.
+/// The ending of a request that sent data.
 pub(crate) fn ending(sent: &Result<()>) -> Ending {
     match sent {
         Ok(()) => Ending::Answered,

@@ -13,23 +13,23 @@ use crate::sessions::Registration;
 /// A session: who the client is, and what it has open.
 pub(crate) struct Session {
     pub(crate) registration: Registration,
-    /// The user that the client named.
+    /// The unverified user name.
     pub(crate) user: String,
-    /// User name and process number as the client gave them, by which servers name it to each other.
+    /// User name and process number of the login, by which servers name the client to each other.
     pub(crate) caller: String,
-    /// The number of the client's process, as it gave it.
+    /// The process number of the login.
     pub(crate) process: i32,
-    /// The client's program.
+    /// The name of the client's program.
     pub(crate) agent: Option<String>,
-    /// Whether answers may come by themselves.
+    /// Whether the client takes late answers.
     pub(crate) takes_late_answers: bool,
     pub(crate) credential: Arc<Credential>,
-    /// How far an authentication of several steps has come.
+    /// The state of an authentication with several steps.
     pub(crate) progress: Option<Progress>,
     pub(crate) files: Files,
-    /// What its last listing left out, for the client to ask about.
+    /// What its last listing left out; the client may ask next.
     pub(crate) listed: Option<Listed>,
-    /// Counts the connection for its identity.
+    /// Counts the connection in the identity's share.
     pub(crate) counted: Option<Share>,
 }
 

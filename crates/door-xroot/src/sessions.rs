@@ -1,4 +1,4 @@
-//! All sessions of the door: what a further connection needs to know to be bound to one.
+//! All sessions of the door, and how their further connections are bound to them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,17 +19,17 @@ use crate::send::Task;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions(Arc<Mutex<HashMap<SessionId, Arc<Entry>>>>);
 
-/// What others may know of a session.
+/// What other connections see of a session.
 #[derive(Debug)]
 struct Entry {
     client: IpAddr,
     streams: Mutex<Streams>,
 }
 
-/// The further streams of a session; the first one has the number 1.
+/// The further streams of a session; the first has number 1.
 type Streams = [Option<mpsc::Sender<Errand>>; BOUND_STREAMS_MAX as usize];
 
-/// A session that can be bound to, until this is dropped. Its streams end with it.
+/// Connections can be bound to the session until this is dropped; its streams end then.
 #[derive(Debug)]
 pub(crate) struct Registration {
     id: SessionId,
@@ -37,24 +37,24 @@ pub(crate) struct Registration {
     sessions: Sessions,
 }
 
-/// A place among the streams of a session.
+/// A connection's place among the streams of a session.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    /// The number by which the client names this stream.
+    /// The number of the stream, which the client uses.
     pub(crate) path: u8,
     pub(crate) errands: mpsc::Receiver<Errand>,
     entry: Arc<Entry>,
 }
 
-/// What the session wants of a further connection.
+/// What a session asks of a further connection.
 pub(crate) enum Errand {
-    /// Send this.
+    /// Send a range of a file.
     Send(Task),
     /// Lend the connection.
     Lend(oneshot::Sender<Loan>),
 }
 
-/// A further connection in the hands of the session's task. Dropped, the connection ends.
+/// A further connection on loan to the session's task. Dropping it ends the connection.
 pub(crate) struct Loan {
     pub(crate) frames: Frames,
     pub(crate) back: oneshot::Sender<Frames>,
@@ -65,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sessions {
-    /// Registers a session of the client at this address under an id that nobody can guess.
+    /// Registers a session of the client at this address under an unguessable id.
     pub(crate) fn register(&self, client: IpAddr) -> Registration {
         let entry = Arc::new(Entry {
             client,
@@ -80,7 +80,7 @@ impl Sessions {
         }
     }
 
-    /// Whether there is such a session of this client; `None` when there is none at all.
+    /// Whether the session belongs to this client; `None` if there is no such session.
     pub(crate) fn belongs_to(&self, id: &SessionId, client: IpAddr) -> Option<bool> {
         lock(&self.0).get(id).map(|entry| entry.client == client)
     }
@@ -109,7 +109,7 @@ impl Sessions {
         *place = Some(sender);
         drop(streams);
         Ok(Binding {
-            // At most the number of streams.
+            // The number of streams is small.
             path: index as u8 + 1,
             errands,
             entry,
@@ -126,7 +126,7 @@ impl Registration {
         self.id
     }
 
-    /// The way to a further stream.
+    /// The queue of a further stream.
     pub(crate) fn stream(&self, path: u8) -> Option<mpsc::Sender<Errand>> {
         let index = usize::from(path).checked_sub(1)?;
         let stream = lock(&self.entry.streams).get(index)?.clone();
@@ -137,7 +137,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         lock(&self.sessions.0).remove(&self.id);
-        // A stream that has no way to it any more ends.
+        // A stream without a queue ends.
         *lock(&self.entry.streams) = Streams::default();
     }
 }
@@ -153,7 +153,7 @@ impl Drop for Binding {
     }
 }
 
-/// The client names a stream that its session does not have.
+/// The session has no stream of the number that the client used.
 pub(crate) fn no_such_stream() -> Failure {
     bad_stream("the session has no stream of this number")
 }

@@ -10,17 +10,17 @@ use xroot_wire::TlsPolicy;
 
 use crate::keys::Keys;
 
-/// How a client says who it is when its session begins.
+/// How a session is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthenticationMethod {
-    /// By a bearer token. Over TLS only.
+    /// By a bearer token, over TLS only.
     Token,
-    /// By a certificate or proxy, in the way of grid sites (`gsi`). Needs a certificate of the server with a key
-    /// of RSA.
+    /// By a certificate or proxy, with the protocol `gsi` of grid sites. The server needs a
+    /// certificate with an RSA key.
     Gsi,
-    /// By the name of its user, which nobody verifies: it gives no rights, and appears in the log.
+    /// By an unverified user name, which gives no rights and appears in the log.
     Unix,
-    /// By the address that it comes from, which gives no rights either.
+    /// By the client's address, which gives no rights either.
     Host,
 }
 
@@ -65,7 +65,7 @@ impl Default for ThirdPartySettings {
 }
 
 impl Settings {
-    /// After how much silence to look whether things run short.
+    /// How often an idle connection checks whether connections or files are scarce.
     pub(crate) fn patience_step(&self, has_files: bool) -> Duration {
         match has_files {
             true => self.limits.short_open_idle,
@@ -73,13 +73,13 @@ impl Settings {
         }
     }
 
-    /// Whether a connection that is silent has to go because others need what it holds.
+    /// Whether an idle connection must end because others need what it holds.
     pub(crate) fn is_short(&self, has_files: bool) -> bool {
         let is_short = |kind| self.site.fair_share.is_short(kind);
         (has_files && is_short(ShareKind::OpenFiles)) || is_short(ShareKind::Connections)
     }
 
-    /// What holds about TLS on this door: a token is never asked for in clear text.
+    /// The TLS policy in effect: a token is never requested in clear text.
     pub(crate) fn effective_tls(&self) -> TlsPolicy {
         let mut policy = self.tls_policy;
         if self.site.tls.is_none() || !policy.offered {
@@ -87,7 +87,7 @@ impl Settings {
         }
         if self.authentication.contains(&AuthenticationMethod::Token) && !policy.login {
             policy.login = true;
-            // Who cannot do TLS has to say who it is in another of the ways.
+            // A client without TLS must authenticate in another way.
             policy.only_capable |= self.authentication.len() > 1;
         }
         policy
@@ -101,7 +101,7 @@ pub struct Limits {
     pub handles: usize,
     /// Time that a connection is kept without a request while files are open on it.
     pub open_idle: Duration,
-    /// The same while open files run short.
+    /// The same while open files are scarce.
     pub short_open_idle: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! How a session begins and ends: `protocol`, TLS, login, authentication, further streams.
+//! The requests that begin and end a session: `protocol`, login, authentication, further streams.
 
 use credentials::Credential;
 use types::{Error, ErrorCode, Phase, Side};
@@ -16,10 +16,10 @@ use crate::session::Session;
 use crate::settings::AuthenticationMethod;
 use crate::shared::Shared;
 
-/// As much of what a client says about itself goes to the log.
+/// Longest name of a client's program in the log, in characters.
 const LOGGED_CHARS: usize = 256;
 
-/// Answers `protocol`: what we are, and whether TLS begins.
+/// Answers `protocol`: what this server is, and whether TLS begins.
 pub(crate) fn protocol(exchange: &mut Exchange<'_>, request: &Protocol) -> Result<Next> {
     let connection = &mut exchange.connection;
     let decision = connection
@@ -46,8 +46,8 @@ fn tls_required() -> Failure {
     Error::new(ErrorCode::TlsRequired, Side::Client, Phase::Authenticate).into()
 }
 
-/// Why there is no way to authenticate. Tokens would do over TLS; a certificate that `gsi` cannot use is the server's
-/// own fault, and no client can do anything about it.
+/// Why no way to authenticate can be offered. Tokens need TLS. A certificate that `gsi` cannot use
+/// is the server's own fault, and the client can do nothing about it.
 fn nothing_to_offer(door: &Shared, is_secure: bool) -> Failure {
     let takes_tokens = door.settings.authentication.contains(&AuthenticationMethod::Token);
     if takes_tokens && !is_secure {
@@ -56,7 +56,7 @@ fn nothing_to_offer(door: &Shared, is_secure: bool) -> Failure {
     door.gsi.fault(&door.settings).map_or_else(tls_required, Failure::from)
 }
 
-/// Answers a login with the session's id, and with the ways to authenticate where that is needed.
+/// Answers a login with the session's id, and with the ways to authenticate if that is required.
 pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<Next> {
     let connection = &mut exchange.connection;
     let (settings, gate) = (&connection.door.settings, &connection.gate);
@@ -66,7 +66,7 @@ pub(crate) fn login(exchange: &mut Exchange<'_>, request: &Login<'_>) -> Result<
         return Err(tls_required());
     }
     let protocols = match &*connection.visitor {
-        // A client that is known by its certificate has said who it is.
+        // The certificate has authenticated the client already.
         Credential::Certificate(_) => Vec::new(),
         _ => {
             let protocols = offered(&connection.door, gate.is_secure());
@@ -136,7 +136,7 @@ pub(crate) async fn authenticate(exchange: &mut Exchange<'_>, request: &Authenti
     Ok(if upgrade { Next::Tls } else { Next::Request })
 }
 
-/// Notes what a step of an authentication brought. Gives what is to be answered before another one.
+/// Takes over the result of an authentication step. Returns the answer if another step must follow.
 fn settle(connection: &mut Connection, progressed: Progressed) -> Result<Option<Vec<u8>>> {
     let address = connection.peer.ip().to_canonical();
     let session = connection.session()?;
@@ -150,8 +150,8 @@ fn settle(connection: &mut Connection, progressed: Progressed) -> Result<Option<
     match identity {
         Identity::Bearer(credential) => session.credential = credential,
         Identity::Holder(credential) => {
-            // It is kept also when it is not believed: what is refused to a client that then goes on as
-            // nobody in particular is refused with that reason.
+            // An untrusted certificate is kept too: if the client continues as anonymous, refusals
+            // give that reason.
             session.credential = credential;
             if let Credential::RefusedCertificate(error) = &*session.credential {
                 return Err(Error::clone(error).into());
@@ -175,8 +175,8 @@ pub(crate) fn bind(exchange: &mut Exchange<'_>, request: &Bind) -> Result<Next> 
     Ok(Next::Bound(binding))
 }
 
-/// Ends a session. Ending one's own closes the connection without a word; one that is not there any more
-/// has ended.
+/// Ends a session. Ending the connection's own session closes it without an answer; a session that
+/// does not exist counts as ended.
 pub(crate) fn end_session(exchange: &mut Exchange<'_>, request: &EndSession) -> Result<Next> {
     let connection = &mut exchange.connection;
     let own = connection

@@ -1,4 +1,4 @@
-//! What a file is, by name or handle; what space there is; what many files are.
+//! Stats of files by name and handle, of many files, and of space.
 
 use endpoint::clock::unix_s;
 use endpoint::{Place, is_missing};
@@ -13,15 +13,15 @@ use crate::exchange::Exchange;
 use crate::failure::Result;
 
 const MB: u64 = 1024 * 1024;
-/// Files have no owner that a client could know.
+/// Files have no owner that clients could know.
 const OWNER: &str = "nobody";
 const GROUP: &str = "nogroup";
-/// What the reference server shows of a file that does not persist yet, beside its permissions.
+/// The mode bit with which the reference server marks a file that is not persistent yet.
 const PENDING_MODE: u32 = 0o1000;
-/// What the text of a stat usually takes.
+/// Usual length of a stat's text.
 const TEXT_BYTES: usize = 128;
 
-/// Answers a question about one file, or about space.
+/// Answers a stat of one file, or of space.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &request::Stat<'_>) -> Result<()> {
     let argument = match &request.target {
         StatTarget::Handle(handle) => {
@@ -60,12 +60,12 @@ fn tell_text(exchange: &mut Exchange<'_>, stat: &StatText) -> Result<()> {
 /// What stands under a name.
 pub(crate) enum Seen {
     Stored(Stat),
-    /// A file that is being written and is not there otherwise.
+    /// A file that is being written and has no name yet.
     Pending(Stat),
 }
 
-/// What stands under a name, if the client may know. Files that are being written count, as clients ask for them on
-/// other sessions than that of the writer; they cannot be opened yet.
+/// What stands under a name, if the client may know. A file that is being written counts, because
+/// clients look for it on other sessions than the writer's; it cannot be opened yet.
 pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Seen> {
     let spot = match exchange.place(path) {
         Place::Stored(spot) => spot,
@@ -85,13 +85,13 @@ pub(crate) async fn look_for(exchange: &mut Exchange<'_>, path: &LogicalPath) ->
     Ok(Seen::Pending(pending.ok_or(missing)?))
 }
 
-/// The same without the difference.
+/// The same, for callers to whom the difference does not matter.
 pub(crate) async fn look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<Stat> {
     let (Seen::Stored(stat) | Seen::Pending(stat)) = look_for(exchange, path).await?;
     Ok(stat)
 }
 
-/// Whether the client may know of anything under this name, whatever is there.
+/// Whether the client may look at this name, whether or not anything is there.
 pub(crate) fn may_look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
     match exchange.place(path) {
         Place::Above(_) => Ok(()),
@@ -100,19 +100,19 @@ pub(crate) fn may_look(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Resul
     }
 }
 
-/// A directory above all exports: it holds nothing but the way to them.
+/// A directory above all exports, which holds only the names that lead to them.
 pub(crate) fn directory_above(path: &LogicalPath) -> Stat {
     Stat {
         kind: Kind::Directory,
         size_bytes: 0,
         modified: std::time::UNIX_EPOCH,
         mode: 0o555,
-        // Any number but 0, the same each time.
+        // Any fixed number but 0.
         inode: 1 + path.as_str().len() as u64,
     }
 }
 
-/// What a client is told of a file.
+/// The stat of a file as text.
 pub(crate) fn stat_text(stat: &Stat) -> StatText {
     let mut flags = StatFlags::empty();
     flags.set(StatFlags::DIRECTORY, stat.is_directory());
@@ -136,7 +136,7 @@ pub(crate) fn stat_text(stat: &Stat) -> StatText {
     }
 }
 
-/// The same of a file that is being written.
+/// The same for a file that is being written.
 pub(crate) fn pending_text(stat: &Stat) -> StatText {
     let mut text = stat_text(stat);
     text.flags |= StatFlags::PERSIST_PENDING;
@@ -166,7 +166,8 @@ async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
     Ok(())
 }
 
-/// Answers with one byte for each of many files; one that is missing fails all, as it does elsewhere.
+/// Answers with one byte for each of many files; a missing one fails the request, as on other
+/// servers.
 pub(crate) async fn many(exchange: &mut Exchange<'_>, request: &StatMany<'_>) -> Result<()> {
     let mut kinds = Vec::new();
     for argument in request.paths.iter() {
@@ -177,7 +178,7 @@ pub(crate) async fn many(exchange: &mut Exchange<'_>, request: &StatMany<'_>) ->
         } else {
             StatFlags::empty()
         };
-        // The low bits are all that there are.
+        // Only the low bits are used.
         kinds.push(kind.bits() as u8);
     }
     exchange.ok(&kinds);

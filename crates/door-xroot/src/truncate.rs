@@ -12,7 +12,7 @@ use crate::files::{Content, OpenFile};
 use crate::turns::Update;
 use crate::writing::{Writing, check_end};
 
-/// Cuts or extends an open file, or a named one.
+/// Cuts or extends a file, by handle or by name.
 pub(crate) async fn truncate(exchange: &mut Exchange<'_>, request: &Truncate<'_>) -> Result<()> {
     match &request.target {
         TruncateTarget::Handle(handle) => {
@@ -32,8 +32,9 @@ async fn set_length(file: &mut OpenFile, size_bytes: u64) -> Result<()> {
     Ok(writing.set_length(size_bytes).await?)
 }
 
-/// Cuts or extends a file by its name. A client that has the file open for writing means what it has open: POSIX has one
-/// file of a name, and xrootdfs truncates by name what it has just opened.
+/// Cuts or extends a file by its name. If the client has a file of that name open for writing, it
+/// means that file: POSIX knows one file of a name, and xrootdfs truncates by name what it has just
+/// opened.
 async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, size_bytes: u64) -> Result<()> {
     let named = exchange.path(argument).await?;
     let path = &named.path;
@@ -57,16 +58,17 @@ async fn truncate_path(exchange: &mut Exchange<'_>, argument: &Argument<'_>, siz
     changed
 }
 
-/// A change of a file by its name was refused before anything was made of it.
+/// A change of a file by its name could not be parsed or was not allowed.
 pub(crate) fn refuse_named(exchange: &mut Exchange<'_>, path: &LogicalPath) {
-    // Before the login nothing is open.
+    // Before login nothing is open.
     if let Ok(writer) = exchange.writer(path) {
         let update = exchange.connection.door.turns.update(&writer);
         refuse_written(exchange, path, update.as_ref());
     }
 }
 
-/// What its client has open under that name can never be closed well: it may do so without having read the refusal.
+/// Closing the file that the client has open under that name must fail: the client may close it
+/// without having read the refusal.
 fn refuse_written(exchange: &mut Exchange<'_>, path: &LogicalPath, update: Option<&Update>) {
     if let Ok(files) = exchange.connection.files()
         && let Some(Content::Writing(writing)) = files.newest_written(path).map(|file| &mut file.content)
@@ -78,8 +80,8 @@ fn refuse_written(exchange: &mut Exchange<'_>, path: &LogicalPath, update: Optio
     }
 }
 
-/// Changes a file where it lies: over the handle that the client has for it, on whichever session, or like opening it for
-/// update.
+/// Changes the length of a file in place: over a handle that the client has for it, on any session,
+/// or by opening it for an update.
 async fn truncate_in_place(
     exchange: &mut Exchange<'_>,
     path: &LogicalPath,
@@ -104,7 +106,7 @@ async fn truncate_in_place(
         .door
         .turns
         .take(path, true, exchange.connection.peer.ip());
-    let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("somebody else is writing it"))?;
+    let turn = turn.ok_or_else(|| refusal(ErrorCode::Busy, path).with_detail("another client is writing it"))?;
     let present = found.into_file(path)?;
     present.ok_or_else(|| refusal(ErrorCode::NotFound, path))?;
     let update = spot.store.open_update(&spot.path).await;

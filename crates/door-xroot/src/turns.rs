@@ -1,5 +1,5 @@
-//! Who is writing what: one file is opened for writing by one client at a time, unless they force it. What is being
-//! written shows in a stat.
+//! Which files are being written, and by which client: one client at a time opens a file for
+//! writing, unless clients force it. A stat shows a file that is being written.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,50 +14,51 @@ use types::LogicalPath;
 
 use crate::copy_progress::CopyProgress;
 
-/// The files that are open for writing, with what can be shown of those that have no name yet. Clones are the same.
+/// The files that are open for writing, with what a stat shows of those that have no name yet.
+/// Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Turns(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     table: Mutex<Table>,
-    /// Some writer has ended.
+    /// A writer has ended.
     ended: Notify,
 }
 
 #[derive(Default)]
 struct Table {
-    /// The writers by the name that their file will get; no entry is empty.
+    /// The writers, by the future name of their file; no entry is empty.
     files: HashMap<LogicalPath, Vec<Entry>>,
-    /// Told apart by their numbers.
+    /// The number of the next writer.
     next: u64,
 }
 
 struct Entry {
     number: u64,
-    /// Whether no other that wants the same may write at the same time.
+    /// Whether it excludes other writers that want to be alone.
     alone: bool,
     client: IpAddr,
     shown: Option<Shown>,
-    /// A file that is changed where it lies, and by which client.
+    /// The client of an update in place, and its file.
     update: Option<(Writer, Update)>,
 }
 
-/// A program of a client, which may use one file over several sessions. Their user names do not count: XRootD's clients
-/// make some up to keep sessions apart.
+/// A client program, which may use one file over several sessions. User names do not count, because
+/// XRootD's clients make up some to keep sessions apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
     pub(crate) path: LogicalPath,
     pub(crate) address: IpAddr,
-    /// Its number, as its logins say.
+    /// The process number of its logins.
     pub(crate) process: i32,
-    /// Its name, as its logins say.
+    /// The program name of its logins.
     pub(crate) agent: Option<String>,
     /// Its identity.
     pub(crate) client: ClientId,
 }
 
-/// A file that one session changes where it lies, for the others of its client.
+/// An update in place by one session, for other sessions of the same program.
 #[derive(Clone)]
 pub(crate) struct Update {
     upload: Weak<dyn Upload>,
@@ -65,7 +66,7 @@ pub(crate) struct Update {
 }
 
 impl Update {
-    /// `is_torn`: where it is noted that a change failed, since closing the file has to fail then.
+    /// `is_torn` is set when a change fails, so that closing the file fails too.
     pub(crate) fn new(upload: &Arc<dyn Upload>, is_torn: &Arc<AtomicBool>) -> Self {
         Self {
             upload: Arc::downgrade(upload),
@@ -73,7 +74,7 @@ impl Update {
         }
     }
 
-    /// `None` once the file was closed.
+    /// `None` after the file was closed.
     pub(crate) fn upload(&self) -> Option<Arc<dyn Upload>> {
         self.upload.upgrade()
     }
@@ -84,16 +85,16 @@ impl Update {
     }
 }
 
-/// What others may see of a file that is being written.
+/// What a stat shows of a file that is being written.
 pub(crate) enum Shown {
-    /// As far as its client has written it.
+    /// What its client has written so far.
     Upload(Weak<dyn Upload>),
-    /// As far as a copy from another server has come.
+    /// What a copy from another server has brought so far.
     Copy(Weak<CopyProgress>),
 }
 
 impl Shown {
-    /// `None` once it has ended.
+    /// `None` after its end.
     fn stat(&self) -> Option<Stat> {
         match self {
             Self::Upload(upload) => Some(upload.upgrade()?.reader().ok()?.stat().clone()),
@@ -102,7 +103,7 @@ impl Shown {
     }
 }
 
-/// The turn of one writer, until it is dropped.
+/// A writer's turn, until it is dropped.
 pub(crate) struct Turn {
     path: LogicalPath,
     number: u64,
@@ -110,8 +111,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Takes the turn for a file; `None` while another writer has it. A writer that is not `alone` neither waits for
-    /// others nor keeps them off.
+    /// Takes the turn for a file; `None` while another writer has it. A writer that is not `alone`
+    /// neither waits for others nor excludes them.
     pub(crate) fn take(&self, path: &LogicalPath, alone: bool, client: IpAddr) -> Option<Turn> {
         let mut table = self.open();
         let number = table.next;
@@ -134,14 +135,14 @@ impl Turns {
         })
     }
 
-    /// What a file is that is being written under this name, as far as it has come.
+    /// The stat of a file that is being written under this name.
     pub(crate) fn pending(&self, path: &LogicalPath) -> Option<Stat> {
         let table = self.open();
         let mut shown = table.files.get(path)?.iter().filter_map(|writer| writer.shown.as_ref());
         shown.find_map(Shown::stat)
     }
 
-    /// Whether a client at this address writes a file that is to get this name.
+    /// Whether a client at this address is writing a file under this name.
     pub(crate) fn is_written_from(&self, path: &LogicalPath, client: IpAddr) -> bool {
         let table = self.open();
         let mut writers = table.files.get(path).into_iter().flatten();
@@ -163,7 +164,7 @@ impl Turns {
         entries.iter().rev().find_map(own).filter(|_| !is_taken)
     }
 
-    /// Waits until no file is being written under this name; `false` when none is now, or one still is at the end.
+    /// Waits until no file is being written under this name; `false` when none was, or on timeout.
     pub(crate) async fn end(&self, path: &LogicalPath, patience: Duration) -> bool {
         let end = async {
             loop {
@@ -183,12 +184,12 @@ impl Turns {
 }
 
 impl Turn {
-    /// Shows others the file that is being written.
+    /// Shows the file to others.
     pub(crate) fn show(&self, shown: Shown) {
         self.note(|own| own.shown = Some(shown));
     }
 
-    /// Lets the other sessions of a client change the file too, which is changed where it lies.
+    /// Lets other sessions of the client change the file too.
     pub(crate) fn share(&self, writer: Writer, update: Update) {
         self.note(|own| own.update = Some((writer, update)));
     }

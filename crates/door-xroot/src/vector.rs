@@ -1,4 +1,4 @@
-//! Reading many ranges at once.
+//! Reads of many ranges.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::connection::{Connection, Next};
 use crate::failure::{Failure, Result};
 use crate::send::ending;
 
-/// Answers a read of many ranges. All of them are looked at before the first byte is sent.
+/// Answers a read of many ranges. All are checked before the first byte is sent.
 pub(crate) async fn read_vector(
     connection: &mut Connection,
     stream: StreamId,
@@ -42,12 +42,12 @@ pub(crate) async fn read_vector(
     Ok(Next::Request)
 }
 
-/// The answer as pieces: heads and ranges, divided into parts between two ranges.
+/// The answer as pieces: heads and ranges, split into parts between two ranges.
 fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
     let items: Vec<VectorItem> = request.items().collect();
     let mut pieces = Pieces::default();
-    // Ranges of one file usually follow each other, and one that is being written takes a descriptor
-    // for each reader.
+    // Ranges of one file usually follow each other, and each reader of a file that is being written
+    // takes a descriptor.
     let mut latest: Option<(FileHandle, Arc<dyn FileReader>)> = None;
     let mut rest = items.as_slice();
     while !rest.is_empty() {
@@ -79,7 +79,7 @@ fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVector<'_
     Ok(pieces)
 }
 
-/// How many of these items go into one part, and how long it is. At least one does.
+/// How many of these items go into one part (at least one), and the length of that part.
 fn part_of(items: &[VectorItem]) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
     for item in items {

@@ -14,7 +14,7 @@ use crate::connection::{Connection, Next};
 use crate::failure::{Result, is_torn};
 use crate::files::OpenFile;
 
-/// Answers a write, whose data follow. They are read in any case, since something follows them.
+/// Answers a write. Its data are read even if it is refused, since other requests follow them.
 pub(crate) async fn write(connection: &mut Connection, stream: StreamId, request: &Write, began: Instant) -> types::Result<Next> {
     let length = request.data_bytes as u64;
     let range = (request.handle, request.offset, length);
@@ -28,7 +28,7 @@ pub(crate) async fn write(connection: &mut Connection, stream: StreamId, request
     })
 }
 
-/// Answers a write of pages, and says which of them arrived damaged.
+/// Answers a write of pages, and lists the damaged ones.
 pub(crate) async fn page_write(
     connection: &mut Connection,
     stream: StreamId,
@@ -74,7 +74,7 @@ pub(crate) async fn write_vector(
         }
     }
     if let (Err(_), Some(session)) = (&outcome, &mut connection.session) {
-        // Nothing of the ranges behind it was stored, in whichever files those are.
+        // None of the later ranges was stored, in any file.
         request
             .items()
             .for_each(|item| session.files.refuse_change(item.handle));
@@ -101,15 +101,15 @@ async fn sync_all(connection: &mut Connection, request: &WriteVector<'_>) -> Res
     Ok(())
 }
 
-/// Takes in the payload of one range, as pages when `wire_bytes` says how long those are. The outer
-/// error is the connection's; in any other case all of the payload has been read.
+/// Receives the payload of one range, as pages of `wire_bytes` if that is given. The outer error is
+/// the connection's; otherwise the whole payload has been read.
 async fn take_in(
     connection: &mut Connection,
     (handle, offset, length): (FileHandle, u64, u64),
     wire_bytes: Option<usize>,
     (method, began): (&'static str, Instant),
 ) -> types::Result<Result<Vec<ByteRange>>> {
-    // Before the payload is waited for.
+    // Answers must not wait for the payload.
     connection.flush_unless_buffered(length).await?;
     let progress = Progress::new();
     let mut payload = connection.frames.payload(wire_bytes.map_or(length, |bytes| bytes as u64));
@@ -170,7 +170,7 @@ fn not_logged_in() -> Error {
     Error::new(ErrorCode::OutOfSequence, Side::Client, Phase::Open)
 }
 
-/// The damaged pages for the client, which is to send each of them again.
+/// The damaged pages, which the client must send again.
 fn bad_pages(damaged: &[ByteRange]) -> Option<BadPages> {
     // A page has at most 4096 bytes.
     let length = |page: &ByteRange| page.len() as u16;

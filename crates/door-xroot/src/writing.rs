@@ -1,5 +1,5 @@
-//! A file that is open for writing: an upload whose pieces come in any order, or a file that is changed
-//! where it lies.
+//! A file that is open for writing: an upload whose pieces come in any order, or an update in
+//! place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
 
 use crate::turns::{Turn, Update, Writer};
 
-/// A file that is open for writing. Dropped, it is given up.
+/// A file that is open for writing. Dropping it before its commit discards it.
 pub(crate) struct Writing {
     store: Store,
     assembly: Assembly,
-    /// Whether it is changed where it lies.
+    /// Whether it is an update in place.
     in_place: bool,
     max_bytes: Option<u64>,
     /// The permission bits that the client wants for a new file.
     pub(crate) mode: Option<u32>,
-    /// Where pages lie that arrived damaged and were not sent again: start and end.
+    /// The damaged pages that were not sent again: start and end.
     damaged: BTreeMap<u64, u64>,
-    /// A part of it was refused or could not be stored. Other sessions of its client may find that too.
+    /// Whether a write was refused or failed. Other sessions of the client can set it too.
     is_torn: Arc<AtomicBool>,
     turn: Turn,
 }
 
 impl Writing {
-    /// An upload, of which these checksums are made while it comes, and which may have so many bytes.
+    /// An upload. These checksums are computed on the way, and it may have at most `max_bytes`.
     pub(crate) fn upload(
         store: &Store,
         upload: Arc<dyn Upload>,
@@ -51,7 +51,7 @@ impl Writing {
         }
     }
 
-    /// A file that is changed where it lies, and may have so many bytes.
+    /// An update in place; the file may have at most `max_bytes`.
     pub(crate) fn in_place(store: &Store, update: Arc<dyn Upload>, max_bytes: Option<u64>, turn: Turn) -> Self {
         Self {
             in_place: true,
@@ -59,13 +59,13 @@ impl Writing {
         }
     }
 
-    /// Lets the other sessions of its client cut or extend a file that is changed where it lies.
+    /// Lets other sessions of the client cut or extend a file that is updated in place.
     pub(crate) fn share_with(&self, writer: Writer) {
         self.turn
             .share(writer, Update::new(self.assembly.upload(), &self.is_torn));
     }
 
-    /// Whether it shows what stood in the file before, not only what its client wrote.
+    /// Whether it shows the file's old content, not only what its client wrote.
     pub(crate) fn holds_old_content(&self) -> bool {
         self.in_place
     }
@@ -78,30 +78,30 @@ impl Writing {
         Ok(self.reader()?.stat().clone())
     }
 
-    /// Remembers that a change was refused: the file can take its name no more, since the client may close it
-    /// without having read the refusal.
+    /// A change was refused. The client may close the file without having read the refusal, so the
+    /// close must fail.
     pub(crate) fn refuse(&mut self) {
         self.is_torn.store(true, Ordering::Relaxed);
     }
 
-    /// Whether so many bytes may be written there. If not, the file is not whole any more.
+    /// Whether `length` bytes may be written there. If not, the file counts as incomplete.
     pub(crate) fn check(&mut self, offset: u64, length: u64) -> Result<()> {
         let checked = self.check_range(offset, length);
         self.note(checked)
     }
 
     fn check_range(&self, offset: u64, length: u64) -> Result<()> {
-        // Behind any file where the sum is no number.
+        // A sum that overflows lies beyond any file.
         check_end(offset.saturating_add(length), self.max_bytes)
     }
 
-    /// Stores a payload. What is left of it after an error has to be skipped.
+    /// Stores a payload. After an error the caller skips the rest of it.
     pub(crate) async fn receive(&mut self, offset: u64, payload: &mut Payload<'_>, progress: &Progress) -> Result<()> {
         let done = self.assembly.receive(payload, offset, progress).await;
         self.note(done.map(drop))
     }
 
-    /// Stores a payload of pages with checksums. Gives those that arrived damaged, which are stored too.
+    /// Stores a payload of pages with checksums. Returns the damaged ones, which are stored too.
     pub(crate) async fn receive_pages(
         &mut self,
         offset: u64,
@@ -113,7 +113,7 @@ impl Writing {
         self.note(done)
     }
 
-    /// Remembers a failure: what failed once is not whole.
+    /// Remembers a failure: the file counts as incomplete.
     fn note<T>(&mut self, result: Result<T>) -> Result<T> {
         self.is_torn.fetch_or(result.is_err(), Ordering::Relaxed);
         result.map_err(of_client)
@@ -126,18 +126,18 @@ impl Writing {
         self.note(done)
     }
 
-    /// Makes durable what was written, where that has a meaning before the file is closed.
+    /// Makes written data durable, where the store can do so before the file is closed.
     pub(crate) async fn sync(&mut self) -> Result<()> {
         let done = self.store.sync(self.assembly.upload()).await;
         self.note(done)
     }
 
-    /// Data for it were lost: it can take no name any more.
+    /// Data were lost: the close must fail.
     pub(crate) fn mark_incomplete(&mut self) {
         self.is_torn.store(true, Ordering::Relaxed);
     }
 
-    /// Remembers pages that arrived damaged.
+    /// Remembers damaged pages.
     pub(crate) fn note_damaged(&mut self, pages: &[ByteRange]) -> Result<()> {
         self.damaged.extend(pages.iter().map(|page| (page.start, page.end)));
         if pages.len() > BAD_PAGES_MAX || self.damaged.len() > BAD_PAGES_OPEN_MAX {
@@ -147,13 +147,14 @@ impl Writing {
         Ok(())
     }
 
-    /// Forgets damaged pages that came again and are right now.
+    /// Forgets damaged pages that came again and are correct now.
     pub(crate) fn note_repaired(&mut self, range: ByteRange) {
         self.damaged
             .retain(|start, end| !(range.start <= *start && *end <= range.end));
     }
 
-    /// The same, which makes these changes when it ends; a file that is changed where it lies is under one of its own.
+    /// The same; its commit counts as these changes. An update in place has begun a change of its
+    /// own.
     pub(crate) fn during(mut self, changing: &Changing) -> Self {
         if !self.holds_old_content() {
             self.store = self.store.during(changing);
@@ -161,7 +162,8 @@ impl Writing {
         self
     }
 
-    /// Ends the writing: an upload takes its name. What arrived damaged, or could not be stored, takes none.
+    /// Ends the writing: an upload takes its name, unless a page is still damaged or a write
+    /// failed.
     pub(crate) async fn commit(mut self, client: &ClientId) -> Result<Stat> {
         if !self.damaged.is_empty() {
             let error = Error::new(ErrorCode::ChecksumMismatch, Side::Client, Phase::Commit);
@@ -187,7 +189,7 @@ impl Writing {
     }
 }
 
-/// Whether a file may be so long, where its client may store files of at most `max_bytes`.
+/// Whether a file may have this length, when its client may store files of at most `max_bytes`.
 pub(crate) fn check_end(end: u64, max_bytes: Option<u64>) -> Result<()> {
     let fault = |phase, detail: String| Error::new(ErrorCode::BodyTooLarge, Side::Client, phase).with_detail(detail);
     if i64::try_from(end).is_err() {
@@ -202,7 +204,7 @@ pub(crate) fn check_end(end: u64, max_bytes: Option<u64>) -> Result<()> {
     }
 }
 
-/// A store does not know where the bytes come from: here they come from the client.
+/// A store does not know where bytes come from: here they come from the client.
 fn of_client(error: Error) -> Error {
     match error.side() {
         Side::Source => error.at_side(Side::Client),

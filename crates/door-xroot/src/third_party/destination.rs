@@ -1,4 +1,5 @@
-//! The destination of a third-party copy: an open file that stands for a copy which this server makes.
+//! The destination of a third-party copy: an open file that stands for a copy that this server
+//! makes.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ fn bad_request(why: &str) -> Failure {
         .into()
 }
 
-/// Opens a file that is to be fetched: asks for rights, and reads what is said of the source.
+/// Opens a file that is to be fetched: checks rights, and reads the parameters about the source.
 pub(crate) async fn open(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
@@ -59,18 +60,18 @@ pub(crate) async fn open(
     Ok((Content::Copying(Box::new(copying)), stat))
 }
 
-/// The file that is to be fetched.
+/// The file to fetch.
 struct Source {
-    /// With the key, which is good for one open.
+    /// With the rendezvous key, which is valid for one open.
     keyed: Resource,
-    /// Without.
+    /// Without the key.
     plain: Resource,
-    /// Whether there is a key in it at all.
+    /// Whether there is a key at all.
     has_key: bool,
 }
 
 impl Source {
-    /// Whether the client has handed over a token for it.
+    /// Whether the client has sent a token for it.
     fn has_token(&self) -> bool {
         self.plain.access.bearer.is_some()
     }
@@ -146,7 +147,7 @@ fn order(
     let wanted = copy.checksum.map(wanted_checksum).transpose()?;
     let mut keep = site.keep.clone();
     if let Some((algorithm, _)) = &wanted {
-        // The first one is what the source is asked for.
+        // The source is asked for the first one.
         keep.retain(|kept| kept != algorithm);
         keep.insert(0, *algorithm);
     }
@@ -192,8 +193,8 @@ fn wanted_checksum(text: &str) -> Result<(ChecksumAlgorithm, Option<Checksum>)> 
     Ok((algorithm, Some(value)))
 }
 
-/// Answers a sync of such a file: the first one checks what can be checked without the source, the second
-/// one begins the copy and is answered at its end.
+/// Answers a sync of such a file: the first one checks what can be checked without the source, the
+/// second one begins the copy and is answered at its end.
 pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<Next> {
     let file = exchange.file(handle)?;
     let (spot, path) = (file.spot.clone(), file.path.clone());
@@ -225,7 +226,7 @@ pub(crate) async fn sync(exchange: &mut Exchange<'_>, handle: FileHandle) -> Res
     }
 }
 
-/// Whether there is room, and the source may be connected to.
+/// Checks that there is space, and that the source may be connected to.
 async fn prepare(exchange: &mut Exchange<'_>, spot: &Spot, source: &Resource, order: &Order) -> Result<()> {
     let client = exchange.connection.door.settings.site.client.clone();
     client.check_address(source).await?;
@@ -306,7 +307,7 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &Location) -> 
     }
 }
 
-/// Gives up the copy of an open file; the request that waits for it is told so.
+/// Cancels the copy of an open file, and answers the request that waits for it.
 pub(crate) fn cancel(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<()> {
     let awaited = match &exchange.file(handle)?.content {
         Content::Copying(copying) => copying.awaited_by(),
@@ -317,7 +318,7 @@ pub(crate) fn cancel(exchange: &mut Exchange<'_>, handle: FileHandle) -> Result<
     Ok(())
 }
 
-/// Gives up a copy whose file is closed.
+/// Cancels the copy of a file that is closed.
 pub(crate) fn close(exchange: &mut Exchange<'_>, copying: &Copying) {
     give_up(exchange, copying.awaited_by());
 }

@@ -1,9 +1,10 @@
-//! Third-party copies: one server fetches a file from another, at the word of a client that moves no
-//! data. The same keys of an open ask both sides: here it is told which side is meant.
+//! Third-party copies: one server fetches a file from another, ordered by a client that moves no
+//! data. The parameters of an open address both sides; here it is decided which side this server
+//! is.
 //!
-//! As source (`source`) we let a client register a key, and whoever comes with it read the file, once. As
-//! destination (`destination`) an open file stands for the copy: the client's first sync checks it, the
-//! second begins it and is answered when it has ended.
+//! As the source (`source`), a client registers a rendezvous key, and the destination that presents
+//! it reads the file, once. As the destination (`destination`), an open file stands for the copy:
+//! the client's first sync checks it, the second begins it and is answered at its end.
 
 pub(crate) mod destination;
 pub(crate) mod source;
@@ -15,13 +16,13 @@ use policy::rendezvous::Origin;
 use crate::exchange::Exchange;
 use crate::failure::Result;
 
-/// What this server can fetch from, for clients that copy between protocols. Other servers do not know
-/// the key and give it back as it is.
+/// The configuration key whose value lists the protocols that this server can fetch from. Other
+/// servers do not know it and echo its name.
 pub(crate) const PROTOCOLS_KEY: &str = "crossload.tpc";
-/// The answer to it.
+/// The value of that key.
 pub(crate) const PROTOCOLS: &str = "root,roots,http,https";
 
-/// Whether a question about the configuration is about third-party copies.
+/// Whether a configuration key is about third-party copies.
 pub(crate) fn is_about_copies(key: &str) -> bool {
     key == PROTOCOLS_KEY || key == "tpc" || key == "tpcdlg"
 }
@@ -30,12 +31,13 @@ pub(crate) fn is_about_copies(key: &str) -> bool {
 struct Origins {
     /// As XRootD would in our place.
     first: Origin,
-    /// As a server would that listens in the other way, where that differs.
+    /// As a server with the other kind of socket (IPv4 only, or both) would, if that differs.
     second: Option<Origin>,
 }
 
-/// XRootD compares the text: it names a client by the name of its address, or by the address as its own socket tells it, and
-/// one that listens on IPv6 too is told `[::ffff:192.0.2.7]`. Name services may know only one of both forms.
+/// XRootD compares text: it names a client by its host name, or by the address that its own socket
+/// reports. On a socket for both families that is `[::ffff:192.0.2.7]`. A name service may know
+/// only one of the two forms.
 async fn origins(exchange: &mut Exchange<'_>) -> Result<Origins> {
     let address = exchange.connection.peer.ip().to_canonical();
     let local = exchange.connection.frames.stream.local_address();
@@ -62,7 +64,7 @@ async fn origins(exchange: &mut Exchange<'_>) -> Result<Origins> {
     Ok(Origins { first, second })
 }
 
-/// An address as sockets tell it: first as those of one kind do, for both families or for its own, then as the others do.
+/// An address as sockets report it: first as this server's kind of socket does, then as the other.
 fn forms(address: IpAddr, is_dual: bool) -> (IpAddr, Option<IpAddr>) {
     let IpAddr::V4(plain) = address else {
         return (address, None);

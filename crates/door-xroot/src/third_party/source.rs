@@ -1,4 +1,4 @@
-//! The source of a third-party copy: keys are registered, and claimed.
+//! The source of a third-party copy: keys are registered and claimed.
 
 use endpoint::Spot;
 use policy::rendezvous::{Claim, Offer, Origin, Verdict};
@@ -13,16 +13,16 @@ use crate::files::Content;
 use crate::keys::{EXPIRED, Registered, named, seen};
 use crate::late::Late;
 
-/// What came of an open at the source.
+/// The result of an open at the source.
 pub(crate) enum Opened {
-    /// The file is open; for whoever registered a key, with that key.
+    /// The file is open; with the key, if the client registered one.
     Now(Content, Stat, Option<Registered>),
-    /// The key is not known yet. The answer comes by itself.
+    /// The key is not known yet. The answer comes late.
     Later,
 }
 
-/// Opens a file of which a third-party copy is to be made: by the client, who registers the key, or by
-/// the destination, who brings it.
+/// Opens the source of a third-party copy: for the client, which registers the key, or for the
+/// destination, which presents it.
 pub(crate) async fn open(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
@@ -66,7 +66,7 @@ async fn register(
     Ok(registered.map_err(|error| error.with_subject(path))?)
 }
 
-/// The key takes the place of every other credential.
+/// The key replaces every other credential.
 async fn claim(
     exchange: &mut Exchange<'_>,
     spot: &Spot,
@@ -89,7 +89,8 @@ async fn claim(
     };
     match verdict {
         Verdict::Granted => {
-            // Whoever registered the key could open the file as who it is; the destination is nobody here.
+            // The client that registered the key had the right to read the file; the destination is
+            // anonymous.
             let reader = spot.store.for_itself().open(&spot.path).await;
             let reader = reader.map_err(|error| error.with_subject(path))?;
             let stat = reader.stat().clone();
@@ -105,7 +106,7 @@ async fn claim(
                 appeared.map_err(|error| error.with_subject(subject))?;
                 Ok(Late::Again)
             };
-            // A moment more than we wait ourselves.
+            // A little longer than our own timeout.
             let seconds = u32::try_from(patience.as_secs() + 5).unwrap_or(u32::MAX);
             exchange.later(path, seconds, work)?;
             Ok(Opened::Later)

@@ -1,4 +1,4 @@
-//! What no sound client sends.
+//! Requests that no correct client sends.
 
 use xroot_wire::request::{Expect, Query, QueryKind, Read, ReadVector, Request, RequestHeader, Stat, VectorItem};
 use xroot_wire::{ErrorNumber, FileHandle, HELLO, OpenOptions, ProtocolOptions, StreamId};
@@ -21,7 +21,8 @@ async fn what_is_no_hello_is_hung_up_on() {
     for first in [&[0; 20][..], &HELLO[..19], b"GET / HTTP/1.1\r\n\r\n\r\n\r\n"] {
         let mut raw = server.connect().await;
         raw.send(first).await;
-        // Its direction ends, so that a cut hello is not waited for.
+        // The client's direction is closed, so that the server does not wait for the rest of a cut
+        // hello.
         tokio::io::AsyncWriteExt::shutdown(&mut raw.tcp).await.unwrap();
         assert!(raw.is_closed().await);
     }

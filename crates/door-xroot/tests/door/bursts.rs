@@ -1,4 +1,4 @@
-//! Requests that come together.
+//! Requests that arrive together.
 
 use door_xroot::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_TIME_MAX};
 use policy::AnonymousAccess;
@@ -9,8 +9,9 @@ use xroot_wire::{OpenOptions, StreamId};
 
 use crate::harness::{Server, export, open};
 
-/// The answer to the first of many slow requests arrives while the others are served: what the client does then still
-/// matters to the last of them. Were the answers kept together, a client that has gone would have all its requests served.
+/// The answer to the first of many slow requests arrives while the others are served. What the
+/// client does then still decides whether the last of them are served: if the answers were kept
+/// together, all requests of a client that has left would be.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_took_long_does_not_wait_for_those_behind_it() {
     let memory = Memory::new(1 << 20);

@@ -1,4 +1,5 @@
-//! A door on loopback over a store in memory, and a client that sends exactly the bytes it is told.
+//! A door on loopback over a store in memory, and a client that sends exactly the bytes it is
+//! given.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -26,17 +27,17 @@ use xroot_wire::{
     SessionId, StreamId, TlsPolicy,
 };
 
-/// No wait in these tests may take longer: then something hangs.
+/// No wait in these tests may take longer; if one does, something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The secret of the tests' macaroons.
 pub(crate) const SECRET: &[u8] = b"a secret of the tests";
 
-/// Waits for what must come.
+/// Waits for something that must happen.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
 
-/// Remembers all records.
+/// Keeps all records.
 #[derive(Default)]
 pub(crate) struct Log(Mutex<Vec<RequestRecord>>, Mutex<Vec<TransferRecord>>, Notify);
 
@@ -92,7 +93,7 @@ pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Stora
     }
 }
 
-/// A certificate that nobody checks.
+/// A self-signed certificate.
 pub(crate) fn certificate() -> ServerTls {
     let made = SelfSigned::localhost().unwrap();
     ServerTls::load(&made.certificate, &made.key).unwrap()
@@ -116,7 +117,8 @@ pub(crate) fn client(addresses: AddressPolicy) -> Client {
 }
 
 impl Server {
-    /// Anybody may do everything under `/data`, which lies in memory; settings as the caller changes them.
+    /// Anyone may do everything under `/data`, which lies in memory. The caller can change the
+    /// settings.
     pub(crate) fn start(change: impl FnOnce(&mut Settings)) -> Self {
         let store = Memory::new(1 << 30);
         let log = Arc::new(Log::default());
@@ -156,7 +158,7 @@ impl Server {
         Self::start(|_| {})
     }
 
-    /// A connection that has said nothing.
+    /// A connection that has sent nothing.
     pub(crate) async fn connect(&self) -> Raw {
         Raw {
             tcp: TcpStream::connect(self.address).await.unwrap(),
@@ -241,7 +243,7 @@ fn login_of(process: i32, takes_late_answers: bool) -> Request<'static> {
 /// An open of the usual client.
 pub(crate) fn open(path: &str, options: OpenOptions) -> Request<'_> {
     Request::Open(Open {
-        // An open of what exists names no bits, but when an upload is recovered.
+        // An open of an existing file gives no bits, unless it recovers an upload.
         mode: if options.intersects(OpenOptions::NEW | OpenOptions::TRUNCATE) {
             0o644
         } else {
@@ -254,13 +256,13 @@ pub(crate) fn open(path: &str, options: OpenOptions) -> Request<'_> {
     })
 }
 
-/// A connection that sends what it is told.
+/// A connection that sends what it is given.
 pub(crate) struct Raw {
     pub(crate) tcp: TcpStream,
     pub(crate) session: SessionId,
 }
 
-/// A response as it came.
+/// A response as it arrived.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) stream: StreamId,
@@ -300,7 +302,7 @@ impl Raw {
         bytes
     }
 
-    /// Hello and `protocol`, as clients send them: at once. Gives the answer to `protocol`.
+    /// Sends hello and `protocol` together, as clients do. Returns the answer to `protocol`.
     pub(crate) async fn greet(&mut self, options: ProtocolOptions, expect: Expect) -> Answer {
         let mut bytes = HELLO.to_vec();
         let protocol = Protocol {
@@ -343,7 +345,7 @@ impl Raw {
         self.ask_with(request, &[]).await
     }
 
-    /// A request with data behind it, and its answer.
+    /// A request followed by data, and its answer.
     pub(crate) async fn ask_with(&mut self, request: &Request<'_>, data: &[u8]) -> Answer {
         self.say(0x0102, request).await;
         self.send(data).await;
@@ -358,7 +360,7 @@ impl Raw {
         OpenReply::parse(&answer.ok()).unwrap().handle
     }
 
-    /// Whether the server has closed the connection, everything sent before it passed over.
+    /// Whether the server has closed the connection; anything sent before is skipped.
     pub(crate) async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         soon(self.tcp.read_to_end(&mut rest)).await.is_ok_and(|_| true)

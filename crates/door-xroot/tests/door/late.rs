@@ -1,4 +1,4 @@
-//! Answers that take long.
+//! Late answers.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -11,7 +11,7 @@ use xroot_wire::{ErrorNumber, ProtocolOptions, StreamId};
 
 use crate::harness::{Raw, Server, export, login, soon};
 
-/// Holds back the reading of files until it is opened.
+/// Blocks reads of files until it is opened.
 #[derive(Clone, Default)]
 struct Weir(Arc<(Mutex<bool>, Condvar)>);
 
@@ -186,7 +186,7 @@ async fn nothing_is_computed_for_a_session_that_has_ended_or_a_file_that_is_gone
         let sparse = export("/data", AnonymousAccess::Write, posix);
         settings.site.exports = SharedExports::new(Exports::new(vec![sparse]));
     });
-    // A sparse file that would be read for hours.
+    // A sparse file that takes hours to read.
     std::fs::File::create(&file).unwrap().set_len(1 << 42).unwrap();
     let mut raw = server.client().await;
     assert_eq!(raw.ask(&checksum()).await.status, 4006);

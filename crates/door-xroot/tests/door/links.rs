@@ -1,4 +1,5 @@
-//! Symbolic links within an export: the rights of the path that they lead to count, with every request.
+//! Symbolic links within an export: the rights of the path that they lead to count, for every
+//! request.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, ListOption
 
 use crate::harness::{Server, export, open};
 
-/// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
+/// A server that allows nothing below `/data/closed`, and everything elsewhere.
 fn server(directory: &Path) -> Server {
     for name in ["closed/d", "open/d"] {
         std::fs::create_dir_all(directory.join(name)).unwrap();
@@ -33,7 +34,7 @@ fn server(directory: &Path) -> Server {
     Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 
-/// Requests about what lies below a directory, none of which takes it away.
+/// Requests about what lies below a directory; none of them removes it.
 fn requests(paths: &[String; 5]) -> Vec<Request<'_>> {
     let [file, new, directory, moved, made] = paths.each_ref().map(|path| path.as_bytes());
     let argument = Argument::new;
@@ -101,7 +102,7 @@ async fn the_rights_of_what_a_link_leads_to_count_with_every_request() {
     for request in &requests(&good)[..13] {
         let mut answer = raw.ask(request).await;
         if answer.status == 4006 {
-            // The checksum comes by itself.
+            // The checksum comes late.
             answer = raw.answer().await;
         }
         assert!(matches!(answer.status, 0 | 4001), "{request:?}: {answer:?}");

@@ -1,4 +1,4 @@
-//! WebDAV's locks hold for clients of this protocol too, which have no way to show a token.
+//! WebDAV's locks bind clients of this protocol too, which cannot send lock tokens.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, OpenOption
 
 use crate::harness::{Raw, Server, export, open};
 
-/// A server over whose files a test can take locks.
+/// A server on whose files a test can take locks.
 fn lockable() -> (Server, Locks) {
     let mut exports = SharedExports::default();
     let server = Server::start(|settings| exports = settings.site.exports.clone());
@@ -23,7 +23,7 @@ fn lockable() -> (Server, Locks) {
     (server, locks)
 }
 
-/// Takes a lock as somebody without a credential, as whom the tests' client comes too.
+/// Takes a lock as an anonymous client, like the tests' client.
 async fn lock(locks: &Locks, path: &str, is_deep: bool) {
     try_lock(locks, path, is_deep).await.unwrap();
 }
@@ -111,7 +111,7 @@ async fn what_is_locked_cannot_be_changed() {
     ] {
         is_locked(&mut raw, request).await;
     }
-    // What is there already is not made, and what is not locked can be changed.
+    // An existing directory is not created again, and what is not locked can be changed.
     for request in [
         make("/data/d/sub"),
         attribute("/data/g"),
@@ -142,7 +142,7 @@ async fn what_was_open_before_the_lock_changes_nothing_behind_it() {
     let upload = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
     let update = raw.opened("/data/g", OpenOptions::UPDATE).await;
     assert_eq!(write(&mut raw, upload).await, 0);
-    // What is changed where it lies shows at once, so that it cannot be locked until it is closed.
+    // An update in place shows at once, so no lock is granted until the file is closed.
     for (at, is_deep) in [("/data/g", false), ("/data", true)] {
         let refused = try_lock(&locks, at, is_deep).await.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::Busy, "{at}");

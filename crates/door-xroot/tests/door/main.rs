@@ -1,5 +1,5 @@
-//! The XRootD door over loopback connections: what each request is answered with, what is refused, and
-//! what bad clients cannot do.
+//! The XRootD door over loopback connections: the answer to each request, refusals, and what bad
+//! clients cannot do.
 
 mod bad_input;
 mod bursts;

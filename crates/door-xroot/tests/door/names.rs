@@ -1,4 +1,4 @@
-//! Names, metadata and questions.
+//! Names, metadata and queries.
 
 use endpoint::{Exports, SharedExports};
 use policy::AnonymousAccess;

@@ -1,5 +1,5 @@
-//! How answers lie in TLS records. XrdCl forgets what lies behind the first answer of a record until more data
-//! arrives, so each answer begins a record of its own.
+//! How answers are divided into TLS records. After the first answer in a record XrdCl overlooks the
+//! rest until more data arrive, so each answer begins a record of its own.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::harness::{Raw, Server, certificate, login, open, soon};
 const HEADER_BYTES: usize = 5;
 const OVERHEAD_BYTES: usize = HEADER_BYTES + 17;
 
-/// What a server has sent to a client, as it went over the wire.
+/// What a server has sent to a client, as bytes on the wire.
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<Vec<u8>>>);
 
@@ -41,7 +41,7 @@ impl Wire {
     }
 }
 
-/// A client over TLS that has logged in, and what it is sent.
+/// A client over TLS that has logged in, and what it receives.
 async fn listened_to(server: &Server) -> (Frames, Wire) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -81,7 +81,7 @@ async fn listened_to(server: &Server) -> (Frames, Wire) {
     (frames, wire)
 }
 
-/// Sends requests at once.
+/// Sends requests together.
 async fn say(frames: &mut Frames, requests: &[Request<'_>]) {
     let mut bytes = Vec::new();
     for request in requests {

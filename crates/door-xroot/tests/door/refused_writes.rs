@@ -1,4 +1,4 @@
-//! Writes that are refused: what was open can take its name no more, and an old file stays.
+//! Refused writes: an open upload cannot take its name, and an old file stays.
 
 use credentials::{Macaroon, MacaroonKey};
 use endpoint::{Exports, SharedExports};
@@ -12,8 +12,8 @@ use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenExtraOptions, OpenOption
 
 use crate::harness::{Answer, Raw, SECRET, Server, open};
 
-/// A file that is there is opened to be replaced, with a token for at most eight bytes; something is refused, and
-/// the client closes the file all the same. The old file must stay.
+/// An existing file is opened to be replaced, with a token for at most eight bytes. Something is
+/// refused, and the client closes the file all the same. The old file must stay.
 async fn old_file_stays<F: AsyncFnOnce(&mut Raw, FileHandle) -> Answer>(refused: F) {
     let server = Server::start(|settings| {
         let mut closed = settings.site.exports.current().list().to_vec();
@@ -29,7 +29,7 @@ async fn old_file_stays<F: AsyncFnOnce(&mut Raw, FileHandle) -> Answer>(refused:
     write(&mut raw, handle, 0, b"new").await.ok();
     let answer = refused(&mut raw, handle).await;
     assert_eq!(answer.status, 4003, "{answer:?}");
-    // What comes behind it makes it no better.
+    // Later writes do not repair it.
     write(&mut raw, handle, 3, b"er").await;
     let closed = raw.ask(&Request::Close(Close { handle })).await;
     assert_eq!(closed.status, 4003, "{closed:?}");
@@ -174,7 +174,8 @@ async fn an_interrupted_upload_goes_on_in_no_file() {
     let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
     write(&mut raw, handle, 0, b"new ").await.ok();
     let mut again = server.client().await;
-    // While the first connection is taken for alive, and when its end was noticed; with the turn or without.
+    // While the first connection seems alive, and after its end was noticed; with the turn to
+    // write, and without.
     for options in [OpenOptions::UPDATE, OpenOptions::UPDATE | OpenOptions::FORCE] {
         refused_recovery(&mut again, options).await;
     }
@@ -183,7 +184,7 @@ async fn an_interrupted_upload_goes_on_in_no_file() {
         refused_recovery(&mut again, options).await;
     }
     assert_eq!(server.content("/f").as_deref(), Some(&b"old content"[..]));
-    // It begins again, and what it has stored it may change.
+    // The client starts again, and may update what it has stored.
     let handle = again.opened("/data/f", OpenOptions::TRUNCATE).await;
     write(&mut again, handle, 0, b"new").await.ok();
     again.ask(&Request::Close(Close { handle })).await.ok();
@@ -193,7 +194,7 @@ async fn an_interrupted_upload_goes_on_in_no_file() {
     assert_eq!(server.content("/f").as_deref(), Some(&b"newer"[..]));
 }
 
-/// A server that has just begun does not know whose uploads its predecessor broke off.
+/// A server that has just started does not know whose uploads its predecessor interrupted.
 #[tokio::test]
 async fn a_recovery_after_a_restart_is_told_by_its_permission_bits() {
     let server = Server::start(|_| {});

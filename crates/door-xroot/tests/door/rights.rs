@@ -1,4 +1,4 @@
-//! What a credential that allows little can do with what belongs to others.
+//! What a credential with few rights can do with other clients' files.
 
 use credentials::{Macaroon, MacaroonKey};
 use endpoint::{Exports, SharedExports};
@@ -10,7 +10,7 @@ use xroot_wire::{Argument, ErrorNumber, FileHandle, OpenOptions};
 
 use crate::harness::{Raw, SECRET, Server, export, open};
 
-/// A server where nobody may do anything without a macaroon.
+/// A server that allows nothing without a macaroon.
 fn closed() -> Server {
     let store = storage::Memory::new(1 << 20);
     let rules = export("/data", AnonymousAccess::None, store.clone());
@@ -18,7 +18,7 @@ fn closed() -> Server {
     Server { store, ..server }
 }
 
-/// A path with a macaroon behind it that allows these activities.
+/// A path with a macaroon in its parameters that allows these activities.
 fn with_token(path: &str, activities: &str) -> String {
     let caveat = format!("activity:{activities}");
     let macaroon = Macaroon::mint(&MacaroonKey::new(SECRET), "se", "id", [caveat.as_str()]).unwrap();
@@ -67,7 +67,7 @@ async fn a_file_opened_for_update_is_read_only_with_the_right_to_read() {
     for (activities, expected) in [
         ("UPLOAD,DELETE", [4003; 3]),
         ("MANAGE", [4003; 3]),
-        // Pages are answered with a status of their own.
+        // The answer to a page read has a status of its own.
         ("MANAGE,DOWNLOAD", [0, 4007, 0]),
     ] {
         let path = with_token("/data/f", activities);
@@ -138,7 +138,7 @@ async fn who_may_not_look_is_told_the_same_whatever_is_there() {
     let words = |answer: crate::harness::Answer, path: &str| {
         assert_eq!(answer.error(), ErrorNumber::NOT_AUTHORIZED, "{path}");
         let text = String::from_utf8_lossy(&answer.body[4..]).replace(path, "PATH");
-        // Behind the code stands the name of the request.
+        // The name of the request follows the code.
         text.split(']').next().unwrap().to_owned()
     };
     let mut told: Vec<Vec<String>> = Vec::new();
@@ -226,7 +226,7 @@ async fn a_file_that_rules_close_is_changed_no_more_where_it_lies() {
     assert_eq!(server.content("/f").unwrap(), b"theirs");
 }
 
-/// Whatever goes wrong in the store, the client reads the path that it asked for.
+/// Whatever fails in the store, the client reads the path that it used.
 #[tokio::test]
 async fn no_error_names_a_path_that_only_the_server_knows() {
     let directory = tempfile::tempdir().unwrap();

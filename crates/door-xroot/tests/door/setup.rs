@@ -129,7 +129,7 @@ async fn a_token_opens_what_is_closed_to_others_over_tls_only() {
     assert_eq!(
         (status, &body[..4]),
         (4003, &3030u32.to_be_bytes()[..]),
-        "the next one may be tried"
+        "the next way can be tried"
     );
     let (status, _) = ask(&mut frames, &Request::Authenticate(Authenticate::new("ztn", &token))).await;
     assert_eq!(status, 0);

@@ -17,7 +17,7 @@ fn shared(limits: ShareLimits) -> impl FnOnce(&mut Settings) {
     }
 }
 
-/// A door with so many places for open files, and its count of them.
+/// A door with this many places for open files, and its count of them.
 fn with_files(open_files: usize, change: impl FnOnce(&mut Settings)) -> (Server, FairShare) {
     let limits = ShareLimits {
         open_files,
@@ -33,7 +33,7 @@ fn with_files(open_files: usize, change: impl FnOnce(&mut Settings)) -> (Server,
     (server, fair_share.unwrap())
 }
 
-/// Takes so many places as somebody else.
+/// Takes this many places as another client.
 fn taken(fair_share: &FairShare, kind: ShareKind, count: u8) -> Vec<Share> {
     let from = |last| ClientId::at(IpAddr::from([192, 0, 2, last]));
     (0..count)
@@ -62,7 +62,7 @@ async fn a_client_has_its_share_of_open_files_and_each_session_its_first() {
         server.log.all().last().unwrap().error.as_ref().unwrap().code,
         "share_used_up"
     );
-    // From another connection it is the same client, which can still work with a file at a time.
+    // On another connection it is the same client, which can still use one file at a time.
     let mut second = server.client().await;
     open_one(&mut second).await.unwrap();
     assert_eq!(open_one(&mut second).await, Err(ErrorNumber::OVERLOADED));
@@ -108,7 +108,7 @@ async fn keys_that_are_remembered_count_for_the_client_that_registered_them() {
         if answer.status != 0 {
             break answer.error();
         }
-        // A key that is closed is remembered all the same.
+        // A withdrawn key is remembered all the same.
         let handle = xroot_wire::response::OpenReply::parse(&answer.ok()).unwrap().handle;
         let close = xroot_wire::request::Request::Close(xroot_wire::request::Close { handle });
         raw.ask(&close).await.ok();

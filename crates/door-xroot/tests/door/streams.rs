@@ -64,7 +64,7 @@ async fn a_read_is_answered_on_the_stream_that_it_names() {
     };
     loop {
         raw.say(0x0102, &Request::Read(gone)).await;
-        // Until the server has noticed, the answer goes where nobody is.
+        // Until the server notices, the answer goes to a closed connection.
         let next = tokio::time::timeout(std::time::Duration::from_millis(50), raw.answer()).await;
         if let Ok(answer) = next {
             assert_eq!(answer.error(), ErrorNumber::ARGUMENT_INVALID);
@@ -85,9 +85,9 @@ async fn a_foreign_or_unknown_session_cannot_be_bound_to() {
     stranger.greet(ProtocolOptions::empty(), Expect::Bind).await;
     let bind = |session| Request::Bind(Bind { session });
     assert_eq!(stranger.ask(&bind(guess)).await.error(), ErrorNumber::NOT_FOUND);
-    // It may try again, and is a stream then and nothing else.
+    // The client may try again; the connection is a stream then, and nothing else.
     assert_eq!(stranger.ask(&bind(raw.session)).await.ok(), [1]);
-    // From another address of this machine it is another host.
+    // From another address of this machine it counts as another host.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let mut other = Raw {
@@ -152,7 +152,7 @@ async fn the_data_of_a_write_come_on_the_stream_that_it_names() {
     let (mut first, _) = bound(&server, raw.session).await;
     let (mut second, _) = bound(&server, raw.session).await;
     let handle = raw.opened("/data/f", OpenOptions::NEW).await;
-    // The data may be there before the request, and the main stream stays in step.
+    // The data may arrive before the request, and the main stream stays in step.
     first.send(b"567").await;
     raw.say(21, &write(handle, 1, 5, 3)).await;
     raw.say(22, &write(handle, 2, 0, 5)).await;
@@ -172,7 +172,7 @@ async fn the_data_of_a_write_come_on_the_stream_that_it_names() {
         answers.map(|answer| (answer.stream.number(), answer.status)),
         [(21, 0), (22, 0), (23, 4007)]
     );
-    // A stream that was written through still answers reads.
+    // A stream that has carried a write still answers reads.
     let read = Read {
         handle,
         offset: 4,

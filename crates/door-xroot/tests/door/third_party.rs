@@ -1,4 +1,4 @@
-//! Third-party copies: as source, as destination, and sent on to another server.
+//! Third-party copies: as source, as destination, and forwarded to another server.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::harness::{Answer, Raw, SECRET, Server, client, export, open, soon};
 const STORE: OpenOptions = OpenOptions::UPDATE
     .union(OpenOptions::NEW)
     .union(OpenOptions::RETURN_STAT);
-/// What the client of these tests is called between servers.
+/// The name of these tests' client between servers.
 const ORIGIN: &str = "tester.7@localhost";
 
 async fn open_with(raw: &mut Raw, path: &str, cgi: &str, options: OpenOptions) -> Answer {
@@ -33,7 +33,7 @@ fn words(answer: &Answer) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 
-/// What comes late: the answer within an attention.
+/// A late answer: the response within an attention message.
 fn late(answer: &Answer) -> Answer {
     assert_eq!(answer.status, 4001, "{answer:?}");
     Answer {
@@ -134,7 +134,7 @@ async fn nobody_waits_for_ever() {
 async fn whoever_waits_for_an_answer_is_not_idle() {
     let server = Server::start(|settings| {
         settings.third_party.key_lifetime = Duration::from_millis(2700);
-        // Shorter than the wait, and long enough for a busy machine to ask.
+        // Shorter than the wait, and long enough for a busy machine.
         settings.site.limits.idle = Duration::from_millis(900);
     });
     server.put("/f", b"abc");
@@ -156,7 +156,7 @@ async fn what_says_both_or_neither_is_refused() {
     }
     let nobody = open_with(&mut raw, "/data/f", "tpc.key=k&tpc.org=nobody", OpenOptions::READ).await;
     assert_eq!(nobody.error(), ErrorNumber::ARGUMENT_INVALID);
-    // A look at the source takes no key.
+    // An open of the source without a key is a plain one.
     open_with(&mut raw, "/data/f", "tpc.stage=placement", OpenOptions::READ)
         .await
         .ok();
@@ -203,7 +203,7 @@ async fn a_key_opens_a_file_to_whoever_has_no_right_of_his_own() {
     assert_eq!(other.ask(&checksum).await.error(), ErrorNumber::NOT_AUTHORIZED);
 }
 
-/// The answer to a question for a checksum, which may come late.
+/// The answer to a checksum query, which may be late.
 async fn checksum_text(raw: &mut Raw, question: &Request<'_>) -> String {
     let answer = raw.ask(question).await;
     let answer = match answer.status {
@@ -272,7 +272,7 @@ async fn the_destination_is_pending_until_the_copy_has_ended() {
     let seen = StatText::parse(seen.as_bytes()).unwrap();
     assert_eq!((seen.size_bytes, seen.flags.bits()), (3, 48));
     close(&mut destination, file).await.ok();
-    // One that has failed is not there, although it is still open.
+    // A failed copy leaves no file, although its handle is still open.
     let silent = Server::start(|settings| settings.third_party.key_lifetime = Duration::from_millis(20));
     silent.put("/f", b"abc");
     let cgi = format!("tpc.key=k&tpc.src={}&tpc.lfn=/data/f&tpc.spr=root", silent.address);
@@ -286,7 +286,7 @@ async fn the_destination_is_pending_until_the_copy_has_ended() {
     close(&mut destination, file).await.ok();
 }
 
-/// A server whose files nobody may read without a macaroon, and the CGI that shows one.
+/// A server whose files cannot be read without a macaroon, and the parameters that hold one.
 fn closed_source() -> (Server, String) {
     let store = storage::Memory::new(1 << 30);
     let mut closed = Server::start(|settings| {
@@ -339,7 +339,7 @@ async fn the_key_that_opens_a_file_lets_its_checksum_be_compared() {
 async fn damage_in_a_source_that_needs_a_credential_is_found() {
     for further in [0, 3] {
         let ((there, cgi), here) = (closed_source(), Server::open());
-        // What was stored once is not what lies there now.
+        // The stored checksum is not that of the present content.
         there.put_with_checksum("/f", &vec![3; 9_000_000], types::Checksum::adler32(1));
         let failed = copy_from_closed(&there, &cgi, &here, further).await;
         assert_eq!(failed.error(), ErrorNumber::CHECKSUM, "{}", words(&failed));
@@ -369,7 +369,7 @@ async fn a_source_that_refuses_is_quoted_and_nothing_is_left() {
     assert_eq!(here.log.transfer().await.outcome, TransferOutcome::Failure);
 }
 
-/// Hands on what it hears to a server, and breaks off after so many bytes of what that says.
+/// A relay to a server that breaks off after this many bytes of the server's answers.
 async fn breaking_relay(to: std::net::SocketAddr, after_bytes: u64) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -457,7 +457,7 @@ async fn limits_and_addresses_hold_as_for_other_copies() {
     let mut raw = here.client().await;
     let file = handle(order(&mut raw, "127.0.0.1:1", "").await);
     assert_eq!(sync(&mut raw, file).await.error(), ErrorNumber::NOT_AUTHORIZED);
-    // Nor is an address of an interface dialled, whatever it is written as.
+    // Nor is the address of an interface dialled, however it is written.
     let own = testkit::own_address();
     for host in own
         .into_iter()
@@ -485,7 +485,7 @@ async fn limits_and_addresses_hold_as_for_other_copies() {
     assert_eq!(sync(&mut raw, file).await.error(), ErrorNumber::NO_SPACE);
 }
 
-/// A copy from a source that says nothing, begun.
+/// A running copy from a source that sends nothing.
 async fn stuck(here: &Server, silent: &TcpListener) -> (Raw, FileHandle) {
     let mut raw = here.client().await;
     let file = handle(order(&mut raw, &silent.local_addr().unwrap().to_string(), "").await);

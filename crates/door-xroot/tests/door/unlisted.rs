@@ -13,7 +13,7 @@ use xroot_wire::{Argument, ErrorNumber, ListOptions};
 
 use crate::harness::{Server, export};
 
-/// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
+/// A server that allows nothing below `/data/closed`, and everything elsewhere.
 fn server(directory: &Path) -> Server {
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
     let rule = Rule {
@@ -58,7 +58,7 @@ async fn names_that_no_path_can_hold_are_counted_for_who_may_list_the_directory(
             assert_eq!(told, format!("names={names}&links=0"), "{path}");
         }
     }
-    // What was told of one directory is not taken for another one.
+    // The count for one directory is not used for another.
     raw.ask(&list("/data/strange")).await.ok();
     assert_eq!(
         raw.ask(&ask("/data/plain?crossload.unlisted")).await.text(),
@@ -71,7 +71,7 @@ async fn names_that_no_path_can_hold_are_counted_for_who_may_list_the_directory(
     );
 }
 
-/// What a refusal says, without the name of the request behind it.
+/// The text of a refusal, without the name of the request.
 fn words(body: &[u8]) -> String {
     let text = String::from_utf8(body[4..].to_vec()).unwrap();
     text.split(" [").next().unwrap().to_owned()
@@ -90,7 +90,7 @@ async fn who_may_not_list_a_directory_learns_no_more_from_the_question() {
         assert_eq!(told.error(), listed.error(), "{path}");
         assert_eq!(words(&told.body), words(&listed.body), "{path}");
     }
-    // Other questions for plug-ins are refused as before.
+    // Other queries for plug-ins are refused as before.
     for kind in [QueryKind::Opaque, QueryKind::OpaquePath] {
         let query = Request::Query(Query::new(kind, b"/data/closed"));
         assert_eq!(raw.ask(&query).await.error(), ErrorNumber::UNSUPPORTED);

@@ -1,4 +1,4 @@
-//! Writing: what takes its name and what does not, pages, vectors, changes in place.
+//! Writes: what takes its name and what does not, pages, vectors, updates in place.
 
 use storage::Storage as _;
 use types::{Checksum, LogicalPath};
@@ -162,7 +162,7 @@ async fn damaged_pages_are_told_and_have_to_be_sent_again() {
         let handle = raw.opened("/data/f", OpenOptions::TRUNCATE).await;
         let mut wire = Vec::new();
         encode_units(100, &content, &mut wire);
-        // A byte of the second unit, which begins at 4096.
+        // A byte of the second page, which begins at 4096.
         wire[4 + 3996 + 4] ^= 1;
         write(&mut raw, handle, 0, &[0; 100]).await;
         let answer = raw
@@ -294,11 +294,11 @@ async fn a_truncation_by_name_cuts_an_upload_of_its_session_and_not_the_old_file
     assert_eq!(kept.unwrap(), [adler32(b"new")]);
 }
 
-/// A client may close a file without having read that a truncation of it by name was refused: it would take a file for
-/// stored that is not as long as it should be.
+/// A client may close a file without having read that a truncation of it by name was refused. It
+/// would then believe that a file of the wrong length was stored.
 #[tokio::test]
 async fn a_refused_truncation_by_name_makes_the_close_fail() {
-    // More than there is room for, and a length that no file has.
+    // More than there is space for, and an impossible length.
     for size_bytes in [1 << 40, u64::MAX] {
         for options in [OpenOptions::TRUNCATE, OpenOptions::UPDATE] {
             let server = Server::open();
@@ -381,13 +381,13 @@ async fn a_file_that_is_being_written_shows_to_other_sessions_as_pending() {
     let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
     assert_eq!((seen.size_bytes, seen.flags.bits() & 0xff), (3, 112));
     assert_eq!(seen.extension.unwrap().mode & 0o1000, 0o1000);
-    // It can be seen and not be read, even by who waits a moment for it.
+    // It can be seen but not read, even by a client that waits a moment for it.
     let read = other.ask(&open("/data/d/new", OpenOptions::READ)).await;
     assert_eq!(read.error(), ErrorNumber::NOT_FOUND);
     writer.ask(&close(handle)).await.ok();
     let seen = StatText::parse(other.ask(&stat).await.text().as_bytes()).unwrap();
     assert_eq!((seen.size_bytes, seen.flags.bits()), (3, 48));
-    // One that is given up shows no more.
+    // An abandoned one is no longer shown.
     writer.opened("/data/lost", OpenOptions::NEW).await;
     let lost = Request::Stat(Stat::path(b"/data/lost"));
     other.ask(&lost).await.ok();
@@ -422,7 +422,7 @@ async fn an_open_waits_for_a_close_that_is_on_its_way() {
     write(&mut writer, handle, 0, b"abc").await;
     let read = open("/data/f", OpenOptions::READ);
     let closing = async {
-        // The server runs on this thread too: meanwhile the other one has begun to wait.
+        // The server runs on this thread too: meanwhile the other client has begun to wait.
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
         }
@@ -430,7 +430,7 @@ async fn an_open_waits_for_a_close_that_is_on_its_way() {
     };
     let (opened, ()) = tokio::join!(other.ask(&read), closing);
     opened.ok();
-    // Of a file that the session itself writes there is nothing to wait for.
+    // A file that the session itself writes is not waited for.
     let own = writer.opened("/data/own", OpenOptions::NEW).await;
     let refused = writer.ask(&open("/data/own", OpenOptions::READ)).await;
     assert_eq!(refused.error(), ErrorNumber::NOT_FOUND);
