@@ -31,7 +31,7 @@ const FLOORS: [(&str, u8); 22] = [
 ];
 
 /// Crates beside the house: they may use every crate, and no crate of the house may use them.
-const BESIDE: [&str; 5] = ["testkit", "conformance", "bench-peers", "fuzz-targets", "xtask"];
+const BESIDE: [&str; 6] = ["testkit", "testsite", "conformance", "bench-peers", "fuzz-targets", "xtask"];
 
 /// The floor of a crate of the house.
 pub(crate) fn floor(name: &str) -> Option<u8> {
@@ -124,7 +124,7 @@ fn inherits_lints(manifest: &toml::Table) -> bool {
 fn may_use(user: &str, used: &str, tests_only: bool) -> bool {
     match (floor(user), floor(used)) {
         (None, _) => true,
-        (Some(_), None) => tests_only && used == "testkit",
+        (Some(_), None) => tests_only && matches!(used, "testkit" | "testsite"),
         (Some(user), Some(used)) => used < user,
     }
 }

@@ -2,97 +2,20 @@
 //! exactly the bytes it is told.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use credentials::{Lifetimes, Macaroon, MacaroonKey};
+use credentials::{Lifetimes, MacaroonKey};
 use door_http::{Door, Limits, MacaroonSettings, Settings};
-use endpoint::{Export, Exports, RequestRecord, SharedExports, Store, TransferRecord};
-use identity::{Authenticator, Sources};
+use endpoint::{Export, Exports, SharedExports};
 use net::address::AddressPolicy;
-use net::tls::{ClientTls, Trust};
-use policy::{AnonymousAccess, ExportRules};
-use remote::{Client, ClientOptions};
-use storage::{Memory, Storage};
+use policy::AnonymousAccess;
+use remote::Client;
+use storage::Memory;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-use transfer::{Events, Site, TransferEvents};
-use types::LogicalPath;
 
-/// No wait in these tests may take longer: then something hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Whence the doors' key is made.
-pub(crate) const SECRET: &[u8] = b"a secret of the tests";
-
-/// Waits for what must come.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
-
-/// Remembers all records.
-#[derive(Default)]
-pub(crate) struct Log {
-    requests: Mutex<Vec<RequestRecord>>,
-    transfers: Mutex<Vec<TransferRecord>>,
-    news: Notify,
-}
-
-impl Events for Log {
-    fn request(&self, record: &RequestRecord) {
-        self.requests.lock().unwrap().push(record.clone());
-        self.news.notify_waiters();
-    }
-}
-
-impl TransferEvents for Log {
-    fn transfer(&self, record: &TransferRecord) {
-        self.transfers.lock().unwrap().push(record.clone());
-        self.news.notify_waiters();
-    }
-}
-
-impl Log {
-    async fn wait<T>(&self, find: impl Fn() -> Option<T>) -> T {
-        soon(async {
-            loop {
-                let news = self.news.notified();
-                if let Some(found) = find() {
-                    return found;
-                }
-                news.await;
-            }
-        })
-        .await
-    }
-
-    /// The first request of that method, once it has ended.
-    pub(crate) async fn request(&self, method: &str) -> RequestRecord {
-        let find = || {
-            let all = self.requests.lock().unwrap();
-            all.iter().find(|record| record.method == method).cloned()
-        };
-        self.wait(find).await
-    }
-
-    /// The first request of that method about that path, once it has ended.
-    pub(crate) async fn named(&self, method: &str, path: &str) -> RequestRecord {
-        let find = || {
-            let all = self.requests.lock().unwrap();
-            let mut fitting = all
-                .iter()
-                .filter(|record| record.method == method && record.path == path);
-            fitting.next().cloned()
-        };
-        self.wait(find).await
-    }
-
-    /// The first transfer, once it has ended.
-    pub(crate) async fn transfer(&self) -> TransferRecord {
-        self.wait(|| self.transfers.lock().unwrap().first().cloned()).await
-    }
-}
+pub(crate) use testsite::{Log, SECRET, closed, export, macaroon, soon};
 
 /// A door on a free port.
 pub(crate) struct Server {
@@ -100,18 +23,6 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) log: Arc<Log>,
     pub(crate) exports: SharedExports,
-}
-
-/// An export of a store.
-pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Storage) -> Export {
-    Export {
-        rules: ExportRules {
-            path: LogicalPath::parse(path).unwrap(),
-            anonymous,
-            ..ExportRules::default()
-        },
-        store: Store::new(Arc::new(storage)),
-    }
 }
 
 /// How long a connection may be silent before its first byte.
@@ -128,27 +39,9 @@ async fn accept(door: Door, listener: TcpListener) {
     }
 }
 
-/// A client that believes every certificate and connects to every address.
+/// A client that trusts every server and connects to every address.
 pub(crate) fn client() -> Client {
-    let (tls, _) = ClientTls::load(&Trust {
-        insecure: true,
-        ..Trust::default()
-    })
-    .unwrap();
-    Client::new(ClientOptions {
-        tls,
-        addresses: AddressPolicy::ANY,
-        connect: Duration::from_secs(5),
-        first_byte: Duration::from_secs(20),
-        stall: Duration::from_secs(20),
-        user_agent: "test".into(),
-    })
-}
-
-/// A macaroon that every door here accepts.
-pub(crate) fn macaroon(caveat: &str) -> String {
-    let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", "id", [caveat]).unwrap();
-    minted.to_text().expose().to_owned()
+    testsite::client(AddressPolicy::ANY)
 }
 
 /// Room for everything that is tested here.
@@ -162,14 +55,7 @@ impl Server {
         let log = Arc::new(Log::default());
         let exports = SharedExports::new(Exports::new(exports));
         let mut settings = Settings {
-            site: Site {
-                authenticator: Authenticator::new(Sources {
-                    macaroon_keys: vec![MacaroonKey::new(SECRET)],
-                    ..Sources::default()
-                }),
-                server_name: "crossload/test".into(),
-                ..Site::new(exports.clone(), client(), log.clone())
-            },
+            site: testsite::site(exports.clone(), client(), log.clone()),
             hand_over: None,
             delegations: None,
             pass_token_to: Vec::new(),

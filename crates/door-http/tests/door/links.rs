@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use credentials::Activities;
 use endpoint::Exports;
-use policy::{AnonymousAccess, Area, Rule};
+use policy::AnonymousAccess;
 use storage::{Posix, PosixOptions};
 
-use crate::harness::{Server, export};
+use crate::harness::{Server, closed, export};
 
 /// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
 async fn server(directory: &Path) -> Server {
@@ -25,13 +24,8 @@ async fn server(directory: &Path) -> Server {
     }
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
-    let rule = Rule {
-        area: Area::parse("/data/closed").unwrap(),
-        may_not: Activities::ALL,
-        ..Rule::default()
-    };
     let list = server.exports.current().list().to_vec();
-    server.exports.replace(Exports::with_rules(list, vec![rule]));
+    server.exports.replace(Exports::with_rules(list, vec![closed("/data/closed")]));
     server
 }
 

@@ -1,12 +1,12 @@
 //! LOCK, UNLOCK and `If` (RFC 4918): what a lock forbids to whom, at each verb, and how clients are told.
 
-use credentials::{Activities, Macaroon, MacaroonKey};
+use credentials::{Macaroon, MacaroonKey};
 use endpoint::{Export, FairShare, ShareLimits};
-use policy::{AnonymousAccess, Area, ExportRules, Rule};
+use policy::{AnonymousAccess, ExportRules};
 use storage::{Effect, Fault, Faulty, Gate, Operation, Posix, PosixOptions};
 use types::limits::{CLIENT_SHARE_MIN, LOCKS_PER_PATH_MAX};
 
-use crate::harness::{Answer, Raw, SECRET, Server, export, head_text, memory};
+use crate::harness::{Answer, Raw, SECRET, Server, closed, export, head_text, memory};
 
 const EXCLUSIVE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><D:lockinfo xmlns:D=\"DAV:\"><D:lockscope><D:exclusive/>\
      </D:lockscope><D:locktype><D:write/></D:locktype><D:owner><D:href>ann</D:href></D:owner></D:lockinfo>";
@@ -544,11 +544,7 @@ async fn a_deep_lock_is_refused_where_other_rules_or_exports_begin_below() {
     for file in ["/data/d/f", "/data/d/closed/f", "/data/e/f", "/data/free/f"] {
         server.put(file, b"x").await;
     }
-    let rule = Rule {
-        area: Area::parse("/data/d/closed").unwrap(),
-        may_not: Activities::ALL,
-        ..Rule::default()
-    };
+    let rule = closed("/data/d/closed");
     let list = server.exports.current().list().to_vec();
     server.exports.replace(endpoint::Exports::with_rules(list, vec![rule]));
     for directory in ["/data/d", "/data/e"] {
@@ -661,11 +657,7 @@ async fn who_may_not_replace_a_tree_learns_nothing_of_locks_below() {
     }
     let mut list = server.exports.current().list().to_vec();
     list[0].rules.recursive_delete = true;
-    let rule = Rule {
-        area: Area::parse("/data/old/kept").unwrap(),
-        may_not: Activities::ALL,
-        ..Rule::default()
-    };
+    let rule = closed("/data/old/kept");
     let kept = "/data/old/kept/f";
     lock(&server, kept, "0").await;
     server.exports.replace(endpoint::Exports::with_rules(list, vec![rule]));

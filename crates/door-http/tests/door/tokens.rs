@@ -6,7 +6,7 @@ use policy::AnonymousAccess;
 use serde_json::Value;
 use storage::Memory;
 
-use crate::harness::{Answer, Server, export, head_text, memory};
+use crate::harness::{Answer, Server, closed, export, head_text, memory};
 
 /// The same files twice: open, to ask for macaroons, and closed but for macaroons.
 async fn server() -> Server {
@@ -313,11 +313,7 @@ async fn a_macaroon_keeps_what_its_requester_may_do_and_says_what_it_lacks() {
     server.put("/data/closed/f", b"secret").await;
     let mut list = server.exports.current().list().to_vec();
     list[0].rules.anonymous = AnonymousAccess::Read;
-    let rule = policy::Rule {
-        area: policy::Area::parse("/data/closed").unwrap(),
-        may_not: credentials::Activities::ALL,
-        ..policy::Rule::default()
-    };
+    let rule = closed("/data/closed");
     server.exports.replace(endpoint::Exports::with_rules(list, vec![rule]));
     let answer = ask_json(&server, "/data", r#"{"caveats":["activity:DOWNLOAD,UPLOAD"]}"#).await;
     assert_eq!(

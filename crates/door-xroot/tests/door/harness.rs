@@ -2,23 +2,17 @@
 //! given.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use credentials::MacaroonKey;
 use door_xroot::{Door, Limits, Settings, ThirdPartySettings};
-use endpoint::{Export, Exports, RequestRecord, SharedExports, Store, TransferRecord};
-use identity::{Authenticator, Sources};
+use endpoint::{Exports, SharedExports};
 use net::address::AddressPolicy;
-use net::tls::{ClientTls, ServerTls, Trust};
-use policy::{AnonymousAccess, ExportRules};
-use remote::{Client, ClientOptions};
-use storage::{Memory, Storage};
+use net::tls::ServerTls;
+use policy::AnonymousAccess;
+use storage::{Memory, Storage as _};
 use testkit::SelfSigned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-use transfer::{Events, Site, TransferEvents};
 use types::{Checksum, LogicalPath};
 use xroot_wire::request::{Expect, Login, Open, Protocol, Request, UserName};
 use xroot_wire::response::{LoginReply, OpenReply};
@@ -27,52 +21,7 @@ use xroot_wire::{
     SessionId, StreamId, TlsPolicy,
 };
 
-/// No wait in these tests may take longer; if one does, something hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The secret of the tests' macaroons.
-pub(crate) const SECRET: &[u8] = b"a secret of the tests";
-
-/// Waits for something that must happen.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
-
-/// Keeps all records.
-#[derive(Default)]
-pub(crate) struct Log(Mutex<Vec<RequestRecord>>, Mutex<Vec<TransferRecord>>, Notify);
-
-impl TransferEvents for Log {
-    fn transfer(&self, record: &TransferRecord) {
-        self.1.lock().unwrap().push(record.clone());
-        self.2.notify_waiters();
-    }
-}
-
-impl Events for Log {
-    fn request(&self, record: &RequestRecord) {
-        self.0.lock().unwrap().push(record.clone());
-    }
-}
-
-impl Log {
-    pub(crate) fn all(&self) -> Vec<RequestRecord> {
-        self.0.lock().unwrap().clone()
-    }
-
-    /// The first third-party copy, once it has ended.
-    pub(crate) async fn transfer(&self) -> TransferRecord {
-        soon(async {
-            loop {
-                let news = self.2.notified();
-                if let Some(record) = self.1.lock().unwrap().first() {
-                    return record.clone();
-                }
-                news.await;
-            }
-        })
-        .await
-    }
-}
+pub(crate) use testsite::{Log, SECRET, client, closed, export, soon};
 
 /// A door on a free port.
 pub(crate) struct Server {
@@ -82,38 +31,10 @@ pub(crate) struct Server {
     pub(crate) log: Arc<Log>,
 }
 
-pub(crate) fn export(path: &str, anonymous: AnonymousAccess, storage: impl Storage) -> Export {
-    Export {
-        rules: ExportRules {
-            path: LogicalPath::parse(path).unwrap(),
-            anonymous,
-            ..ExportRules::default()
-        },
-        store: Store::new(Arc::new(storage)),
-    }
-}
-
 /// A self-signed certificate.
 pub(crate) fn certificate() -> ServerTls {
     let made = SelfSigned::localhost().unwrap();
     ServerTls::load(&made.certificate, &made.key).unwrap()
-}
-
-/// A client for other servers.
-pub(crate) fn client(addresses: AddressPolicy) -> Client {
-    let (tls, _) = ClientTls::load(&Trust {
-        insecure: true,
-        ..Trust::default()
-    })
-    .unwrap();
-    Client::new(ClientOptions {
-        tls,
-        addresses,
-        connect: Duration::from_secs(5),
-        first_byte: Duration::from_secs(20),
-        stall: Duration::from_secs(20),
-        user_agent: "test".into(),
-    })
 }
 
 impl Server {
@@ -124,14 +45,7 @@ impl Server {
         let log = Arc::new(Log::default());
         let exports = Exports::new(vec![export("/data", AnonymousAccess::Write, store.clone())]);
         let mut settings = Settings {
-            site: Site {
-                authenticator: Authenticator::new(Sources {
-                    macaroon_keys: vec![MacaroonKey::new(SECRET)],
-                    ..Sources::default()
-                }),
-                server_name: "crossload/test".into(),
-                ..Site::new(SharedExports::new(exports), client(AddressPolicy::ANY), log.clone())
-            },
+            site: testsite::site(SharedExports::new(exports), client(AddressPolicy::ANY), log.clone()),
             tls_policy: TlsPolicy {
                 offered: true,
                 ..TlsPolicy::default()

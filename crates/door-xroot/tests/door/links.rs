@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use credentials::Activities;
 use endpoint::{Exports, SharedExports};
-use policy::{AnonymousAccess, Area, Rule};
+use policy::AnonymousAccess;
 use storage::{Posix, PosixOptions};
 use xroot_wire::request::{
     AttributeAction, ChangeMode, FileAttributes, ListDirectory, MakeDirectory, Query, QueryKind, Remove, Rename,
@@ -13,7 +12,7 @@ use xroot_wire::request::{
 };
 use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, ListOptions, OpenOptions};
 
-use crate::harness::{Server, export, open};
+use crate::harness::{Server, closed, export, open};
 
 /// A server that allows nothing below `/data/closed`, and everything elsewhere.
 fn server(directory: &Path) -> Server {
@@ -25,12 +24,7 @@ fn server(directory: &Path) -> Server {
         std::os::unix::fs::symlink(target, directory.join(name)).unwrap();
     }
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
-    let rule = Rule {
-        area: Area::parse("/data/closed").unwrap(),
-        may_not: Activities::ALL,
-        ..Rule::default()
-    };
-    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![rule]);
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![closed("/data/closed")]);
     Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use credentials::{Activities, Credential};
+use credentials::Credential;
 use endpoint::{ClientId, Exports, FairShare, LockFacts, LockHolder, Locks, NewLock, SharedExports, new_lock_token};
-use policy::{AnonymousAccess, Area, Rule};
+use policy::AnonymousAccess;
 use storage::Memory;
 use types::{ErrorCode, LogicalPath, Result};
 use xroot_wire::request::{
@@ -13,7 +13,7 @@ use xroot_wire::request::{
 };
 use xroot_wire::{Argument, AttributeOptions, ErrorNumber, FileHandle, OpenOptions};
 
-use crate::harness::{Raw, Server, export, open};
+use crate::harness::{Raw, Server, closed, export, open};
 
 /// A server on whose files a test can take locks.
 fn lockable() -> (Server, Locks) {
@@ -158,11 +158,7 @@ async fn what_was_open_before_the_lock_changes_nothing_behind_it() {
 
 #[tokio::test]
 async fn a_lock_below_is_not_named_to_who_may_not_look_there() {
-    let rule = Rule {
-        area: Area::parse("/data/closed/secret").unwrap(),
-        may_not: Activities::ALL,
-        ..Rule::default()
-    };
+    let rule = closed("/data/closed/secret");
     let store = Memory::new(1 << 20);
     let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store.clone())], vec![rule]);
     let exports = SharedExports::new(exports);

@@ -4,24 +4,18 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use credentials::Activities;
 use endpoint::{Exports, SharedExports};
 use policy::{AnonymousAccess, Area, Rule};
 use storage::{Posix, PosixOptions};
 use xroot_wire::request::{ListDirectory, Query, QueryKind, Request};
 use xroot_wire::{Argument, ErrorNumber, ListOptions};
 
-use crate::harness::{Server, export};
+use crate::harness::{Server, closed, export};
 
 /// A server that allows nothing below `/data/closed`, and everything elsewhere.
 fn server(directory: &Path) -> Server {
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
-    let rule = Rule {
-        area: Area::parse("/data/closed").unwrap(),
-        may_not: Activities::ALL,
-        ..Rule::default()
-    };
-    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![rule]);
+    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![closed("/data/closed")]);
     Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 
