@@ -108,7 +108,10 @@ async fn take(
     max_bytes: Option<u64>,
 ) -> Result<(u64, Vec<Checksum>)> {
     let mut received = Received::new(&spot.store, upload, Hasher::new(algorithms));
-    let counted = Counted::new(&mut exchange.record.bytes_in, exchange.door.settings.site.transfers.budget());
+    let counted = Counted::new(
+        &mut exchange.record.bytes_in,
+        exchange.door.settings.site.transfers.budget(),
+    );
     let mut body = LimitedBody {
         connection: exchange.connection,
         incoming: &mut exchange.incoming,

@@ -9,9 +9,7 @@ use crate::answer::refuse;
 use crate::connection::{Connection, Next};
 use crate::exchange::Exchange;
 use crate::failure::{Result, not_offered};
-use crate::{
-    attributes, close, list, locate, names, open, prepare, query, read, setup, stat, truncate, vector, write,
-};
+use crate::{attributes, close, list, locate, names, open, prepare, query, read, setup, stat, truncate, vector, write};
 
 /// Answers a request. `buffered` is its payload, except for file data, which follow on the
 /// connection.

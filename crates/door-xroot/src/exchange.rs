@@ -88,7 +88,15 @@ impl<'c> Exchange<'c> {
         path.as_str().clone_into(&mut self.record.path);
         if let Some(token) = cgi.token() {
             self.credential = match self.admit_secrets() {
-                Ok(()) => self.connection.door.settings.site.authenticator.bearer(token.expose()).await,
+                Ok(()) => {
+                    self.connection
+                        .door
+                        .settings
+                        .site
+                        .authenticator
+                        .bearer(token.expose())
+                        .await
+                }
                 Err(error) => Err(error),
             };
             self.note_credential();

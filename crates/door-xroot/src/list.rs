@@ -125,7 +125,13 @@ async fn stored(
         }
     }
     if let Some(unlisted) = pages.unlisted() {
-        exchange.connection.door.settings.site.events.names_unlisted(path, unlisted);
+        exchange
+            .connection
+            .door
+            .settings
+            .site
+            .events
+            .names_unlisted(path, unlisted);
     }
     let listed = Listed {
         path: path.clone(),

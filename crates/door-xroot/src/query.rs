@@ -115,7 +115,12 @@ fn tell_statistics(exchange: &mut Exchange<'_>) {
     let address = locate::address(exchange);
     let connections = exchange.connection.door.gate.visitors();
     let settings = &exchange.connection.door.settings;
-    let text = statistics(&settings.site.server_name, &address, endpoint::clock::now_s(), connections);
+    let text = statistics(
+        &settings.site.server_name,
+        &address,
+        endpoint::clock::now_s(),
+        connections,
+    );
     exchange.ok_text(&text);
 }
 

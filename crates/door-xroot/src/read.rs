@@ -12,7 +12,12 @@ use crate::send::Task;
 use crate::sessions::{Errand, no_such_stream};
 
 /// Answers a read.
-pub(crate) async fn read(connection: &mut Connection, stream: StreamId, request: &Read, began: Instant) -> types::Result<Next> {
+pub(crate) async fn read(
+    connection: &mut Connection,
+    stream: StreamId,
+    request: &Read,
+    began: Instant,
+) -> types::Result<Next> {
     let task = task(connection, request.handle).map(|task| Task {
         stream,
         offset: request.offset,
@@ -65,7 +70,8 @@ async fn hand_on(
 ) -> types::Result<Next> {
     let handed = match (task, path.unwrap_or(0)) {
         (Ok(task), 0) => {
-            task.send(&mut connection.frames.stream, &connection.door.settings.site).await?;
+            task.send(&mut connection.frames.stream, &connection.door.settings.site)
+                .await?;
             return Ok(Next::Request);
         }
         (Ok(task), path) => hand_to(connection, path, task).await,

@@ -15,7 +15,12 @@ use crate::failure::{Result, is_torn};
 use crate::files::OpenFile;
 
 /// Answers a write. Its data are read even if it is refused, since other requests follow them.
-pub(crate) async fn write(connection: &mut Connection, stream: StreamId, request: &Write, began: Instant) -> types::Result<Next> {
+pub(crate) async fn write(
+    connection: &mut Connection,
+    stream: StreamId,
+    request: &Write,
+    began: Instant,
+) -> types::Result<Next> {
     let length = request.data_bytes as u64;
     let range = (request.handle, request.offset, length);
     let stored = take_in(connection, range, None, ("write", began)).await?;
@@ -66,7 +71,9 @@ pub(crate) async fn write_vector(
     let mut outcome = Ok(());
     for item in request.items() {
         let range = (item.handle, item.offset, u64::from(item.length));
-        outcome = take_in(connection, range, None, ("write_vector", began)).await?.map(drop);
+        outcome = take_in(connection, range, None, ("write_vector", began))
+            .await?
+            .map(drop);
         left -= u64::from(item.length);
         if outcome.is_err() {
             connection.frames.skip(left).await?;
@@ -112,7 +119,9 @@ async fn take_in(
     // Answers must not wait for the payload.
     connection.flush_unless_buffered(length).await?;
     let progress = Progress::new();
-    let mut payload = connection.frames.payload(wire_bytes.map_or(length, |bytes| bytes as u64));
+    let mut payload = connection
+        .frames
+        .payload(wire_bytes.map_or(length, |bytes| bytes as u64));
     let file = match &mut connection.session {
         Some(session) => session.files.file(handle),
         None => Err(not_logged_in().into()),

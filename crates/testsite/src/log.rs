@@ -44,7 +44,8 @@ impl Log {
 
     /// The first request of this method about this path, after its end.
     pub async fn named(&self, method: &str, path: &str) -> RequestRecord {
-        self.first(|record| record.method == method && record.path == path).await
+        self.first(|record| record.method == method && record.path == path)
+            .await
     }
 
     /// The first transfer, after its end.

@@ -31,7 +31,14 @@ const FLOORS: [(&str, u8); 22] = [
 ];
 
 /// Crates beside the house: they may use every crate, and no crate of the house may use them.
-const BESIDE: [&str; 6] = ["testkit", "testsite", "conformance", "bench-peers", "fuzz-targets", "xtask"];
+const BESIDE: [&str; 6] = [
+    "testkit",
+    "testsite",
+    "conformance",
+    "bench-peers",
+    "fuzz-targets",
+    "xtask",
+];
 
 /// The floor of a crate of the house.
 pub(crate) fn floor(name: &str) -> Option<u8> {

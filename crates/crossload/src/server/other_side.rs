@@ -5,8 +5,8 @@ use std::sync::Arc;
 use config::Configuration;
 use credentials::SealingKey;
 use door_http::{HandOver, HandOverSettings};
-use net::random::random;
 use identity::delegation::{DelegationSettings, Delegations};
+use net::random::random;
 
 use super::secret;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};

@@ -115,7 +115,10 @@ async fn a_head_that_drips_in_is_given_up() {
 #[tokio::test]
 async fn an_idle_connection_is_closed_without_a_word() {
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
-    let server = Server::start(exports, |settings| settings.site.limits.idle = Duration::from_millis(50)).await;
+    let server = Server::start(exports, |settings| {
+        settings.site.limits.idle = Duration::from_millis(50)
+    })
+    .await;
     let mut client = server.connect().await;
     assert_eq!(client.ask("OPTIONS *\n", b"").await.status, 200);
     assert!(client.is_closed().await);

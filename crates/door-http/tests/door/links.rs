@@ -25,7 +25,9 @@ async fn server(directory: &Path) -> Server {
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, store)], |_| {}).await;
     let list = server.exports.current().list().to_vec();
-    server.exports.replace(Exports::with_rules(list, vec![closed("/data/closed")]));
+    server
+        .exports
+        .replace(Exports::with_rules(list, vec![closed("/data/closed")]));
     server
 }
 

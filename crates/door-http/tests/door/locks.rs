@@ -457,7 +457,10 @@ async fn one_client_does_not_take_all_locks() {
         ..ShareLimits::default()
     };
     let exports = vec![export("/data", AnonymousAccess::Write, memory())];
-    let server = Server::start(exports, |settings| settings.site.fair_share = FairShare::new(&limits, None)).await;
+    let server = Server::start(exports, |settings| {
+        settings.site.fair_share = FairShare::new(&limits, None)
+    })
+    .await;
     server.put("/data/d/x", b"x").await;
     let mut tokens = Vec::new();
     let refused = loop {

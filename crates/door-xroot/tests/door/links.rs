@@ -24,7 +24,10 @@ fn server(directory: &Path) -> Server {
         std::os::unix::fs::symlink(target, directory.join(name)).unwrap();
     }
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
-    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![closed("/data/closed")]);
+    let exports = Exports::with_rules(
+        vec![export("/data", AnonymousAccess::Write, store)],
+        vec![closed("/data/closed")],
+    );
     Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 

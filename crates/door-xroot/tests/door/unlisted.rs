@@ -15,7 +15,10 @@ use crate::harness::{Server, closed, export};
 /// A server that allows nothing below `/data/closed`, and everything elsewhere.
 fn server(directory: &Path) -> Server {
     let store = Posix::open(directory, &PosixOptions::default()).unwrap();
-    let exports = Exports::with_rules(vec![export("/data", AnonymousAccess::Write, store)], vec![closed("/data/closed")]);
+    let exports = Exports::with_rules(
+        vec![export("/data", AnonymousAccess::Write, store)],
+        vec![closed("/data/closed")],
+    );
     Server::start(|settings| settings.site.exports = SharedExports::new(exports))
 }
 
