@@ -156,17 +156,18 @@ impl Assembly {
     /// The data doors of this configuration.
     pub(crate) fn doors(&self, configuration: &Configuration) -> Doors {
         let site = self.site(configuration);
-        let xroot = configuration.xroot.enabled;
+        let xroot = self.xroot_settings(configuration, &site);
         Doors {
-            xroot: xroot.then(|| door_xroot::Door::new(self.xroot_settings(configuration, site.clone()))),
-            http: door_http::Door::new(self.http_settings(configuration, site)),
+            http: door_http::Door::new(self.http_settings(configuration, &site)),
+            xroot: xroot.map(door_xroot::Door::new),
         }
     }
 
-    fn http_settings(&self, configuration: &Configuration, site: Site) -> door_http::Settings {
+    /// What the HTTP door gets.
+    pub(crate) fn http_settings(&self, configuration: &Configuration, site: &Site) -> door_http::Settings {
         let limits = &configuration.limits;
         door_http::Settings {
-            site,
+            site: site.clone(),
             hand_over: self.handed_over.current.get(),
             delegations: self.delegated.0.get(),
             pass_token_to: configuration.tpc.pass_token_to.clone(),
@@ -184,11 +185,12 @@ impl Assembly {
         }
     }
 
-    fn xroot_settings(&self, configuration: &Configuration, site: Site) -> door_xroot::Settings {
+    /// What the XRootD door gets; `None` when there is none.
+    pub(crate) fn xroot_settings(&self, configuration: &Configuration, site: &Site) -> Option<door_xroot::Settings> {
         let xroot = &configuration.xroot;
         let demands = |tls: XrootTls| xroot.tls == tls;
-        door_xroot::Settings {
-            site,
+        xroot.enabled.then(|| door_xroot::Settings {
+            site: site.clone(),
             tls_policy: TlsPolicy {
                 offered: !demands(XrootTls::None),
                 login: demands(XrootTls::Login) || demands(XrootTls::Data),
@@ -207,7 +209,7 @@ impl Assembly {
                 key_lifetime_max: configuration.tpc.key_lifetime_max,
             },
             host: named_place(configuration).map(|place| place.host().to_owned()),
-        }
+        })
     }
 }
 

@@ -311,7 +311,8 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
 
 /// What counts for new connections: all that a door holds.
 fn door(assembly: &Assembly, configuration: &Configuration) -> (String, Option<Delegations>) {
-    let http = assembly.settings(configuration);
+    let site = assembly.site(configuration);
+    let http = assembly.http_settings(configuration, &site);
     let macaroon = http.macaroons.as_ref().map(|settings| {
         Macaroon::mint(&settings.key, "", "id", [])
             .unwrap()
@@ -324,22 +325,23 @@ fn door(assembly: &Assembly, configuration: &Configuration) -> (String, Option<D
         .as_ref()
         .and_then(|settings| settings.key.seal(b"test", [0; 16], b"", b""));
     let shown = format!(
-        "{:?} {:?} {hand_over:?} {sealed:?} {:?} {:?} {:?} {macaroon:?} {:?} {:?} {:?} {:?}",
-        http.client,
-        http.forward_to,
+        "{:?} {:?} {:?} {:?} {:?} {hand_over:?} {sealed:?} {macaroon:?} {:?} {:?} {:?} {:?} {:?}",
+        site.client,
+        site.forward_to,
+        site.copies,
+        site.limits,
+        site.keep,
         http.delegations,
         http.pass_token_to,
         http.macaroons,
         http.limits,
-        http.verification,
-        http.keep,
         http.authorities,
     );
-    let xroot = assembly.xroot_settings(configuration).map(|xroot| {
+    let xroot = assembly.xroot_settings(configuration, &site).map(|xroot| {
         let third = xroot.third_party;
         let shown = format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?}",
-            xroot.tls_policy, xroot.authentication, xroot.limits, xroot.keep, xroot.host, third.forward_to
+            "{:?} {:?} {:?} {:?}",
+            xroot.tls_policy, xroot.authentication, xroot.limits, xroot.host
         );
         format!("{shown} {:?} {:?}", third.key_lifetime, third.key_lifetime_max)
     });

@@ -171,7 +171,7 @@ async fn records_tell_what_happened_without_any_secret() {
     assert_eq!(record.error.as_ref().unwrap().code, "invalid_token");
     assert_eq!(record.user_agent.as_deref(), Some("me/1"));
     assert_eq!(record.client_info.as_deref(), Some("job=7"));
-    let told = record.traceparent.unwrap();
+    let told = record.traceparent.clone().unwrap();
     assert!(told.starts_with(&trace[..36]) && told != trace);
     let line = serde_json::to_string(&record).unwrap();
     assert!(!line.contains("secret") && !line.contains("hunter2"), "{line}");
