@@ -14,8 +14,8 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Result};
 use crate::late::Late;
 
-/// How long a computation is waited for before the client must ask again: shorter than the wait that
-/// the client was promised.
+/// How long a computation is waited for before the client must ask again: shorter than the wait
+/// that the client was promised.
 const PROMISE_KEPT_TIME: Duration = XROOT_LATE_ANSWER_TIME.saturating_sub(Duration::from_secs(60));
 
 /// The algorithm that a client asks for, or the usual one.

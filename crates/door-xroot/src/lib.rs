@@ -5,8 +5,8 @@
 //! error sentence: it picks an error code, whose row in the table of codes has the number and the
 //! words.
 //!
-//! [`Door`] takes connections. One task owns a connection and serves its requests in order. These are
-//! the modules, from the top down; each uses only those below it:
+//! [`Door`] takes connections. One task owns a connection and serves its requests in order. These
+//! are the modules, from the top down; each uses only those below it:
 //!
 //! | modules | what they do |
 //! |---|---|

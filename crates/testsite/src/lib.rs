@@ -1,5 +1,5 @@
-//! A [`Site`] for tests of doors: exports in memory, macaroons that every door accepts, a client that
-//! trusts every server, and a log that keeps all records.
+//! A [`Site`] for tests of doors: exports in memory, macaroons that every door accepts, a client
+//! that trusts every server, and a log that keeps all records.
 #![forbid(unsafe_code)]
 
 mod log;
