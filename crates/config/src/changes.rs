@@ -1,20 +1,21 @@
-//! What changed between two configurations, and what follows from it: each key says so itself.
+//! The changes between two configurations, and what they require. Each key declares how it reloads.
 
 use std::path::PathBuf;
 
 use crate::section::{Place, Purpose, Reload};
 use crate::{NamedFile, Sections};
 
-/// What a reload has to follow.
+/// What changed with a reload.
 pub struct Changes {
-    /// Keys with another value.
+    /// Keys whose value changed.
     keys: Vec<Place>,
-    /// Named files with other content.
+    /// Named files whose content changed.
     files: Vec<NamedFile>,
 }
 
 impl Changes {
-    /// Compares two configurations. `touched` are files whose content changed meanwhile.
+    /// Compares two configurations. `touched` lists the files whose content changed in the
+    /// meantime.
     pub fn new<C: Sections>(old: &C, fresh: &C, touched: &[PathBuf]) -> Self {
         let named = fresh.files().into_iter();
         Self {
@@ -23,21 +24,21 @@ impl Changes {
         }
     }
 
-    /// The keys whose new value waits for a restart.
+    /// The keys whose new value needs a restart.
     pub fn ignored(&self) -> impl Iterator<Item = &Place> {
         self.keys
             .iter()
             .filter(|place| place.key.facts.reload == Reload::Restart)
     }
 
-    /// Whether a key of this section, or a file that one names, is another one.
+    /// Whether a key of this section, or a file that one names, has changed.
     pub fn concern(&self, section: &str) -> bool {
         let places = self.keys.iter().chain(self.files.iter().map(|file| &file.place));
         places.into_iter().any(|place| place.section == section)
     }
 
-    /// Whether something changed that a door holds for good: a key that says so, or the secret in a file that such a key
-    /// names.
+    /// Whether connections need a new door: a key that a door keeps has changed, or the secret in a
+    /// file that such a key names.
     pub fn need_new_door(&self) -> bool {
         let of_door = |place: &Place| place.key.facts.reload == Reload::NewDoor;
         let is_secret = |file: &&NamedFile| matches!(file.purpose, Purpose::Secret | Purpose::SealingKey);

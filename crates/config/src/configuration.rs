@@ -1,4 +1,4 @@
-//! Everything that the configuration file can say, and what is wrong between its keys.
+//! The whole configuration, and the checks that involve several keys.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::x509::X509;
 use crate::{forwarding, rules, sections};
 
 sections! {
-    /// Everything that the file can say.
+    /// The whole configuration file.
     Configuration {
         server: Server;
         exports: Vec<Export>;
@@ -36,16 +36,16 @@ sections! {
         log: Log;
     }
     beside {
-        /// The line of each rule, for explanations.
+        /// The line where each rule begins, for explanations.
         rule_lines: Vec<usize>;
     }
 }
 
 impl Configuration {
-    /// Reads a file. File names in it are relative to its directory.
+    /// Reads a configuration file. Relative file names in it start from its directory.
     ///
     /// # Errors
-    /// Every fault with its line; or why the file cannot be read.
+    /// Every mistake with its line, or why the file cannot be read.
     pub fn load(file: &Path) -> Result<Self, Faults> {
         let text =
             std::fs::read_to_string(file).map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
@@ -54,7 +54,7 @@ impl Configuration {
         Self::parse(&text, &base, &file.display().to_string())
     }
 
-    /// Reads a text; `name` stands for it in messages.
+    /// Reads a text; `name` stands for the file in messages.
     ///
     /// # Errors
     /// As [`Configuration::load`].
@@ -62,12 +62,12 @@ impl Configuration {
         parse(text, base, name, Self::check)
     }
 
-    /// What holds without any file.
+    /// The configuration without a file.
     pub fn defaults() -> Self {
-        Self::parse("", Path::new(""), "defaults").expect("the defaults are valid: a test says so")
+        Self::parse("", Path::new(""), "defaults").expect("the defaults are valid, as a test checks")
     }
 
-    /// What there must be at least one of.
+    /// Keys whose value must be at least one.
     fn counts(&self) -> [(&'static str, u32); 5] {
         [
             ("connections", self.limits.connections),
@@ -78,7 +78,7 @@ impl Configuration {
         ]
     }
 
-    /// What no key can be wrong about alone.
+    /// Checks that involve several keys.
     fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
         let rules = tables(root, Rule::SECTION.name);
         self.rule_lines = rules.iter().map(|(_, offset)| line(*offset)).collect();
@@ -89,10 +89,10 @@ impl Configuration {
             faults.push(Fault { offset, words });
         };
         if self.server.certificate.is_some() != self.server.key.is_some() {
-            fault("server", "\"certificate\" and \"key\" belong together".to_owned());
+            fault("server", "\"certificate\" and \"key\" must be set together".to_owned());
         }
         if self.server.listen.is_empty() {
-            fault("server", "listen: no address is given".to_owned());
+            fault("server", "listen: needs at least one address".to_owned());
         }
         if self.macaroons.default_lifetime > self.macaroons.maximum_lifetime {
             let words = "default_lifetime is longer than maximum_lifetime".to_owned();
@@ -124,12 +124,12 @@ impl Configuration {
         let ways = self.authentication();
         let by_token = ways.contains(&AuthenticationMethod::Token);
         if by_token && (self.server.certificate.is_none() || self.xroot.tls == XrootTls::None) {
-            let words = "authentication: a token is only taken over TLS, which is not offered".to_owned();
+            let words = "authentication: \"token\" needs TLS, which this server does not offer".to_owned();
             fault("xroot", words);
         }
         let can_judge = self.server.certificate.is_some() && self.x509.believes_anybody();
         if ways.contains(&AuthenticationMethod::Gsi) && !can_judge {
-            let words = "authentication: gsi needs [server] certificate and [x509] trust_directory".to_owned();
+            let words = "authentication: \"gsi\" needs [server] certificate and [x509] trust_directory".to_owned();
             fault("xroot", words);
         }
         for (section, words) in self.hand_over.faults().into_iter().chain(self.delegation.faults()) {
@@ -152,7 +152,7 @@ impl Configuration {
 }
 
 impl Configuration {
-    /// Where tokens are taken in clear text.
+    /// Where tokens are accepted in clear text.
     pub fn clear_text(&self) -> ClearText {
         self.server
             .clear_text_tokens
@@ -162,7 +162,7 @@ impl Configuration {
             })
     }
 
-    /// How sessions of the XRootD protocol say who they are.
+    /// How XRootD sessions authenticate, in order of preference.
     pub fn authentication(&self) -> Vec<AuthenticationMethod> {
         match &self.xroot.authentication {
             Some(ways) => ways.clone(),
@@ -173,7 +173,7 @@ impl Configuration {
                 let can_judge = has_certificate && self.x509.trust_directory.is_some();
                 let by_certificate = can_judge.then_some(AuthenticationMethod::Gsi);
                 let mut ways: Vec<_> = by_token.into_iter().chain(by_certificate).collect();
-                // Who has none of these comes in as anybody.
+                // Clients without any of these are anonymous.
                 if !ways.is_empty() {
                     ways.push(AuthenticationMethod::Unix);
                 }
@@ -182,7 +182,7 @@ impl Configuration {
         }
     }
 
-    /// The rules as policy knows them; those of the `authdb` come behind them.
+    /// The rules in the form that policy evaluates; those of the `authdb` come after them.
     pub fn policy_rules(&self) -> Vec<policy::Rule> {
         let rules = self.rules.iter().zip(&self.rule_lines).enumerate();
         rules

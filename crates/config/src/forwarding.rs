@@ -1,4 +1,4 @@
-//! Which servers take part in third-party copies in this one's stead.
+//! The servers that make third-party copies in place of this one.
 
 use types::{Location, Scheme};
 
@@ -6,13 +6,13 @@ fn places(urls: &[String]) -> impl Iterator<Item = Location> {
     urls.iter().filter_map(|url| Location::parse(url).ok())
 }
 
-/// Where COPY requests go.
+/// Where COPY requests are redirected to.
 pub fn forward_http(urls: &[String]) -> Option<Location> {
     places(urls).find(Location::is_http)
 }
 
-/// Where opens for third-party copies go: to the place that is named for the XRootD protocol, or else to
-/// the port where the other server speaks HTTP.
+/// Where opens for third-party copies are redirected to: the `root` URL, or else the host and port
+/// of the HTTP URL.
 pub fn forward_root(urls: &[String]) -> Option<Location> {
     let of_http = |place: Location| {
         let scheme = if place.is_encrypted() { "roots" } else { "root" };
@@ -22,7 +22,7 @@ pub fn forward_root(urls: &[String]) -> Option<Location> {
     named.or_else(|| forward_http(urls).and_then(of_http))
 }
 
-/// What is wrong with them.
+/// Mistakes in these URLs.
 pub(crate) fn faults(urls: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut seen = Vec::new();
@@ -35,11 +35,11 @@ pub(crate) fn faults(urls: &[String]) -> Vec<String> {
             continue;
         };
         if place.path() != "/" || place.query().is_some() {
-            faults.push(format!("forward_to: \"{url}\" has a path; clients bring their own"));
+            faults.push(format!("forward_to: \"{url}\" has a path; use the host and port only"));
         }
         let kind = matches!(place.scheme(), Scheme::Http | Scheme::Https);
         if seen.contains(&kind) {
-            faults.push("forward_to: there is more than one URL of the same protocol".to_owned());
+            faults.push("forward_to: more than one URL for the same protocol".to_owned());
         }
         seen.push(kind);
     }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_url_of_http_stands_for_both_and_one_of_root_for_itself() {
+    fn an_http_url_covers_both_protocols_and_a_root_url_its_own() {
         assert_eq!(shown(&[]), (None, None));
         let (http, root) = shown(&["https://se:8443"]);
         assert_eq!(http.as_deref(), Some("https://se:8443/"));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused() {
+    fn urls_that_name_no_server_are_refused() {
         for bad in [
             &["se:8443"][..],
             &["file:///x"],

@@ -1,6 +1,6 @@
-//! Every key of the configuration file: its type, its default and its words in the manual.
+//! Every key of the configuration file: its type, its default and its description.
 //!
-//! This is the only place where a key is described. `crossload config docs` prints it.
+//! Keys are described only here; `crossload config docs` prints this.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, Verificati
 section! {
     /// Settings of the server as a whole.
     "server" false Server {
-        /// Addresses to listen on, for TLS and clear text alike. Port 0 takes any free port; `[::]`
+        /// Addresses to listen on, for both TLS and clear text. Port 0 picks a free port; `[::]`
         /// serves IPv4 too.
         listen: Vec<SocketAddr> = Some(vec![SocketAddr::from(([127, 0, 0, 1], 8080))]) => RESTART;
         /// Certificate chain in PEM, the server's own certificate first. The file is read again
@@ -38,8 +38,8 @@ section! {
         /// Threads that serve connections; 0 means one for each core, but at least two. As many
         /// again run third-party copies, and as many again run long transfers at a lower priority.
         worker_threads: u32 = Some(0) => RESTART;
-        /// Most threads that wait for disks, shared among those that serve connections. Third-party
-        /// copies and long transfers may use as many again each. Commits of uploads have threads of
+        /// Most threads that wait for disks, for the threads that serve connections. Third-party
+        /// copies and long transfers may each use as many again. Commits of uploads have threads of
         /// their own, up to 256 for each export.
         blocking_threads: u32 = Some(128) => RESTART;
         /// Nice increment of the threads for long transfers, so that short requests go first.
@@ -50,9 +50,9 @@ section! {
         /// tokens and delegated credentials.
         core_dumps: bool = Some(false) => RESTART;
         /// Accept bearer tokens and macaroons in clear text: nowhere, from loopback addresses, or
-        /// from everywhere. The same holds for macaroon requests and for tokens meant for the other
-        /// side of a copy. When not set: `"loopback"` with a certificate, `"always"` without one,
-        /// since a proxy in front may have ended TLS.
+        /// from everywhere. This also covers macaroon requests and tokens for the other side of a
+        /// copy. When not set: `"loopback"` with a certificate, `"always"` without one, since a
+        /// proxy in front may have ended TLS.
         clear_text_tokens: Option<ClearText> = Some(None) => LIVE;
         /// Time that requests and transfers in progress get when the server stops. A second signal
         /// ends them at once.
@@ -61,7 +61,7 @@ section! {
 }
 
 section! {
-    /// A directory that is served under a URL path. Repeat the section for several; the longest
+    /// A directory that is served below a URL path. Repeat the section for several; the longest
     /// matching path wins.
     "export" true Export {
         /// URL path of the export.
@@ -71,31 +71,30 @@ section! {
         directory: PathBuf = None => LIVE.file(Purpose::Payload, "the export");
         /// What clients without a credential may do: nothing, read, or also write and delete.
         anonymous: AnonymousAccess = Some(AnonymousAccess::None) => LIVE;
-        /// Refuse every change, whatever a credential allows.
+        /// Refuse every change, whatever the credential allows.
         read_only: bool = Some(false) => LIVE;
         /// Let WebDAV clients lock files and directories (class 2), which Windows, macOS and davfs2
         /// need for writing. Locks bind XRootD clients too; they end after an hour unless
         /// refreshed, and when the server stops. No effect with `read_only`.
         locks: bool = Some(true) => LIVE;
-        /// Upper bound of all rights in this export, in the words of a rule's `may`. With `["read",
-        /// "create"]`, for example, no client can replace or delete anything.
+        /// The most that any client may do in this export, in the words of a rule's `may`. With
+        /// `["read", "create"]`, for example, no client can replace or delete anything.
         ceiling: Given = Some(Given::everything()) => LIVE;
-        /// Let HTTP clients delete or replace a directory with everything in it. When off, the
-        /// directory must be empty. `crossload serve DIRECTORY --write` turns it on.
+        /// Let HTTP clients delete or replace a directory with everything in it. When off, only
+        /// empty directories. `crossload serve DIRECTORY --write` turns it on.
         recursive_delete: bool = Some(false) => LIVE;
-        /// Most bytes that all files of the export may take together. 0 means no limit of the
-        /// server's own.
+        /// Most bytes that all files of the export may take together. 0 means no limit.
         quota_bytes: Bytes = Some(Bytes(0)) => LIVE;
-        /// Free space in the file system that uploads must leave.
+        /// Free space that uploads must leave in the file system.
         reserve_bytes: Bytes = Some(Bytes(limits::SPACE_RESERVE_BYTES)) => LIVE;
     }
 }
 
 section! {
-    /// A rule says who may do what where. Rights add up: those of the export, of the token and of
-    /// all matching rules; what any rule takes away is gone, and the export's ceiling binds
-    /// everyone. Tokens with scopes and macaroons are limited to what they say, and get from rules
-    /// only what `anyone` gets. See policy.md.
+    /// A rule says who may do what, and where. Rights from the export, the token and all matching
+    /// rules add up. A right that any rule takes away is gone, and the export's ceiling applies to
+    /// everyone. Tokens with scopes and macaroons are limited to what they say, and of the rules
+    /// they benefit only from those for `anyone`. See policy.md.
     "rule" true Rule {
         /// Who the rule is about: one word, or a list of words that must all hold. `anyone`,
         /// `authenticated`, `dn:/C=...`, `vo:atlas`, `fqan:/atlas/Role=production` (`*` matches one
@@ -103,26 +102,28 @@ section! {
         /// `issuer:https://...`, `subject:...` (with `issuer:`), `user:ann`,
         /// `address:192.0.2.0/24`.
         who: People = None => LIVE;
-        /// Where the rule holds: a path and everything below it. `/data/*` means only what is
-        /// inside, `/data/x*` what begins so, and `{user}` stands for the name of the local user.
+        /// Where the rule applies: a path and everything below it. `/data/*` means only what is
+        /// inside, `/data/x*` every path that begins so, and `{user}` stands for the name of the
+        /// local user.
         path: Area = Some(Area::everything()) => LIVE;
-        /// Paths below `path` where the rule does not hold.
+        /// Paths below `path` where the rule does not apply.
         except: Vec<Area> = Some(Vec::new()) => LIVE;
         /// Rights that the rule gives: `stat`, `list`, `read`, `create`, `write`, `delete`,
         /// `manage`, `stage`, `all`, or activities such as `DOWNLOAD`.
         may: Given = Some(Given::default()) => LIVE;
-        /// Rights that the rule takes away, whatever gave them, in the same words.
+        /// Rights that the rule takes away, wherever they came from; the same words.
         may_not: Taken = Some(Taken::default()) => LIVE;
-        /// Local user who owns and opens the files. The first matching rule that names one decides.
+        /// Local user who owns the files and opens them. The first matching rule that names one
+        /// decides.
         user: Option<String> = Some(None) => LIVE;
         /// Virtual organisation whose quota new files count against. The first matching rule that
         /// names one decides.
         vo: Option<String> = Some(None) => LIVE;
         /// Accept `group:` from every configured issuer, as an XRootD `authdb` does. Otherwise a
-        /// group counts only from an issuer whose `vo` is the first part of its name, or which the
-        /// rule names by `issuer:`.
+        /// group counts only if the issuer's `vo` is the first part of its name, or if the rule
+        /// names the issuer by `issuer:`.
         any_issuer: bool = Some(false) => LIVE;
-        /// Skip the rules below for everyone whom this rule matches.
+        /// Skip all later rules for clients that match this one.
         last: bool = Some(false) => LIVE;
     }
 }
@@ -131,8 +132,8 @@ section! {
     /// Rules from other files.
     "policy" false PolicyFiles {
         /// XRootD `authdb`, whose records come after the rules of this file. The file is read again
-        /// when it changes; a record that has no equivalent is refused with its line. `crossload
-        /// config import-authdb FILE` prints the records as rules.
+        /// when it changes; a record without an equivalent is refused with its line.
+        /// `crossload config import-authdb FILE` prints the records as rules.
         authdb_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Rights, "the authdb");
     }
 }
@@ -141,8 +142,8 @@ section! {
     /// Macaroons: tokens that this server issues, and that clients can pass on with fewer rights.
     "macaroons" false Macaroons {
         /// File with the secret: base64 of at least 32 random bytes, readable for its owner only.
-        /// Servers with the same secret accept each other's macaroons, XRootD included. Made when
-        /// missing; without this key there are no macaroons.
+        /// Created if missing; without this key there are no macaroons. Servers with the same
+        /// secret, XRootD included, accept each other's macaroons.
         secret_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::Secret, "the macaroon secret");
         /// Files with earlier secrets, whose macaroons are still accepted.
         old_secret_files: Vec<PathBuf> = Some(Vec::new()) => LIVE.file(Purpose::OldSecret, "the old macaroon secret");
@@ -160,12 +161,11 @@ section! {
         /// Serve the XRootD protocol.
         enabled: bool = Some(true) => NEW_DOOR;
         /// When TLS is offered and required. `"none"`: never; `"optional"`: for clients that ask;
-        /// `"login"`: from before the login; `"session"`: from after the login; `"data"`: as
-        /// `"login"`, on all further streams of the session too. Without a certificate there is no
-        /// TLS.
+        /// `"login"`: before the login; `"session"`: after the login; `"data"`: like `"login"`, and
+        /// also on all further streams of the session. Without a certificate there is no TLS.
         tls: XrootTls = Some(XrootTls::Optional) => NEW_DOOR;
-        /// Ways in which sessions authenticate, in the order in which clients try them; with an
-        /// empty list sessions do not. `"token"` (or `"ztn"`): bearer token, over TLS only;
+        /// How sessions authenticate, in the order in which clients try the methods; with an empty
+        /// list sessions do not authenticate. `"token"` (or `"ztn"`): bearer token, over TLS only;
         /// `"gsi"`: certificate or proxy, needs an RSA key on this server; `"unix"` and `"host"`:
         /// the client's user name or address, which give no rights and are logged. When not set:
         /// `"token"` with TLS and issuers or macaroons, `"gsi"` with a certificate and a trust
@@ -180,30 +180,29 @@ section! {
     /// Third-party copies, over HTTP and over the XRootD protocol.
     "tpc" false ThirdPartyCopy {
         /// Connect to loopback and link-local addresses, and to those of this machine's interfaces.
-        /// Leave it off on a server that others reach: they could make it talk to its own local
-        /// services.
+        /// Leave it off if others can reach the server: they could make it talk to local services.
         allow_local_peers: bool = Some(false) => NEW_DOOR;
         /// Connect to private networks (RFC 1918, RFC 4193, RFC 6598).
         allow_private_peers: bool = Some(true) => NEW_DOOR;
-        /// Compare the checksums of both sides when the request does not say.
+        /// Whether to compare the checksums of both sides when the request does not say.
         verify: Verification = Some(Verification::WhenAvailable) => NEW_DOOR;
-        /// Most streams of a copy whose client asks for no number; 1 keeps it at one. A copy begins
-        /// with one stream, or with what copies from the same server used in the last ten minutes,
-        /// and adds streams while they make it faster.
+        /// Most streams of a copy whose client asks for no number; 1 means always one. A copy
+        /// begins with one stream, or with as many as copies from the same server used in the last
+        /// ten minutes, and adds streams while they make it faster.
         chosen_streams: u32 = Some(limits::CHOSEN_STREAMS_MAX) => NEW_DOOR;
         /// Servers that make third-party copies in place of this one, such as
         /// `["https://tpc.example.org:8443"]`. Clients are redirected there, to the same path. One
         /// `http` or `https` URL covers both protocols; add a `root` URL when the other server has
         /// XRootD on another port.
         forward_to: Vec<String> = Some(Vec::new()) => NEW_DOOR;
-        /// How long a key of an XRootD third-party copy is valid when its client does not say: from
-        /// its registration at the source until the destination connects.
+        /// Lifetime of a key of an XRootD third-party copy when its client gives none: from its
+        /// registration at the source until the destination connects.
         key_lifetime: Duration = Some(limits::TPC_KEY_LIFETIME) => NEW_DOOR;
         /// Longest lifetime of a key that a client can ask for.
         key_lifetime_max: Duration = Some(limits::TPC_KEY_LIFETIME_MAX) => NEW_DOOR;
-        /// Hosts that get the client's own bearer token when it sent none for the other side
+        /// Hosts that get the client's own bearer token if it sent none for the other side
         /// (`TransferHeaderAuthorization`), over HTTPS only. Such a host can use the token for
-        /// everything that the client may do, here too: list only hosts you operate.
+        /// everything that the client may do, also here: list only hosts you operate.
         pass_token_to: Vec<String> = Some(Vec::new()) => NEW_DOOR;
     }
 }
@@ -228,18 +227,18 @@ section! {
         /// Most connections at the same time; further ones are refused. At most a quarter of the
         /// process's limit on open files (`ulimit -n`, `LimitNOFILE=`).
         connections: u32 = Some(limits::CONNECTIONS_MAX as u32) => LIVE;
-        /// Most third-party copies that this server runs at the same time; further ones are refused
-        /// as overloaded. Fewer where the process may not open enough files.
+        /// Most third-party copies at the same time; further ones are refused as overloaded. The
+        /// limit on open files can reduce it.
         transfers: u32 = Some(limits::TRANSFERS_MAX as u32) => LIVE;
-        /// Most files that all XRootD sessions may have open, beyond the first of each. 0 means
-        /// what the process's limit on open files leaves. From three quarters on, idle sessions
-        /// with open files are ended after a minute.
+        /// Most files that all XRootD sessions may have open, beyond the first of each. 0 means as
+        /// many as the process's limit on open files leaves. At three quarters of the limit, idle
+        /// sessions with open files are ended after a minute.
         open_files: u32 = Some(0) => LIVE;
-        /// Share that one client may have of `connections`, `transfers`, `open_files`, keys of
-        /// XRootD copies and checksums in progress when it is alone, in percent. At 50, each of
-        /// several clients may have as many as are still free. A client is an address (of IPv6, a
-        /// network of 64 bits) and an identity; 100 turns shares off, for sites whose clients all
-        /// come through one gateway.
+        /// Percentage of `connections`, `transfers`, `open_files`, keys of XRootD copies and
+        /// checksums in progress that one client may take when it is alone. At 50, each of several
+        /// clients may have as many as are still free. A client is an address (in IPv6 a network of
+        /// 64 bits) and an identity. 100 turns shares off, for sites whose clients all come through
+        /// one gateway.
         client_share_percent: u32 = Some(limits::CLIENT_SHARE_PERCENT) => LIVE;
         /// Most streams of one transfer; a larger number is cut to this.
         streams: u32 = Some(limits::STREAMS_MAX as u32) => NEW_DOOR;
@@ -247,11 +246,11 @@ section! {
         head_bytes: Bytes = Some(Bytes(limits::HEAD_BYTES_MAX as u64)) => NEW_DOOR;
         /// Most header lines of a request.
         header_count: u32 = Some(limits::HEADER_COUNT_MAX as u32) => NEW_DOOR;
-        /// Time for the head of a request to arrive, from its first byte.
+        /// Time for a request head to arrive, from its first byte.
         head_timeout: Duration = Some(limits::HEAD_TIMEOUT) => NEW_DOOR;
         /// Time for a TLS handshake.
         tls_handshake_timeout: Duration = Some(limits::TLS_HANDSHAKE_TIMEOUT) => NEW_DOOR;
-        /// How long a connection without a request is kept.
+        /// How long an idle connection is kept.
         idle_timeout: Duration = Some(limits::IDLE_TIMEOUT) => NEW_DOOR;
         /// Abort a transfer that moves no byte for this long, in either direction.
         stall_timeout: Duration = Some(limits::STALL_TIMEOUT) => NEW_DOOR;
@@ -273,12 +272,12 @@ section! {
 section! {
     /// The log: one JSON object per line, described in logging.md.
     "log" false Log {
-        /// File to append to, opened again on SIGHUP. Standard error when not set.
+        /// File to append to, reopened on SIGHUP. Standard error when not set.
         file: Option<PathBuf> = Some(None) => RESTART.file(Purpose::Private, "the log");
         /// Log each request. Transfers and events of the server are always logged.
         requests: bool = Some(true) => LIVE;
         /// Log the names of people: subjects of certificates and tokens. Otherwise each name is
-        /// replaced by a hash, which stays the same until the server restarts.
+        /// replaced by a hash that stays the same until the server restarts.
         personal_names: bool = Some(true) => LIVE;
     }
 }

@@ -1,9 +1,9 @@
-//! The configuration of a server: what its file can say.
+//! The configuration of a server: the keys of its file, and what follows from each.
 //!
-//! Each key is declared once, by [`section!`]: its type, its default, its words in the manual, when a change takes
-//! effect, and what the files are for that it names. The reader with its suggestions ([`parse`]), the manual
-//! ([`manual`]), what a reload does ([`Changes`]), and the files to watch, to guard and to examine
-//! ([`Sections::files`]) follow from that.
+//! Each key is declared once, by [`section!`]: its type, default and description, when a change
+//! takes effect, and the purpose of the files that it names. The parser with its suggestions
+//! ([`parse`]), the manual ([`manual`]), reloads ([`Changes`]), and the lists of files to watch,
+//! guard and check ([`Sections::files`]) are derived from that.
 #![forbid(unsafe_code)]
 
 mod changes;

@@ -1,4 +1,5 @@
-//! The manual of the configuration file and an example, both made from the keys' own description.
+//! The manual of the configuration file and an example file, both made from the descriptions of the
+//! keys.
 
 use crate::Configuration;
 use crate::section::{Key, Section, Sections as _};
@@ -46,9 +47,10 @@ pub fn tables(sections: &[Section]) -> String {
 
 /// A file with every key at its default; keys without a default are commented out.
 pub fn example() -> String {
-    let mut text = "# Every key with its default. `crossload config docs` says more.\n".to_owned();
+    let mut text = "# Every key with its default. `crossload config docs` explains them.\n".to_owned();
     for section in Configuration::SECTIONS {
-        // What there may be several of is only shown, but for the export that everybody needs.
+        // Sections that may be repeated are commented out, except the export, which every server
+        // needs.
         let is_optional = section.repeated && section.name != "export";
         let mark = if is_optional { "# " } else { "" };
         text.push_str(&format!("\n{}{mark}{}\n", comment(section.about), heading(section)));
@@ -85,7 +87,7 @@ fn default_of(key: &Key) -> String {
     }
 }
 
-/// Lines of a comment as running text.
+/// The lines of a comment as running text.
 fn flow(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -94,7 +96,7 @@ fn comment(text: &str) -> String {
     text.trim().lines().map(|line| format!("# {}\n", line.trim())).collect()
 }
 
-/// Text that cannot end a table's cell.
+/// Escapes what would end a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

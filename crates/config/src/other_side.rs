@@ -1,4 +1,4 @@
-//! Keys about what a server does with credentials for others, and about payload that it hands over.
+//! Keys about credentials for other servers, and about payload that other servers deliver.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,8 +28,8 @@ section! {
         /// writes that other servers authorised are refused, so that no capability is used twice.
         accept_as: Option<String> = Some(None) => NEW_DOOR;
         /// File with the key that seals capabilities: base64 of at least 32 random bytes, readable
-        /// for its owner only. Made when missing. Needed only between several servers: without it
-        /// each start makes a new key.
+        /// for its owner only. Created if missing. Needed only between several servers: without it
+        /// the server makes a new key at each start.
         key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of the hand-over");
         /// How long a capability is valid. One for writing can be used once.
         lifetime: Duration = Some(limits::CAPABILITY_LIFETIME) => NEW_DOOR;
@@ -47,23 +47,23 @@ section! {
     /// `/whoami` and `/delegation/ID`. These paths then belong to no export. Needs client
     /// certificates.
     "delegation" false Delegation {
-        /// Directory for delegated credentials, each in an encrypted file. Made when missing, and
-        /// open to its owner only. Without it, delegation is off.
+        /// Directory for delegated credentials, each in an encrypted file. Created if missing,
+        /// accessible to its owner only. Without it, delegation is off.
         directory: Option<PathBuf> = Some(None)
             => NEW_DOOR.file(Purpose::Private, "the directory of delegated credentials");
         /// File with the key that encrypts them: base64 of at least 32 random bytes, readable for
-        /// its owner only. Made when missing. Do not back it up together with the directory.
+        /// its owner only. Created if missing. Do not back it up together with the directory.
         key_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::SealingKey, "the key of delegated credentials");
     }
 }
 
 impl HandOver {
-    /// Where payload is served, when it is not here.
+    /// The server that delivers the payload, if it is not this one.
     pub fn target(&self) -> Option<Location> {
         place(self.target.as_deref()?)
     }
 
-    /// What is wrong between the keys, with the name of the section.
+    /// Mistakes that involve several keys, with the name of the section.
     pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         for (name, url) in [("target", &self.target), ("accept_as", &self.accept_as)] {
@@ -72,22 +72,22 @@ impl HandOver {
                 faults.push(format!("{name}: \"{url}\" is not a URL such as \"http://host:port\""));
             }
             if self.key_file.is_none() {
-                faults.push(format!("{name}: servers that work together need the same \"key_file\""));
+                faults.push(format!("{name}: needs a \"key_file\" that both servers share"));
             }
         }
         if self.lifetime > limits::CAPABILITY_LIFETIME_MAX || self.lifetime.as_secs() == 0 {
             let most = limits::CAPABILITY_LIFETIME_MAX.as_secs();
-            faults.push(format!("lifetime: from 1s to {most}s"));
+            faults.push(format!("lifetime: must be from 1s to {most}s"));
         }
         faults.into_iter().map(|words| (Self::SECTION.name, words)).collect()
     }
 }
 
 impl Delegation {
-    /// What is wrong between the keys, with the name of the section.
+    /// Mistakes that involve several keys, with the name of the section.
     pub(crate) fn faults(&self) -> Option<(&'static str, String)> {
         let is_whole = self.directory.is_some() == self.key_file.is_some();
-        let words = || "\"directory\" and \"key_file\" belong together".to_owned();
+        let words = || "\"directory\" and \"key_file\" must be set together".to_owned();
         (!is_whole).then(|| (Self::SECTION.name, words()))
     }
 }

@@ -1,4 +1,4 @@
-//! From the text of a file to a configuration. All that is wrong with it is told at once, each fault with its line.
+//! Parses a configuration file and reports all mistakes at once, each with its line.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use crate::section::{DeTable, Fault, Section, Sections, tables};
 use crate::suggest;
 
-/// Why a configuration cannot be used: one line for each fault, beginning with `file:line:`.
+/// Why a configuration cannot be used: one line per mistake, each beginning with `file:line:`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Faults(pub Vec<String>);
 
@@ -17,11 +17,12 @@ impl std::fmt::Display for Faults {
     }
 }
 
-/// Reads a text; file names in it are relative to `base`, and `name` stands for it in messages. `check` says what is
-/// wrong between keys; it is given the table and what tells the line of a byte.
+/// Parses a text. Relative file names start from `base`; `name` stands for the file in messages.
+/// `check` looks for mistakes that involve several keys; it gets the table and a function from byte
+/// offset to line.
 ///
 /// # Errors
-/// Every fault with its line.
+/// Every mistake with its line.
 pub fn parse<C: Sections>(
     text: &str,
     base: &Path,
@@ -58,7 +59,7 @@ pub fn parse<C: Sections>(
     }
 }
 
-/// The line of a byte of the file, counted from one.
+/// The line that contains a byte of the file, counted from one.
 fn line_of(text: &str, offset: usize) -> usize {
     text[..offset.min(text.len())].matches('\n').count() + 1
 }
@@ -98,7 +99,7 @@ fn check_names(root: &DeTable<'_>, sections: &[Section], faults: &mut Vec<Fault>
 
 fn unknown_section(word: &str, sections: &[Section]) -> String {
     if let Some(section) = holder_of(word, sections) {
-        return format!("the key \"{word}\" belongs into the section [{section}]");
+        return format!("the key \"{word}\" belongs in the section [{section}]");
     }
     let names = sections.iter().map(|section| section.name);
     match suggest::nearest(word, names.clone()) {
@@ -116,12 +117,12 @@ fn unknown_key(word: &str, section: &Section, sections: &[Section]) -> String {
         return format!("unknown key \"{word}\" in [{here}]; did you mean \"{known}\"?");
     }
     match holder_of(word, sections) {
-        Some(other) => format!("unknown key \"{word}\" in [{here}]; it belongs into [{other}]"),
+        Some(other) => format!("unknown key \"{word}\" in [{here}]; it belongs in [{other}]"),
         None => format!("unknown key \"{word}\" in [{here}]; `crossload config docs` lists all keys"),
     }
 }
 
-/// The section that has a key of this name.
+/// The section that has a key with this name.
 fn holder_of(key: &str, sections: &[Section]) -> Option<&'static str> {
     let holds = |section: &&Section| section.keys.iter().any(|known| known.name == key);
     sections.iter().find(holds).map(|section| section.name)

@@ -1,4 +1,4 @@
-//! Who may do what where, as the configuration file says it.
+//! The rules of the configuration file: who may do what, and where.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use toml::de::DeValue;
 use crate::keys::{Export, Rule};
 use crate::values::Setting;
 
-/// Whom a rule is about: one word, or several that must all hold.
+/// Who a rule is about: one word, or several that must all match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct People(pub Vec<Who>);
 
-/// Words for what is given, and what they mean.
+/// Words for the rights that a rule gives, and the activities that they stand for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Given(Vec<String>, pub Activities);
 
-/// Words for what is taken, and what they mean.
+/// Words for the rights that a rule takes away, and the activities that they stand for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Taken(Vec<String>, pub Activities);
 
-/// One word or a list of them.
+/// One word or a list of words.
 fn words(value: &DeValue<'_>, base: &Path) -> Result<Vec<String>, String> {
     match value.as_str() {
         Some(word) => Ok(vec![word.to_owned()]),
@@ -95,14 +95,14 @@ impl Setting for Area {
 }
 
 impl Given {
-    /// Everything.
+    /// All rights.
     pub fn everything() -> Self {
         Self(vec!["all".to_owned()], Activities::ALL)
     }
 }
 
 impl Rule {
-    /// As policy knows it; `line` is where it begins in the file.
+    /// The rule in the form that policy evaluates; `line` is where it begins in the file.
     pub fn build(&self, number: usize, line: usize) -> policy::Rule {
         policy::Rule {
             place: format!("rule {number} (line {line})"),
@@ -120,7 +120,7 @@ impl Rule {
 }
 
 impl Export {
-    /// As policy knows it.
+    /// The export's rules in the form that policy evaluates.
     pub fn rules(&self) -> ExportRules {
         ExportRules {
             path: self.path.clone(),
@@ -133,22 +133,22 @@ impl Export {
     }
 }
 
-/// `UID:GID`, which only the site itself can say: a credential's own words never name a user so.
+/// Whether this is `UID:GID`. Only the site's configuration can say that; a credential cannot.
 fn is_by_numbers(user: &str) -> bool {
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     user.split_once(':')
         .is_some_and(|(uid, gid)| is_number(uid) && is_number(gid))
 }
 
-/// What is wrong with a rule as a whole.
+/// Mistakes in a rule as a whole.
 pub(crate) fn fault(rule: &policy::Rule) -> Option<String> {
     if let Some(words) = rule.fault() {
         return Some(words.to_owned());
     }
     let is_user = |user: &str| credentials::is_user_name(user) || is_by_numbers(user);
     if let Some(user) = rule.user.as_deref().filter(|user| !is_user(user)) {
-        return Some(format!("user: \"{user}\" cannot be the name of a local user"));
+        return Some(format!("user: \"{user}\" is not a valid name of a local user"));
     }
     let says_nothing = rule.may.is_empty() && rule.may_not.is_empty() && rule.user.is_none() && rule.vo.is_none();
-    (says_nothing && !rule.last).then(|| "the rule says nothing: give it may, may_not, user or vo".to_owned())
+    (says_nothing && !rule.last).then(|| "the rule has no effect: give it may, may_not, user or vo".to_owned())
 }

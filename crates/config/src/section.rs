@@ -1,5 +1,5 @@
-//! One table, many uses: from the description of a section come its type, the reader with its defaults, the known
-//! keys, the manual, what a reload does with each key, and the files that it names.
+//! One declaration of a section yields its type, its parser with defaults, the known keys, the
+//! manual, the effect of a reload on each key, and the files that it names.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use toml::de::DeValue;
 
 use crate::values::Setting;
 
-/// When a changed value takes effect in a server that runs.
+/// When a changed value takes effect in a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// With the reload, for connections that are open too.
+    /// With the reload, also for open connections.
     Live,
-    /// For connections that begin after the reload; a new door takes them.
+    /// For connections that begin after the reload, through a new door.
     NewDoor,
-    /// With the next start. Until then the old value holds.
+    /// At the next start. Until then the old value applies.
     Restart,
 }
 
 impl Reload {
-    /// As the manual shows it.
+    /// The text in the manual.
     pub fn shown(self) -> &'static str {
         match self {
             Self::Live => "at once",
@@ -30,35 +30,35 @@ impl Reload {
     }
 }
 
-/// What a file is for, which decides how it is guarded, examined and followed.
+/// What a file is for. This decides how it is guarded, checked and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// What clients are served.
+    /// Data that clients are served.
     Payload,
-    /// What the server writes for itself: no client may read it.
+    /// Files that the server writes for itself; no client may read them.
     Private,
     /// A private key in PEM.
     PrivateKey,
-    /// A secret of macaroons, which the server makes when it is missing.
+    /// A macaroon secret, which the server creates if it is missing.
     Secret,
-    /// A key that seals, which the server makes when it is missing.
+    /// A sealing key, which the server creates if it is missing.
     SealingKey,
-    /// A secret from elsewhere, which must be there.
+    /// An older macaroon secret, which must exist.
     OldSecret,
     /// The server's certificate.
     Certificate,
-    /// It says who may do what.
+    /// Rules about who may do what.
     Rights,
-    /// As [`Purpose::Rights`]; its reader follows changes without a reload.
+    /// As [`Purpose::Rights`], but its reader follows changes without a reload.
     FollowedRights,
-    /// Authorities in a file.
+    /// A file of authorities.
     Authorities,
-    /// A directory of authorities, which need not be there and is looked at again without a reload.
+    /// A directory of authorities. It may be missing, and is read again without a reload.
     AuthorityDirectory,
 }
 
 impl Purpose {
-    /// Whether no client may read it. All others but payload may be read by clients, and not written.
+    /// Whether no client may read it. Clients may read all other files, but may write only payload.
     pub fn is_secret(self) -> bool {
         matches!(
             self,
@@ -66,7 +66,7 @@ impl Purpose {
         )
     }
 
-    /// Whether a change of its content asks for a reload.
+    /// Whether a change of its content triggers a reload.
     pub fn is_watched(self) -> bool {
         !matches!(
             self,
@@ -74,18 +74,18 @@ impl Purpose {
         )
     }
 
-    /// Whether it has to be there and be readable, with nothing else to examine about it.
+    /// Whether it only has to exist and be readable, without further checks.
     pub fn must_be_readable(self) -> bool {
         matches!(self, Self::Rights | Self::FollowedRights)
     }
 }
 
-/// What a key says of itself beside its value.
+/// What a key declares besides its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// When a change takes effect.
     pub reload: Reload,
-    /// For a key whose value names files: what for, and what people call them.
+    /// For a key that names files: their purpose, and what to call them in messages.
     pub file: Option<(Purpose, &'static str)>,
 }
 
@@ -93,7 +93,7 @@ pub struct Facts {
 pub const LIVE: Facts = Facts::new(Reload::Live);
 /// A key that takes effect for new connections.
 pub const NEW_DOOR: Facts = Facts::new(Reload::NewDoor);
-/// A key that takes effect with the next start.
+/// A key that takes effect at the next start.
 pub const RESTART: Facts = Facts::new(Reload::Restart);
 
 impl Facts {
@@ -101,7 +101,7 @@ impl Facts {
         Self { reload, file: None }
     }
 
-    /// Says that the value names a file, or several.
+    /// Declares that the value names one or more files.
     pub const fn file(self, purpose: Purpose, what: &'static str) -> Self {
         Self {
             file: Some((purpose, what)),
@@ -115,11 +115,11 @@ impl Facts {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in sentences.
+    /// What it does, in full sentences.
     pub about: &'static str,
-    /// What kind of value it has.
+    /// The kind of value.
     pub kind: &'static str,
-    /// The default as TOML; `None` when it is not set by default.
+    /// The default as TOML; `None` when it has none.
     pub default: fn() -> Option<String>,
     /// Whether it must be given.
     pub required: bool,
@@ -132,7 +132,7 @@ pub struct Key {
 pub struct Section {
     /// Its name.
     pub name: &'static str,
-    /// What it is about, in sentences.
+    /// What it is about, in full sentences.
     pub about: &'static str,
     /// Whether there may be several, written `[[name]]`.
     pub repeated: bool,
@@ -145,7 +145,7 @@ pub struct Section {
 pub struct Place {
     /// The name of the section.
     pub section: &'static str,
-    /// Which one of a repeated section.
+    /// Which of the repeated sections.
     pub index: usize,
     /// The key.
     pub key: &'static Key,
@@ -161,38 +161,38 @@ impl Place {
 /// A file or directory that the configuration names.
 #[derive(Clone)]
 pub struct NamedFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// What it is for.
     pub purpose: Purpose,
-    /// What people call it.
+    /// What to call it in messages.
     pub what: &'static str,
     /// The key that names it.
     pub place: Place,
 }
 
-/// What is wrong at which byte of the file.
+/// A mistake, and where it is in the file.
 pub struct Fault {
-    /// The byte.
+    /// The byte offset in the file.
     pub offset: usize,
-    /// What is wrong.
+    /// The message.
     pub words: String,
 }
 
-/// One section being read.
+/// A section while it is read.
 pub struct Reader<'a> {
     /// Its table.
     pub table: &'a DeTable<'a>,
-    /// Where the section begins, for what is missing in it.
+    /// Where the section begins; missing keys are reported there.
     pub offset: usize,
     /// The directory that relative file names start from.
     pub base: &'a Path,
-    /// Where faults are noted.
+    /// Collects the mistakes.
     pub faults: &'a mut Vec<Fault>,
 }
 
 impl Reader<'_> {
-    /// The value of a key, or its default; faults are noted, and the default stands in.
+    /// The value of a key, or its default. After a mistake the default is used.
     pub fn value<T: Setting>(&mut self, name: &str, default: Option<T>) -> Option<T> {
         match self.table.get(name) {
             None => {
@@ -218,34 +218,34 @@ impl Reader<'_> {
     }
 }
 
-/// The values of a section: what [`section!`] makes.
+/// The values of a section; [`section!`] implements it.
 pub trait Values: Sized {
-    /// The description from which the manual and the checks are made.
+    /// The declaration, from which manual and checks are made.
     const SECTION: Section;
 
-    /// Reads the section. `None` when a required key is missing; faults say which.
+    /// Reads the section. `None` when a required key is missing, which is then among the faults.
     fn read(reader: &mut Reader<'_>) -> Option<Self>;
 
-    /// For each key, in order, whether its value is another one than in `old`.
+    /// For each key, in order: whether its value differs from `old`.
     fn differs(&self, old: &Self) -> Vec<bool>;
 
     /// Takes the values of all keys from `old` that only a restart can change.
     fn keep_fixed(&mut self, old: &Self);
 
-    /// For each key, in order, the files that its value names.
+    /// For each key, in order: the files that its value names.
     fn paths(&self) -> Vec<Vec<&Path>>;
 }
 
-/// What a configuration is made of: the values of a section, or of all sections of that name.
+/// Part of a configuration: the values of one section, or of all sections with that name.
 pub trait Part: Sized {
-    /// The values of one such section.
+    /// The values of one section.
     type Of: Values;
 
-    /// Reads it from the tables of that name, each with its place in the file.
+    /// Reads it from the tables with that name, each with its byte offset in the file.
     fn read(tables: &[(&DeTable<'_>, usize)], base: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
 
-    /// The keys whose value is another one than in `old`. Where there are more or fewer sections, those of all that came
-    /// or went.
+    /// The keys whose value differs from `old`. If sections were added or removed, all of their
+    /// keys.
     fn changed(&self, old: &Self) -> Vec<Place>;
 
     /// As [`Values::keep_fixed`].
@@ -255,15 +255,15 @@ pub trait Part: Sized {
     fn files(&self) -> Vec<NamedFile>;
 }
 
-/// A configuration: what [`sections!`] makes.
+/// A configuration; [`sections!`] implements it.
 pub trait Sections: Sized {
-    /// Its sections, in the manual's order.
+    /// Its sections, in the order of the manual.
     const SECTIONS: &'static [Section];
 
-    /// Reads all sections. `None` when a required key is missing; faults say which.
+    /// Reads all sections. `None` when a required key is missing, which is then among the faults.
     fn read(root: &DeTable<'_>, base: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
 
-    /// The keys whose value is another one than in `old`.
+    /// The keys whose value differs from `old`.
     fn changed(&self, old: &Self) -> Vec<Place>;
 
     /// Takes the values of all keys from `old` that only a restart can change.
@@ -272,24 +272,25 @@ pub trait Sections: Sized {
     /// All files that it names.
     fn files(&self) -> Vec<NamedFile>;
 
-    /// What is wrong although each key alone is right. `root` says where things stand, `line` in which line.
+    /// Finds mistakes that involve several keys. `root` has the offsets, `line` turns one into a
+    /// line.
     fn check(&mut self, _root: &DeTable<'_>, _line: &dyn Fn(usize) -> usize, _faults: &mut Vec<Fault>) {}
 }
 
-/// Where the keys of a section stand.
+/// The keys of a section.
 pub fn places<T: Values>(index: usize) -> impl Iterator<Item = Place> {
     let section = T::SECTION.name;
     T::SECTION.keys.iter().map(move |key| Place { section, index, key })
 }
 
-/// [`Part::changed`] of one section.
+/// [`Part::changed`] for one section.
 pub fn changed<T: Values>(index: usize, fresh: &T, old: &T) -> Vec<Place> {
     let differs = fresh.differs(old);
     let all = places::<T>(index).zip(differs);
     all.filter(|(_, differs)| *differs).map(|(place, _)| place).collect()
 }
 
-/// [`Part::files`] of one section.
+/// [`Part::files`] for one section.
 pub fn files<T: Values>(index: usize, values: &T) -> Vec<NamedFile> {
     let mut files = Vec::new();
     for (place, paths) in places::<T>(index).zip(values.paths()) {
@@ -309,7 +310,7 @@ pub fn files<T: Values>(index: usize, values: &T) -> Vec<NamedFile> {
 impl<T: Values> Part for Vec<T> {
     type Of = T;
 
-    /// A table that lacks a key is left out; the missing key is already a fault.
+    /// A table that lacks a key is skipped; the missing key is already reported.
     fn read(tables: &[(&DeTable<'_>, usize)], base: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
         let mut all = Self::new();
         for (table, offset) in tables {
@@ -335,7 +336,7 @@ impl<T: Values> Part for Vec<T> {
         places
     }
 
-    /// No key of a repeated section takes a restart: [`section!`] sees to it.
+    /// Keys of repeated sections never need a restart: [`section!`] enforces that.
     fn keep_fixed(&mut self, _old: &Self) {}
 
     fn files(&self) -> Vec<NamedFile> {
@@ -344,8 +345,9 @@ impl<T: Values> Part for Vec<T> {
     }
 }
 
-/// Declares a section: `key: Type = Some(default) => LIVE;`, or `= None` for a key that must be given. Behind the arrow
-/// stands how it reloads (`LIVE`, `NEW_DOOR`, `RESTART`), and for a file what it is: `LIVE.file(Secret, "the key")`.
+/// Declares a section: `key: Type = Some(default) => LIVE;`, or `= None` for a required key. After
+/// the arrow comes how it reloads (`LIVE`, `NEW_DOOR`, `RESTART`), and for a key that names files
+/// their purpose: `LIVE.file(Secret, "the key")`.
 #[macro_export]
 macro_rules! section {
     (
@@ -368,11 +370,11 @@ macro_rules! section {
 
             $( assert!(
                 <$value as Setting>::NAMES_FILES == $facts.file.is_some(),
-                concat!(stringify!($key), ": a key that names files says what they are, and no other does")
+                concat!(stringify!($key), ": a key declares a purpose if and only if it names files")
             ); )+
             $( assert!(
                 !($repeated && matches!($facts.reload, Reload::Restart)),
-                concat!(stringify!($key), ": repeated sections follow each reload")
+                concat!(stringify!($key), ": a key of a repeated section cannot need a restart")
             ); )+
 
             impl Values for $type {
@@ -394,7 +396,8 @@ macro_rules! section {
                 };
 
                 fn read(reader: &mut Reader<'_>) -> Option<Self> {
-                    // All keys are read before any missing one ends this, so that all faults are told at once.
+                    // Read all keys before a missing one ends this, so that all mistakes are
+                    // reported at once.
                     $( let $key: Option<$value> = reader.value(stringify!($key), $default); )+
                     Some(Self { $( $key: $key? ),+ })
                 }
@@ -443,13 +446,13 @@ macro_rules! section {
     };
 }
 
-/// Whether a default was written as `None`.
+/// Whether the default was written as `None`.
 pub const fn is_none_token(text: &str) -> bool {
     matches!(text.as_bytes(), b"None")
 }
 
-/// Declares a configuration: its sections, each by its values, or by a list of them where the section may be repeated;
-/// and what else belongs to it, which begins empty.
+/// Declares a configuration: its sections, each as its values, or as a list of them if the section
+/// may be repeated; and further fields, which begin empty.
 #[macro_export]
 macro_rules! sections {
     (
@@ -464,7 +467,7 @@ macro_rules! sections {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $type {
-            $( #[doc = concat!("What is said in `", stringify!($values), "`.")] pub $section: $values, )+
+            $( #[doc = concat!("The values of `", stringify!($values), "`.")] pub $section: $values, )+
             $( $(#[doc = $beside_about])+ pub $beside: $other, )*
         }
 
@@ -501,7 +504,7 @@ macro_rules! sections {
     };
 }
 
-/// The tables of a section, each with its place; one table counts as a list of one.
+/// The tables of a section, each with its byte offset; a single table counts as a list of one.
 pub fn tables<'a>(root: &'a DeTable<'a>, name: &str) -> Vec<(&'a DeTable<'a>, usize)> {
     let Some(value) = root.get(name) else {
         return Vec::new();

@@ -1,15 +1,15 @@
 //! "Did you mean": the known word nearest to an unknown one.
 
-/// Edits (insertion, deletion, replacement) up to which a word counts as a misspelling.
+/// Most edits (insertion, deletion, replacement) for a word to count as a misspelling.
 const EDITS_MAX: usize = 3;
 
-/// The word of `known` that `word` is most likely a misspelling of.
+/// The known word that `word` most likely misspells.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase().replace('-', "_");
     known
         .into_iter()
         .map(|candidate| (distance(&plain, candidate), candidate))
-        // A short word is a misspelling of anything within three edits.
+        // For short words allow fewer edits, because three edits turn them into anything.
         .filter(|(edits, candidate)| *edits <= EDITS_MAX.min(candidate.len().div_ceil(2)))
         .min()
         .map(|(_, candidate)| candidate)
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspellings_are_recognised_and_strangers_are_not() {
+    fn misspellings_are_recognised_and_other_words_are_not() {
         let known = ["listen", "certificate", "key", "admin_listen"];
         assert_eq!(nearest("listne", known), Some("listen"));
         assert_eq!(nearest("certificates", known), Some("certificate"));

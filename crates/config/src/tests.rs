@@ -1,4 +1,4 @@
-//! The configuration as its users meet it: what is accepted, what is refused, and in which words.
+//! The configuration as users see it: what is accepted, what is refused, and the messages.
 
 use std::path::Path;
 
@@ -83,8 +83,8 @@ fn unknown_names_are_refused_with_line_and_suggestion() {
         ]
     );
     let faults = parse("head_timeout = \"1s\"\n[server]\nverify = \"never\"\n").unwrap_err();
-    assert!(faults[0].contains("belongs into the section [limits]"), "{faults:?}");
-    assert!(faults[1].contains("it belongs into [tpc]"), "{faults:?}");
+    assert!(faults[0].contains("belongs in the section [limits]"), "{faults:?}");
+    assert!(faults[1].contains("it belongs in [tpc]"), "{faults:?}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn bad_values_are_refused_with_line_and_reason() {
         ),
         (
             "[limits]\nconnections = -1\n",
-            "c.toml:2: connections: -1 is not a number",
+            "c.toml:2: connections: -1 is out of range",
         ),
         (
             "[limits]\nconnections = 0\n",
@@ -112,12 +112,12 @@ fn bad_values_are_refused_with_line_and_reason() {
         ),
         (
             "[server]\ncertificate = \"x\"\n",
-            "c.toml:1: \"certificate\" and \"key\" belong together",
+            "c.toml:1: \"certificate\" and \"key\" must be set together",
         ),
         ("[xroot]\ntls = \"maybe\"\n", "c.toml:2: tls: \"maybe\" is not one of"),
         (
             "[xroot]\nauthentication = [\"token\"]\n",
-            "c.toml:1: authentication: a token is only taken over TLS",
+            "c.toml:1: authentication: \"token\" needs TLS",
         ),
         (
             "[[export]]\npath = \"/a\"\n",
@@ -152,13 +152,13 @@ fn bad_values_are_refused_with_line_and_reason() {
 }
 
 #[test]
-fn several_faults_are_told_at_once() {
+fn several_faults_are_reported_at_once() {
     let faults = parse("[limits]\nattempts = 0\nstreams = 0\nhead_timeout = \"x\"\n").unwrap_err();
     assert_eq!(faults.len(), 3, "{faults:?}");
 }
 
 #[test]
-fn tokens_are_offered_first_where_they_give_rights_and_tls_exists() {
+fn tokens_are_offered_first_where_tls_and_issuers_exist() {
     use crate::AuthenticationMethod::{Gsi, Token, Unix};
     let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
     let (issuer, macaroons) = (

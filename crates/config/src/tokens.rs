@@ -9,14 +9,14 @@ use types::{LogicalPath, limits};
 use crate::section;
 use crate::section::{LIVE, Purpose};
 
-/// What of an issuer's tokens counts.
+/// The part of an issuer's tokens that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// Their scopes.
     Capability,
     /// Their groups.
     Group,
-    /// The local user that they are mapped to.
+    /// The local user they are mapped to.
     Mapping,
 }
 
@@ -24,8 +24,8 @@ section! {
     /// JSON Web Tokens: WLCG profile 1, SciTokens 1 and 2, and OAuth access tokens, signed with
     /// RS256 or ES256. `[[issuer]]` says whose tokens are accepted.
     "tokens" false Tokens {
-        /// Audiences that mean this server, compared byte by byte. When empty: `server.name`, and
-        /// `https://HOST:PORT` for each listening address and each name in the certificate.
+        /// Audiences that stand for this server, compared byte by byte. When empty: `server.name`,
+        /// and `https://HOST:PORT` for each listening address and each name in the certificate.
         audiences: Vec<String> = Some(Vec::new()) => LIVE;
         /// Clock difference that is tolerated in the times of a token.
         clock_skew: Duration = Some(limits::TOKEN_CLOCK_SKEW) => LIVE;
@@ -37,8 +37,8 @@ section! {
         key_refresh: Duration = Some(limits::ISSUER_REFRESH) => LIVE;
         /// How long keys stay in use when their issuer cannot be reached.
         key_expiry: Duration = Some(limits::ISSUER_EXPIRY) => LIVE;
-        /// Directory where issuers' keys are kept, so that a server can start while an issuer is
-        /// down. Only the server's account may write there. Not kept when not set.
+        /// Directory where issuers' keys are stored, so that a server can start while an issuer is
+        /// down. Only the server's account may write there. Not stored when not set.
         state_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the state directory");
         /// Most verified tokens and macaroons that are cached.
         remembered: u32 = Some(limits::VERIFIED_TOKENS_MAX as u32) => LIVE;
@@ -54,18 +54,18 @@ section! {
 section! {
     /// An issuer whose tokens are accepted. Repeat the section for several.
     "issuer" true Issuer {
-        /// Name of the issuer: an https URL, exactly as in the `iss` of its tokens. A slash at the
-        /// end makes a difference.
+        /// Name of the issuer: an https URL, exactly as in the `iss` of its tokens. A trailing
+        /// slash makes a difference.
         url: String = None => LIVE;
         /// Virtual organisation that the issuer speaks for, for rules and quotas.
         vo: Option<String> = Some(None) => LIVE;
         /// Paths to which scopes are relative: with `/atlas`, the scope `storage.read:/data` means
         /// `/atlas/data`.
         base_paths: Vec<LogicalPath> = Some(vec![LogicalPath::root()]) => LIVE;
-        /// Paths in which scopes count, relative to the base paths. Everywhere when empty.
+        /// Paths in which scopes count, relative to the base paths. All paths when empty.
         restricted_paths: Vec<LogicalPath> = Some(Vec::new()) => LIVE;
         /// Which parts of its tokens count. `"capability"`: scopes; `"group"`: groups, for rules;
-        /// `"mapping"`: the local user. A token with scopes gives no rights by its groups.
+        /// `"mapping"`: the local user. A token with scopes gives no rights through its groups.
         strategy: Vec<Counts> = Some(vec![Counts::Capability, Counts::Group, Counts::Mapping]) => LIVE;
         /// Claim that holds the groups: `wlcg.groups`, `groups`, or an AARC entitlement.
         groups_claim: String = Some(IssuerRules::GROUPS_CLAIM.to_owned()) => LIVE;
@@ -73,7 +73,7 @@ section! {
         username_claim: Option<String> = Some(None) => LIVE;
         /// Use the subject as the name of the local user.
         map_subject: bool = Some(false) => LIVE;
-        /// Local user of tokens that nothing else maps.
+        /// Local user for tokens without any other mapping.
         default_user: Option<String> = Some(None) => LIVE;
         /// File that maps subjects, user names and groups to local users: XRootD's `name_mapfile`.
         name_map_file: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Rights, "the issuer's file");
@@ -84,7 +84,7 @@ section! {
 }
 
 impl Issuer {
-    /// What is said about it, but for the content of files.
+    /// Its rules, without the content of files.
     pub fn rules(&self) -> IssuerRules {
         let counts = |what: Counts| self.strategy.contains(&what);
         IssuerRules {
@@ -106,7 +106,7 @@ impl Issuer {
     }
 }
 
-/// What is wrong with these sections: the section, and why.
+/// Mistakes in these sections: the section, and why.
 pub(crate) fn faults(tokens: &Tokens, issuers: &[Issuer]) -> Vec<(&'static str, String)> {
     let mut faults = Vec::new();
     let mut issuer_fault = |words: String| faults.push(("issuer", words));
@@ -119,7 +119,7 @@ pub(crate) fn faults(tokens: &Tokens, issuers: &[Issuer]) -> Vec<(&'static str, 
             issuer_fault(format!("the issuer {url} is named twice"));
         }
         if issuer.base_paths.is_empty() {
-            issuer_fault(format!("base_paths: the scopes of {url} could not count anywhere"));
+            issuer_fault(format!("base_paths: no path is left where the scopes of {url} count"));
         }
         if issuer.base_paths.len().max(issuer.restricted_paths.len()) > limits::ISSUER_PATHS_MAX {
             issuer_fault(format!("{url}: more than {} paths", limits::ISSUER_PATHS_MAX));
@@ -128,11 +128,11 @@ pub(crate) fn faults(tokens: &Tokens, issuers: &[Issuer]) -> Vec<(&'static str, 
             issuer_fault(format!("default_user of {url} cannot be the name of a user"));
         }
         if issuer.strategy.is_empty() {
-            issuer_fault(format!("strategy: nothing of the tokens of {url} would count"));
+            issuer_fault(format!("strategy: no part of the tokens of {url} would count"));
         }
     }
     if issuers.len() > limits::ISSUERS_MAX {
-        issuer_fault(format!("there are more than {}", limits::ISSUERS_MAX));
+        issuer_fault(format!("more than {} issuers", limits::ISSUERS_MAX));
     }
     let mut token_fault = |words: &str| faults.push(("tokens", words.to_owned()));
     if tokens.key_refresh < limits::ISSUER_REFRESH_MIN {

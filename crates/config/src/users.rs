@@ -1,4 +1,4 @@
-//! Keys about local users, and about quotas of virtual organisations.
+//! Keys about local users and about quotas of virtual organisations.
 
 use types::{LogicalPath, limits};
 
@@ -9,20 +9,20 @@ use crate::values::Bytes;
 /// When the server acts as the local users that credentials are mapped to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Where the kernel lets it.
+    /// Where the kernel allows it.
     Auto,
-    /// Never: all files are those of the server's account.
+    /// Never: all files belong to the server's account.
     Never,
-    /// It does not start where the kernel does not let it.
+    /// Always: the server does not start where the kernel forbids it.
     Required,
 }
 
 /// Which groups of a local user count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserGroups {
-    /// All that the system's database has.
+    /// All groups in the system's database.
     All,
-    /// The first one only.
+    /// The primary group only.
     Primary,
 }
 
@@ -36,7 +36,7 @@ section! {
         switch: Switch = Some(Switch::Auto) => LIVE;
         /// Lowest user ID that the server acts as. Root is always refused.
         minimum_uid: u32 = Some(limits::LOCAL_USER_MINIMUM_UID) => LIVE;
-        /// Local user of clients that no mapping names. When not set: the server's own account.
+        /// Local user for clients without a mapping. When not set: the server's own account.
         default_user: Option<String> = Some(None) => LIVE;
         /// Which groups of a local user count: all that the system knows, or the primary group
         /// only.
@@ -55,12 +55,12 @@ section! {
         path: LogicalPath = None => LIVE;
         /// Most bytes that they may take.
         bytes: Bytes = None => LIVE;
-        /// User IDs whose files count for this VO where no VO is recorded with them.
+        /// User IDs whose files count for this VO if no VO is recorded with them.
         uids: Vec<u32> = Some(Vec::new()) => LIVE;
     }
 }
 
-/// What is wrong with quotas beside these exports.
+/// Mistakes in the quotas, given these exports.
 pub(crate) fn quota_faults(quotas: &[Quota], exports: &[LogicalPath]) -> Vec<String> {
     let mut faults = Vec::new();
     for (index, quota) in quotas.iter().enumerate() {
@@ -69,7 +69,7 @@ pub(crate) fn quota_faults(quotas: &[Quota], exports: &[LogicalPath]) -> Vec<Str
             faults.push(format!("vo: \"{vo}\" is empty or too long"));
         }
         if exports.iter().all(|export| !path.is_within(export)) {
-            faults.push(format!("path: {path} is within no export"));
+            faults.push(format!("path: {path} is not in any export"));
         }
         if quotas[..index]
             .iter()

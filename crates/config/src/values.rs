@@ -1,4 +1,4 @@
-//! The kinds of values in the configuration file: how each is read, checked, and written.
+//! The kinds of values in the configuration file: how each is parsed, checked and written.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,18 @@ use types::{ChecksumAlgorithm, LogicalPath};
 use crate::tokens::Counts;
 use crate::users::{Switch, UserGroups};
 
-/// A kind of value that a key may have.
+/// A kind of value.
 pub trait Setting: Sized {
-    /// What it is, for the manual.
+    /// Its name in the manual.
     const KIND: &'static str;
     /// Whether it names files or directories.
     const NAMES_FILES: bool = false;
 
-    /// Reads it; relative file names are taken from `base`, the directory of the configuration file.
+    /// Parses a value; relative file names start from `base`, the directory of the configuration
+    /// file.
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String>;
 
-    /// Writes it as TOML. `None` for a value that is not set.
+    /// Writes a value as TOML; `None` if it is not set.
     fn write(&self) -> Option<String>;
 
     /// The files and directories that it names.
@@ -31,7 +32,7 @@ pub trait Setting: Sized {
     }
 }
 
-/// Where credentials are taken in clear text that everybody on the way could use again.
+/// Where credentials are accepted in clear text, in which anyone on the path can steal them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClearText {
     /// Nowhere.
@@ -45,31 +46,31 @@ pub enum ClearText {
 /// Whether clients are asked for certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are not.
+    /// No.
     Off,
-    /// They are, and need not have any.
+    /// Yes, but they need not have one.
     Optional,
 }
 
 /// Whether the checksums of both sides of a copy are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
-    /// Always: without a checksum of the other side the copy fails.
+    /// Always: the copy fails if the other side has no checksum.
     Required,
-    /// Where the other side has one.
+    /// If the other side has a checksum.
     WhenAvailable,
     /// Never.
     Never,
 }
 
-/// How a session of the XRootD protocol says who it is.
+/// How an XRootD session authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthenticationMethod {
     /// By a bearer token.
     Token,
     /// By a certificate or proxy.
     Gsi,
-    /// By the name of the client's user.
+    /// By the client's user name.
     Unix,
     /// By the client's address.
     Host,
@@ -80,22 +81,22 @@ pub enum AuthenticationMethod {
 pub enum XrootTls {
     /// Never.
     None,
-    /// Where the client asks for it.
+    /// If the client asks for it.
     Optional,
-    /// From before the login on.
+    /// Before the login.
     Login,
-    /// From behind the login on.
+    /// After the login.
     Session,
-    /// From before the login on, on all streams.
+    /// Before the login, and on all streams.
     Data,
 }
 
-/// How much nicer the threads of long transfers are than the rest.
+/// Nice increment of the threads for long transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Niceness {
-    /// As fits the control group.
+    /// As the control group suggests.
     Auto,
-    /// By so many steps.
+    /// This many steps.
     Steps(u8),
 }
 
@@ -115,7 +116,7 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Reads `64MiB`, `10 GB`, `4096`. Units are those of IEC 80000-13 and SI; the case does not matter.
+/// Parses `64MiB`, `10 GB`, `4096`. Units are those of IEC 80000-13 and SI, in any case.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
@@ -135,7 +136,7 @@ const TIME_UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// Reads `30s`, `5m`, `500ms`, `2h`, `1d`.
+/// Parses `30s`, `5m`, `500ms`, `2h`, `1d`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
@@ -153,7 +154,7 @@ fn expected<T>(what: &str, value: &DeValue<'_>) -> Result<T, String> {
 fn read_integer(value: &DeValue<'_>) -> Option<Result<u64, String>> {
     let integer = value.as_integer()?;
     let parsed = u64::from_str_radix(integer.as_str(), integer.radix());
-    Some(parsed.map_err(|_| format!("{integer} is not a number that can be used here")))
+    Some(parsed.map_err(|_| format!("{integer} is out of range")))
 }
 
 fn read_text<'a>(what: &str, value: &'a DeValue<'_>) -> Result<&'a str, String> {
@@ -164,7 +165,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// What nice(1) can add.
+/// The largest increment of nice(1).
 const NICENESS_MAX: u64 = 19;
 
 impl Setting for Niceness {
@@ -262,7 +263,7 @@ impl Setting for String {
     const KIND: &'static str = "text";
 
     fn read(value: &DeValue<'_>, _base: &Path) -> Result<Self, String> {
-        read_text("a text", value).map(str::to_owned)
+        read_text("text", value).map(str::to_owned)
     }
 
     fn write(&self) -> Option<String> {
@@ -354,7 +355,7 @@ impl<T: Setting> Setting for Vec<T> {
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
         let Some(list) = value.as_array() else {
-            return expected(&format!("a list, each a {}", T::KIND), value);
+            return expected(&format!("a list; each item: {}", T::KIND), value);
         };
         list.iter().map(|item| T::read(item.get_ref(), base)).collect()
     }
@@ -369,7 +370,7 @@ impl<T: Setting> Setting for Vec<T> {
     }
 }
 
-/// Words that stand for the values of an enumeration.
+/// The words for the values of an enumeration.
 macro_rules! words {
     ($type:ty, $kind:literal, $($word:literal => $value:expr),+) => {
         impl Setting for $type {

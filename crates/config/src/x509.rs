@@ -1,4 +1,4 @@
-//! Keys about certificates that clients show.
+//! Keys about the certificates of clients.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::section::{LIVE, Purpose};
 use crate::values::ClientCertificates;
 
 section! {
-    /// Client certificates and proxies, over TLS with both protocols and by XRootD's `gsi`. All
-    /// files are read again within seconds of a change, and at least every `refresh`. When a file
-    /// is broken its old content stays in use, and the log says why. See certificates.md.
+    /// Client certificates and proxies, over TLS in both protocols and by XRootD's `gsi`. All files
+    /// are read again within seconds of a change, and at least every `refresh`. If a file is
+    /// broken, its old content stays in use and the log says why. See certificates.md.
     "x509" false X509 {
         /// Ask clients for a certificate in the TLS handshake; they need not have one. When not
         /// set: `"optional"` with a trust directory or the system's authorities, else `"off"`.
@@ -22,13 +22,14 @@ section! {
         /// in `/etc/grid-security/certificates`.
         trust_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the trust directory");
         /// Trust the operating system's authorities too. They issue certificates to anyone who owns
-        /// a domain, so rules must then name people and not just require a certificate.
+        /// a domain, so rules must name people instead of merely requiring a certificate.
         system_authorities: bool = Some(false) => LIVE;
         /// What is required of revocation lists. `"required"`: every authority has a current one;
-        /// `"if-present"`: one that exists is current; `"off"`: revoked certificates are accepted.
+        /// `"if-present"`: a list that exists must be current; `"off"`: revoked certificates are
+        /// accepted.
         revocation: Revocation = Some(Revocation::IfPresent) => LIVE;
-        /// Directory that says which servers speak for which virtual organisation (`VO/HOST.lsc`).
-        /// Grid sites keep it in `/etc/grid-security/vomsdir`. Without it, certificates give no
+        /// Directory that lists which servers speak for which virtual organisation (`VO/HOST.lsc`).
+        /// Grid sites keep it in `/etc/grid-security/vomsdir`. Without it, certificates carry no VO
         /// membership.
         voms_directory: Option<PathBuf> = Some(None) => LIVE.file(Purpose::FollowedRights, "the VOMS directory");
         /// File that maps certificate subjects to local users, with lines such as `"/DC=org/CN=Jane
@@ -48,7 +49,7 @@ impl X509 {
         self.trust_directory.is_some() || self.system_authorities
     }
 
-    /// Whether clients are asked.
+    /// Whether clients are asked for certificates.
     pub fn asks(&self) -> ClientCertificates {
         let default = match self.believes_anybody() {
             true => ClientCertificates::Optional,
@@ -57,7 +58,7 @@ impl X509 {
         self.client_certificates.unwrap_or(default)
     }
 
-    /// What no key can be wrong about alone.
+    /// Mistakes that involve several keys.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.client_certificates == Some(ClientCertificates::Optional) && !self.believes_anybody() {

@@ -1,4 +1,4 @@
-//! A section that no server has: one declaration is all that parsing, manual, reload and the list of files need.
+//! A made-up section: one declaration gives it parsing, manual, reload and a list of files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use config::{Changes, Place, Purpose, Sections, manual, parse, section, sections
 section! {
     /// Paints the server.
     "paint" false Paint {
-        /// How many coats are put on.
+        /// How many coats to apply.
         coats: u32 = Some(2) => LIVE;
         /// The file with the recipe of the colour, which is secret.
         recipe_file: Option<PathBuf> = Some(None) => NEW_DOOR.file(Purpose::Secret, "the recipe");
-        /// Whether a primer goes first.
+        /// Whether to apply a primer first.
         primer: bool = Some(true) => RESTART;
     }
 }
@@ -65,7 +65,7 @@ fn its_manual_says_when_each_key_takes_effect() {
     let text = manual::tables(Made::SECTIONS);
     for line in [
         "## [paint]\n\nPaints the server.",
-        "| `coats` | number | `2` | at once | How many coats are put on. |",
+        "| `coats` | number | `2` | at once | How many coats to apply. |",
         "| `recipe_file` | file name | not set | new connections |",
         "| `primer` | true or false | `true` | restart |",
         "## [[brush]]",
@@ -93,7 +93,7 @@ fn a_reload_treats_each_key_as_it_says() {
     assert!(changes.need_new_door());
     assert_eq!(fresh.paint.recipe_file.as_deref(), Some(Path::new("/etc/other")));
     let (_, changes) = change(recipe, &[PathBuf::from("/etc/recipe")]);
-    assert!(changes.need_new_door(), "the secret itself is another one");
+    assert!(changes.need_new_door(), "the secret itself has changed");
     let (_, changes) = change(&format!("{recipe}[[brush]]\nwidth = 1\n"), &[]);
     assert!(changes.concern("brush") && !changes.need_new_door());
 }

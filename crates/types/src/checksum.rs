@@ -1,14 +1,14 @@
-//! Checksums of whole files: which algorithms exist here, how their values are written, and how
-//! the values of neighbouring ranges become the value of both.
+//! Checksums of whole files: the supported algorithms, how their values are written, and how the
+//! values of two adjacent ranges combine into one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-/// A checksum algorithm. The names are those of RFC 3230's registry, in lower case.
+/// A checksum algorithm, named as in RFC 3230's registry, in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksumAlgorithm {
-    /// Adler-32 (RFC 1950 §8.2), the grid's common checksum; 4 bytes.
+    /// Adler-32 (RFC 1950 §8.2), the usual checksum on the grid; 4 bytes.
     Adler32,
     /// CRC-32C, Castagnoli (RFC 3720 §12.1); 4 bytes.
     Crc32c,
@@ -34,7 +34,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Length of a value in bytes.
+    /// Length of a value, in bytes.
     #[must_use]
     pub fn value_bytes(self) -> usize {
         match self {
@@ -44,13 +44,14 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Whether the values of two neighbouring ranges give the value of both without reading again.
+    /// Whether the values of two adjacent ranges give the value of both without reading the data
+    /// again.
     #[must_use]
     pub fn combines(self) -> bool {
         matches!(self, Self::Adler32 | Self::Crc32c)
     }
 
-    /// Reads a name in any case; `adler` (RFC 9530's key) and `sha256` are understood too.
+    /// Parses a name in any case; also accepts `adler` (RFC 9530's key) and `sha256`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name.trim().to_ascii_lowercase().as_str() {
@@ -69,7 +70,7 @@ impl std::fmt::Display for ChecksumAlgorithm {
     }
 }
 
-/// The checksum of a whole file: an algorithm and its value, big-endian as everybody writes it.
+/// The checksum of a whole file: an algorithm and its value, big-endian as usual on the wire.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Checksum {
     algorithm: ChecksumAlgorithm,
@@ -77,7 +78,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// A checksum from its raw value; `None` when the length does not fit the algorithm.
+    /// A checksum from its raw bytes; `None` when the length does not match the algorithm.
     #[must_use]
     pub fn new(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Self> {
         (value.len() == algorithm.value_bytes()).then(|| Self {
@@ -86,7 +87,7 @@ impl Checksum {
         })
     }
 
-    /// Adler-32 from its number.
+    /// Adler-32 from its integer value.
     #[must_use]
     pub fn adler32(value: u32) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl Checksum {
         }
     }
 
-    /// CRC-32C from its number.
+    /// CRC-32C from its integer value.
     #[must_use]
     pub fn crc32c(value: u32) -> Self {
         Self {
@@ -104,8 +105,8 @@ impl Checksum {
         }
     }
 
-    /// From hexadecimal digits in any case. Short values of the 4-byte algorithms are padded with
-    /// zeros on the left, since some writers drop leading zeros.
+    /// Parses hexadecimal digits in any case. Short values of the 4-byte algorithms are padded with
+    /// zeros on the left, because some writers drop leading zeros.
     #[must_use]
     pub fn from_hex(algorithm: ChecksumAlgorithm, text: &str) -> Option<Self> {
         let text = text.trim();
@@ -124,13 +125,13 @@ impl Checksum {
         Self::new(algorithm, &value)
     }
 
-    /// From base64 of the raw value.
+    /// Parses the base64 of the raw bytes.
     #[must_use]
     pub fn from_base64(algorithm: ChecksumAlgorithm, text: &str) -> Option<Self> {
         Self::new(algorithm, &BASE64.decode(text.trim()).ok()?)
     }
 
-    /// From `ALGORITHM:HEX`, as command lines and gfal write it.
+    /// Parses `ALGORITHM:HEX`, the form of command lines and gfal.
     #[must_use]
     pub fn from_pair(text: &str) -> Option<Self> {
         let (name, value) = text.split_once([':', '='])?;
@@ -143,25 +144,25 @@ impl Checksum {
         self.algorithm
     }
 
-    /// The raw value.
+    /// The raw bytes.
     #[must_use]
     pub fn value(&self) -> &[u8] {
         &self.value
     }
 
-    /// The value in lower-case hexadecimal digits, leading zeros kept.
+    /// The value in lower-case hexadecimal digits, with leading zeros.
     #[must_use]
     pub fn to_hex(&self) -> String {
         self.value.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The raw value in base64.
+    /// The raw bytes in base64.
     #[must_use]
     pub fn to_base64(&self) -> String {
         BASE64.encode(&self.value)
     }
 
-    /// The number of a 4-byte checksum.
+    /// The integer value of a 4-byte checksum.
     #[must_use]
     pub fn to_u32(&self) -> Option<u32> {
         Some(u32::from_be_bytes(self.value.as_slice().try_into().ok()?))
@@ -180,16 +181,16 @@ impl std::fmt::Debug for Checksum {
     }
 }
 
-/// Adler-32 of two neighbouring ranges from the values of each and the length of the second.
+/// Adler-32 of two adjacent ranges, from the value of each and the length of the second.
 ///
-/// With modulus 65521 (RFC 1950 §9): the low sums add up, and each byte of the second range has
-/// seen the whole low sum of the first once more.
+/// All sums are modulo 65521 (RFC 1950 §9). The low sums add up; the high sum gains the first
+/// range's low sum once for each byte of the second.
 #[must_use]
 pub fn combine_adler32(first: u32, second: u32, second_length_bytes: u64) -> u32 {
     const MODULUS: u64 = 65_521;
     let (low_first, high_first) = (u64::from(first & 0xffff), u64::from(first >> 16));
     let (low_second, high_second) = (u64::from(second & 0xffff), u64::from(second >> 16));
-    // Each value's low sum starts at 1, so one of the two ones is taken away.
+    // Each low sum starts at 1, so one of the two is subtracted.
     let low = (low_first + low_second + MODULUS - 1) % MODULUS;
     let shifted = (second_length_bytes % MODULUS) * ((low_first + MODULUS - 1) % MODULUS) % MODULUS;
     let high = (high_first + high_second + shifted) % MODULUS;

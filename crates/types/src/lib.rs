@@ -1,7 +1,7 @@
-//! The vocabulary of the house: what every other crate means by a path, a range, a checksum, a
-//! place, an error, a limit and a secret.
+//! The vocabulary that all crates share: paths, ranges, checksums, locations, errors, limits and
+//! secrets.
 //!
-//! Nothing here opens a socket or a file or reads a clock.
+//! Nothing here opens a socket or a file, or reads a clock.
 #![forbid(unsafe_code)]
 
 mod checksum;

@@ -1,4 +1,4 @@
-//! Where a file is, as a person writes it: a URL, a local path, or `-`.
+//! Where a file is, as a user writes it: a URL, a local path, or `-`.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Scheme {
     Http,
     /// HTTP or WebDAV over TLS (`https`, `davs`).
     Https,
-    /// The XRootD protocol (`root`, `xroot`); the server may demand TLS all the same.
+    /// The XRootD protocol (`root`, `xroot`); the server may still require TLS.
     Root,
     /// The XRootD protocol over TLS (`roots`, `xroots`).
     Roots,
@@ -20,15 +20,16 @@ pub enum Scheme {
     File,
     /// Standard input or output, written `-`.
     Stdio,
-    /// A scheme that has a name here but no client yet: `s3`, `s3s`.
+    /// A scheme that is recognised but has no client yet: `s3`, `s3s`.
     Unsupported,
 }
 
-/// A place that can be copied from or to.
+/// A source or destination of a copy.
 ///
-/// The path is kept as it was written, because it goes to the peer unchanged: percent-encoded in HTTP
-/// URLs, plain in those of the XRootD protocol, which knows no escapes. There the path begins behind
-/// the slash that ends the host's part, so it is usually written with two: `root://host//data/file`.
+/// The path is kept as written, because it goes to the peer unchanged: percent-encoded in HTTP
+/// URLs, plain in those of the XRootD protocol, which has no escapes. In XRootD URLs the path
+/// begins after the slash that ends the host part, so it is usually written with two:
+/// `root://host//data/file`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Location {
     scheme: Scheme,
@@ -40,11 +41,11 @@ pub struct Location {
 }
 
 impl Location {
-    /// Reads a URL of one of the known schemes, `-`, or a local path.
+    /// Parses a URL with a known scheme, `-`, or a local path.
     ///
     /// # Errors
-    /// `bad_url` when a URL does not parse, carries a user name or password (they would end up in
-    /// logs), or names a scheme that is not known.
+    /// `bad_url` when a URL does not parse, has an unknown scheme, or contains a user name or
+    /// password, which would end up in logs.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text == "-" {
             return Ok(Self::local(Scheme::Stdio, "-"));
@@ -80,17 +81,17 @@ impl Location {
             "root" | "xroot" => (Scheme::Root, 1094),
             "roots" | "xroots" => (Scheme::Roots, 1094),
             "s3" | "s3s" => (Scheme::Unsupported, 443),
-            other => return Err(bad_url(&format!("the scheme \"{other}\" is not known"))),
+            other => return Err(bad_url(&format!("unknown scheme \"{other}\""))),
         };
         let rest = &text[scheme_text.len() + 3..];
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // The standard parser decides about host and port; the path goes to the peer as written.
+        // The standard parser handles host and port; the path goes to the peer as written.
         let parsed = url::Url::parse(&format!("http://{authority}")).map_err(|cause| bad_url(&cause.to_string()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err(bad_url("a user name or password in a URL is not accepted"));
+            return Err(bad_url("a URL may not contain a user name or password"));
         }
         let host = match parsed.host() {
-            // One host has one name: an IPv4 address in the form of IPv6 is that IPv4 address.
+            // Each host has one spelling: an IPv4-mapped IPv6 address becomes the IPv4 address.
             Some(url::Host::Ipv6(address)) => match address.to_ipv4_mapped() {
                 Some(address) => address.to_string(),
                 None => format!("[{address}]"),
@@ -98,7 +99,7 @@ impl Location {
             Some(host) if !host.to_string().is_empty() => host.to_string(),
             _ => return Err(bad_url("the URL has no host")),
         };
-        // `url` hides its own default port 80, so a written :80 must be seen in the text.
+        // `url` hides its own default port 80, so look for a written `:80` in the text.
         let port = parsed
             .port()
             .unwrap_or(if authority.ends_with(":80") { 80 } else { default_port });
@@ -112,7 +113,7 @@ impl Location {
             None => (tail, None),
         };
         if tail.chars().any(|character| character.is_control()) {
-            return Err(bad_url("a URL may not hold control characters"));
+            return Err(bad_url("a URL may not contain control characters"));
         }
         let (path, query) = if is_root {
             (
@@ -144,38 +145,38 @@ impl Location {
         }
     }
 
-    /// How it is reached.
+    /// The scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Whether it is an HTTP or WebDAV place.
+    /// Whether this is an HTTP or WebDAV URL.
     #[must_use]
     pub fn is_http(&self) -> bool {
         matches!(self.scheme, Scheme::Http | Scheme::Https)
     }
 
-    /// Whether it is a place of the XRootD protocol.
+    /// Whether this is a URL of the XRootD protocol.
     #[must_use]
     pub fn is_root(&self) -> bool {
         matches!(self.scheme, Scheme::Root | Scheme::Roots)
     }
 
-    /// Host name or address; an IPv6 address stands in brackets, and an IPv4 address has its own form even where the
-    /// URL wrote it as IPv6. Empty for local places.
+    /// Host name or address. An IPv6 address is in brackets; an IPv4-mapped one is in IPv4 form.
+    /// Empty for local files.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// TCP port. 0 for local places.
+    /// TCP port; 0 for local files.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `host` or `host:port`, as it is written in a request: the default port is left out.
+    /// `host` or `host:port`, as requests write it: without the default port.
     #[must_use]
     pub fn authority(&self) -> String {
         match (self.scheme, self.port) {
@@ -190,13 +191,13 @@ impl Location {
         &self.path
     }
 
-    /// The query without its question mark. May hold a credential: not for logs.
+    /// The query without its question mark. It may contain a credential, so keep it out of logs.
     #[must_use]
     pub fn query(&self) -> Option<&str> {
         self.query.as_deref()
     }
 
-    /// Path and query, as a request names its target.
+    /// Path and query: the request target.
     #[must_use]
     pub fn target(&self) -> String {
         match &self.query {
@@ -205,8 +206,8 @@ impl Location {
         }
     }
 
-    /// The URL with the scheme's common name (`https` for `davs`, `root` for `xroot`) and with its
-    /// query: what is sent to a peer.
+    /// The URL for a peer: with the scheme's common name (`https` for `davs`, `root` for `xroot`)
+    /// and with its query.
     #[must_use]
     pub fn to_wire(&self) -> String {
         match self.scheme {
@@ -219,7 +220,7 @@ impl Location {
         }
     }
 
-    /// The same place with another path (written as [`Location::path`] has it) and no query.
+    /// The same location with another path (in the form of [`Location::path`]) and no query.
     #[must_use]
     pub fn with_path(&self, path: &str) -> Self {
         Self {
@@ -229,26 +230,27 @@ impl Location {
         }
     }
 
-    /// The same place behind another port of the same host.
+    /// The same location on another port.
     #[must_use]
     pub fn with_port(&self, port: u16) -> Self {
         Self { port, ..self.clone() }
     }
 
-    /// The URL of another target on the same server: path and query as [`Location::target`] has them.
+    /// The URL of another target on the same server; path and query are in the form of
+    /// [`Location::target`].
     #[must_use]
     pub fn wire_of(&self, target: &str) -> String {
         let base = self.with_path("").to_wire();
         format!("{}{target}", base.trim_end_matches('/'))
     }
 
-    /// Whether its scheme demands TLS.
+    /// Whether the scheme requires TLS.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         matches!(self.scheme, Scheme::Https | Scheme::Roots)
     }
 
-    /// The place named `name` (not percent-encoded) below this one; the query stays.
+    /// The location of `name` (not percent-encoded) below this one; keeps the query.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         let name = if self.is_http() {
@@ -262,7 +264,7 @@ impl Location {
         }
     }
 
-    /// The last name of the path, percent-decoded where that is due. Empty for the root.
+    /// The last component of the path, percent-decoded for HTTP. Empty for the root.
     #[must_use]
     pub fn file_name(&self) -> String {
         let raw = self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -273,7 +275,7 @@ impl Location {
         }
     }
 
-    /// Whether both are served by the same scheme, host and port.
+    /// Whether scheme, host and port are the same.
     #[must_use]
     pub fn same_origin(&self, other: &Self) -> bool {
         self.scheme == other.scheme && self.host.eq_ignore_ascii_case(&other.host) && self.port == other.port
@@ -282,7 +284,7 @@ impl Location {
     /// Follows a `Location` header: an absolute URL, or a path on the same server (RFC 3986 §5.2).
     ///
     /// # Errors
-    /// `bad_url` when the text is neither.
+    /// `bad_url` when it is neither.
     pub fn resolve(&self, reference: &str) -> Result<Self, Error> {
         if reference.contains("://") {
             return Self::parse(reference);
@@ -300,7 +302,7 @@ impl Location {
     }
 }
 
-/// For people and logs: the query, which may hold a token, is left out.
+/// For users and logs: leaves out the query, which may contain a token.
 impl fmt::Display for Location {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scheme {
@@ -323,7 +325,7 @@ impl fmt::Debug for Location {
     }
 }
 
-/// Blanks and other bytes that would break a request line become escapes; existing escapes stay.
+/// Escapes spaces and other bytes that would break a request line; existing escapes stay.
 fn escape_unsafe(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn local_places_are_told_from_urls() {
+    fn local_paths_are_distinguished_from_urls() {
         assert_eq!(Location::parse("-").unwrap().scheme(), Scheme::Stdio);
         assert_eq!(Location::parse("dir/file").unwrap().path(), "dir/file");
         assert_eq!(Location::parse("/data/x://y").unwrap().scheme(), Scheme::File);

@@ -1,17 +1,17 @@
-//! The name of a file or directory as everybody outside sees it: absolute, normalised, safe.
+//! The external name of a file or directory: absolute, normalised, safe.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::error::{Error, ErrorCode, Phase, Side};
 use crate::limits::{NAME_BYTES_MAX, PATH_BYTES_MAX};
 
-/// An absolute, normalised path such as `/atlas/data/f1`. There is no empty component, no `.` and
-/// no `..`, no NUL or other control character; the root is `/`. It never ends in a slash otherwise.
+/// An absolute, normalised path such as `/atlas/data/f1`. It has no empty component, no `.` or
+/// `..`, and no NUL or other control character. The root is `/`; no other path ends in a slash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogicalPath(String);
 
-/// What is percent-encoded in a path: only what would be read as something else, since some
-/// clients never decode (XrdClHttp) and others always do (rclone).
+/// Percent-encode only what would be misread: some clients never decode (XrdClHttp), others always
+/// do (rclone).
 const PATH_ENCODE: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -38,13 +38,13 @@ impl LogicalPath {
         Self("/".to_owned())
     }
 
-    /// Reads a path that is not percent-encoded.
+    /// Parses a path that is not percent-encoded.
     ///
-    /// Doubled slashes and a trailing one are dropped, `.` too.
+    /// Repeated and trailing slashes and `.` are dropped.
     ///
     /// # Errors
-    /// `path_refused` for a relative path, a `..` component, a control character or a backslash-NUL
-    /// trick; `name_too_long` over [`PATH_BYTES_MAX`] or [`NAME_BYTES_MAX`].
+    /// `path_refused` for a relative path, a `..` component or a control character; `name_too_long`
+    /// over [`PATH_BYTES_MAX`] or [`NAME_BYTES_MAX`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         if !text.starts_with('/') {
             return Err(refuse(ErrorCode::PathRefused, "the path is not absolute"));
@@ -64,10 +64,10 @@ impl LogicalPath {
         Ok(Self(normal))
     }
 
-    /// Reads the path of a URL: percent-decodes it once, then as [`LogicalPath::parse`].
+    /// Parses the path of a URL: percent-decodes it once, then as [`LogicalPath::parse`].
     ///
-    /// An encoded slash is refused, because the two spellings would name different files for
-    /// different readers (RFC 3986 §2.2), and so is text that is not UTF-8.
+    /// An encoded slash is refused, because programs disagree on which file it names (RFC 3986
+    /// §2.2). So is text that is not UTF-8.
     ///
     /// # Errors
     /// As [`LogicalPath::parse`], and `path_refused` for `%2F`, a broken escape or invalid UTF-8.
@@ -87,7 +87,7 @@ impl LogicalPath {
         Self::parse(&decoded)
     }
 
-    /// The path as text, always beginning with a slash.
+    /// The path as text; it always begins with a slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -99,18 +99,18 @@ impl LogicalPath {
         self.0 == "/"
     }
 
-    /// The names between the slashes, outermost first; none for the root.
+    /// The components, outermost first; none for the root.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|name| !name.is_empty())
     }
 
-    /// The last name; `None` for the root.
+    /// The last component; `None` for the root.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
-    /// The directory that holds this; `None` for the root.
+    /// The parent directory; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let cut = self.0.rfind('/').filter(|_| !self.is_root())?;
@@ -121,10 +121,10 @@ impl LogicalPath {
         })
     }
 
-    /// This path with one more name behind it.
+    /// This path with one more component.
     ///
     /// # Errors
-    /// As [`LogicalPath::parse`]; also `path_refused` when the name holds a slash.
+    /// As [`LogicalPath::parse`]; also `path_refused` when the name contains a slash.
     pub fn join(&self, name: &str) -> Result<Self, Error> {
         self.check_join(name)?;
         let base = if self.is_root() { "" } else { self.as_str() };
@@ -135,7 +135,7 @@ impl LogicalPath {
         Ok(Self(path))
     }
 
-    /// Whether [`LogicalPath::join`] would take the name, for who needs no path of it.
+    /// Whether [`LogicalPath::join`] would accept the name, without building the path.
     ///
     /// # Errors
     /// As [`LogicalPath::join`].
@@ -143,7 +143,7 @@ impl LogicalPath {
         if name.contains('/') || name.is_empty() || name == "." {
             return Err(refuse(
                 ErrorCode::PathRefused,
-                "a name may not be empty or hold a slash",
+                "a name may not be empty or contain a slash",
             ));
         }
         check_name(name)?;
@@ -154,14 +154,15 @@ impl LogicalPath {
         Ok(())
     }
 
-    /// Whether this is `ancestor` or lies below it; compared component by component, so `/foobar`
-    /// is not below `/foo`.
+    /// Whether this is `ancestor` or below it. Whole components are compared: `/foobar` is not
+    /// below `/foo`.
     #[must_use]
     pub fn is_within(&self, ancestor: &Self) -> bool {
         self.below(ancestor).is_some()
     }
 
-    /// This path as seen from `ancestor`: `/a/b/c` below `/a` is `/b/c`. `None` when not within.
+    /// This path relative to `ancestor`: `/a/b/c` below `/a` is `/b/c`. `None` when it is not
+    /// within.
     #[must_use]
     pub fn below(&self, ancestor: &Self) -> Option<Self> {
         if ancestor.is_root() {
@@ -175,7 +176,7 @@ impl LogicalPath {
         }
     }
 
-    /// The path put below `base`: `/b` under `/a` is `/a/b`.
+    /// This path placed below `base`: `/b` under `/a` is `/a/b`.
     #[must_use]
     pub fn under(&self, base: &Self) -> Self {
         match (base.is_root(), self.is_root()) {
@@ -185,7 +186,7 @@ impl LogicalPath {
         }
     }
 
-    /// The path as it is written in a URL.
+    /// The path as written in a URL.
     #[must_use]
     pub fn to_url_path(&self) -> String {
         encode_path(&self.0)
@@ -198,13 +199,13 @@ impl std::fmt::Display for LogicalPath {
     }
 }
 
-/// Percent-encodes what a URL path may not hold literally; slashes stay.
+/// Percent-encodes what a URL path may not contain literally; slashes stay.
 #[must_use]
 pub fn encode_path(text: &str) -> String {
     utf8_percent_encode(text, PATH_ENCODE).to_string()
 }
 
-/// Percent-decodes once. `None` for a `%` that no two hexadecimal digits follow, and for bytes that
+/// Percent-decodes once. `None` when a `%` is not followed by two hexadecimal digits, or the bytes
 /// are not UTF-8.
 #[must_use]
 pub fn decode_percent(raw: &str) -> Option<String> {
@@ -225,10 +226,10 @@ fn check_name(name: &str) -> Result<(), Error> {
     if name == ".." {
         return Err(refuse(ErrorCode::PathRefused, "a path may not go up with .."));
     }
-    // Beyond ASCII there are control characters too (U+0080 to U+009F); most names have nothing beyond it.
+    // Beyond ASCII there are control characters too (U+0080 to U+009F); most names are ASCII.
     let is_suspect = |byte: u8| !(b' '..0x7f).contains(&byte);
     if name.bytes().any(is_suspect) && name.chars().any(char::is_control) {
-        return Err(refuse(ErrorCode::PathRefused, "a path may not hold control characters"));
+        return Err(refuse(ErrorCode::PathRefused, "a path may not contain control characters"));
     }
     if name.len() > NAME_BYTES_MAX {
         return Err(refuse(ErrorCode::NameTooLong, "a name in the path is too long"));

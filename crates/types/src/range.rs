@@ -1,16 +1,17 @@
-//! A half-open range of bytes, the only way a part of a file is named inside the house.
+//! A half-open range of bytes, used wherever part of a file is named.
 
-/// Bytes `start..end` of a file; `end` is exclusive. May be empty, never inverted.
+/// Bytes `start..end` of a file; `end` is exclusive. It may be empty, never inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ByteRange {
     /// Offset of the first byte.
     pub start: u64,
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     pub end: u64,
 }
 
 impl ByteRange {
-    /// The range from `start` to just before `end`; an inverted pair becomes an empty range at `start`.
+    /// The range from `start` to just before `end`; an inverted pair gives an empty range at
+    /// `start`.
     #[must_use]
     pub fn new(start: u64, end: u64) -> Self {
         Self {
@@ -19,7 +20,7 @@ impl ByteRange {
         }
     }
 
-    /// All bytes of a file of `size_bytes`.
+    /// The whole of a file of `size_bytes`.
     #[must_use]
     pub fn whole(size_bytes: u64) -> Self {
         Self {
@@ -34,13 +35,13 @@ impl ByteRange {
         self.end - self.start
     }
 
-    /// Whether no byte is in the range.
+    /// Whether the range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Cuts off the first `count` bytes (at most all of them) and returns them.
+    /// Splits off the first `count` bytes (or all, if fewer) and returns them.
     pub fn take_front(&mut self, count: u64) -> ByteRange {
         let middle = self.start + count.min(self.len());
         let front = ByteRange::new(self.start, middle);

@@ -2,19 +2,19 @@
 
 use zeroize::Zeroizing;
 
-/// A secret text. It has no `Display`, its `Debug` says only that it is there, and its memory is
-/// wiped when it is dropped. Reading it takes the word [`Secret::expose`], which is easy to review.
+/// A secret text. It has no `Display`, its `Debug` hides the value, and its memory is wiped on
+/// drop. Reading it takes [`Secret::expose`], which is easy to find in a review.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes a text into keeping.
+    /// Wraps a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself, for the one place that must send or verify it.
+    /// The text itself, where it must be sent or verified.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Whether two texts are the same, in a time that depends on their lengths only: not on where they begin to differ.
+/// Compares two texts in constant time: the duration depends only on their lengths.
 #[must_use]
 pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     let pairs = one.iter().zip(other);

@@ -1,18 +1,19 @@
-//! What a listing cannot show, so that a directory never looks emptier than it is.
+//! What a listing leaves out, so that a directory never looks emptier than it is.
 
 use std::fmt;
 
 /// Names in a directory that a listing leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unlisted {
-    /// Those that no path can hold: they are not UTF-8, have control characters, or are too long. No request can
-    /// name them.
+    /// Names that no path can contain: not UTF-8, with control characters, or too long. No request
+    /// can name them.
     pub names: LeftOut,
-    /// Symbolic links that lead nowhere or out of the export. Requests can name them, to remove them.
+    /// Symbolic links that lead nowhere or out of the export. A request can name them, to remove
+    /// them.
     pub links: LeftOut,
 }
 
-/// Names that are left out for one reason.
+/// Names left out for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// How many there are.
@@ -22,7 +23,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// So many names, without an example.
+    /// A count without an example.
     #[must_use]
     pub fn of(count: u64) -> Self {
         Self { count, example: None }
@@ -44,7 +45,7 @@ impl Unlisted {
 }
 
 impl fmt::Display for Unlisted {
-    /// Nothing when nothing is left out.
+    /// Empty when nothing is left out.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WHY: &str = "not UTF-8, with control characters, or too long";
         match self.names.count {

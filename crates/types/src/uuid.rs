@@ -1,6 +1,6 @@
 //! UUIDs as text (RFC 9562 §4).
 
-/// Sixteen bytes as a UUID of that version, in lower case: the bits of version and variant are set.
+/// Sixteen bytes as a UUID of this version, in lower case; sets the version and variant bits.
 #[must_use]
 pub fn uuid_text(mut bytes: [u8; 16], version: u8) -> String {
     bytes[6] = bytes[6] & 0x0f | version << 4;
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_and_variant_are_set_in_whatever_bytes() {
+    fn version_and_variant_are_set_in_any_bytes() {
         assert_eq!(uuid_text([0; 16], 5), "00000000-0000-5000-8000-000000000000");
         assert_eq!(uuid_text([0xff; 16], 4), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }

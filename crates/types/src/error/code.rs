@@ -1,11 +1,11 @@
-//! The error codes, and their table put together from its rows.
+//! The error codes and the table that describes them.
 
 use super::row::{AnotherWay, Retry, Row};
 use super::rows::FAMILIES;
 use super::s3::S3;
 
-/// A stable error code, in the order of the table: requests, rights, names and space, peers, the
-/// server itself.
+/// A stable error code, in table order: requests, rights, names and space, peers, the server
+/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each variant's meaning is in the table")]
 pub enum ErrorCode {
@@ -123,13 +123,13 @@ pub enum ErrorCode {
     Internal,
 }
 
-/// How many codes there are.
+/// How many codes exist.
 const COUNT: usize = ErrorCode::Internal as usize + 1;
 
-/// All rows, each at its code's place.
+/// All rows, indexed by code.
 static TABLE: [&Row; COUNT] = table();
 
-/// The build fails where a code has no row, or its row stands elsewhere.
+/// Fails the build if a code has no row, or its row is out of order.
 const fn table() -> [&'static Row; COUNT] {
     let mut table = [&FAMILIES[0][0]; COUNT];
     let mut placed = 0;
@@ -160,16 +160,16 @@ const fn all() -> [ErrorCode; COUNT] {
 }
 
 impl ErrorCode {
-    /// All codes in the order of the table.
+    /// All codes in table order.
     pub const ALL: &'static [Self] = &all();
 
-    /// Everything the table says of this code.
+    /// The code's row in the table.
     #[must_use]
     pub fn row(self) -> &'static Row {
         TABLE[self as usize]
     }
 
-    /// The name in logs, metrics and JSON. Never changes.
+    /// The name in logs, metrics and JSON. It never changes.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
@@ -181,13 +181,13 @@ impl ErrorCode {
         self.row().http
     }
 
-    /// The error number of the XRootD protocol, from 3000 on.
+    /// The error number in the XRootD protocol, from 3000 up.
     #[must_use]
     pub fn xroot_error(self) -> u16 {
         self.row().xrootd
     }
 
-    /// The error of the S3 protocol.
+    /// The error in the S3 protocol.
     #[must_use]
     pub fn s3(self) -> S3 {
         self.row().s3
@@ -205,13 +205,13 @@ impl ErrorCode {
         self.row().retry
     }
 
-    /// Whether the file may arrive by another way.
+    /// Whether the file may arrive another way.
     #[must_use]
     pub fn another_way(self) -> AnotherWay {
         self.row().another_way
     }
 
-    /// What happened, as one sentence without its full stop.
+    /// What happened, as one sentence without a full stop.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         self.row().meaning
@@ -239,8 +239,8 @@ impl ErrorCode {
         self.row().for_administrator
     }
 
-    /// Whether a bearer token was refused for what it is, so that its sender has to get another one (RFC 6750
-    /// §3.1, `invalid_token`).
+    /// Whether the bearer token itself was refused, so that the client must get another one (RFC
+    /// 6750 §3.1, `invalid_token`).
     #[must_use]
     pub fn refuses_token(self) -> bool {
         self == Self::InvalidToken || self.name().starts_with("token_")
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    /// The options of a client and the keys of a server mean nothing to the other one's reader, nor do the
-    /// headers of a program that neither of them wrote.
+    /// Client options mean nothing to an administrator, configuration keys mean nothing to a
+    /// client, and header names of other programs mean nothing to either.
     #[test]
     fn each_reader_gets_the_words_of_their_own_program() {
         for code in ErrorCode::ALL {

@@ -1,17 +1,18 @@
 //! How the transfer service FTS3 reports an error: `SCOPE [errno] text`.
 //!
-//! Services in front of FTS3 (Rucio, DIRAC) read such reasons, and FTS3 itself decides by scope, errno and
-//! phrases of the text whether it tries again (fts3 `src/url-copy/heuristics.cpp`). Rucio looks for the text
-//! "Destination file exists and overwrite is not enabled" (`lib/rucio/transfertool/fts3.py`).
+//! Services on top of FTS3 (Rucio, DIRAC) read these reasons. FTS3 itself uses scope, errno and
+//! phrases in the text to decide whether to retry (fts3 `src/url-copy/heuristics.cpp`). Rucio looks
+//! for the text "Destination file exists and overwrite is not enabled"
+//! (`lib/rucio/transfertool/fts3.py`).
 
 use super::{Error, Side};
 
-/// Which scope a reason begins with.
+/// The scope that a reason begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `SOURCE` or `DESTINATION`: the side at fault.
     Side,
-    /// `TRANSFER`: met while data moved, whichever side's fault it is.
+    /// `TRANSFER`: it happened while data moved, on either side.
     Transfer,
     /// `GENERAL_FAILURE`: the fault of the service itself.
     General,
@@ -27,7 +28,7 @@ pub struct Fts {
 }
 
 impl Scope {
-    /// The scope of an error that lies at `side`.
+    /// The word for an error at `side`.
     #[must_use]
     pub fn word(self, side: Side) -> &'static str {
         match (self, side) {
@@ -40,22 +41,22 @@ impl Scope {
 }
 
 impl Error {
-    /// The error as FTS3 reports it, without subject and peer's words.
+    /// The error as FTS3 reports it, without subject and without the peer's words.
     #[must_use]
     pub fn fts_reason(&self) -> String {
         let row = self.code().row();
         format!("{} [{}] {}", row.fts.scope.word(self.side()), row.exit, row.fts.text)
     }
 
-    /// The category under which FTS3's monitoring counts the error: the system's words for its errno in capitals
-    /// (fts3 `mapErrnoToString`).
+    /// The category under which FTS3's monitoring counts the error: the system's text for its errno
+    /// in capitals (fts3 `mapErrnoToString`).
     #[must_use]
     pub fn fts_category(&self) -> &'static str {
         category(self.code().exit_code())
     }
 }
 
-/// The system's words for an errno, as the C library of Linux has them.
+/// The text for an errno in the C library of Linux.
 fn category(errno: u8) -> &'static str {
     match errno {
         1 => "OPERATION_NOT_PERMITTED",
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use crate::error::{ErrorCode, Phase, Retry};
 
-    /// What FTS3 takes for final wherever it stands in the text.
+    /// Phrases that FTS3 treats as final, anywhere in the text.
     const FINAL: [&str; 9] = [
         "proxy expired",
         "File exists",
@@ -111,7 +112,7 @@ mod tests {
         "CHECKSUM MISMATCH",
     ];
 
-    /// What FTS3 tries again wherever it stands in the text.
+    /// Phrases that make FTS3 retry, anywhere in the text.
     const PASSING: [&str; 5] = [
         "performance marker",
         "Name or service not known",
@@ -121,7 +122,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_code_has_a_text_that_is_judged_as_the_table_judges() {
+    fn fts_retries_when_the_table_says_so() {
         for code in ErrorCode::ALL {
             let text = code.row().fts.text;
             assert!(text.len() > 8 && !text.ends_with('.'), "{code:?}: {text}");
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_category_is_the_systems_words() {
+    fn every_category_is_the_systems_text() {
         for code in ErrorCode::ALL {
             let words = std::io::Error::from_raw_os_error(i32::from(code.exit_code())).to_string();
             let words = words

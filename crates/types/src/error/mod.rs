@@ -1,5 +1,5 @@
-//! The one error of the house: what went wrong (a stable code), at which side, in which phase,
-//! whether another attempt or another way can help, and what the peer said. The table of codes has the rest.
+//! The project's error type: a stable code, the side and phase, whether a retry or another way can
+//! help, and what the peer said. The table of codes has the rest.
 
 mod code;
 mod fts;
@@ -17,21 +17,21 @@ pub use s3::S3;
 
 use std::fmt;
 
-/// A result with the house's error.
+/// A result with the project's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Which party is at fault, or where the fault was met.
+/// The party at fault, or where the fault was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The server that runs the transfer, or answers the request, itself.
+    /// The server that runs the transfer or answers the request.
     Active,
-    /// The client that sent the request, or the program itself.
+    /// The client that sent the request, or this program itself.
     Client,
-    /// Where the bytes go.
+    /// The server that the bytes go to.
     Destination,
     /// The service that queues transfers.
     Queue,
-    /// Where the bytes come from.
+    /// The server that the bytes come from.
     Source,
 }
 
@@ -70,7 +70,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases, in the order in which a transfer passes through them.
+    /// All phases, in the order of a transfer.
     pub const ALL: [Self; 11] = [
         Self::Queued,
         Self::Staging,
@@ -104,7 +104,7 @@ impl Phase {
     }
 }
 
-/// An error. Cheap to pass on; built with [`Error::new`] and the `with_` methods.
+/// An error, cheap to pass on. Build it with [`Error::new`] and the `with_` methods.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -136,8 +136,8 @@ impl Error {
         }))
     }
 
-    /// Says more than the code does, for the reader of the message. Must hold no secret and no
-    /// local file name.
+    /// Adds a detail for the reader of the message. It must contain no secret and no local file
+    /// name.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(one_line(&detail.into()));
@@ -151,8 +151,8 @@ impl Error {
         self
     }
 
-    /// Keeps what the peer answered: its status and the beginning of its own words, without tokens
-    /// of URLs that it quotes.
+    /// Records the peer's answer: its status and the beginning of its text. Tokens in URLs that it
+    /// quotes are removed.
     #[must_use]
     pub fn with_peer(mut self, status: Option<PeerStatus>, words: &str) -> Self {
         self.0.peer_status = status;
@@ -161,21 +161,21 @@ impl Error {
         self
     }
 
-    /// Keeps a detail for the server's own log only, such as a local path or a system error.
+    /// Records a detail for the server's log only, such as a local path or a system error.
     #[must_use]
     pub fn with_private(mut self, private: impl fmt::Display) -> Self {
         self.0.private = Some(one_line(&private.to_string()));
         self
     }
 
-    /// The same error seen from elsewhere: the fault lies at `side`.
+    /// The same error, with the fault at `side`.
     #[must_use]
     pub fn at_side(mut self, side: Side) -> Self {
         self.0.side = side;
         self
     }
 
-    /// The same error met in another phase.
+    /// The same error in another phase.
     #[must_use]
     pub fn in_phase(mut self, phase: Phase) -> Self {
         self.0.phase = phase;
@@ -194,25 +194,25 @@ impl Error {
         self.0.side
     }
 
-    /// The phase in which it was met.
+    /// The phase in which it happened.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.0.phase
     }
 
-    /// The status that the peer answered with, when it answered.
+    /// The status of the peer's answer, if it answered.
     #[must_use]
     pub fn peer_status(&self) -> Option<PeerStatus> {
         self.0.peer_status
     }
 
-    /// The peer's own words, on one line, clipped.
+    /// The peer's own text, on one line, truncated.
     #[must_use]
     pub fn peer_words(&self) -> Option<&str> {
         self.0.peer_words.as_deref()
     }
 
-    /// What was said beyond the code's own meaning.
+    /// The detail beyond the code's meaning.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
@@ -224,13 +224,13 @@ impl Error {
         self.0.subject.as_deref()
     }
 
-    /// What only the server's own log may show.
+    /// The detail for the server's own log.
     #[must_use]
     pub fn private(&self) -> Option<&str> {
         self.0.private.as_deref()
     }
 
-    /// Whether the same attempt, made again a little later, may succeed.
+    /// Whether the same attempt may succeed a little later.
     #[must_use]
     pub fn retry(&self) -> bool {
         match self.code().retry() {
@@ -240,7 +240,7 @@ impl Error {
         }
     }
 
-    /// Whether the file may arrive by another way than the one that failed so.
+    /// Whether the file may arrive another way.
     #[must_use]
     pub fn another_way(&self) -> bool {
         match self.code().another_way() {
@@ -250,7 +250,7 @@ impl Error {
         }
     }
 
-    /// The whole story on one line, without the private detail.
+    /// The whole message on one line, without the private detail.
     #[must_use]
     pub fn public(&self) -> String {
         let inner = &self.0;
@@ -289,8 +289,8 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Messages end up in one-line records and marker streams, so line ends and other control
-/// characters become blanks.
+/// Messages go into one-line records and marker streams, so line ends and other control characters
+/// become spaces.
 fn one_line(text: &str) -> String {
     let flat: String = text
         .chars()
@@ -299,8 +299,8 @@ fn one_line(text: &str) -> String {
     flat.trim().to_owned()
 }
 
-/// Blots out what stands behind `authz=` and `capability=`: servers like to quote the URL that they refuse, and its
-/// query may hold the token with which it was asked.
+/// Replaces the values of `authz=` and `capability=`: servers like to quote the URL that they
+/// refuse, and its query may contain the token.
 fn without_tokens(text: &str) -> String {
     let plain = without_values(text, "authz=");
     without_values(&plain, "capability=")

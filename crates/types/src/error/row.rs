@@ -1,13 +1,13 @@
-//! What the table says of one error code.
+//! What the table records about an error code.
 
 use super::code::ErrorCode;
 use super::fts::Fts;
 use super::s3::S3;
 
-/// Whether trying again can help.
+/// Whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It fails again until its cause is removed.
+    /// It fails again until the cause is removed.
     No,
     /// It depends on the peer's status.
     PeerDecides,
@@ -15,30 +15,32 @@ pub enum Retry {
     Yes,
 }
 
-/// Whether the file may arrive by another way: pushed where it could not be pulled, or through the client.
+/// Whether the file may arrive another way: by push instead of pull, or streamed through the
+/// client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnotherWay {
     /// Every way meets the same obstacle, such as a full disk or a missing source.
     No,
     /// It depends on the peer's status.
     PeerDecides,
-    /// The obstacle belongs to the way or to its active server.
+    /// The obstacle is specific to this way or to its active server.
     Yes,
 }
 
 /// One row of the table.
 ///
-/// Meanings use the operating system's customary phrases where one exists, because transfer
-/// services classify failures by such phrases.
+/// Meanings use the operating system's usual phrases where one exists, because transfer services
+/// classify failures by them.
 #[derive(Debug)]
 pub struct Row {
     /// The code.
     pub code: ErrorCode,
-    /// Its name in logs, metrics and JSON; never changes.
+    /// Its name in logs, metrics and JSON; it never changes.
     pub name: &'static str,
     /// The status of an HTTP answer.
     pub http: u16,
-    /// The error number of an XRootD answer. Where servers differ, the one that clients turn into the fitting `errno`.
+    /// The error number of an XRootD answer. Where servers differ, the number that clients map to
+    /// the right `errno`.
     pub xrootd: u16,
     /// How the FTS3 transfer service reports it.
     pub fts: Fts,
@@ -46,16 +48,16 @@ pub struct Row {
     pub s3: S3,
     /// The client's exit code: the `errno` that gfal's tools use for the same case.
     pub exit: u8,
-    /// Whether another attempt can help.
+    /// Whether a retry can help.
     pub retry: Retry,
-    /// Whether the file may arrive by another way.
+    /// Whether the file may arrive another way.
     pub another_way: AnotherWay,
-    /// What happened, as one sentence without its full stop.
+    /// What happened, as one sentence without a full stop.
     pub meaning: &'static str,
     /// What the user of any client can do.
     pub for_client: &'static str,
-    /// Which options of our client help; empty where none does.
+    /// Options of our client that help; empty where none does.
     pub client_options: &'static str,
-    /// What the administrator of the server can do; names configuration keys.
+    /// What the administrator of the server can do, in terms of configuration keys.
     pub for_administrator: &'static str,
 }

@@ -1,7 +1,7 @@
-//! The errors of the S3 protocol that we answer with.
+//! The S3 errors that we answer with.
 //!
-//! Source: "Error responses" in the Amazon S3 API reference; `QuotaExceeded` is Ceph's, since Amazon has
-//! no quotas.
+//! Source: "Error responses" in the Amazon S3 API reference. `QuotaExceeded` is Ceph's, since
+//! Amazon has no quotas.
 
 macro_rules! errors {
     ($($variant:ident $code:literal $status:literal;)*) => {
@@ -57,9 +57,10 @@ mod tests {
     use super::super::code::ErrorCode;
     use super::super::row::Retry;
 
-    /// Clients of S3 try again after 5xx and nothing else, but for `RequestTimeout` and an interrupted body.
+    /// S3 clients retry after 5xx, `RequestTimeout` and an interrupted body, and after nothing
+    /// else.
     #[test]
-    fn a_client_of_s3_tries_again_where_it_helps() {
+    fn a_client_of_s3_retries_where_it_helps() {
         for code in ErrorCode::ALL.iter().filter(|code| code.retry() == Retry::Yes) {
             let error = code.s3();
             let tries_again = error.status() >= 500

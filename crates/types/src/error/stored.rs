@@ -1,4 +1,4 @@
-//! Codes, sides and phases in stored data and in JSON: by their names.
+//! Codes, sides and phases are stored, and written to JSON, by name.
 
 use std::borrow::Cow;
 

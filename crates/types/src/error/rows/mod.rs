@@ -1,4 +1,4 @@
-//! The rows of the error table, a file a subject.
+//! The rows of the error table, one file per subject.
 
 mod certificates;
 mod names;
