@@ -1,4 +1,4 @@
-//! May this be done? The one place where every door asks, with the final path; policy decides.
+//! Authorisation: all doors ask here, with the final path, and policy decides.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,45 +12,45 @@ use crate::exports::{Exports, Spot};
 use crate::found::Found;
 use crate::refusals::Refusals;
 
-/// Who asks: what was made of what the client showed, and where it is.
+/// The client that asks: its credential and its address.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// The credential, or why it is of no use.
+    /// The credential, or why it is unusable.
     pub credential: &'a Result<Arc<Credential>>,
     /// The client's address.
     pub address: IpAddr,
 }
 
-/// What is granted, and how it is to be done.
+/// The conditions under which an operation is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// An upload above this many bytes is broken off.
+    /// Longest upload, in bytes; a longer one is aborted.
     pub max_upload_bytes: Option<u64>,
-    /// The local user in whose name it is done.
+    /// The local user as whom the operation runs.
     pub user: Option<Arc<str>>,
     /// The virtual organisation whose quota it counts against.
     pub vo: Option<Arc<str>>,
 }
 
-/// What the log says of whoever asked.
+/// The client in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The kind of credential, or `invalid`.
     pub credential: &'static str,
-    /// For whom it was issued.
+    /// The subject of the credential.
     pub subject: Option<String>,
-    /// Who issued it.
+    /// The issuer of the credential.
     pub issuer: Option<String>,
-    /// The first of the virtual organisations that vouch for its holder.
+    /// The first virtual organisation that the credential names.
     pub vo: Option<String>,
-    /// Its own name.
+    /// The identifier of the token.
     pub token_id: Option<String>,
-    /// Why attributes of VOMS in it were left out, if some were.
+    /// Why some VOMS attributes of the certificate were ignored.
     pub attribute_faults: Option<String>,
 }
 
 impl Holder {
-    /// What is known of whoever showed this.
+    /// What the log records about this credential.
     #[must_use]
     pub fn of(credential: &Result<Arc<Credential>>) -> Self {
         match credential {
@@ -87,8 +87,8 @@ fn faults_of(credential: &Credential) -> Option<String> {
 }
 
 impl Exports {
-    /// Whether an operation on a path is allowed; `size_bytes` is how long an upload says that it is. Why it is
-    /// refused is kept in `refusals`, under the name of the request.
+    /// Whether an operation on a path is allowed. `size_bytes` is the announced length of an
+    /// upload. The reason for a refusal is kept in `refusals`, under the request's ID.
     ///
     /// # Errors
     /// The refusal.
@@ -114,7 +114,8 @@ impl Exports {
         Ok(granted)
     }
 
-    /// Whether an operation would be allowed. It is not an answer to the client, so nothing is kept of it.
+    /// Whether an operation would be allowed. The client does not get this answer, so no
+    /// explanation is kept.
     #[must_use]
     pub fn would_allow(
         &self,
@@ -126,8 +127,8 @@ impl Exports {
         self.decide(asker, operation, path, size_bytes).1.is_allowed()
     }
 
-    /// What stands under a name, to an asker who may look at it. To anybody else nothing does, and the store is not
-    /// asked: a refusal then says and takes the same whatever is there.
+    /// What exists under a name, if the client may stat it. Otherwise nothing does, and the store
+    /// is not asked: refusals then have the same text and take the same time whatever exists.
     pub async fn look(&self, asker: Asker<'_>, spot: &Spot, path: &LogicalPath) -> Found {
         match self.would_allow(asker, Operation::Stat, path, None) {
             true => Found::at(spot).await,
@@ -135,7 +136,7 @@ impl Exports {
         }
     }
 
-    /// Why whoever asks may do something, or not, in words for him alone.
+    /// Why the client may or may not do something; the explanation is for this client only.
     #[must_use]
     pub fn explain_to_asker(
         &self,
@@ -163,7 +164,7 @@ impl Exports {
         (request, decision)
     }
 
-    /// In whose name an asker does anything with a path.
+    /// The user and VO for which the client uses a path.
     pub(crate) fn owner(&self, asker: Asker<'_>, path: &LogicalPath) -> InTheNameOf {
         let request = request(asker, Operation::Stat, path, None);
         let credential = asker.credential.as_ref().map(Arc::as_ref);

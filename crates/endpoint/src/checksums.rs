@@ -1,8 +1,8 @@
-//! Checksums that are not kept and have to be computed: each file is read once for all who ask, in slices.
+//! Computes checksums that are not stored: one read per file for all clients that ask, in slices.
 //!
-//! Slices take turns: at any time few files are read, one for each client, and after a slice the next client has its
-//! turn. So nobody waits for the whole of a large file of somebody else. A computation ends when the last one who
-//! asked for it leaves, or when the name no longer stands for the file.
+//! Only a few files are read at the same time, at most one per client, and after each slice the
+//! next client gets its turn. A large file therefore never blocks other clients. A computation ends
+//! when the last client stops waiting, or when the name no longer refers to the file.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
@@ -21,7 +21,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, R
 use crate::fair_share::{ClientId, FairShare, Share, ShareKind};
 use crate::store::Store;
 
-/// What is computed, and with whose rights the file is read.
+/// The checksum to compute, and the user with whose rights the file is read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Subject {
     pub(crate) user: Option<Arc<str>>,
@@ -31,11 +31,11 @@ pub(crate) struct Subject {
 
 type Outcome = Option<Result<Checksum>>;
 
-/// What a client may hold while slices are read for it.
+/// How many slices may be read for one client.
 struct ClientTurns {
-    /// Of files whose checksums were asked for.
+    /// For checksums that it asked for.
     computing: Arc<Semaphore>,
-    /// Of its uploads.
+    /// For reading back its uploads.
     rereading: Arc<Semaphore>,
 }
 
@@ -48,18 +48,18 @@ impl Default for ClientTurns {
     }
 }
 
-/// The turns of one client, and those of all. Nobody who holds one waits for anything but its slice, so that a copy may
-/// wait for one whatever else it holds.
+/// The slots of one client and those of the store. A holder waits only for its own slice, so a copy
+/// may wait for a slot whatever else it holds.
 #[derive(Clone)]
 pub(crate) struct Turns {
-    /// Alive as long as one of its turns is waited for.
+    /// Keeps the client's slots while one of them is waited for.
     _client: Arc<ClientTurns>,
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
 }
 
 impl Turns {
-    /// Waits for the next turn.
+    /// Waits for the next slot.
     pub(crate) async fn take(&self) -> Result<Turn> {
         let closed = |_| Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
         let own = self.own.clone().acquire_owned().await.map_err(closed)?;
@@ -68,13 +68,13 @@ impl Turns {
     }
 }
 
-/// The checksums of one store that are being computed. Clones are the same.
+/// The checksums of one store that are being computed. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Checksums(Arc<Inner>);
 
 struct Inner {
     running: Mutex<HashMap<Subject, Running>>,
-    /// Places for slices that are read at the same time.
+    /// Slots for slices that are read at the same time.
     computing: Arc<Semaphore>,
     /// The same for uploads that are read back.
     rereading: Arc<Semaphore>,
@@ -86,11 +86,11 @@ struct Running {
     askers: usize,
     outcome: watch::Receiver<Outcome>,
     task: AbortHandle,
-    /// Stops the slice that is being read.
+    /// Stops the current slice when dropped.
     _wanted: Wanted,
 }
 
-/// One who asked for a checksum and waits for it.
+/// A client that asked for a checksum and waits for it.
 pub struct ChecksumAsker {
     checksums: Checksums,
     subject: Subject,
@@ -113,7 +113,7 @@ impl Checksums {
         }))
     }
 
-    /// Begins to compute, or joins those who wait for the same.
+    /// Starts a computation, or joins one that is running.
     ///
     /// # Errors
     /// `overloaded` and `share_used_up`.
@@ -166,7 +166,7 @@ impl Checksums {
         }
     }
 
-    /// The turns in which uploads of a client are read back.
+    /// The slots for reading back a client's uploads.
     pub(crate) fn rereading(&self, client: &ClientId) -> Turns {
         let own = self.turns_of(client);
         Turns {
@@ -201,7 +201,7 @@ impl ChecksumAsker {
         }
     }
 
-    /// Goes on for a while without anybody who waits, since the client was told to ask again.
+    /// Continues for a while although no client waits, because the client was asked to try again.
     pub fn linger(self) {
         tokio::spawn(async move {
             let mut this = self;
@@ -209,7 +209,8 @@ impl ChecksumAsker {
         });
     }
 
-    /// Waits so long; then the client is to ask again, and what has been computed is kept for it for a while.
+    /// Waits this long at most. After that the client must ask again, and the computation continues
+    /// for a while.
     ///
     /// # Errors
     /// `checksum_pending`, or why there is none.
@@ -230,7 +231,7 @@ impl Drop for ChecksumAsker {
         let Some(known) = running.get_mut(&self.subject) else {
             return;
         };
-        // Those who ask again after the end have another one.
+        // After the end, later clients have started a new computation.
         if !known.outcome.same_channel(&self.outcome) {
             return;
         }
@@ -242,13 +243,13 @@ impl Drop for ChecksumAsker {
     }
 }
 
-/// A file of which a part has been read.
+/// A file that has been read in part.
 struct Progress {
     reader: Arc<Watched>,
     hasher: Hasher,
 }
 
-/// What is held while a slice is read, by the thread that reads it: also when nobody waits any more.
+/// Held by the thread that reads a slice until it is done, even if no client waits any longer.
 pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<AtomicBool>) -> Result<Checksum> {
@@ -269,7 +270,7 @@ async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<Atom
     }
 }
 
-/// The file, opened first, or else looked at again: its name must still stand for it.
+/// The file, newly opened, or checked again: its name must still refer to it.
 async fn begun(
     store: &Store,
     subject: &Subject,
@@ -289,14 +290,14 @@ async fn begun(
     }
 }
 
-/// Reads on for one slice; whether that was all.
+/// Reads the next slice; returns whether it was the last.
 fn slice(progress: Progress, _held: Turn) -> Result<(Hasher, bool)> {
     let Progress { reader, mut hasher } = progress;
     let is_all = read_some(reader.as_ref(), &mut hasher, CHECKSUM_SLICE_BYTES)?;
     Ok((hasher, is_all))
 }
 
-/// A file that reads no more once nobody wants it.
+/// A file that stops reading when its checksum is no longer wanted.
 pub(crate) struct Watched(pub(crate) Arc<dyn FileReader>, pub(crate) Arc<AtomicBool>);
 
 impl FileReader for Watched {
@@ -312,7 +313,7 @@ impl FileReader for Watched {
     }
 }
 
-/// Set when nobody waits any more for what is being computed.
+/// Set on drop, when no client waits for the computation any longer.
 #[derive(Default)]
 pub(crate) struct Wanted(pub(crate) Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! Which store answers for which path, the same for every door, replaceable while doors are open.
+//! The store for each path: the same for all doors, replaceable while they run.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,10 +13,10 @@ use crate::own_uploads::OwnUploads;
 use crate::store::Store;
 use crate::users::Users;
 
-/// One export: files under a path, and the rules for them.
+/// One export: files below a path, and the rules for them.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// Where it begins and who may do what there.
+    /// The path, and who may do what there.
     pub rules: ExportRules,
     /// The files.
     pub store: Store,
@@ -28,46 +28,46 @@ pub struct Exports {
     list: Vec<Export>,
     policy: Arc<Policy>,
     users: Option<Users>,
-    /// Whether it matters to the stores in whose name something is done.
+    /// Whether the stores need to know for whom each operation runs.
     has_owners: bool,
     pub(crate) own_uploads: OwnUploads,
     pub(crate) locks: Locks,
 }
 
-/// What a path stands for.
+/// What a path refers to.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// Within an export: the store, and the path in it.
+    /// Inside an export: the store, and the path in it.
     Stored(Spot),
-    /// Above all exports: a directory that holds nothing but the way to them.
+    /// Above all exports: a directory that contains only the way to them.
     Above(Vec<String>),
-    /// Nothing is exported there.
+    /// Not exported.
     Nowhere,
 }
 
-/// A path within an export, and the files there as whoever asked may use them.
+/// A path in an export, with the files as the client may use them.
 #[derive(Clone, Debug)]
 pub struct Spot {
     /// The files.
     pub store: Store,
-    /// The path as the store knows it.
+    /// The path within the store.
     pub path: LogicalPath,
-    /// Where the export begins.
+    /// The path of the export.
     pub export: LogicalPath,
-    /// Whether directories are removed there with everything in them.
+    /// Whether directories are removed with everything in them.
     pub recursive_delete: bool,
-    /// Whether locks can be taken there.
+    /// Whether clients can take locks.
     pub has_locks: bool,
 }
 
 impl Exports {
-    /// These exports, without further rules. Of two with the same path the first counts.
+    /// Exports without further rules. If two have the same path, the first wins.
     #[must_use]
     pub fn new(list: Vec<Export>) -> Self {
         Self::with_rules(list, Vec::new())
     }
 
-    /// These exports, and the rules of who may do what in them.
+    /// Exports, and rules about who may do what in them.
     #[must_use]
     pub fn with_rules(list: Vec<Export>, rules: Vec<Rule>) -> Self {
         let exports = list.iter().map(|export| export.rules.clone()).collect();
@@ -82,7 +82,7 @@ impl Exports {
         }
     }
 
-    /// From now on files are used with the rights of the local users in whose names it is done.
+    /// Uses files with the rights of the local users that clients are mapped to.
     #[must_use]
     pub fn acting_as(self, users: Option<Users>) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Exports {
         }
     }
 
-    /// The exports in their order.
+    /// The exports in order.
     #[must_use]
     pub fn list(&self) -> &[Export] {
         &self.list
@@ -108,7 +108,7 @@ impl Exports {
         &self.policy
     }
 
-    /// An error with the path as the client named it: the store knows that path within its export only.
+    /// The error with the path that the client used; the store knows only the path in its export.
     #[must_use]
     pub fn shown(&self, error: Error, path: &LogicalPath) -> Error {
         let export = self.policy.export_of(path);
@@ -119,14 +119,14 @@ impl Exports {
         }
     }
 
-    /// What a path stands for to whoever asks: the deepest export that holds it. The store acts in the
-    /// asker's name from the first look on.
+    /// The deepest export that contains the path. The store acts for this client from the first
+    /// access on.
     #[must_use]
     pub fn place(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
         self.place_for(asker, false, path)
     }
 
-    /// The same for an asker whose rights come from a capability.
+    /// The same for a client whose rights come from a capability.
     #[must_use]
     pub fn place_by_capability(&self, asker: Asker<'_>, path: &LogicalPath) -> Place {
         self.place_for(asker, true, path)
@@ -157,7 +157,7 @@ impl Exports {
         }
     }
 
-    /// Whether another export begins below a path: what is there is not in the same store.
+    /// Whether another export begins below a path, so that the tree spans several stores.
     #[must_use]
     pub fn begins_below(&self, path: &LogicalPath) -> bool {
         let mut paths = self.list.iter().map(|export| &export.rules.path);
@@ -185,7 +185,7 @@ impl Exports {
             .acting_for(users, owner.user.as_ref(), owner.vo.as_ref(), links)
     }
 
-    /// The first names of the ways from `path` down to exports.
+    /// The first components of the paths from `path` down to exports.
     fn names_below(&self, path: &LogicalPath) -> Vec<String> {
         let below = self.list.iter().filter_map(|export| export.rules.path.below(path));
         let names: BTreeSet<String> = below
@@ -195,25 +195,25 @@ impl Exports {
     }
 }
 
-/// The exports that are valid now. Clones share them, so that a reload reaches every door.
+/// The current exports. Clones share them, so that a reload reaches every door.
 #[derive(Clone, Debug, Default)]
 pub struct SharedExports(Arc<RwLock<Arc<Exports>>>);
 
 impl SharedExports {
-    /// Begins with these.
+    /// Starts with these exports.
     #[must_use]
     pub fn new(exports: Exports) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(exports))))
     }
 
-    /// The exports of this moment. A request keeps to them until its end.
+    /// The exports right now. A request keeps these until its end.
     #[must_use]
     pub fn current(&self) -> Arc<Exports> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces all exports, for the requests that come from now on.
-    /// Who uploaded what, and what is locked, stays known.
+    /// Replaces all exports for later requests. Locks, and who uploaded which file, are carried
+    /// over.
     pub fn replace(&self, exports: Exports) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let (own_uploads, locks) = (current.own_uploads.clone(), current.locks.clone());

@@ -1,9 +1,10 @@
-//! What one client may hold of the things that a server has a limited number of.
+//! Limits how much of a limited resource one client can hold.
 //!
-//! A client is an address and, once it has said who it is, an identity; both are counted. The rule is that of dynamic
-//! thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): with a share of one half, a
-//! client may hold as many as are still free. Alone it gets half, two get a third each, and there is always as much
-//! left for the next one as any of them has.
+//! A client is an address and, once authenticated, an identity; both are counted. The rule is that
+//! of dynamic thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998):
+//! with a share of one half, a client may hold as many as are still free. A single client gets
+//! half, two get a third each, and there is always as much left for the next client as each of them
+//! has.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,18 +16,18 @@ use credentials::Credential;
 use types::limits::{CLIENT_SHARE_MIN, CLIENT_SHARE_PERCENT};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-/// What is counted.
+/// The resources that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShareKind {
     /// Client connections.
     Connections,
-    /// Open files of the XRootD protocol, beside the first of each session.
+    /// Open files in the XRootD protocol, beyond the first of each session.
     OpenFiles,
-    /// Keys of XRootD third-party copies, as long as they are remembered.
+    /// Registered keys of XRootD third-party copies.
     TpcKeys,
-    /// Third-party copies as active party.
+    /// Third-party copies that this server runs as the active side.
     Transfers,
-    /// Checksums that are being computed or wait for their turn.
+    /// Checksums that are being computed or wait for a slot.
     Checksums,
     /// Trees that are being removed or copied as a whole.
     Trees,
@@ -61,7 +62,7 @@ impl ShareKind {
     }
 }
 
-/// How many there are for all clients together, and how much of that one of them may have.
+/// The total of each resource, and the share of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLimits {
     /// See [`ShareKind::Connections`].
@@ -78,7 +79,7 @@ pub struct ShareLimits {
     pub trees: usize,
     /// See [`ShareKind::Locks`].
     pub locks: usize,
-    /// What one client gets when it is alone, in percent of each limit; 100: all.
+    /// Percentage of each total for a client that is alone; 100 means all.
     pub client_percent: u32,
 }
 
@@ -120,7 +121,8 @@ pub struct ClientId {
 }
 
 impl ClientId {
-    /// The client at this address. IPv6 addresses are taken by their first 64 bits: a host has all the others to choose from.
+    /// The client at this address. IPv6 addresses are truncated to 64 bits, because a host can
+    /// choose the rest freely.
     #[must_use]
     pub fn at(address: IpAddr) -> Self {
         let address = match address.to_canonical() {
@@ -133,20 +135,20 @@ impl ClientId {
         }
     }
 
-    /// This program itself, as the only one that asks.
+    /// This program itself, as the only client.
     #[must_use]
     pub fn own() -> Self {
         Self::at(Ipv4Addr::UNSPECIFIED.into())
     }
 
-    /// The same, once it has shown this.
+    /// The same client, once authenticated.
     #[must_use]
     pub fn with(mut self, credential: &Credential) -> Self {
         self.identity = identity_of(credential);
         self
     }
 
-    /// The same, once it has shown this, or something that is refused.
+    /// The same client after it sent a credential, which may be invalid.
     #[must_use]
     pub fn showing(self, credential: &Result<Arc<Credential>>) -> Self {
         match credential {
@@ -161,7 +163,7 @@ impl ClientId {
     }
 }
 
-/// By what a holder of credentials is told from others; `None`: it is anonymous.
+/// The key that identifies a credential's holder; `None` if it is anonymous.
 pub(crate) fn identity_of(credential: &Credential) -> Option<Arc<str>> {
     let identity = credential.identity();
     let name = identity.subject.or(identity.token_id)?;
@@ -169,38 +171,38 @@ pub(crate) fn identity_of(credential: &Credential) -> Option<Arc<str>> {
     Some(format!("{} {issuer} {name}", identity.kind.name()).into())
 }
 
-/// By what a client is counted.
+/// What a client is counted by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Address(IpAddr),
     Identity(Arc<str>),
 }
 
-/// A client that was refused one more because of its share.
+/// A client that was refused because its share is used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareUsedUp {
-    /// Of what.
+    /// The resource.
     pub kind: ShareKind,
-    /// Its address; an IPv6 network of 64 bits for its hosts.
+    /// Its address, or its IPv6 network of 64 bits.
     pub address: Option<IpAddr>,
-    /// Its identity, if that is what is counted.
+    /// Its identity, if that was counted.
     pub identity: Option<String>,
-    /// How many it has.
+    /// How many it holds.
     pub held: usize,
-    /// How many all clients together may have.
+    /// The total for all clients.
     pub limit: usize,
-    /// Whether this is the first refusal since it last had half as many.
+    /// Whether this is the first refusal since it last held half as many.
     pub is_first: bool,
 }
 
-/// Who is told of used-up shares. The call must return at once.
+/// Receives reports about used-up shares. The call must return at once.
 pub trait ShareEvents: Send + Sync + 'static {
     /// A client was refused because its share is used up.
     fn share_used_up(&self, record: &ShareUsedUp);
 }
 
-/// Counts what each client holds, and refuses what exceeds its share. The server owns it, all doors use it; clones are
-/// the same.
+/// Counts what each client holds and refuses what exceeds its share. One per server, shared by all
+/// doors; clones share the counts.
 #[derive(Clone)]
 pub struct FairShare(Arc<Inner>);
 
@@ -213,7 +215,7 @@ struct Inner {
 #[derive(Default)]
 struct Pool {
     limit: AtomicUsize,
-    /// As in `held`, to be read without waiting.
+    /// The sum over `held`, readable without the lock.
     total: AtomicUsize,
     held: Mutex<HashMap<Holder, Held>>,
 }
@@ -221,19 +223,19 @@ struct Pool {
 #[derive(Default)]
 struct Held {
     count: usize,
-    /// How many it had when it was refused more; 0: it has not been.
+    /// How many it held when it was last refused; 0 if never.
     refused_at: usize,
 }
 
 impl Default for FairShare {
-    /// Nothing is refused.
+    /// Refuses nothing.
     fn default() -> Self {
         Self::new(&ShareLimits::default(), None)
     }
 }
 
 impl FairShare {
-    /// Shares out so many of each kind.
+    /// A fair share with these limits.
     #[must_use]
     pub fn new(limits: &ShareLimits, events: Option<Arc<dyn ShareEvents>>) -> Self {
         let fair = Self(Arc::new(Inner {
@@ -245,7 +247,7 @@ impl FairShare {
         fair
     }
 
-    /// Says how many there are from now on. What is held stays so.
+    /// Changes the limits. What is held stays held.
     pub fn set_limits(&self, limits: &ShareLimits) {
         for kind in ShareKind::ALL {
             self.pool(kind).limit.store(limits.of(kind), Ordering::Relaxed);
@@ -261,12 +263,13 @@ impl FairShare {
     /// Takes one for a client.
     ///
     /// # Errors
-    /// `overloaded` when there is none left, `share_used_up` when the client has its share.
+    /// `overloaded` when none is left, `share_used_up` when the client has its share.
     pub fn take(&self, kind: ShareKind, client: &ClientId) -> Result<Share> {
         self.take_for(kind, client.holders().collect(), true)
     }
 
-    /// Counts one that a client has already for its identity too, which it has shown since; `None` when it is anonymous.
+    /// Counts one that an authenticated client already holds for its identity too; `None` if it is
+    /// anonymous.
     ///
     /// # Errors
     /// `share_used_up`.
@@ -314,7 +317,7 @@ impl FairShare {
         })
     }
 
-    /// Whether so much is in use that what lies idle has to go sooner.
+    /// Whether so much is in use that idle holders should give theirs back early.
     #[must_use]
     pub fn is_short(&self, kind: ShareKind) -> bool {
         let limit = self.limit(kind);
@@ -327,14 +330,15 @@ impl FairShare {
         self.pool(kind).total.load(Ordering::Relaxed)
     }
 
-    /// How many there are for all clients together.
+    /// The total for all clients.
     #[must_use]
     pub fn limit(&self, kind: ShareKind) -> usize {
         self.pool(kind).limit.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a client that has `count` may have one more while so many are free. A few are no matter of shares.
+/// Whether a client that holds `count` may take one more while this many are free. Small counts are
+/// always allowed.
 fn is_within(count: usize, free: usize, percent: usize) -> bool {
     count < CLIENT_SHARE_MIN || count.saturating_mul(100 - percent) < free.saturating_mul(percent)
 }
@@ -364,7 +368,7 @@ impl Pool {
     }
 }
 
-/// One of what is shared out; given back when dropped.
+/// One unit of a resource, given back on drop.
 pub struct Share {
     fair: FairShare,
     kind: ShareKind,
@@ -486,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_shared_with_nobody_and_a_whole_share_is_all() {
+    fn small_counts_are_free_and_a_share_of_100_percent_is_all() {
         let (fair, _) = self::fair(CLIENT_SHARE_MIN, 50);
         let all = take_all(&fair, &client(1));
         assert_eq!(all.len(), CLIENT_SHARE_MIN);
@@ -497,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_identified_later_counts_once() {
+    fn a_unit_identified_later_counts_once() {
         let (fair, _) = fair(100, 50);
         let share = fair.take(KIND, &client(1)).unwrap();
         assert!(fair.identify(KIND, &Credential::Anonymous).unwrap().is_none());

@@ -1,5 +1,5 @@
-//! What stands under a name before something is done to it: doors ask once, then policy, and only
-//! then tell.
+//! What exists under a name before an operation: doors look once, then ask policy, and only then
+//! answer.
 
 use policy::Operation;
 use storage::Stat;
@@ -7,32 +7,32 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exports::Spot;
 
-/// An error of the client's making, met when something was opened.
+/// An error that the client caused, on opening something.
 #[must_use]
 pub fn refusal(code: ErrorCode, path: &LogicalPath) -> Error {
     Error::new(code, Side::Client, Phase::Open).with_subject(path)
 }
 
-/// An answer of the store that means "there is nothing".
+/// Whether the store says that nothing exists there.
 #[must_use]
 pub fn is_missing(error: &Error) -> bool {
     matches!(error.code(), ErrorCode::NotFound | ErrorCode::ParentMissing)
 }
 
-/// What stands under a name, as far as that can be told; the trouble is told after the rights are
-/// known, so that nobody learns of names that he may not see.
+/// What exists under a name, if the store can say. Errors are reported only after the rights are
+/// checked, so that no client learns of names that it may not see.
 #[derive(Debug)]
 pub enum Found {
-    /// There is nothing.
+    /// Nothing exists.
     Nothing,
     /// A file or a directory.
     Something(Stat),
-    /// It cannot be told.
+    /// The store failed.
     Trouble(Error),
 }
 
 impl Found {
-    /// Looks.
+    /// Asks the store.
     pub async fn at(spot: &Spot) -> Self {
         match spot.store.stat(&spot.path).await {
             Ok(stat) => Self::Something(stat),
@@ -41,19 +41,19 @@ impl Found {
         }
     }
 
-    /// Whether something is there.
+    /// Whether something exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         matches!(self, Self::Something(_))
     }
 
-    /// Whether a directory is there.
+    /// Whether it is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         matches!(self, Self::Something(stat) if stat.is_directory())
     }
 
-    /// Creating or replacing, which take different rights.
+    /// The operation of an upload: creating and replacing need different rights.
     #[must_use]
     pub fn upload(&self) -> Operation {
         if self.exists() {
@@ -66,7 +66,7 @@ impl Found {
     /// The stat, or why there is none.
     ///
     /// # Errors
-    /// `not_found`, or the trouble.
+    /// `not_found`, or the store's error.
     pub fn into_stat(self, path: &LogicalPath) -> Result<Stat> {
         match self {
             Self::Something(stat) => Ok(stat),
@@ -75,10 +75,10 @@ impl Found {
         }
     }
 
-    /// A file that is there, or nothing; a directory is in the way of either.
+    /// An existing file, or `None`.
     ///
     /// # Errors
-    /// `is_directory`, or the trouble.
+    /// `is_directory`, or the store's error.
     pub fn into_file(self, path: &LogicalPath) -> Result<Option<Stat>> {
         match self {
             Self::Something(stat) if stat.is_directory() => Err(refusal(ErrorCode::IsDirectory, path)),

@@ -1,5 +1,5 @@
-//! How far a door is closed, and how many are inside: every door ends its connections in the same
-//! order, whatever protocol they speak.
+//! Shutdown of a door: all doors end their connections in the same steps, whatever protocol they
+//! speak.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use tokio::sync::watch;
 use types::Result;
 use types::limits::LAST_WORDS_WAIT;
 
-/// How far a door is closed.
+/// The steps of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Closing {
     Open,
-    /// No new connections and requests; what is under way goes on.
+    /// No new connections and requests; running ones continue.
     Draining,
-    /// Transfers are aborted, and say so.
+    /// Transfers are aborted, and report it.
     Aborting,
-    /// Everything ends in the middle of whatever it still says.
+    /// Everything is cut off, even in the middle of an answer.
     Cut,
 }
 
@@ -28,7 +28,7 @@ pub struct Gate {
     inside: Arc<watch::Sender<usize>>,
 }
 
-/// One that is inside, until it is dropped.
+/// Counts as one visitor until it is dropped.
 #[derive(Debug)]
 pub struct Visit(Arc<watch::Sender<usize>>);
 
@@ -48,22 +48,22 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Counts one more inside.
+    /// Adds a visitor.
     #[must_use]
     pub fn enter(&self) -> Visit {
         self.inside.send_modify(|count| *count += 1);
         Visit(self.inside.clone())
     }
 
-    /// How many are inside.
+    /// How many visitors there are.
     #[must_use]
     pub fn visitors(&self) -> usize {
         *self.inside.borrow()
     }
 
-    /// Serves one connection; it counts as inside from the call on. Once there is no time left it ends in the middle of
-    /// whatever it still says; `serving` is asked first then, so that it can end by itself when it is told
-    /// ([`Gate::cut`]).
+    /// Serves one connection, which counts as a visitor from this call on. When the time is up, the
+    /// connection is cut off even in the middle of an answer. `serving` is polled once more first,
+    /// so that it can end by itself when it notices ([`Gate::cut`]).
     ///
     /// # Errors
     /// Those of `serving`.
@@ -94,12 +94,12 @@ impl Gate {
         self.reached(Closing::Draining).await;
     }
 
-    /// Waits until what is under way must end.
+    /// Waits until running requests must abort.
     pub async fn aborting(&self) {
         self.reached(Closing::Aborting).await;
     }
 
-    /// Waits until there is no time left for anything.
+    /// Waits until everything is cut off.
     pub async fn cut(&self) {
         self.reached(Closing::Cut).await;
     }
@@ -110,8 +110,9 @@ impl Gate {
         *self.closing.borrow() >= Closing::Draining
     }
 
-    /// Closes: nothing new at once; what is not through when `grace` nears its end is told to abort, and what is left
-    /// at its end is cut off. Returns when nobody is inside. A second call can only shorten the first one's grace.
+    /// Closes the gate: nothing new begins from now on, requests that still run near the end of
+    /// `grace` must abort, and the rest is cut off at its end. Returns when no visitor is left. A
+    /// second call can only shorten the grace time of the first.
     pub async fn shut_down(&self, grace: Duration) {
         let last_words = LAST_WORDS_WAIT.min(grace / 2);
         let mut inside = self.inside.subscribe();
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_go_in_time_is_told_to_abort() {
+    async fn a_visitor_that_stays_too_long_must_abort() {
         let gate = Gate::default();
         let (visit, other) = (gate.enter(), gate.clone());
         let visitor = tokio::spawn(async move {
@@ -158,14 +159,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn everything_is_over_when_the_grace_is() {
+    async fn everything_ends_with_the_grace_time() {
         for grace in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(20)] {
             let gate = Gate::default();
             let served = gate.host(std::future::pending());
             let visitor = tokio::spawn(served);
             let began = tokio::time::Instant::now();
             gate.shut_down(grace).await;
-            // The clock stands still but for waits.
+            // The clock advances only while everything waits.
             assert!(
                 began.elapsed() <= grace + Duration::from_millis(5),
                 "{:?}",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_call_ends_the_first_ones_grace() {
+    async fn a_second_call_shortens_the_grace_time() {
         let gate = Gate::default();
         let visitor = tokio::spawn(gate.host(std::future::pending()));
         let first = gate.clone();

@@ -1,4 +1,4 @@
-//! Identifiers of requests, transfers and traces, as logs and peers see them.
+//! Identifiers of requests, transfers and traces, as they appear in logs and at peers.
 
 use std::cell::Cell;
 
@@ -25,9 +25,9 @@ thread_local! {
     static SEQUENCE: Cell<u64> = Cell::new(u64::from_ne_bytes(random()));
 }
 
-/// Random bytes that need to be unique but may be guessed, for identifiers in logs: every request takes some,
-/// and the secure generator showed up in profiles. This is the SplitMix64 sequence
-/// (Steele, Lea, Flood 2014) from a secure start.
+/// Random bytes that must be unique but may be guessable, for identifiers in logs. Every request
+/// takes some, and the secure generator showed up in profiles. This is SplitMix64 (Steele, Lea,
+/// Flood 2014) from a secure seed.
 fn unique<const COUNT: usize>() -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     for piece in bytes.chunks_mut(8) {
@@ -40,14 +40,14 @@ fn unique<const COUNT: usize>() -> [u8; COUNT] {
     bytes
 }
 
-/// The identifier of a request or a transfer.
+/// A new identifier for a request or a transfer.
 #[must_use]
 pub fn fresh_id() -> String {
     hex(&unique::<12>())
 }
 
-/// The trace of the work done for a request (W3C Trace Context §3.2): a child of the client's, or a
-/// new one that is not sampled.
+/// The trace context of the work for a request (W3C Trace Context §3.2): a child of the client's,
+/// or a new one that is not sampled.
 #[must_use]
 pub fn child_trace(parent: Option<&str>) -> String {
     const TRACE_BYTES: usize = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".len();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_on_under_another_span() {
+    fn a_trace_continues_under_another_span() {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let child = child_trace(Some(parent));
         assert_eq!(child.len(), parent.len());

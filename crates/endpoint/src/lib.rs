@@ -1,9 +1,9 @@
-//! What stands here, and who may use it: what the doors share below the protocols.
+//! What is stored here and who may use it: the layer that all doors share.
 //!
-//! [`Exports`] says which store answers for a path, [`Exports::authorize`] whether a client may do
-//! something there, and [`Found`] what stands there. A [`Store`] is asked for files; a [`Permit`] is
-//! asked once more when an upload takes its name, and so are the [`Locks`] of WebDAV. [`FairShare`]
-//! limits what one client can take of all this.
+//! [`Exports`] maps a path to its store, [`Exports::authorize`] decides whether a client may do
+//! something there, and [`Found`] says what exists. Files are used through a [`Store`]. When an
+//! upload is committed, its [`Permit`] and the WebDAV [`Locks`] are checked once more.
+//! [`FairShare`] limits how much of all this one client can take.
 #![forbid(unsafe_code)]
 
 mod authorize;

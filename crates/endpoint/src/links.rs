@@ -1,5 +1,5 @@
-//! Who may do what with something that was reached over a symbolic link: policy is asked about the path that was
-//! reached, as it was about the one that was named.
+//! Rights behind symbolic links: policy checks the path that a link leads to, as it checked the
+//! named path.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,20 +15,20 @@ use crate::found::is_missing;
 use crate::own_uploads::OwnUploads;
 use crate::store::Store;
 
-/// The rights of an asker in one export.
+/// The rights of a client in one export.
 #[derive(Debug)]
 pub(crate) struct LinkRights {
     policy: Arc<Policy>,
     own_uploads: OwnUploads,
     export: LogicalPath,
-    /// `None`: a capability decides, which only the export can limit further.
+    /// `None`: a capability decides, and only the export limits it further.
     credential: Option<Result<Arc<Credential>>>,
     address: IpAddr,
 }
 
 impl LinkRights {
-    /// `None` where the asker has the same rights in the whole export, so that no link leads to others. Who comes
-    /// with a capability is limited by the exports only.
+    /// `None` if the client has the same rights everywhere in the export, so that no link can lead
+    /// to other rights. A capability is limited by the exports only.
     pub(crate) fn of(
         policy: &Arc<Policy>,
         own_uploads: &OwnUploads,
@@ -50,7 +50,7 @@ impl LinkRights {
         })
     }
 
-    /// The path by which a client would name something.
+    /// The path by which a client would name it.
     fn named(&self, inner: &LogicalPath) -> Result<LogicalPath> {
         match (self.export.is_root(), inner.is_root()) {
             (true, _) => Ok(inner.clone()),
@@ -105,12 +105,12 @@ impl LinkJudge for LinkRights {
                 decide(&self.policy, credential, &request).into_result()
             }
         };
-        // The client named another path, and need not learn where it leads.
+        // The client named another path, and must not learn where it leads.
         decided.map_err(|error| leads_where_it_is_refused(error.code()).with_private(error.public()))
     }
 }
 
-/// Allows everything, and remembers where links led.
+/// Allows everything, and records where links lead.
 #[derive(Debug, Default)]
 struct Witness(Mutex<Option<LogicalPath>>);
 
@@ -121,8 +121,9 @@ impl LinkJudge for Witness {
     }
 }
 
-/// What `path`, under which a store knows `inner`, is without the symbolic links on the way; `None` when there are none. With
-/// `follows_last` the last name is followed too. Names that are not there yet lead nowhere.
+/// The path that `path` (which the store knows as `inner`) leads to without symbolic links; `None`
+/// if there are none. With `follows_last` the last component is followed too. Names that do not
+/// exist yet lead nowhere.
 pub(crate) async fn path_reached(
     store: &Store,
     (inner, path): (&LogicalPath, &LogicalPath),
@@ -135,7 +136,7 @@ pub(crate) async fn path_reached(
     }
     let witness = Arc::new(Witness::default());
     let seeing = store.acting_for(None, None, None, Some(witness.clone()));
-    // What cannot be looked at cannot be changed either, and says so then.
+    // What cannot be accessed cannot be changed either; that operation reports the error.
     let _ = seeing.check_links(&there, LinkUse::Stat).await;
     let reached = witness.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     let length = |path: &LogicalPath| if path.is_root() { 0 } else { path.as_str().len() };
@@ -144,7 +145,7 @@ pub(crate) async fn path_reached(
     LogicalPath::parse(&format!("{export}{reached}{rest}")).ok()
 }
 
-/// What may be done with a file over links on the way to it for one end of a copy, and for the other.
+/// The link rights of the reading and the writing side of a copy.
 #[derive(Debug)]
 pub(crate) struct BothEnds {
     pub(crate) reader: Option<Arc<dyn LinkJudge>>,

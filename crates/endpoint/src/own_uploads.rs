@@ -1,5 +1,5 @@
-//! Who uploaded which file a short while ago: who may only create files may give those their final names, as clients do
-//! that upload under a temporary name, and nobody else's.
+//! Remembers who uploaded which file recently: a client that may only create files may rename its
+//! own uploads to their final names, as clients do that upload under a temporary name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use types::{LogicalPath, Result};
 use crate::authorize::Asker;
 use crate::exports::Exports;
 
-/// The latest uploads of those who may not delete them. Clones are the same. The oldest of more than
-/// [`OWN_UPLOADS_MAX`] are forgotten, and all with the process.
+/// The latest uploads of clients that may not delete them. Clones share them. The oldest beyond
+/// [`OWN_UPLOADS_MAX`] are forgotten, and all of them with the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnUploads(Arc<Mutex<Known>>);
 
@@ -55,7 +55,8 @@ impl OwnUploads {
 }
 
 impl Exports {
-    /// Remembers who stored a file, where that will matter: who may delete it may move it anyway.
+    /// Records who stored a file, if that will matter: a client that may delete it may move it
+    /// anyway.
     pub fn note_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) {
         let Some(holder) = holder_of(asker.credential) else {
             return;
@@ -66,14 +67,15 @@ impl Exports {
         }
     }
 
-    /// Whether the asker stored that very file a short while ago.
+    /// Whether the client stored this very file recently.
     #[must_use]
     pub fn is_own_upload(&self, asker: Asker<'_>, path: &LogicalPath, stat: &Stat) -> bool {
         self.own_uploads.is_own(asker.credential, path, stat.inode)
     }
 }
 
-/// Who it is: two tokens for the same subject are one holder. Without a name nobody owns anything.
+/// The identity of a holder: two tokens for the same subject are one. Anonymous clients own
+/// nothing.
 fn holder_of(credential: &Result<Arc<Credential>>) -> Option<String> {
     let identity = credential.as_ref().ok()?.identity();
     let name = match (identity.subject, identity.token_id) {

@@ -1,5 +1,5 @@
-//! What was decided when an upload began, asked again when it is to take its name: the configuration may have been
-//! reloaded meanwhile, and rules that forbid the file from now on count for it too.
+//! The right to commit an upload, checked again at the end: a reload may have brought rules that
+//! forbid the file.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::found::is_missing;
 use crate::locks::{Change, Changing, LockKeys};
 use crate::store::Store;
 
-/// The right to store a file, as it was granted when the upload began.
+/// The right to store a file, as granted when the upload began.
 #[derive(Clone, Debug)]
 pub struct Permit {
     exports: SharedExports,
     began_with: Arc<Exports>,
-    /// `None`: a capability grants it, which only the export can limit further.
+    /// `None`: a capability grants it, and only the export limits it further.
     credential: Option<Result<Arc<Credential>>>,
     address: IpAddr,
     path: LogicalPath,
     began_s: i64,
-    /// What its client submitted to get past locks.
+    /// What the client submitted to get past locks.
     keys: LockKeys,
 }
 
 impl Permit {
-    /// Granted now, by `began_with`, for a credential at an address.
+    /// A right granted now, by `began_with`, for a credential and an address.
     #[must_use]
     pub fn new(
         exports: &SharedExports,
@@ -57,9 +57,9 @@ impl Permit {
         Self { keys, ..self }
     }
 
-    /// Whether the file may still be stored, which `store` knows as `inner`. Only new rules and locks can have changed
-    /// that: a token that expired during the upload was valid when it began, which suffices. No lock is granted in the way
-    /// of storing it until the end of what this gives.
+    /// Whether the file, which `store` knows as `inner`, may still be stored. Only new rules and
+    /// locks can change that: a token that expired during the upload was valid when it began, which
+    /// suffices. No conflicting lock is granted until the returned value is dropped.
     ///
     /// # Errors
     /// The refusal.
@@ -67,13 +67,13 @@ impl Permit {
         let current = self.exports.current();
         self.check_rules(&current, store, inner).await?;
         let (place, keys) = ((store, inner), &self.keys);
-        // All exports that follow each other have the same locks.
+        // All generations of exports share the locks.
         self.began_with
             .begin_change(place, &self.path, Change::Store, keys)
             .await
     }
 
-    /// Whether there are other rules than when it was granted. Costs next to nothing.
+    /// Whether the rules have changed since it was granted. Costs next to nothing.
     #[must_use]
     pub fn may_have_changed(&self) -> bool {
         !Arc::ptr_eq(&self.exports.current(), &self.began_with)
@@ -109,7 +109,7 @@ impl Permit {
         self.check_links(current, used).await
     }
 
-    /// Whether new rules leave room for it where symbolic links lead on the way to it.
+    /// Whether the new rules allow storing it where symbolic links lead.
     async fn check_links(&self, current: &Exports, used: LinkUse<'static>) -> Result<()> {
         let nobody = Ok(Arc::new(Credential::Anonymous));
         let asker = Asker {

@@ -1,7 +1,8 @@
 //! What doors report about requests, errors and third-party copies. The binary turns it into log
 //! lines and metrics.
 //!
-//! A record holds no secret: paths without queries, credentials by kind and name only.
+//! A record contains no secret: paths have no queries, and credentials appear by kind and name
+//! only.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,14 +20,14 @@ pub struct ErrorFacts {
     pub code: &'static str,
     /// The side at fault.
     pub side: &'static str,
-    /// What was being done.
+    /// The phase.
     pub phase: &'static str,
-    /// What the client was told.
+    /// The message for the client.
     pub message: String,
-    /// What only the log may know.
+    /// The detail for the log only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private: Option<String>,
-    /// The status of the peer, when it answered.
+    /// The status of the peer's answer, if it answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_status: Option<u32>,
     /// What the administrator can do.
@@ -227,12 +228,12 @@ pub enum Ending {
     Failed(&'static str, &'static str),
 }
 
-/// A third-party copy as it begins.
+/// The beginning of a third-party copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransferStart {
-    /// Its name.
+    /// Its ID.
     pub transfer_id: String,
-    /// The name of the request that ordered it.
+    /// The ID of the request that ordered it.
     pub request_id: String,
     /// `pull` or `push`.
     pub mode: &'static str,
@@ -240,19 +241,19 @@ pub struct TransferStart {
     pub path: String,
     /// The other side's URL without its query.
     pub remote: String,
-    /// Who ordered it.
+    /// The client that ordered it.
     pub client: SocketAddr,
-    /// The kind of credential of whoever ordered it.
+    /// The kind of the client's credential.
     pub credential: &'static str,
-    /// For whom that credential was issued.
+    /// The subject of the client's credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// What the client says about its job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_info: Option<String>,
-    /// The trace that its requests are part of.
+    /// The trace context of its requests.
     pub traceparent: String,
-    /// The flow's tag (SciTags).
+    /// The tag of the flow (SciTags).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u16>,
 }
@@ -261,18 +262,18 @@ pub struct TransferStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransferOutcome {
-    /// The file is complete and in its place.
+    /// The file is complete and committed.
     Success,
-    /// It failed; the destination is as it was.
+    /// It failed; the destination is unchanged.
     Failure,
-    /// The client went away.
+    /// The client disconnected.
     ClientGone,
     /// This server was shut down.
     Aborted,
 }
 
 impl TransferOutcome {
-    /// The word in logs and metrics.
+    /// The name in logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -284,10 +285,10 @@ impl TransferOutcome {
     }
 }
 
-/// A third-party copy that has ended.
+/// A finished third-party copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransferRecord {
-    /// What was begun.
+    /// The beginning.
     #[serde(flatten)]
     pub start: TransferStart,
     /// How it ended.
@@ -295,20 +296,20 @@ pub struct TransferRecord {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFacts>,
-    /// Bytes that were moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// Size of the file, where it was known.
+    /// Size of the file, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// Connections that carried payload at the same time; 0 when it failed.
+    /// Most streams that carried payload at the same time; 0 when it failed.
     pub streams: u32,
-    /// How often it went on from what it had already.
+    /// How often it resumed from data that it already had.
     pub resumed: u32,
     /// The checksum that both sides agree on, as `algorithm:value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<String>,
-    /// When each phase began, in microseconds since the start.
+    /// When each phase began, in microseconds from the start.
     pub phases_us: Vec<(&'static str, u64)>,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub total_us: u64,
 }

@@ -1,5 +1,5 @@
-//! The explanations of the last refusals, by the names of their requests, for whoever asks "why?"
-//! afterwards. The oldest give way.
+//! The explanations of recent refusals by request ID, for users who ask why. The oldest are
+//! dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::limits::{EXPLANATIONS_BYTES_MAX, EXPLANATIONS_MAX};
 use policy::Explanation;
 
-/// The last refusals. Clones are the same; all doors share one.
+/// The recent refusals. Clones share them; all doors use one.
 #[derive(Clone, Default)]
 pub struct Refusals(Arc<Mutex<Kept>>);
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Refusals {
 }
 
 impl Refusals {
-    /// Keeps why something was refused in the request of that name. At most [`EXPLANATIONS_MAX`] are kept, of
+    /// Records why the request was refused. Keeps at most [`EXPLANATIONS_MAX`] explanations, of
     /// [`EXPLANATIONS_BYTES_MAX`] together.
     pub fn keep(&self, request_id: &str, explanation: Explanation) {
         let mut kept = self.kept();
@@ -38,7 +38,7 @@ impl Refusals {
         }
     }
 
-    /// Everything that was refused in the request of that name, in order; empty when nothing is known of it.
+    /// Everything that was refused in the request, in order; empty when nothing is known about it.
     #[must_use]
     pub fn find(&self, request_id: &str) -> Vec<Arc<Explanation>> {
         let kept = self.kept();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_found_by_name_and_in_order() {
+    fn refusals_are_found_by_request_and_in_order() {
         let refusals = Refusals::default();
         for (id, words) in [("a", "first"), ("b", "other"), ("a", "second")] {
             refusals.clone().keep(id, explanation(words));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_give_way_to_number_and_size() {
+    fn the_oldest_are_dropped_by_number_and_size() {
         let refusals = Refusals::default();
         for index in 0..=EXPLANATIONS_MAX {
             refusals.keep(&index.to_string(), explanation("x"));

@@ -1,5 +1,6 @@
-//! Reading back what an upload holds, for checksums that could not be made while it came: in slices and in turns, as other
-//! checksums are computed. It ends with the copy or the request that it belongs to.
+//! Reads back what an upload has stored, for checksums that could not be computed while it arrived.
+//! It reads in slices, in turn with other checksums, and ends with the copy or request that it
+//! belongs to.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::checksums::{Wanted, Watched};
 use crate::fair_share::ClientId;
 use crate::store::Store;
 
-/// Up to where an upload is read.
+/// How far an upload is read.
 #[derive(Clone, Copy)]
 enum End {
     OfFile,
@@ -20,7 +21,7 @@ enum End {
 }
 
 impl Store {
-    /// Checksums of what an upload of a client holds so far, read back from it.
+    /// Checksums of what a client's upload has stored so far, read back from it.
     ///
     /// # Errors
     /// When it cannot be read back.
@@ -34,7 +35,7 @@ impl Store {
         Ok(self.read_back(upload, hasher, End::OfFile, client).await?.finish())
     }
 
-    /// Lets a hasher see the first `bytes` bytes of an upload.
+    /// Feeds the first `bytes` bytes of an upload to a hasher.
     ///
     /// # Errors
     /// When they cannot be read back.
@@ -79,7 +80,7 @@ impl Store {
     }
 }
 
-/// Reads on for one slice; whether that was all.
+/// Reads the next slice; returns whether it was the last.
 fn read_slice(reader: &dyn FileReader, hasher: &mut Hasher, end: End) -> Result<bool> {
     let End::At(end) = end else {
         return read_some(reader, hasher, CHECKSUM_SLICE_BYTES);
@@ -93,7 +94,7 @@ fn read_slice(reader: &dyn FileReader, hasher: &mut Hasher, end: End) -> Result<
         let mut slices = [std::io::IoSliceMut::new(&mut buffer[..wanted])];
         let read = reader.read_vectored_at(&mut slices, hasher.length_bytes(), Patience::Wait);
         match read.map_err(|cause| failed().with_private(cause))? {
-            0 => return Err(failed().with_private("the part is shorter than it was")),
+            0 => return Err(failed().with_private("the part became shorter")),
             count => hasher.update(&buffer[..count]),
         }
     }

@@ -1,4 +1,4 @@
-//! Listings as those who ask for them may see them: without the names of what they may not look at.
+//! Listings without the names that the client may not stat.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::clock::now_s;
 use crate::exports::{Exports, Spot};
 use crate::store::Pages;
 
-/// Which names of a directory an asker may see.
+/// The names of a directory that a client may see.
 pub(crate) struct ShownNames {
     policy: Arc<Policy>,
     credential: Arc<Credential>,
@@ -29,7 +29,7 @@ impl ShownNames {
 }
 
 impl Exports {
-    /// Lists a directory to somebody who may list it. Names are left out that he may not look at.
+    /// Lists a directory to a client that may list it, without the names that it may not stat.
     ///
     /// # Errors
     /// As [`Store::list`](crate::Store::list).

@@ -1,5 +1,5 @@
-//! The files of an export as the doors and the engine use them: a [`storage::Store`], for whom it acts, and the checksums of its
-//! files that are being computed.
+//! The files of an export as doors and engine use them: a [`storage::Store`], the user it acts for,
+//! and the checksums that are being computed.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::locks::Changing;
 use crate::shown::ShownNames;
 use crate::users::Users;
 
-/// For whom a store acts, by name.
+/// The user and VO that a store acts for, by name.
 #[derive(Clone)]
 struct Behalf {
     users: Option<Users>,
     user: Option<Arc<str>>,
     vo: Option<Arc<str>>,
-    /// Who judges what is reached over symbolic links.
+    /// Decides about paths behind symbolic links.
     links: Option<Arc<dyn LinkJudge>>,
 }
 
@@ -44,10 +44,11 @@ impl FindOwner for Behalf {
 #[derive(Clone)]
 pub struct Store {
     files: Arc<dyn storage::Store>,
-    /// For whom it acts; `None`: for the server itself.
+    /// Whom it acts for; `None`: the server itself.
     behalf: Option<Arc<Behalf>>,
     pub(crate) checksums: Checksums,
-    /// The changes that its calls make: they end with the calls, even if nobody waits for these any more.
+    /// The changes that its calls make. They end with the calls, even if no caller waits any
+    /// longer.
     pub(crate) changing: Changing,
 }
 
@@ -60,13 +61,13 @@ impl Deref for Store {
 }
 
 impl Store {
-    /// Uses a storage whose calls block.
+    /// A store over a storage whose calls block.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>) -> Self {
         Self::of(Arc::new(BlockingStore::new(storage)))
     }
 
-    /// Uses these files.
+    /// A store over these files.
     #[must_use]
     pub fn of(files: Arc<dyn storage::Store>) -> Self {
         Self {
@@ -77,7 +78,7 @@ impl Store {
         }
     }
 
-    /// The same, of whose checksums no client has more than its share under way.
+    /// The same store, with checksum computations limited to each client's fair share.
     #[must_use]
     pub fn sharing(self, fair_share: FairShare) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl Store {
         }
     }
 
-    /// The same, whose calls make these changes.
+    /// The same store, whose calls make these changes.
     #[must_use]
     pub fn during(&self, changing: &Changing) -> Self {
         Self {
@@ -96,10 +97,11 @@ impl Store {
         }
     }
 
-    /// The same files for somebody: with the rights of the local user whom a decision names (or the
-    /// default one), to whom what is stored belongs, and against the quota of its VO. Without `users`
-    /// nobody is acted as. `links` judges what is reached over symbolic links. The user is looked up when this is used first, and each use fails
-    /// while that does: `user_unknown`, `user_refused`, `users_unavailable`.
+    /// The same files, used for a client: with the rights of the local user that a decision names
+    /// (or the default one), who owns what is stored, and against the quota of its VO. Without
+    /// `users` the server's account is used. `links` decides about paths behind symbolic links. The
+    /// user is looked up at the first use, and each use fails while the look-up does:
+    /// `user_unknown`, `user_refused`, `users_unavailable`.
     #[must_use]
     pub fn acting_for(
         &self,
@@ -132,14 +134,14 @@ impl Store {
         }
     }
 
-    /// The same files for the server itself, whoever it acted for before.
+    /// The same files, used for the server itself.
     #[must_use]
     pub fn for_itself(&self) -> Self {
         self.on_behalf(None)
     }
 
-    /// The same files for whom this acts, where what is read over symbolic links is judged as `reader` has it: a copy
-    /// within a store has one asker at each end.
+    /// The same files for the same user, with `reader`'s decisions about what is read over symbolic
+    /// links: a copy within a store has separate rights at each end.
     #[must_use]
     pub fn reading_as(&self, reader: &Self) -> Self {
         let [reader, writer] = [reader, self].map(|end| end.behalf.as_ref().and_then(|behalf| behalf.links.clone()));
@@ -149,7 +151,7 @@ impl Store {
         self.judging(Some(Arc::new(BothEnds { reader, writer })))
     }
 
-    /// The same files for whom this acts, where this judges what is reached over symbolic links.
+    /// The same files for the same user, with this decision about symbolic links.
     fn judging(&self, links: Option<Arc<dyn LinkJudge>>) -> Self {
         let own = self.behalf.as_deref();
         self.on_behalf(Some(Behalf {
@@ -160,7 +162,7 @@ impl Store {
         }))
     }
 
-    /// The same, where nothing that is reached over symbolic links is judged: for what was judged before.
+    /// The same without checks of symbolic links, for paths that were checked before.
     fn without_links(&self) -> Self {
         match self.judges_links() {
             true => self.judging(None),
@@ -168,19 +170,19 @@ impl Store {
         }
     }
 
-    /// Whether what is reached over symbolic links has to be judged here.
+    /// Whether paths behind symbolic links are checked here.
     #[must_use]
     pub fn judges_links(&self) -> bool {
         self.behalf.as_ref().is_some_and(|behalf| behalf.links.is_some())
     }
 
-    /// Whether virtual organisations have quotas here, so that it matters whose files are.
+    /// Whether virtual organisations have quotas here, so that the owner of a file matters.
     #[must_use]
     pub fn has_vo_quotas(&self) -> bool {
         !self.usage().is_empty()
     }
 
-    /// Whether what a name leads to over symbolic links may be used so.
+    /// Whether the target of symbolic links in a path may be used in this way.
     ///
     /// # Errors
     /// As [`storage::Storage::check_links`].
@@ -191,7 +193,7 @@ impl Store {
         }
     }
 
-    /// Lists a directory batch by batch.
+    /// Lists a directory in batches.
     ///
     /// # Errors
     /// As [`storage::Storage::list`].
@@ -204,7 +206,7 @@ impl Store {
         })
     }
 
-    /// The checksum of this kind that is kept with a file, at once.
+    /// The stored checksum of this kind, at once.
     ///
     /// # Errors
     /// As [`Storage::stored_checksums`].
@@ -213,11 +215,12 @@ impl Store {
         Ok(known.into_iter().find(|known| known.algorithm() == algorithm))
     }
 
-    /// Asks for the checksum of a file, which has to be computed because none is kept. Whoever asks for the same meanwhile
-    /// gets the same one.
+    /// Asks for a checksum that is not stored and has to be computed. Clients that ask for the same
+    /// one share the computation.
     ///
     /// # Errors
-    /// `overloaded` and `share_used_up`: too many are being computed, or too many for this client.
+    /// `overloaded` and `share_used_up`: too many are being computed, for all clients or for this
+    /// one.
     pub fn ask_checksum(
         &self,
         path: &LogicalPath,
@@ -229,14 +232,16 @@ impl Store {
             path: path.clone(),
             algorithm,
         };
-        // Whoever may look at a file may know its checksum, and who asks first asks for others too.
+        // A client that may stat a file may know its checksum, so the first request can compute it
+        // for all.
         self.checksums.ask(&self.without_links(), subject, client)
     }
 
-    /// The checksum of a file: the kept one, or else computed now and kept.
+    /// The checksum of a file: the stored one, or else computed now and stored.
     ///
     /// # Errors
-    /// When the file cannot be read, or changes meanwhile; as [`Store::ask_checksum`]. That it cannot be kept is not an error.
+    /// When the file cannot be read, or changes meanwhile; as [`Store::ask_checksum`]. A failure to
+    /// store it is not an error.
     pub async fn checksum(
         &self,
         path: &LogicalPath,
@@ -249,7 +254,8 @@ impl Store {
         }
     }
 
-    /// Keeps checksums that were computed while `seen` was read. Not being able to is no error.
+    /// Stores checksums that were computed while `seen` was read. A failure to store them is
+    /// ignored.
     pub async fn keep_checksums(&self, path: &LogicalPath, seen: &Stat, checksums: &[Checksum]) {
         let _ = self.store_checksums(path, seen, checksums).await;
     }
@@ -261,14 +267,14 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// A directory listing that is read page by page.
+/// A directory listing, read page by page.
 pub struct Pages {
     directory: Box<dyn DirectoryReader>,
-    /// Whether entries have come.
+    /// Whether entries have been returned.
     has_begun: bool,
-    /// Which names are seen; `None`: all.
+    /// The names to return; `None`: all.
     shown: Option<ShownNames>,
-    /// What was left out; `None` before the end, and where nothing was.
+    /// What was left out; `None` before the end, or if nothing was.
     unlisted: Option<Unlisted>,
 }
 
@@ -286,7 +292,8 @@ impl Pages {
         loop {
             let mut page = self.directory.next_batch().await?;
             if std::mem::replace(&mut self.has_begun, true) && !page.is_empty() {
-                // A batch of a quick store is read here. Others get their turn before the next one.
+                // A batch of a fast store is read on this thread. Other tasks run before the next
+                // one.
                 tokio::task::yield_now().await;
             }
             if page.is_empty() {
@@ -302,7 +309,7 @@ impl Pages {
         }
     }
 
-    /// What was left out, once the end has been reached; `None` where nothing was.
+    /// What was left out, after the end; `None` if nothing was.
     #[must_use]
     pub fn unlisted(&self) -> Option<&Unlisted> {
         self.unlisted.as_ref()

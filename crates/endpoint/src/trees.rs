@@ -1,5 +1,5 @@
-//! What doors do to a directory of a store with everything in it. Each takes a thread of the blocking pool, and the client's share
-//! of those meanwhile.
+//! Operations on whole directory trees. Each occupies a thread of the blocking pool, and a unit of
+//! the client's share.
 
 use std::sync::Arc;
 
@@ -10,12 +10,13 @@ use crate::fair_share::Share;
 use crate::store::Store;
 
 impl Store {
-    /// The same files, whose calls keep the share to their end.
+    /// The same files, whose calls hold the share until they end.
     fn with_share(&self, share: Share) -> Arc<dyn storage::Store> {
         self.holding(Arc::new((self.changing.clone(), share)))
     }
 
-    /// Removes a directory with everything in it, to the end even if its caller has gone.
+    /// Removes a directory with everything in it. Continues to the end even if the caller stops
+    /// waiting.
     ///
     /// # Errors
     /// As [`storage::Storage::remove_tree`].
@@ -23,7 +24,7 @@ impl Store {
         self.with_share(share).remove_tree(path).await
     }
 
-    /// Copies a file or a directory, to the end even if its caller has gone.
+    /// Copies a file or a directory. Continues to the end even if the caller stops waiting.
     ///
     /// # Errors
     /// As [`storage::Storage::copy_tree`].
@@ -37,7 +38,7 @@ impl Store {
         self.with_share(share).copy_tree(from, to, members, replacing).await
     }
 
-    /// Gives something the name of what may be a directory.
+    /// Renames something over a name that may be a directory.
     ///
     /// # Errors
     /// As [`storage::Storage::move_over`].

@@ -1,8 +1,8 @@
-//! Which local user a name stands for: asked of the system's databases, remembered, and asked again in
-//! the background.
+//! The local user behind a name: looked up in the system's databases, cached, and refreshed in the
+//! background.
 //!
-//! A database may be behind a network, be slow, or not answer. Who waits for it waits for a stated time
-//! only, few look-ups run at once, and what is known stays in use while it is asked for again.
+//! A database may be on the network, slow, or down. Requests wait for a limited time only, few
+//! look-ups run at once, and cached users stay in use during a refresh.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -20,15 +20,15 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 /// How local users are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserSettings {
-    /// The lowest number that is acted as.
+    /// The lowest user ID that the server acts as.
     pub minimum_uid: u32,
-    /// Who is meant when a decision names nobody; `None`: the server's own account.
+    /// The user when a decision names none; `None`: the server's own account.
     pub default_user: Option<String>,
-    /// Whether a user's other groups count, or its first one only.
+    /// Whether a user's supplementary groups count, or only the primary one.
     pub all_groups: bool,
 }
 
-/// What a database says of a name.
+/// A database's answer for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     uid: u32,
@@ -36,16 +36,16 @@ struct Found {
     groups: Vec<u32>,
 }
 
-/// Where users are looked up. May take its time.
+/// Where users are looked up. May block.
 trait Directory: Send + Sync {
-    /// The user of that name, if there is one.
+    /// The user with this name, if there is one.
     fn look_up(&self, name: &str, all_groups: bool) -> std::io::Result<Option<Found>>;
 
-    /// Whether the server can act as that user.
+    /// Whether the server can act as this user.
     fn can_act_as(&self, user: &LocalUser) -> bool;
 }
 
-/// The local users of a server. Clones share what is known.
+/// The local users of a server. Clones share the cache.
 #[derive(Clone)]
 pub struct Users(Arc<Shared>);
 
@@ -54,7 +54,7 @@ struct Shared {
     directory: Box<dyn Directory>,
     known: Mutex<HashMap<String, Known>>,
     turns: Arc<Semaphore>,
-    /// How long whoever asks waits.
+    /// How long a request waits.
     wait: Duration,
 }
 
@@ -62,7 +62,7 @@ struct Shared {
 struct Known {
     /// The user, or why there is none.
     user: Result<Arc<LocalUser>>,
-    /// When it is to be asked for again.
+    /// When to refresh it.
     again: Instant,
 }
 
@@ -89,24 +89,25 @@ impl Users {
         }))
     }
 
-    /// How they are found.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> &UserSettings {
         &self.0.settings
     }
 
-    /// Whether this process may act as others at all.
+    /// Whether this process may act as other users at all.
     #[must_use]
     pub fn can_switch() -> bool {
-        // Numbers that every system knows as somebody.
+        // IDs that exist on every system.
         LocalUser::new("nobody", 65_534, 65_534, [1]).is_some_and(|user| can_act_as(&user))
     }
 
-    /// The user whom a decision names, or else the default; `None`: the server's own account.
+    /// The user that a decision names, or else the default; `None`: the server's own account.
     ///
     /// # Errors
-    /// `user_unknown`, `user_refused` below the lowest number, for the superuser, and where the kernel does
-    /// not let the server act as it; `users_unavailable` when the database does not answer in time.
+    /// `user_unknown`; `user_refused` below the lowest ID, for the superuser, and if the kernel
+    /// does not let the server act as it; `users_unavailable` when the database does not answer in
+    /// time.
     pub async fn find(&self, name: Option<&str>) -> Result<Option<Arc<LocalUser>>> {
         let Some(name) = name.or(self.0.settings.default_user.as_deref()) else {
             return Ok(None);
@@ -121,7 +122,7 @@ impl Users {
         }
     }
 
-    /// Asks again without anybody waiting, and not again soon.
+    /// Refreshes in the background, and not again soon.
     fn refresh(&self, name: &str) {
         self.0.put_off(name);
         let (users, name) = (self.clone(), name.to_owned());
@@ -135,7 +136,7 @@ impl Users {
 
     async fn in_turn(&self, name: &str) -> Result<Arc<LocalUser>> {
         let turn = self.0.turns.clone().acquire_owned().await;
-        // Many ask for the same user at once; whoever waited looks again.
+        // Many requests may want the same user; after waiting, look in the cache again.
         if let Some(known) = self.0.known(name).filter(|known| Instant::now() < known.again)
             && known.user.is_ok()
         {
@@ -143,7 +144,7 @@ impl Users {
         }
         let (shared, subject) = (self.0.clone(), name.to_owned());
         let asked = execution::blocking(move || {
-            // Until the database has answered, however long nobody has waited any more.
+            // Held until the database has answered, even if no request waits any longer.
             let _turn = turn;
             shared.ask(&subject)
         });
@@ -165,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// Asks the database and remembers the answer. That it fails is not remembered: what was known stays.
+    /// Asks the database and caches the answer. A failure is not cached: the old answer stays.
     fn ask(&self, name: &str) -> Result<Arc<LocalUser>> {
         let found = match numbers_in(name) {
             Some((uid, gid)) => Some(Found {
@@ -187,10 +188,10 @@ impl Shared {
         let found = found.ok_or_else(|| refused(ErrorCode::UserUnknown, name))?;
         let refusal = |why: &str| refused(ErrorCode::UserRefused, name).with_private(why);
         if found.uid < self.settings.minimum_uid {
-            return Err(refusal("its number is below users.minimum_uid"));
+            return Err(refusal("its user ID is below users.minimum_uid"));
         }
         let user = LocalUser::new(name, found.uid, found.gid, found.groups);
-        let user = user.ok_or_else(|| refusal("it is the superuser, or in its group"))?;
+        let user = user.ok_or_else(|| refusal("it is the superuser, or in the superuser's group"))?;
         if !self.directory.can_act_as(&user) {
             return Err(refusal("the kernel does not let this process act as it"));
         }
@@ -223,7 +224,7 @@ fn refused(code: ErrorCode, name: &str) -> Error {
     Error::new(code, Side::Active, Phase::Authorize).with_detail(name)
 }
 
-/// `UID:GID`, for machines whose users have no names here. No name of a user has a colon.
+/// `UID:GID`, for users without a name on this machine. User names contain no colon.
 fn numbers_in(name: &str) -> Option<(u32, u32)> {
     let (uid, gid) = name.split_once(':')?;
     Some((uid.parse().ok()?, gid.parse().ok()?))
@@ -259,7 +260,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Users made up for a test; a look-up waits while the gate is closed.
+    /// Made-up users for tests; a look-up blocks while the gate is closed.
     #[derive(Default)]
     struct MadeUp {
         asked: Arc<AtomicUsize>,
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_name_that_is_no_user_is_refused_with_its_own_code() {
+    async fn each_refused_name_has_its_own_error_code() {
         let users = Users::of(settings(), Box::<MadeUp>::default(), LOCAL_USER_LOOKUP_WAIT);
         let found = users.find(Some("atlas")).await.unwrap().unwrap();
         assert_eq!((found.uid(), found.groups()), (1000, &[7][..]));
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_not_mapped_is_the_default() {
+    async fn an_unmapped_client_is_the_default_user() {
         let default = UserSettings {
             default_user: Some("atlas".to_owned()),
             all_groups: false,
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_that_hangs_is_not_waited_for_and_what_is_known_stays() {
+    async fn a_hanging_database_does_not_block_requests_and_cached_users_stay() {
         let (open, gate) = channel();
         let made_up = MadeUp::default();
         let asked = made_up.asked.clone();
@@ -345,7 +346,7 @@ mod tests {
         open.send(()).unwrap();
         let users = Users::of(settings(), Box::new(made_up), Duration::from_millis(100));
         users.find(Some("atlas")).await.unwrap();
-        // Known: nobody is asked again.
+        // Cached: the database is not asked.
         users.find(Some("atlas")).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         users.0.known.lock().unwrap().get_mut("atlas").unwrap().again = Instant::now();
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_at_once_ask_once() {
+    async fn many_requests_cause_one_look_up() {
         let made_up = MadeUp::default();
         let asked = made_up.asked.clone();
         let users = Users::of(settings(), Box::new(made_up), LOCAL_USER_LOOKUP_WAIT);

@@ -1,4 +1,5 @@
-//! Checksums that have to be computed: nobody keeps the readers busy for nothing, or for himself alone.
+//! Checksums that have to be computed: readers are never kept busy for no client, nor for one
+//! client alone.
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -12,9 +13,9 @@ use endpoint::{ClientId, FairShare, ShareKind, ShareLimits, Store};
 use storage::{CommitFacts, FileReader, Patience, Posix, PosixOptions, Stat, Upload, UploadOptions};
 use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
 
-/// No wait may take longer: then something hangs.
+/// Upper limit for each wait, after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A sparse file of this size would be read for hours.
+/// A sparse file of this size takes hours to read.
 const LARGE_BYTES: u64 = 1 << 42;
 
 fn client(last: u8) -> ClientId {
@@ -50,7 +51,7 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_file_is_read_as_long_as_somebody_waits() {
+async fn a_file_is_read_as_long_as_a_client_waits() {
     let directory = tempfile::tempdir().unwrap();
     add(directory.path(), "large", LARGE_BYTES);
     let file = directory.path().join("large");
@@ -72,7 +73,7 @@ async fn a_file_is_read_as_long_as_somebody_waits() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_is_not_read_on() {
+async fn a_removed_or_replaced_file_is_not_read_further() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     for (name, code) in [("removed", ErrorCode::NotFound), ("replaced", ErrorCode::SourceChanged)] {
@@ -114,13 +115,13 @@ async fn small_files_are_not_stuck_behind_large_ones() {
             tokio::time::timeout(PATIENCE, asked).await.expect("it hangs").unwrap()
         }
     };
-    // For somebody else, and for one who has asked for large ones himself.
+    // For another client, and for the one that asked for large files.
     assert_eq!(ask("small", 9).await.to_string(), "adler32:03e80001");
     assert_eq!(ask("other", 1).await.to_string(), "adler32:03e80001");
 }
 
 #[tokio::test]
-async fn a_client_has_its_share_and_what_it_is_to_ask_again_for_goes_on() {
+async fn a_client_has_its_share_and_a_pending_checksum_continues() {
     let directory = tempfile::tempdir().unwrap();
     let limits = ShareLimits {
         checksums: 16,
@@ -141,7 +142,7 @@ async fn a_client_has_its_share_and_what_it_is_to_ask_again_for_goes_on() {
     assert_eq!(
         fair_share.in_use(ShareKind::Checksums),
         1,
-        "it is computed on for who asks again"
+        "the computation continues for the next request"
     );
     std::fs::remove_file(directory.path().join("large")).unwrap();
     until(|| fair_share.in_use(ShareKind::Checksums) == 0).await;
@@ -160,7 +161,7 @@ impl FileReader for Endless {
     }
 }
 
-/// An upload that is read back only when a gate opens.
+/// An upload that can be read back only when a gate opens.
 #[derive(Clone, Default)]
 struct Gated {
     entered: Arc<AtomicUsize>,
@@ -188,7 +189,7 @@ impl Gated {
     }
 }
 
-/// Opens the gates whatever comes, so that no thread waits behind a test that failed.
+/// Opens the gates on drop, so that no thread waits behind a failed test.
 struct Opened(Vec<Gated>);
 
 impl Drop for Opened {
@@ -220,7 +221,7 @@ impl Upload for Gated {
 }
 
 #[tokio::test]
-async fn uploads_of_one_client_that_are_read_back_leave_turns_to_others() {
+async fn reading_back_uploads_of_one_client_leaves_slots_to_others() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     let (busy, other) = (Gated::default(), Gated::default());
@@ -237,7 +238,7 @@ async fn uploads_of_one_client_that_are_read_back_leave_turns_to_others() {
     copies.spawn(reread(&other, 2));
     until(|| other.entered() == 1).await;
     assert_eq!(busy.entered(), REREADS_OF_CLIENT_MAX);
-    // A copy that is given up while it waits keeps no turn from those behind it.
+    // A copy that is cancelled while it waits takes no slot from those behind it.
     copies.abort_all();
     drop(opened);
     let again = tokio::time::timeout(PATIENCE, reread(&busy, 1)).await;
@@ -262,7 +263,7 @@ async fn an_upload_is_read_back_as_long_as_its_copy_lasts() {
         let upload = Arc::new(Gated::showing(endless)) as Arc<dyn Upload>;
         async move { store.reread(&upload, &[ChecksumAlgorithm::Md5], &client).await }
     });
-    // That of the upload, and that of the reader.
+    // One reference of the upload, and one of the reader.
     until(|| weak.strong_count() > 1).await;
     copy.abort();
     until(|| weak.strong_count() == 0).await;

@@ -1,4 +1,4 @@
-//! However many uploads wait for the disk to make them durable, other calls go on.
+//! Other calls proceed, however many uploads wait to become durable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use types::LogicalPath;
 
 /// More than there are threads for commits.
 const UPLOADS: usize = 300;
-/// No wait may take longer: then something hangs.
+/// Upper limit for each wait, after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn path(text: &str) -> LogicalPath {
@@ -31,7 +31,7 @@ async fn checks(store: &Store, gate: &Gate) {
         tokio::task::yield_now().await;
     }
     store.make_directory(&path("/d"), false).await.unwrap();
-    // These run in the blocking pool, always or while the storage is slow.
+    // These run in the blocking pool: always, or while the storage is slow.
     store.remove(&path("/d")).await.unwrap();
     store.stat(&path("/")).await.unwrap();
     gate.open();

@@ -1,4 +1,4 @@
-//! A long listing lets others have their turn.
+//! A long listing yields to other tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use types::LogicalPath;
 use types::limits::LISTING_BATCH_ENTRIES;
 
 #[tokio::test(flavor = "current_thread")]
-async fn others_have_their_turn_between_the_batches_of_a_long_listing() {
+async fn other_tasks_run_between_the_batches_of_a_long_listing() {
     let store = Store::new(Arc::new(Memory::new(1 << 20)));
     let names = 3 * LISTING_BATCH_ENTRIES;
     for number in 0..names {
@@ -30,6 +30,6 @@ async fn others_have_their_turn_between_the_batches_of_a_long_listing() {
         seen += page.len();
     }
     assert_eq!(seen, names);
-    assert!(had_turn.load(Ordering::Relaxed), "nobody else had a turn");
+    assert!(had_turn.load(Ordering::Relaxed), "no other task ran");
     other.await.unwrap();
 }

@@ -1,7 +1,7 @@
-//! Changes that are being made, and the locks that wait for their end.
+//! Running changes, and the locks that wait for them.
 //!
-//! A lock is entered in the table before it waits, so that no later change gets past it; a change that began earlier is
-//! over when the lock is granted.
+//! A lock enters the table before it waits, so no later change gets past it. When it is granted,
+//! all earlier changes have ended.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use types::{LogicalPath, Result};
 
 use super::{Change, Guard, LockFacts, LockKeys, Locks, NewLock, being_changed};
 
-/// Changes that are being made. Clones are the same; they end with the last one.
+/// Running changes. Clones share them; they end when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
-#[must_use = "the changes end with it"]
+#[must_use = "the changes end when this is dropped"]
 pub struct Changing(Vec<Arc<UnderWay>>);
 
 #[derive(Debug)]
@@ -43,13 +43,13 @@ impl Changing {
         Self(paths.into_iter().map(&mut begin).collect())
     }
 
-    /// These and others.
+    /// Adds others.
     pub fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
     }
 
-    /// From now on locks do not wait for them, since nobody knows when they end.
+    /// From now on locks do not wait for these changes, because their end is unknown.
     pub fn lasting(self) -> Self {
         for change in &self.0 {
             let mut guard = change.locks.table(Instant::now());
@@ -58,7 +58,8 @@ impl Changing {
         self
     }
 
-    /// Ends the locks on what has been removed, which were taken before the removal began (RFC 4918 §7.5, §9.6).
+    /// Ends the locks on a removed resource that were taken before the removal began (RFC 4918
+    /// §7.5, §9.6).
     pub fn forget_locks(&self) {
         let removals = self.0.iter().filter(|change| change.change == Change::Remove);
         for removal in removals.filter(|removal| !removal.locks.is_empty()) {
@@ -78,7 +79,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// A lock that keeps out new changes and waits for the end of older ones. It goes unless it is granted.
+/// A lock that blocks new changes and waits for older ones. It disappears unless it is granted.
 pub(super) struct Pending {
     locks: Locks,
     root: LogicalPath,
@@ -105,11 +106,11 @@ impl Pending {
         }
     }
 
-    /// The lock, when everything that was being changed under it is done.
+    /// The lock, once all changes under it have ended.
     pub(super) async fn granted(mut self) -> Result<LockFacts> {
         let over = timeout(LOCK_WAIT, self.changes_over()).await;
         over.map_err(|_| being_changed(&self.root))?;
-        // Its time begins now.
+        // The timeout starts now.
         let facts = self.locks.refresh(&self.root, &self.keys, self.timeout);
         let facts = facts.map_err(|_| being_changed(&self.root))?;
         self.is_granted = true;
@@ -197,7 +198,7 @@ mod tests {
             async move { locks.take(lock, &FairShare::default(), &ClientId::own()).await }
         }
 
-        /// Waits until a lock keeps out changes.
+        /// Waits until the lock blocks changes.
         async fn locked(&self) {
             while self.exports.locks().is_empty() {
                 tokio::task::yield_now().await;
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lock_that_nobody_waits_for_any_more_is_gone() {
+    async fn a_lock_disappears_when_its_request_does() {
         let fixture = Fixture::new();
         let older = fixture.begin("/f", Change::Update).await.unwrap();
         let taken = tokio::spawn(fixture.take("/f"));
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_being_removed_or_is_open_for_long_cannot_be_locked() {
+    async fn a_resource_that_is_being_removed_or_stays_open_cannot_be_locked() {
         let fixture = Fixture::new();
         let removal = fixture.begin("/tree", Change::Remove).await.unwrap();
         let open = fixture.begin("/open", Change::Update).await.unwrap().lasting();

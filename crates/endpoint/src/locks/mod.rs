@@ -1,8 +1,9 @@
-//! Locks on paths, as WebDAV has them (RFC 4918 §6, §7): who wants to change what is locked has to hold a lock and name
-//! its token. They hold at every door, are kept in memory, and are gone with the process.
+//! WebDAV locks on paths (RFC 4918 §6, §7): to change a locked resource, a client must hold a lock
+//! on it and submit its token. Locks apply at every door, are kept in memory, and end with the
+//! process.
 //!
-//! A lock belongs to whom it was given: its token is of no use to anybody else (§6.4). It ends when its holder releases
-//! it, when what it is on is removed or gets another name, and after its timeout.
+//! A lock belongs to the client that took it: its token is useless to other clients (§6.4). It ends
+//! when it is released, when its resource is removed or renamed, and after its timeout.
 
 mod changing;
 mod table;
@@ -31,12 +32,12 @@ use crate::store::Store;
 use changing::Pending;
 use table::{Met, Table};
 
-/// Who holds a lock. Everybody without a credential is the same one.
+/// The holder of a lock. All anonymous clients are the same holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockHolder(Option<Arc<str>>);
 
 impl LockHolder {
-    /// Who showed this.
+    /// The holder of this credential.
     #[must_use]
     pub fn of(credential: &Result<Arc<Credential>>) -> Self {
         let credential = credential.as_ref().ok();
@@ -44,69 +45,69 @@ impl LockHolder {
     }
 }
 
-/// What a request brings to get past locks.
+/// What a request submits to get past locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockKeys {
-    /// Who asks.
+    /// The client.
     pub holder: LockHolder,
     /// The tokens that the request submits.
     pub tokens: Vec<String>,
 }
 
-/// A lock to be taken.
+/// A requested lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLock {
-    /// What is to be locked.
+    /// The resource to lock.
     pub root: LogicalPath,
-    /// By which the lock is named.
+    /// The name of the lock.
     pub token: Arc<str>,
     /// Whether others may lock it too.
     pub is_shared: bool,
     /// Whether everything below is locked as well.
     pub is_deep: bool,
-    /// What the client says about its user, as it is to be told to others.
+    /// What the client says about its user, for other clients.
     pub owner: String,
-    /// Who takes it.
+    /// The client that takes it.
     pub holder: LockHolder,
-    /// How long it lasts when it is not refreshed.
+    /// How long it lasts without a refresh.
     pub timeout: Duration,
 }
 
-/// A lock as clients are told of it.
+/// A lock as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockFacts {
     /// Where it begins.
     pub root: LogicalPath,
     /// Its token.
     pub token: Arc<str>,
-    /// Whether others may lock the same.
+    /// Whether others may lock the same resource.
     pub is_shared: bool,
-    /// Whether it holds for everything below.
+    /// Whether it covers everything below.
     pub is_deep: bool,
     /// What the client said about its user.
     pub owner: String,
-    /// How long it lasts from now on.
+    /// How long it still lasts.
     pub remaining: Duration,
 }
 
-/// What is to be done to a path.
+/// A kind of change to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Something about it is changed, such as its mode or its attributes.
+    /// Something about it changes, such as its mode or its attributes.
     Update,
-    /// A file or directory is stored under this name, in place of whatever is there.
+    /// A file or directory is stored under this name and replaces what exists.
     Store,
-    /// It goes away, with everything below it: removed, or moved elsewhere.
+    /// It is removed or moved elsewhere, with everything below it.
     Remove,
 }
 
-/// A new token, unlike all others (RFC 4918 §6.5): a random UUID (RFC 9562 §5.4).
+/// A new unique token (RFC 4918 §6.5): a random UUID (RFC 9562 §5.4).
 #[must_use]
 pub fn new_lock_token() -> Arc<str> {
     format!("urn:uuid:{}", uuid_text(random(), 4)).into()
 }
 
-/// How long a lock lasts for which a client asks for so many seconds, or for nothing in particular.
+/// The timeout of a lock for which the client asks for this many seconds, or for none.
 #[must_use]
 pub fn lock_timeout(wanted_s: Option<u64>) -> Duration {
     wanted_s
@@ -114,41 +115,41 @@ pub fn lock_timeout(wanted_s: Option<u64>) -> Duration {
         .clamp(LOCK_TIMEOUT_MIN, LOCK_TIMEOUT_MAX)
 }
 
-/// The refusal because of a lock that begins there.
+/// The refusal because of a lock that begins at `root`.
 #[must_use]
 pub fn locked(root: &LogicalPath) -> Error {
     Error::new(ErrorCode::Locked, Side::Client, Phase::Open).with_subject(root)
 }
 
-/// The refusal of one lock more over a path.
+/// The refusal of too many locks on a path.
 fn crowded(root: &LogicalPath) -> Error {
-    let detail = format!("no more than {LOCKS_PER_PATH_MAX} locks can be over one path");
+    let detail = format!("at most {LOCKS_PER_PATH_MAX} locks can cover one path");
     Error::new(ErrorCode::Overloaded, Side::Client, Phase::Open)
         .with_subject(root)
         .with_detail(detail)
 }
 
-/// The refusal of a lock because of what is being done there.
+/// The refusal of a lock because of a running change.
 fn being_changed(root: &LogicalPath) -> Error {
     Error::new(ErrorCode::Busy, Side::Client, Phase::Open)
         .with_subject(root)
-        .with_detail("it is being changed, and can be locked afterwards")
+        .with_detail("it is being changed; lock it afterwards")
 }
 
-/// All locks of a server. Clones are the same.
+/// All locks of a server. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Locks(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many there are, so that those who meet none do not wait for others.
+    /// The number of locks, so that requests skip the table's mutex when there are none.
     count: AtomicUsize,
     table: Mutex<Table>,
-    /// Tells the locks that wait for it that a change has ended.
+    /// Notifies waiting locks that a change has ended.
     ended: Notify,
 }
 
-/// The table for as long as it is used; what it holds then is counted.
+/// The locked table; updates the counter on drop.
 struct Guard<'a> {
     table: MutexGuard<'a, Table>,
     count: &'a AtomicUsize,
@@ -161,13 +162,13 @@ impl Drop for Guard<'_> {
 }
 
 impl Locks {
-    /// Whether there are none. Costs next to nothing.
+    /// Whether there are no locks. One atomic load.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Acquire) == 0
     }
 
-    /// The table, without what has timed out.
+    /// The table, without timed-out locks.
     fn table(&self, now: Instant) -> Guard<'_> {
         let mut table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.purge(now);
@@ -177,15 +178,15 @@ impl Locks {
         }
     }
 
-    /// Takes a lock, which counts in the share of a client. Changes that begin from then on meet it; those under way
-    /// it waits for.
+    /// Takes a lock, which counts in the client's share. Later changes are checked against it;
+    /// earlier ones it waits for.
     ///
     /// # Errors
-    /// `locked`, with where the lock begins that is in the way; `busy` where something is being changed that does not end
-    /// soon, or takes the path away; `overloaded` and `share_used_up`.
+    /// `locked`, with the path of the conflicting lock; `busy` if a running change does not end
+    /// soon, or removes the path; `overloaded` and `share_used_up`.
     pub async fn take(&self, wanted: NewLock, fair_share: &FairShare, client: &ClientId) -> Result<LockFacts> {
         let now = Instant::now();
-        // What has timed out gives its place back before another one is asked for.
+        // Drop timed-out locks before asking for another share.
         drop(self.table(now));
         let share = fair_share.take(ShareKind::Locks, client)?;
         let (facts, pending) = {
@@ -209,24 +210,25 @@ impl Locks {
         }
     }
 
-    /// Lets a lock over a path, whose token is among `keys`, last so long from now on.
+    /// Extends a lock that covers a path and whose token is among `keys`; the timeout counts from
+    /// now.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be refreshed.
     pub fn refresh(&self, path: &LogicalPath, keys: &LockKeys, timeout: Duration) -> Result<LockFacts, Unusable> {
         let now = Instant::now();
         self.table(now).table.refresh(path, keys, timeout, now)
     }
 
-    /// Ends a lock over a path.
+    /// Ends a lock that covers a path.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be released.
     pub fn release(&self, path: &LogicalPath, token: &str, holder: &LockHolder) -> Result<(), Unusable> {
         self.table(Instant::now()).table.release(path, token, holder)
     }
 
-    /// The locks that a path is under.
+    /// The locks that cover a path.
     #[must_use]
     pub fn covering(&self, path: &LogicalPath) -> Vec<LockFacts> {
         if self.is_empty() {
@@ -244,14 +246,14 @@ impl Exports {
         &self.locks
     }
 
-    /// Whether locks let something be done to a path, which `store` knows as `inner`. To be asked when policy has allowed it:
-    /// who may not do it anyway learns nothing of locks.
+    /// Whether locks allow a change to a path, which `store` knows as `inner`. Ask only after
+    /// policy has allowed it: a client without the right must learn nothing about locks.
     ///
-    /// Something that is to have a new name is a change of the directory that gets it too; what is removed changes the
-    /// directory that it was in (RFC 4918 §7.4).
+    /// A new name also changes the directory that gets it, and a removal the directory that
+    /// contained the name (RFC 4918 §7.4).
     ///
     /// # Errors
-    /// `locked`, with where the lock begins whose token is missing.
+    /// `locked`, with the path of the lock whose token is missing.
     pub async fn check_locks(
         &self,
         (store, inner): (&Store, &LogicalPath),
@@ -265,7 +267,8 @@ impl Exports {
         self.begin_change((store, inner), path, change, keys).await.map(drop)
     }
 
-    /// The same for a change that is made now: until the end of what this gives, no lock is granted that forbids it.
+    /// The same for a change that begins now: until the returned value is dropped, no conflicting
+    /// lock is granted.
     ///
     /// # Errors
     /// As [`Exports::check_locks`].
@@ -289,7 +292,7 @@ impl Exports {
                 if guard.table.len() == 0 {
                     return Ok(Changing::begin(&self.locks, guard, [path], change));
                 }
-                // The first lock came this very moment.
+                // The first lock was taken in this very moment.
                 drop(guard);
                 continue;
             };
@@ -307,12 +310,13 @@ impl Exports {
         }
     }
 
-    /// Whether a path leads over symbolic links: it is another name of something, under which a lock would not hold.
+    /// Whether a path leads over symbolic links. It is then another name of a resource, which a
+    /// lock would not cover.
     pub async fn is_another_name(&self, (store, inner): (&Store, &LogicalPath), path: &LogicalPath) -> bool {
         path_reached(store, (inner, path), true).await.is_some()
     }
 
-    /// The locks that a path is under, where locks count.
+    /// The locks that cover a path, where locks apply.
     #[must_use]
     pub fn locks_over(&self, path: &LogicalPath) -> Vec<LockFacts> {
         match self.locks.is_empty() || !self.has_locks_at(path) {
@@ -321,7 +325,8 @@ impl Exports {
         }
     }
 
-    /// Whether locks count at a path: those from above do not reach into an export where they are off.
+    /// Whether locks apply at a path: those from above do not reach into an export that has them
+    /// off.
     #[must_use]
     pub fn has_locks_at(&self, path: &LogicalPath) -> bool {
         let over = self.list().iter().map(|export| &export.rules);
@@ -330,8 +335,8 @@ impl Exports {
         deepest.is_none_or(|rules| rules.locks)
     }
 
-    /// A refusal because of a lock in the way of changing `path`, as the asker may see it: without the name of something
-    /// below at which he may not look.
+    /// The refusal of a change of `path` because of a lock, without the name of a resource below
+    /// that the client may not stat.
     #[must_use]
     pub fn locked_for(&self, asker: Asker<'_>, path: &LogicalPath, error: Error) -> Error {
         let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
@@ -343,10 +348,11 @@ impl Exports {
     }
 }
 
-/// What a change is about: the path that was named, and the one that it leads to over symbolic links.
+/// The paths that a change affects: the one that was named, and the one that it leads to over
+/// symbolic links.
 struct Touched {
     paths: Vec<LogicalPath>,
-    /// The directories whose names change.
+    /// The directories that gain or lose a name.
     holding: Vec<LogicalPath>,
 }
 
@@ -362,7 +368,8 @@ impl Touched {
             (Change::Remove, _) => paths.iter().filter_map(LogicalPath::parent).collect(),
             (_, Some(grown)) => {
                 let mut holding = vec![grown];
-                // Behind a link, the directory that is nearest: those above it are no part of a new name's way.
+                // Behind a link only the nearest directory counts; those above it are not on the
+                // new name's path.
                 holding.extend(paths.iter().skip(1).filter_map(LogicalPath::parent));
                 holding
             }
@@ -372,7 +379,8 @@ impl Touched {
     }
 }
 
-/// The directory that gets a new name when something is stored: the deepest that exists, where the name itself does not.
+/// The directory that gets a new name when something is stored: the deepest existing one, if the
+/// name itself does not exist.
 async fn grown(store: &Store, inner: &LogicalPath, path: &LogicalPath) -> Option<LogicalPath> {
     let (mut outer, mut inner) = (path.clone(), inner.clone());
     while store.stat(&inner).await.is_err_and(|error| is_missing(&error)) {
@@ -399,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_have_a_default_and_an_end() {
+    fn timeouts_have_a_default_and_a_maximum() {
         assert_eq!(lock_timeout(None), LOCK_TIMEOUT);
         assert_eq!(lock_timeout(Some(0)), LOCK_TIMEOUT_MIN);
         assert_eq!(lock_timeout(Some(5)), Duration::from_secs(5));

@@ -1,10 +1,10 @@
-//! The locks themselves: pure data, to which callers bring the time.
+//! The table of locks: pure data; callers pass the time.
 //!
-//! They lie in an ordered map by path, so that looking at a path takes a look-up for each of its ancestors, and looking
-//! below one a range. Each call first drops what has timed out, which a second map finds in order: nothing is left
-//! behind, and no task has to sweep.
+//! An ordered map by path: finding the locks that cover a path takes a look-up for each ancestor,
+//! and finding those below takes a range. Each call first drops timed-out locks, which a second map
+//! finds in order, so nothing has to sweep.
 //!
-//! Beside them lie the changes that are being made at the moment: a check and the change that it lets through are one
+//! The table also holds the running changes, so that checking a change and registering it is one
 //! step for locks.
 
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ use crate::fair_share::Share;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     by_path: BTreeMap<Arc<str>, Vec<Lock>>,
-    /// Where a lock ends that ends then; the number tells apart those that end at the same time.
+    /// The paths of locks by their end; the number distinguishes locks that end at the same time.
     ends: BTreeMap<(Instant, u64), Arc<str>>,
-    /// What is being changed.
+    /// The running changes.
     changes: BTreeMap<Arc<str>, Vec<UnderWay>>,
-    /// Counts locks and changes, so that of two the older one is known.
+    /// Numbers locks and changes in order, so that the older of two is known.
     next_number: u64,
 }
 
-/// A change that is being made.
+/// A running change.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     number: u64,
@@ -38,12 +38,12 @@ struct UnderWay {
     is_long: bool,
 }
 
-/// What becomes of a lock that meets a change under way.
+/// What happens to a new lock that conflicts with a running change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// It waits for the end of the change.
     Short,
-    /// It is refused: what it is to be on goes away, or is open for as long as its client likes.
+    /// It is refused: its resource is being removed, or is open for an unknown time.
     Long,
 }
 
@@ -52,16 +52,16 @@ struct Lock {
     facts: NewLock,
     number: u64,
     ends: Instant,
-    /// Its place in the share of its client.
+    /// Its unit of its client's share.
     _share: Option<Share>,
 }
 
 /// Why a lock cannot be refreshed or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// The path is under no lock with such a token.
+    /// No lock with such a token covers the path.
     Unknown,
-    /// Somebody else took it.
+    /// It belongs to another client.
     NotYours,
 }
 
@@ -88,7 +88,7 @@ impl Table {
         self.ends.len()
     }
 
-    /// Drops what has timed out.
+    /// Drops timed-out locks.
     pub(super) fn purge(&mut self, now: Instant) {
         while let Some(first) = self.ends.first_entry()
             && first.key().0 <= now
@@ -107,7 +107,7 @@ impl Table {
         }
     }
 
-    /// The locks that a path is under: its own, and those of its ancestors that reach down to it.
+    /// The locks that cover a path: its own, and deep ones of its ancestors.
     fn over(&self, path: &LogicalPath) -> impl Iterator<Item = &Lock> {
         let key = key(path);
         let places = ancestors(&key).filter_map(|place| Some((self.by_path.get(place)?, place.len() == key.len())));
@@ -123,19 +123,21 @@ impl Table {
         within(&self.by_path, &key(path)).flat_map(|(_, locks)| locks)
     }
 
-    /// The locks that a path is under, as they are told.
+    /// The locks that cover a path, in the form for clients.
     pub(super) fn covering(&self, path: &LogicalPath, now: Instant) -> Vec<LockFacts> {
         self.over(path).map(|lock| lock.tell(now)).collect()
     }
 
-    /// The first lock over a path of which no token is submitted: of several, one suffices.
+    /// The first lock that covers a path, unless one of their tokens was submitted: one of several
+    /// suffices.
     pub(super) fn closed(&self, path: &LogicalPath, keys: &LockKeys) -> Option<LogicalPath> {
         let mut locks = self.over(path).peekable();
         let root = locks.peek()?.facts.root.clone();
         (!locks.any(|lock| lock.opens_for(keys))).then_some(root)
     }
 
-    /// The same for everything below a path. Each place is visited once, with what the deep locks above it open.
+    /// The same for everything below a path. Each path is visited once, with the result of the deep
+    /// locks above it.
     pub(super) fn closed_below(&self, path: &LogicalPath, keys: &LockKeys) -> Option<LogicalPath> {
         let is_open = self.over(path).any(|lock| lock.facts.is_deep && lock.opens_for(keys));
         self.walk_below(path, is_open, |from_above, locks| {
@@ -147,8 +149,8 @@ impl Table {
         .err()
     }
 
-    /// Visits each place with locks below a path, behind those above it, with what the visit of the nearest of these
-    /// gave; at first with `from`.
+    /// Visits each path with locks below `path`, ancestors first. Each visit gets the result of its
+    /// nearest visited ancestor, or `from`.
     fn walk_below<C: Copy, E>(
         &self,
         path: &LogicalPath,
@@ -166,7 +168,7 @@ impl Table {
         Ok(())
     }
 
-    /// Notes a change that begins now. Gives the number by which it ends.
+    /// Registers a change that begins now; returns the number by which to end it.
     pub(super) fn begin(&mut self, path: &LogicalPath, change: Change, is_long: bool) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
@@ -184,7 +186,7 @@ impl Table {
         self.next_number
     }
 
-    /// A change lasts for as long as its client likes.
+    /// Marks a change as lasting for an unknown time.
     pub(super) fn set_long(&mut self, path: &LogicalPath, number: u64) {
         let changes = self.changes.get_mut(&*key(path)).into_iter().flatten();
         for change in changes.filter(|change| change.number == number) {
@@ -192,7 +194,7 @@ impl Table {
         }
     }
 
-    /// A change has been made, or not.
+    /// Ends a change.
     pub(super) fn end(&mut self, path: &LogicalPath, number: u64) {
         let key = key(path);
         if let Some(changes) = self.changes.get_mut(&*key) {
@@ -203,7 +205,7 @@ impl Table {
         }
     }
 
-    /// What a lock would meet of the changes that began before that number.
+    /// How a lock conflicts with the changes that began before this number.
     pub(super) fn met(&self, root: &LogicalPath, is_deep: bool, before: u64) -> Option<Met> {
         let (key, mut met) = (key(root), None);
         let mut note = |change: &UnderWay, takes_root: bool| {
@@ -222,8 +224,8 @@ impl Table {
             changes.filter(reaches).for_each(|change| note(change, true));
         }
         for (place, changes) in within(&self.changes, &key) {
-            // A new name is one of the directory that gets it, which may be any above it; what is removed changes the
-            // directory that it was in.
+            // A new name changes the directory that gets it, which may be any ancestor; a removal
+            // changes the directory that contained the name.
             let reaches = |change: &&UnderWay| match change.change {
                 _ if is_deep => true,
                 Change::Store => true,
@@ -235,7 +237,7 @@ impl Table {
         met
     }
 
-    /// Where a lock begins that would be in the way of a new one.
+    /// The path of a lock that conflicts with a new one.
     pub(super) fn conflict(&self, wanted: &NewLock) -> Option<LogicalPath> {
         let is_in_the_way = |lock: &&Lock| !(wanted.is_shared && lock.facts.is_shared);
         let over = self.over(&wanted.root).find(is_in_the_way);
@@ -246,7 +248,7 @@ impl Table {
         found.map(|lock| lock.facts.root.clone())
     }
 
-    /// Whether there would be too many over a path.
+    /// Whether a new lock would be one too many on some path.
     pub(super) fn is_crowded(&self, wanted: &NewLock) -> bool {
         let over = self.over(&wanted.root).count();
         if over >= LOCKS_PER_PATH_MAX || !wanted.is_deep {
@@ -263,7 +265,7 @@ impl Table {
         walked.is_err()
     }
 
-    /// Adds a lock, with which none must be in conflict.
+    /// Adds a lock, which must not conflict with any other.
     pub(super) fn add(&mut self, facts: NewLock, share: Option<Share>, now: Instant) -> LockFacts {
         let number = self.next_number;
         self.next_number += 1;
@@ -280,7 +282,7 @@ impl Table {
         told
     }
 
-    /// Lets a lock over a path last so long from now on.
+    /// Extends a lock that covers a path; the timeout counts from now.
     pub(super) fn refresh(
         &mut self,
         path: &LogicalPath,
@@ -305,7 +307,7 @@ impl Table {
         Ok(lock.tell(now))
     }
 
-    /// Ends a lock over a path.
+    /// Ends a lock that covers a path.
     pub(super) fn release(&mut self, path: &LogicalPath, token: &str, holder: &LockHolder) -> Result<(), Unusable> {
         let lock = self.over(path).find(|lock| *lock.facts.token == *token);
         let lock = lock.ok_or(Unusable::Unknown)?;
@@ -318,7 +320,7 @@ impl Table {
         Ok(())
     }
 
-    /// Ends all locks that begin at a path or below it and are older than that number.
+    /// Ends all locks at or below a path that are older than this number.
     pub(super) fn forget(&mut self, path: &LogicalPath, before: u64) {
         let key = key(path);
         let mut places: Vec<Arc<str>> = within(&self.by_path, &key).map(|(place, _)| place.clone()).collect();
@@ -337,13 +339,13 @@ impl Table {
     }
 }
 
-/// A path as the maps have it: its slashes come before all that names can hold, so that everything below a path stands
-/// right behind it.
+/// A path as key of the maps. Its slashes are replaced by a byte that sorts before all characters
+/// of names, so everything below a path follows it directly.
 fn key(path: &LogicalPath) -> String {
     path.as_str().replace('/', "\0")
 }
 
-/// A key and those of all above it, the root included.
+/// A key and all of its ancestors, the root included.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let mut next = Some(path);
     std::iter::from_fn(move || {
@@ -357,7 +359,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a map has below a key.
+/// The entries of a map below a key.
 fn within<'a, T>(
     map: &'a BTreeMap<Arc<str>, T>,
     key: &str,
@@ -365,11 +367,11 @@ fn within<'a, T>(
     let start = format!("{}\0", key.trim_end_matches('\0'));
     let end = format!("{}\u{1}", key.trim_end_matches('\0'));
     let range = map.range::<str, _>((Bound::Included(&*start), Bound::Excluded(&*end)));
-    // The root itself is not below itself.
+    // The root is not below itself.
     range.filter(|(place, _)| place.len() > 1)
 }
 
-/// Whether a key is that of something below another one.
+/// Whether a key is below another.
 fn is_below(place: &str, above: &str) -> bool {
     let rest = place.strip_prefix(above.trim_end_matches('\0'));
     rest.is_some_and(|rest| rest.starts_with('\0'))
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_over_its_path_and_a_deep_one_over_all_below() {
+    fn a_lock_covers_its_path_and_a_deep_one_everything_below() {
         let (table, now) = table([lock("/a/b", "deep", false, true), lock("/c", "flat", false, false)]);
         let over = |text: &str| {
             let mut tokens: Vec<_> = table.covering(&path(text), now).into_iter().collect();
@@ -436,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_for_its_holder_only() {
+    fn a_token_works_for_its_holder_only() {
         let (table, _) = table([lock("/a", "t", false, true)]);
         let closed = |keys: &LockKeys| table.closed(&path("/a/f"), keys);
         assert_eq!(closed(&keys(ANN, &["x", "t"])), None);
@@ -454,20 +456,20 @@ mod tests {
     }
 
     #[test]
-    fn of_shared_locks_one_token_opens_and_all_are_in_the_way_of_an_exclusive_one() {
+    fn one_token_of_several_shared_locks_suffices_and_all_conflict_with_an_exclusive_one() {
         let (table, _) = table([lock("/f", "one", true, false), lock("/f", "two", true, false)]);
         assert_eq!(table.closed(&path("/f"), &keys(ANN, &["two"])), None);
         assert!(table.closed(&path("/f"), &keys(ANN, &["three"])).is_some());
         assert!(table.conflict(&lock("/f", "new", true, true)).is_none());
         assert_eq!(table.conflict(&lock("/f", "new", false, true)), Some(path("/f")));
-        // From above a deep one meets them, a flat one does not.
+        // A deep lock from above conflicts, a flat one does not.
         assert_eq!(table.conflict(&lock("/", "new", false, true)), Some(path("/f")));
         assert!(table.conflict(&lock("/", "new", false, false)).is_none());
         assert!(table.conflict(&lock("/", "new", true, true)).is_none());
     }
 
     #[test]
-    fn so_many_locks_are_over_a_path_whichever_came_first() {
+    fn the_number_of_locks_on_a_path_is_limited_in_any_order() {
         let shared = |root: &str, is_deep| lock(root, "t", true, is_deep);
         let half = LOCKS_PER_PATH_MAX / 2;
         let below = (0..half).map(|_| shared("/a/b", false));
@@ -486,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_timed_out_is_gone_and_a_refresh_lets_it_last() {
+    fn locks_time_out_and_a_refresh_extends_them() {
         let (mut table, now) = table([lock("/a", "a", false, true), lock("/b", "b", false, true)]);
         let later = now + Duration::from_secs(59);
         table.purge(later);
@@ -505,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_holder_ends_a_lock() {
+    fn only_the_holder_ends_a_lock() {
         let (mut table, now) = table([lock("/a", "a", false, true)]);
         let ann = LockHolder(Some(ANN.into()));
         let (at, elsewhere) = (path("/a/f"), path("/b"));
@@ -519,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn with_what_is_removed_its_locks_go() {
+    fn locks_end_when_their_resource_is_removed() {
         let all = ["/a", "/a/b/c", "/a0", "/ab"].map(|root| lock(root, root, false, false));
         let (mut table, _) = table(all);
         table.forget(&path("/a"), u64::MAX);
@@ -540,8 +542,9 @@ mod tests {
     }
 
     #[test]
-    fn each_place_below_is_closed_unless_something_over_it_opens() {
-        // '!' comes before the slash: what is below a path would not stand right behind it.
+    fn each_path_below_is_closed_unless_a_lock_above_opens_it() {
+        // '!' sorts before the slash, so without the replacement these paths would not follow each
+        // other.
         let roots = [("/t/a", "a", true), ("/t/a!x", "x", true), ("/t/a/b", "b", false)];
         let (table, _) = table(roots.map(|(root, token, is_deep)| lock(root, token, true, is_deep)));
         let closed = |at: &str, tokens: &[&str]| table.closed_below(&path(at), &keys(ANN, tokens));
@@ -555,8 +558,9 @@ mod tests {
     }
 
     #[test]
-    fn many_locks_below_are_looked_at_once_each() {
-        // Over each place lie all the others above it: looking at them for each would take a billion steps.
+    fn many_locks_below_are_visited_once_each() {
+        // Each path has all the others above it: visiting them again for each would take a billion
+        // steps.
         let mut deep = String::new();
         let roots = (0..1000).map(|_| {
             deep.push_str("/d");
@@ -574,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_meets_what_is_being_changed_under_it() {
+    fn a_lock_conflicts_with_running_changes_under_it() {
         let (mut table, _) = table([]);
         let update = table.begin(&path("/a/f"), Change::Update, false);
         let store = table.begin(&path("/n/new/f"), Change::Store, false);
@@ -597,7 +601,7 @@ mod tests {
         ] {
             assert_eq!(table.met(&path(root), is_deep, u64::MAX), met, "{root} {is_deep}");
         }
-        // What began later found the lock.
+        // A later change has found the lock.
         assert_eq!(table.met(&path("/a/f"), false, update), None);
         for (at, number) in [
             ("/a/f", update),
