@@ -1,8 +1,11 @@
-//! Adler-32 (RFC 1950 §8.2) with AVX-512 and its VNNI, twice as fast as with AVX2; by `simd-adler32` on other processors.
+//! Adler-32 (RFC 1950 §8.2) with AVX-512 VNNI, twice as fast as with AVX2; `simd-adler32` on other
+//! processors.
 //!
-//! Every byte that is stored passes through here: with AVX2 it was a tenth of what an upload in clear text costs.
+//! Every stored byte passes through here: with AVX2, Adler-32 was a tenth of the cost of an upload
+//! in clear text.
 //!
-//! This module can go once `simd-adler32` has AVX-512 for stable compilers: its own form (0.3.10) needs nightly features.
+//! This module can go once `simd-adler32` has AVX-512 for stable compilers: its own version (0.3.10)
+//! needs nightly features.
 
 use std::fmt;
 
@@ -12,14 +15,14 @@ pub struct Adler32(State);
 
 #[derive(Clone)]
 enum State {
-    /// On a processor that has what `wide` needs.
+    /// On a processor that `wide` supports.
     #[cfg(target_arch = "x86_64")]
     Wide(u32),
     Portable(simd_adler32::Adler32),
 }
 
 impl Adler32 {
-    /// Of no bytes yet.
+    /// The checksum of no bytes.
     #[must_use]
     pub fn new() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -74,14 +77,14 @@ mod wide {
 
     /// The largest prime below 2^16.
     const MODULUS: u64 = 65_521;
-    /// Bytes of a register.
+    /// Bytes per register.
     const BLOCK_BYTES: usize = 64;
-    /// Blocks that are taken at once, so that the sums of one do not wait for those of the one before.
+    /// Blocks processed together, so that their sums do not depend on each other.
     const BLOCKS: usize = 4;
-    /// Bytes between two divisions: the largest weighted sum of 2^16 bytes is 1024 * 255 * (64 + 63 + ... + 1), 543 million,
-    /// and fits in the 31 bits of a lane.
+    /// Bytes between two reductions: the largest weighted sum of 2^16 bytes is 1024 * 255 * (64 +
+    /// 63 + ... + 1), 543 million, which fits in the 31 bits of a vector element.
     const ROUND_BYTES: usize = 1 << 16;
-    /// How often a block's first byte counts in the second sum at the end of the block, its second byte, and so on.
+    /// How often each byte of a block counts in the second sum at the end of the block.
     static WEIGHTS: [u8; BLOCK_BYTES] = {
         let mut weights = [0; BLOCK_BYTES];
         let mut index = 0;
@@ -98,7 +101,7 @@ mod wide {
             && is_x86_feature_detected!("avx512vnni")
     }
 
-    /// What `sum` becomes with `bytes` behind it, on a processor that is supported.
+    /// `sum` extended by `bytes`, on a supported processor.
     #[allow(unsafe_code, reason = "instructions that not every processor has")]
     pub(super) fn updated(sum: u32, bytes: &[u8]) -> u32 {
         debug_assert!(is_supported());
@@ -106,7 +109,8 @@ mod wide {
         let whole_bytes = bytes.len() / BLOCK_BYTES * BLOCK_BYTES;
         let (whole, rest) = bytes.split_at(whole_bytes);
         for round in whole.chunks(ROUND_BYTES) {
-            // SAFETY: the one state that leads here is made after `is_supported` said so.
+            // SAFETY: `State::Wide`, the only caller, is created only after `is_supported` returned
+            // true.
             let sums = unsafe { sums_of_blocks(round) };
             second += first * round.len() as u64 + sums.before * BLOCK_BYTES as u64 + sums.weighted;
             first = (first + sums.plain) % MODULUS;
@@ -122,15 +126,15 @@ mod wide {
 
     /// Sums over whole blocks.
     struct Sums {
-        /// Of all bytes.
+        /// The sum of all bytes.
         plain: u64,
-        /// For each block, of all bytes in front of it.
+        /// For each block, the sum of all bytes before it.
         before: u64,
-        /// Of all bytes, each as often as it counts until the end of its own block.
+        /// The sum of all bytes, each weighted by its position in its own block.
         weighted: u64,
     }
 
-    /// Over at most [`ROUND_BYTES`].
+    /// For at most [`ROUND_BYTES`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     fn sums_of_blocks(bytes: &[u8]) -> Sums {
         let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
@@ -145,7 +149,8 @@ mod wide {
                 sums[index] = _mm512_sad_epu8(block, zero);
                 weighted[index] = _mm512_dpbusd_epi32(weighted[index], block, weights);
             }
-            // In front of the four blocks are: all so far, four times; the first, three times; the second, twice; the third.
+            // Before the four blocks come: all bytes so far, four times; the first block, three
+            // times; the second, twice; the third.
             let pair = _mm512_add_epi64(sums[0], sums[1]);
             let within = _mm512_add_epi64(_mm512_slli_epi64::<1>(pair), _mm512_add_epi64(sums[0], sums[2]));
             before = _mm512_add_epi64(before, _mm512_add_epi64(_mm512_slli_epi64::<2>(plain), within));
@@ -172,7 +177,7 @@ mod wide {
     #[allow(unsafe_code, reason = "a register is loaded by address")]
     #[target_feature(enable = "avx512f")]
     fn load(block: &[u8; BLOCK_BYTES]) -> __m512i {
-        // SAFETY: as many bytes as a register has, at any address.
+        // SAFETY: reads exactly one register's bytes; any alignment is allowed.
         unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
     }
 }
@@ -181,7 +186,7 @@ mod wide {
 mod tests {
     use super::*;
 
-    /// As RFC 1950 says it.
+    /// As defined in RFC 1950.
     fn by_the_book(bytes: &[u8]) -> u32 {
         let (mut first, mut second) = (1, 0);
         for byte in bytes {
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_that_of_the_rfc_for_every_length_and_any_parts() {
+    fn the_sum_matches_the_rfc_for_every_length_and_split() {
         let bytes = noise((1 << 17) + 777);
         let lengths = (0..600).chain([65_535, 65_536, 65_537, 65_600, 65_792, 1 << 17, bytes.len()]);
         for length in lengths {
@@ -225,7 +230,7 @@ mod tests {
     #[test]
     fn the_largest_sums_do_not_overflow() {
         let bytes = vec![0xff; (1 << 18) + 63];
-        // The largest of both sums to begin with: behind such bytes a while, and behind what was there.
+        // Both sums are large after such bytes, in one part and in a second one.
         for parts in [&[&bytes[..]][..], &[&bytes[..], &bytes[..]]] {
             let expected = by_the_book(&parts.concat());
             assert_eq!(of(Adler32::new(), parts), expected);
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_its_value() {
+    fn debug_shows_the_value() {
         let mut sum = Adler32::default();
         sum.update(b"Wikipedia");
         assert_eq!(format!("{sum:?}"), "Adler32(11e60398)");

@@ -1,4 +1,4 @@
-//! How the system's error numbers become the house's errors.
+//! Maps the system's error numbers to the project's errors.
 
 use std::io;
 
@@ -10,24 +10,25 @@ pub(crate) fn fault(code: ErrorCode, phase: Phase) -> Error {
     Error::new(code, Side::Active, phase)
 }
 
-/// The error for a system error met in `phase`. The number itself goes to the private part.
+/// The error for a system error in `phase`. The number goes into the private detail.
 pub(crate) fn from_errno(errno: Errno, phase: Phase) -> Error {
     fault(code_of(errno), phase).with_private(errno)
 }
 
-/// The refusal to change the mode of an export's root: the right to write in it is no right to decide who gets in.
+/// The refusal to change the mode of an export's root: the right to write there does not include
+/// deciding who gets in.
 pub(crate) fn root_keeps_mode(path: &LogicalPath) -> Error {
     fault(ErrorCode::Forbidden, Phase::Open)
-        .with_detail("the root of an export keeps its mode")
+        .with_detail("the mode of an export's root cannot be changed")
         .with_subject(path)
 }
 
-/// As [`from_errno`], naming the path it is about.
+/// As [`from_errno`], with the path it is about.
 pub(crate) fn about(errno: Errno, phase: Phase, path: &LogicalPath) -> Error {
     from_errno(errno, phase).with_subject(path)
 }
 
-/// The error for an `io::Error` met in `phase`.
+/// The error for an `io::Error` in `phase`.
 pub(crate) fn from_io(error: &io::Error, phase: Phase) -> Error {
     match Errno::from_io_error(error) {
         Some(errno) => from_errno(errno, phase),
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_and_a_full_quota_are_told_apart_and_the_number_stays_private() {
+    fn a_full_disk_and_a_full_quota_differ_and_the_number_stays_private() {
         let error = from_errno(Errno::NOSPC, Phase::Transfer);
         assert_eq!(error.code(), ErrorCode::NoSpace);
         assert!(error.private().is_some());

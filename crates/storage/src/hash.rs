@@ -1,4 +1,4 @@
-//! Checksums made while bytes pass, in order or range by range, or over a whole file.
+//! Checksums of data as it passes, in order or range by range, and of whole files.
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
@@ -50,14 +50,14 @@ impl State {
     }
 }
 
-/// Several checksums over the same bytes, given from front to back.
+/// Several checksums over the same bytes, fed from front to back.
 pub struct Hasher {
     states: Vec<State>,
     length_bytes: u64,
 }
 
 impl Hasher {
-    /// A hasher over no bytes yet; an algorithm named twice counts once.
+    /// A hasher that has seen no bytes; an algorithm named twice counts once.
     #[must_use]
     pub fn new(algorithms: &[ChecksumAlgorithm]) -> Self {
         let mut wanted = algorithms.to_vec();
@@ -77,7 +77,7 @@ impl Hasher {
         self.length_bytes += bytes.len() as u64;
     }
 
-    /// How many bytes were added.
+    /// How many bytes it has seen.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.length_bytes
@@ -91,7 +91,7 @@ impl Hasher {
 }
 
 /// Checksums of a file whose ranges arrive in any order. Adler-32 and CRC-32C of the ranges are
-/// combined at the end; the others need the file to be read again, see [`RangeSums::missing`].
+/// combined at the end; the other algorithms need a second pass, see [`RangeSums::missing`].
 pub struct RangeSums {
     wanted: Vec<ChecksumAlgorithm>,
     ranges: BTreeMap<u64, (u64, Vec<Checksum>)>,
@@ -107,7 +107,7 @@ impl RangeSums {
         }
     }
 
-    /// A hasher for one range, with those algorithms that can be combined.
+    /// A hasher for one range, with the algorithms that can be combined.
     #[must_use]
     pub fn range_hasher(&self) -> Hasher {
         let combinable: Vec<_> = self
@@ -119,8 +119,9 @@ impl RangeSums {
         Hasher::new(&combinable)
     }
 
-    /// Takes the hasher of the range that began at `start`. A range given twice counts once, as
-    /// it was given last. Neighbours are joined, so that memory follows the number of gaps.
+    /// Adds the hasher of the range that began at `start`. A range that is added twice counts once,
+    /// with its last value. Adjacent ranges are merged, so memory grows with the number of gaps
+    /// only.
     pub fn add(&mut self, start: u64, hasher: Hasher) {
         let length = hasher.length_bytes();
         if length == 0 {
@@ -133,20 +134,20 @@ impl RangeSums {
         }
     }
 
-    /// Whether a part of `range` has been added already.
+    /// Whether part of `range` was added before.
     #[must_use]
     pub fn overlaps(&self, range: ByteRange) -> bool {
         let before = self.ranges.range(..range.end).next_back();
         !range.is_empty() && before.is_some_and(|(start, (length, _))| start + length > range.start)
     }
 
-    /// How many bytes from the front on there are without a gap.
+    /// How many bytes from the start of the file have no gap.
     #[must_use]
     pub fn front_bytes(&self) -> u64 {
         self.ranges.get(&0).map_or(0, |(length, _)| *length)
     }
 
-    /// How many ranges there are that do not touch each other.
+    /// How many separate ranges there are.
     #[must_use]
     pub fn range_count(&self) -> usize {
         self.ranges.len()
@@ -169,7 +170,7 @@ impl RangeSums {
         self.ranges.insert(start, (length + next_length, joined));
     }
 
-    /// Algorithms whose values only a second reading gives.
+    /// Algorithms that need a second pass.
     #[must_use]
     pub fn missing(&self) -> Vec<ChecksumAlgorithm> {
         self.wanted
@@ -179,8 +180,8 @@ impl RangeSums {
             .collect()
     }
 
-    /// The combined values of a file of `size_bytes`; `None` when the ranges do not cover it
-    /// exactly, in which case all of it has to be read again.
+    /// The combined values for a file of `size_bytes`; `None` when the ranges do not cover it
+    /// exactly, so that the whole file must be read again.
     #[must_use]
     pub fn finish(self, size_bytes: u64) -> Option<Vec<Checksum>> {
         if size_bytes == 0 && self.ranges.is_empty() {
@@ -217,7 +218,7 @@ pub fn compute(reader: &dyn FileReader, algorithms: &[ChecksumAlgorithm]) -> Res
     Ok(hasher.finish())
 }
 
-/// Reads on in a file, about so many bytes, from behind those that the hasher has. Whether that was the end of the file.
+/// Reads about `bytes` more bytes, from where the hasher stopped. Returns whether the file ended.
 ///
 /// # Errors
 /// As [`compute`].
@@ -281,12 +282,12 @@ mod tests {
             sums.add(start as u64, hasher);
         }
         assert_eq!(sums.missing(), [ChecksumAlgorithm::Md5]);
-        assert_eq!(sums.ranges.len(), 1, "neighbours are joined");
+        assert_eq!(sums.ranges.len(), 1, "adjacent ranges are merged");
         assert_eq!(sums.finish(bytes.len() as u64), Some(whole.finish()));
     }
 
     #[test]
-    fn overlaps_are_told_from_neighbours() {
+    fn overlaps_are_distinguished_from_neighbours() {
         let mut sums = RangeSums::new(&[ChecksumAlgorithm::Adler32]);
         for start in [10, 40] {
             let mut hasher = sums.range_hasher();

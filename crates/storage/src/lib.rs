@@ -1,9 +1,9 @@
-//! Files here: the [`Store`] trait that doors and the engine hold, and the back ends, which are blocking
-//! [`Storage`] behind a [`BlockingStore`].
+//! Files on this machine: the [`Store`] trait that doors and engine use, and the back ends, which
+//! implement the blocking [`Storage`] and run behind a [`BlockingStore`].
 //!
-//! A store keeps the promises of a stored file: a file under its final name is whole, an old file
-//! stays untouched until the new one takes its place in one step, clean-up belongs to the upload
-//! that wrote, checksums are kept with the file, and space is asked before the first byte.
+//! A store guarantees: a file under its final name is complete; a new file replaces the old one in
+//! one step, which stays untouched until then; each upload cleans up after itself; checksums are
+//! stored with the file; and space is checked before the first byte.
 #![deny(unsafe_code)]
 
 mod adler32;

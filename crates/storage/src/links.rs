@@ -1,24 +1,24 @@
-//! Symbolic links: what a name reaches over one has a path of its own, and the rights there count as well.
+//! Symbolic links: a target has a path of its own, and the rights there count as well.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-/// What is done with something that was reached over a link.
+/// What is done with something behind a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkUse<'a> {
-    /// Its size, times and checksums are told.
+    /// Its size, times and checksums are read.
     Stat,
     /// It is read, or its attributes are.
     Read,
-    /// Its names are listed.
+    /// It is listed.
     List,
-    /// A file comes to be there.
+    /// A file is created there.
     Create,
-    /// A file is replaced or changed, or attributes are.
+    /// A file is replaced or changed, or its attributes are.
     Overwrite,
-    /// A directory comes to be there.
+    /// A directory is created there.
     MakeDirectory,
     /// The file is removed.
     Delete,
@@ -26,22 +26,23 @@ pub enum LinkUse<'a> {
     RemoveDirectory,
     /// Its permission bits are changed.
     ChangeMode,
-    /// It gets another name.
+    /// It is renamed.
     Rename {
         /// The name by which the client knows it.
         asked: &'a LogicalPath,
         /// Its identity within the store.
         inode: u64,
-        /// Where the new name lies, links on the way to it followed.
+        /// The new path, with links on the way to it resolved.
         target: &'a LogicalPath,
-        /// Whether something of that name is replaced.
+        /// Whether an existing name is replaced.
         replaces: bool,
     },
 }
 
-/// Knows the rights of the client for whom a store acts. It is asked only when a link was met.
+/// Knows the rights of the client that a store acts for. It is consulted only when a path contains
+/// a link.
 pub trait LinkJudge: Debug + Send + Sync {
-    /// Whether this may be done with what lies at `reached`, a path of the store that has no link in it.
+    /// Whether this may be done at `reached`, a path of the store without any link.
     ///
     /// # Errors
     /// The refusal.
@@ -58,7 +59,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The way to a name in the directory to which this one leads.
+    /// The way to a name in the directory at the end of this one.
     pub(crate) fn to(self, name: &str) -> Self {
         match self {
             Self::Direct => Self::Direct,
@@ -70,7 +71,7 @@ impl Way {
         matches!(self, Self::Link(_))
     }
 
-    /// Where it ends; `asked` is the path that was gone.
+    /// Where it ends; `asked` is the path that was requested.
     pub(crate) fn end<'a>(&'a self, asked: &'a LogicalPath) -> Option<&'a LogicalPath> {
         match self {
             Self::Direct => Some(asked),
@@ -78,7 +79,7 @@ impl Way {
         }
     }
 
-    /// Asks the judge, where there is one and a link was met.
+    /// Asks the judge, if there is one and a link was followed.
     pub(crate) fn judge(&self, judge: Option<&Arc<dyn LinkJudge>>, used: LinkUse<'_>) -> Result<()> {
         match (self, judge) {
             (Self::Direct, _) | (_, None) => Ok(()),
@@ -88,8 +89,8 @@ impl Way {
     }
 }
 
-/// The refusal of what lies behind a link.
+/// The refusal of an access behind a link.
 #[must_use]
 pub fn leads_where_it_is_refused(code: ErrorCode) -> Error {
-    Error::new(code, Side::Client, Phase::Authorize).with_detail("a symbolic link leads to where this is not allowed")
+    Error::new(code, Side::Client, Phase::Authorize).with_detail("a symbolic link leads to a path where this is not allowed")
 }

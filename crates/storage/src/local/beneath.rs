@@ -1,7 +1,7 @@
-//! Names of this machine, reached without a symbolic link.
+//! Access to local paths without following symbolic links.
 //!
-//! A place is resolved once, when the command line is read. From then on no component of its path may be a link: a
-//! directory that is swapped for one between two steps is refused, not followed.
+//! A path is resolved once, when the command line is parsed. From then on no component may be a
+//! link: a directory that is replaced by a link between two steps is refused, not followed.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ use crate::api::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Why an entry of a directory is not copied.
+/// Why a directory entry is not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// A symbolic link.
@@ -28,18 +28,18 @@ pub enum Unfit {
     Socket,
     /// A device.
     Device,
-    /// Neither a file nor a directory, as its server says.
+    /// Neither a file nor a directory, according to its server.
     Special,
     /// Its name is not UTF-8.
     Name,
-    /// A directory that the server shows inside of itself.
+    /// A directory that the server lists inside itself.
     Loop,
-    /// What the server says about names that it does not list.
+    /// The server's statement about names that it does not list.
     Unlisted,
 }
 
 impl Unfit {
-    /// The word in reports for programs.
+    /// The name in reports for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Link => "symbolic_link",
@@ -53,16 +53,16 @@ impl Unfit {
         }
     }
 
-    /// The same for people.
+    /// The text for users.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Link => "a symbolic link, which is not followed",
+            Self::Link => "a symbolic link (links are not followed)",
             Self::Pipe => "a pipe",
             Self::Socket => "a socket",
             Self::Device => "a device",
             Self::Special => "neither a file nor a directory",
             Self::Name => "its name is not UTF-8",
-            Self::Loop => "the directory shows a directory above it again: a symbolic link in a loop",
+            Self::Loop => "the directory contains one of its own parents: a symbolic link forms a loop",
             Self::Unlisted => "its server does not list all names in it",
         }
     }
@@ -79,10 +79,11 @@ impl Unfit {
     }
 }
 
-/// What a name stands for, the link itself where it is one.
+/// What a name refers to; a link is not followed.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The name in its directory. Bytes that are not UTF-8 are written as `\x` and two digits, and the entry is unfit.
+    /// The name in its directory. Bytes that are not UTF-8 are written as `\x` and two digits, and
+    /// the entry is not copied.
     pub name: String,
     /// What it is, or why it cannot be copied.
     pub what: std::result::Result<Stat, Unfit>,
@@ -92,13 +93,13 @@ pub struct Found {
 pub(super) fn directory(path: &LogicalPath, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | DIRECTORY;
     match fs::openat2(CWD, path.as_str(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // An old kernel, or a sandbox that does not let it through.
+        // An old kernel, or a sandbox that blocks the call.
         Err(Errno::NOSYS | Errno::PERM) => Ok(walk(path, flags)?),
         opened => Ok(opened?),
     }
 }
 
-/// The same, name by name.
+/// The same, component by component.
 fn walk(path: &LogicalPath, flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
     let names: Vec<&OsStr> = Path::new(path.as_str())
         .components()
@@ -117,7 +118,7 @@ fn walk(path: &LogicalPath, flags: OFlags) -> std::result::Result<OwnedFd, Errno
     fs::openat(&at, *last, flags, Mode::empty())
 }
 
-/// The directory that holds a name, and the name.
+/// The directory that contains a name, and the name.
 pub(super) fn parent(path: &LogicalPath) -> io::Result<(OwnedFd, &str)> {
     match (path.parent(), path.name()) {
         (Some(above), Some(name)) => Ok((directory(&above, OFlags::PATH)?, name)),
@@ -125,10 +126,10 @@ pub(super) fn parent(path: &LogicalPath) -> io::Result<(OwnedFd, &str)> {
     }
 }
 
-/// What a name stands for.
+/// What a name refers to.
 ///
 /// # Errors
-/// `not_found`, and other refusals of the system.
+/// `not_found`, and other errors of the system.
 pub fn look(path: &LogicalPath) -> Result<Found> {
     let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
     let (directory, name) = parent(path).map_err(failed)?;
@@ -145,7 +146,7 @@ fn what(raw: &fs::Stat) -> std::result::Result<Stat, Unfit> {
     }
 }
 
-/// The entries of a directory, in no order; what went away meanwhile is not among them.
+/// The entries of a directory in no order, without those that disappear meanwhile.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -177,7 +178,7 @@ pub fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// A name that is not UTF-8, for people.
+/// A name that is not UTF-8, escaped for users.
 fn shown(raw: &[u8]) -> String {
     let mut name = String::with_capacity(raw.len());
     for chunk in raw.utf8_chunks() {
@@ -189,14 +190,14 @@ fn shown(raw: &[u8]) -> String {
     name
 }
 
-/// Makes a directory and what is missing above it. One that is there is fine, a link to one is not.
+/// Creates a directory and its missing parents. It may exist already, unless it is a link.
 pub(super) fn make_all(path: &LogicalPath) -> io::Result<()> {
     let mut missing = vec![path.clone()];
     while let Some(next) = missing.pop() {
         let made = parent(&next).and_then(|(directory, name)| make(&directory, name));
         match (made, next.parent()) {
             (Err(cause), Some(above)) if cause.kind() == ErrorKind::NotFound && !above.is_root() => {
-                // A directory that somebody keeps removing must not keep us.
+                // Another program that keeps removing a directory must not block us.
                 if missing.len() > path.as_str().len() {
                     return Err(cause);
                 }
@@ -272,7 +273,7 @@ mod tests {
         ];
         for (step, error) in codes.into_iter().enumerate() {
             let code = error.map(|error| error.code());
-            // The system says of a last name that it is no directory.
+            // The system reports a link as last component as "not a directory".
             let is_refused = matches!(code, Some(ErrorCode::PathRefused | ErrorCode::NotDirectory));
             assert!(is_refused, "step {step}: {code:?}");
         }
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_kernel_enters_no_link_either() {
+    fn an_old_kernel_follows_no_link_either() {
         let (_scratch, file) = swapped();
         let directory = file.parent().unwrap();
         assert!(walk(&directory, OFlags::RDONLY | DIRECTORY).is_err());

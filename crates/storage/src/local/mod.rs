@@ -1,4 +1,5 @@
-//! Files of this machine as a store for one user, without an export: any directory, nothing hidden left behind.
+//! Files of this machine as a store for one user, without an export: any directory, nothing hidden
+//! left behind.
 //!
 //! A download goes to a part beside its target, `.NAME.crossload-part`, and is renamed at the end.
 //! An interrupted one stays, marked with what identifies the source's content, and is taken up by
@@ -284,8 +285,8 @@ enum State {
     Fresh,
     /// It is written in order and may be taken up later, by whoever comes with this mark.
     Marked(String),
-    /// It is written in any order. Its front, of so many bytes, may be taken up later; until all else is cut off it
-    /// bears no mark.
+    /// It is written in any order. Its front, of so many bytes, may be taken up later; until all
+    /// else is cut off it bears no mark.
     Scattered(String, u64),
     /// It is written in any order, and worth nothing when it breaks.
     Plain,

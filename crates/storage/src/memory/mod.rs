@@ -1,4 +1,4 @@
-//! Files in memory, with the behaviour of files on a disk: for tests, and for trying things out.
+//! Files in memory that behave like files on a disk, for tests and demos.
 
 mod upload;
 
@@ -27,8 +27,8 @@ struct Node {
     dead_properties: Vec<u8>,
 }
 
-/// Directory and name, so that the entries of a directory stand side by side. The root is the
-/// empty name in itself.
+/// Directory and name, so that the entries of a directory are adjacent. The root is the empty name
+/// in itself.
 type Key = (LogicalPath, String);
 
 fn key(path: &LogicalPath) -> Key {
@@ -44,12 +44,12 @@ struct Tree {
     next_inode: u64,
 }
 
-/// A store in memory. Clones show the same files.
+/// A store in memory. Clones share the files.
 #[derive(Clone)]
 pub struct Memory(Arc<Mutex<Tree>>);
 
 impl Memory {
-    /// An empty store that takes at most `capacity_bytes`, running uploads included.
+    /// An empty store with room for `capacity_bytes`, running uploads included.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
         let mut tree = Tree {
@@ -133,7 +133,7 @@ impl Tree {
         }
     }
 
-    /// Changes a file's content where it lies, which then has `size_bytes`.
+    /// Changes a file's content in place, and its length to `size_bytes`.
     fn change(&mut self, path: &LogicalPath, size_bytes: u64, fill: impl FnOnce(&mut [u8])) -> Result<()> {
         let before = self.file(path)?.stat.size_bytes;
         if size_bytes.saturating_sub(before) > self.free_bytes() {
@@ -181,7 +181,7 @@ impl Tree {
         }
     }
 
-    /// A path and all those below it that something has.
+    /// All existing paths at or below `top`.
     fn paths_within(&self, top: &LogicalPath) -> Vec<LogicalPath> {
         let all = self.nodes.keys().map(|(directory, name)| match name.as_str() {
             "" => directory.clone(),
@@ -190,7 +190,7 @@ impl Tree {
         all.filter(|path| path.is_within(top)).collect()
     }
 
-    /// Gives everything below one path the names below another.
+    /// Moves everything at or below one path to another.
     fn carry(&mut self, from: &LogicalPath, to: &LogicalPath) {
         for path in self.paths_within(from) {
             if let (Some(below), Some(node)) = (path.below(from), self.remove(&path)) {
@@ -199,7 +199,7 @@ impl Tree {
         }
     }
 
-    /// Removes what has a name, as far as it may be replaced; returns whether something had it.
+    /// Removes what `replacing` allows to be replaced; returns whether something existed.
     fn clear(&mut self, path: &LogicalPath, replacing: Replacing) -> Result<bool> {
         let Some(node) = self.find(path) else { return Ok(false) };
         match replacing {
@@ -229,7 +229,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The entries of a directory whose names come after `after`, by name.
+    /// The entries of a directory with names after `after`, in order.
     fn children<'a>(&'a self, directory: &LogicalPath, after: &str) -> impl Iterator<Item = (&'a Key, &'a Node)> {
         let start = (directory.clone(), after.to_owned());
         let directory = directory.clone();

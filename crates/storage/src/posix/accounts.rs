@@ -1,8 +1,8 @@
-//! What each virtual organisation (VO) takes of the room that it may.
+//! How much each virtual organisation (VO) uses of its quotas.
 //!
-//! A file belongs to the VO for which it was stored; a mark is kept with it that says so. Where there is
-//! none, the owner's number tells, when the quota names it. A quota counts the files of its VO below its
-//! path, so a file may count for several.
+//! A file belongs to the VO that stored it, which an attribute of the file records. Without that,
+//! the owner's user ID decides, if the quota lists it. A quota counts its VO's files below its
+//! path, so one file may count in several quotas.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase};
 use crate::api::{Space, VoUsage};
 use crate::fault::fault;
 
-/// Our mark with a file: the name of its VO.
+/// Our attribute with the name of a file's VO.
 const MARK: &str = "user.crossload.vo";
 
 /// How much the files of a VO below a path may take together.
@@ -24,26 +24,26 @@ const MARK: &str = "user.crossload.vo";
 pub struct VoQuota {
     /// The VO.
     pub vo: Arc<str>,
-    /// Below which path of the store.
+    /// The path in the store.
     pub path: LogicalPath,
-    /// The same path as clients know it.
+    /// The path that clients use.
     pub shown: LogicalPath,
-    /// Bytes.
+    /// The limit in bytes.
     pub limit_bytes: u64,
-    /// Numbers of local users whose files belong to the VO where no mark says anything else.
+    /// User IDs of local users whose files belong to the VO unless the attribute says otherwise.
     pub uids: Vec<u32>,
 }
 
-/// One quota and what counts for it.
+/// A quota and its usage.
 #[derive(Debug)]
 pub(crate) struct Account {
     quota: VoQuota,
     used_bytes: AtomicI64,
-    /// Promised to uploads that are not committed yet.
+    /// Reserved for uploads that are not committed yet.
     pending_bytes: AtomicU64,
 }
 
-/// The accounts that a file counts for.
+/// The accounts that a file is charged to.
 pub(crate) type Charges = Vec<Arc<Account>>;
 
 impl Account {
@@ -68,7 +68,7 @@ impl Account {
         self.quota.limit_bytes.saturating_sub(taken)
     }
 
-    /// Whether there is room for so many bytes more.
+    /// Whether there is room for this many more bytes.
     pub(crate) fn check(&self, bytes: u64) -> Result<(), Error> {
         let free = self.free();
         if bytes <= free {
@@ -77,11 +77,11 @@ impl Account {
         let VoQuota {
             vo, shown, limit_bytes, ..
         } = &self.quota;
-        let why = format!("{bytes} bytes are needed, {free} of {limit_bytes} are left to the VO {vo} below {shown}");
+        let why = format!("{bytes} bytes are needed, {free} of {limit_bytes} are left for the VO {vo} below {shown}");
         Err(fault(ErrorCode::QuotaExceeded, Phase::Open).with_detail(why))
     }
 
-    /// The room of a file system as this VO may use it.
+    /// Limits the free space to what this VO may still use.
     pub(crate) fn narrow(&self, space: &mut Space) {
         let limit = self.quota.limit_bytes;
         if self.free() > space.free_bytes && space.quota_bytes.is_some() {
@@ -114,7 +114,7 @@ impl Accounts {
         self.0.is_empty()
     }
 
-    /// What a file of that VO counts for under that name.
+    /// The accounts for a file of this VO at this path.
     pub(crate) fn of(&self, path: &LogicalPath, vo: Option<&str>) -> Charges {
         let Some(vo) = vo else { return Charges::new() };
         let counting = self.0.iter().filter(|account| *account.quota.vo == *vo);
@@ -130,7 +130,7 @@ impl Accounts {
         places.any(|place| place != path && place.is_within(path))
     }
 
-    /// Whether a directory that is given the other name would take files from one quota to another.
+    /// Whether renaming a directory would move files between quotas.
     pub(crate) fn divide(&self, from: &LogicalPath, to: &LogicalPath) -> bool {
         let divides = |place: &LogicalPath| {
             from.is_within(place) != to.is_within(place) || place.is_within(from) || place.is_within(to)
@@ -140,7 +140,7 @@ impl Accounts {
             .any(|account| divides(&account.quota.path) && !account.quota.path.is_root())
     }
 
-    /// The VO of an open file; of one that is open as a name only, too.
+    /// The VO of an open file, also when it is open as a path only.
     pub(crate) fn vo_of(&self, file: BorrowedFd<'_>, uid: u32) -> Option<Arc<str>> {
         let mut buffer = [0; VO_NAME_BYTES_MAX];
         let read = match fgetxattr(file, MARK, &mut buffer) {
@@ -150,7 +150,7 @@ impl Accounts {
         self.vo_from(read, &buffer, uid)
     }
 
-    /// The VO of a file in an open directory. What cannot be read has no mark.
+    /// The VO of a file in an open directory. An unreadable file counts as unmarked.
     pub(crate) fn vo_in(&self, directory: BorrowedFd<'_>, name: &std::ffi::CStr, uid: u32) -> Option<Arc<str>> {
         let mut buffer = [0; VO_NAME_BYTES_MAX];
         let mut place = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
@@ -179,7 +179,7 @@ impl Accounts {
     }
 }
 
-/// Notes with a file to which VO it belongs. Where nothing can be kept, its owner tells.
+/// Records a file's VO in its attribute. Where that is impossible, the file's owner decides.
 pub(crate) fn mark(file: BorrowedFd<'_>, vo: &str) {
     let _ = fsetxattr(file, MARK, vo.as_bytes(), XattrFlags::empty());
 }

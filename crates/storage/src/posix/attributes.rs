@@ -1,6 +1,7 @@
-//! Attributes that clients give to files, kept as extended attributes under the names that XRootD
-//! uses (`user.U.<name>`), so that either server shows what was set through the other; and the dead properties of WebDAV
-//! clients, which are one attribute beside these, so that they change at once and show at the XRootD door nowhere.
+//! Attributes that clients set on files, stored as extended attributes under XRootD's names
+//! (`user.U.<name>`), so that both servers show them. The dead properties of WebDAV clients are a
+//! single attribute outside of that prefix, so that they change atomically and stay invisible to
+//! XRootD clients.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -15,9 +16,9 @@ use crate::api::Overwrite;
 use crate::fault::{about, fault};
 
 const PREFIX: &str = "user.U.";
-/// The dead properties of WebDAV, all in one.
+/// All dead properties of WebDAV.
 const DEAD_PROPERTIES: &str = "user.crossload.dav";
-/// The kernel's limit on the names of one file together (`XATTR_LIST_MAX`).
+/// The kernel's limit on all attribute names of a file (`XATTR_LIST_MAX`).
 const NAMES_BYTES_MAX: usize = 65536;
 /// The kernel's limit on one value (`XATTR_SIZE_MAX`).
 const VALUE_BYTES_MAX: usize = 65536;
@@ -25,7 +26,7 @@ const VALUE_BYTES_MAX: usize = 65536;
 fn failed(errno: Errno, path: &LogicalPath) -> Error {
     let refused = |code| fault(code, Phase::Open).with_subject(path).with_private(errno);
     match errno {
-        Errno::OPNOTSUPP => refused(ErrorCode::NotImplemented).with_detail("the file system keeps no attributes"),
+        Errno::OPNOTSUPP => refused(ErrorCode::NotImplemented).with_detail("the file system stores no attributes"),
         Errno::RANGE => refused(ErrorCode::NameTooLong),
         Errno::TOOBIG => refused(ErrorCode::BodyTooLarge).with_detail(format!("{VALUE_BYTES_MAX} bytes")),
         errno => about(errno, Phase::Open, path),
@@ -74,8 +75,8 @@ pub(super) fn remove(file: BorrowedFd<'_>, path: &LogicalPath, name: &str) -> Re
     }
 }
 
-/// A file in the hidden directory that is there once anything in the export was given dead properties. Without it a listing
-/// asks no file for them, which would take three times as long.
+/// A file in the hidden directory that exists once anything in the export has had dead properties.
+/// Without it a listing does not ask each file for them, which would take three times as long.
 const DEAD_PROPERTIES_MARK: &str = ".crossload/properties";
 
 /// Whether anything in the export with this root may have dead properties.
@@ -84,7 +85,7 @@ pub(super) fn has_dead_properties(root: BorrowedFd<'_>) -> bool {
     !matches!(there, Err(Errno::NOENT | Errno::NOTDIR))
 }
 
-/// From now on something in the export with this root may have dead properties.
+/// Records that something in the export with this root may have dead properties.
 pub(super) fn note_dead_properties(root: BorrowedFd<'_>, path: &LogicalPath) -> Result<()> {
     if has_dead_properties(root) {
         return Ok(());
@@ -94,18 +95,18 @@ pub(super) fn note_dead_properties(root: BorrowedFd<'_>, path: &LogicalPath) -> 
     mark.map(drop).map_err(|errno| failed(errno, path))
 }
 
-/// The dead properties of what is open, also of what is open as a name only.
+/// The dead properties of an open file, also when it is open as a path only.
 pub(super) fn dead_properties(file: BorrowedFd<'_>, path: &LogicalPath) -> Result<Vec<u8>> {
     read_dead(&format!("/proc/self/fd/{}", file.as_raw_fd()), true).map_err(|errno| failed(errno, path))
 }
 
-/// Those of a name in an open directory. A symbolic link has none, nor has what cannot be read.
+/// The dead properties of a name in an open directory; none for a symbolic link, or if unreadable.
 pub(super) fn dead_properties_in(directory: BorrowedFd<'_>, name: &str) -> Vec<u8> {
     read_dead(&format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()), false).unwrap_or_default()
 }
 
 fn read_dead(place: &str, follow: bool) -> Result<Vec<u8>, Errno> {
-    // Most have none, so that no room is needed.
+    // Most files have none, so try without a buffer first.
     let length = match follow {
         true => getxattr_query(place, DEAD_PROPERTIES),
         false => lgetxattr_query(place, DEAD_PROPERTIES),
@@ -115,7 +116,7 @@ fn read_dead(place: &str, follow: bool) -> Result<Vec<u8>, Errno> {
         Ok(_) => {}
         Err(errno) => return Err(errno),
     }
-    // It may be longer by now.
+    // It may have grown meanwhile.
     let mut buffer = vec![0; VALUE_BYTES_MAX];
     let length = match follow {
         true => getxattr(place, DEAD_PROPERTIES, &mut buffer[..])?,
@@ -125,7 +126,7 @@ fn read_dead(place: &str, follow: bool) -> Result<Vec<u8>, Errno> {
     Ok(buffer)
 }
 
-/// Replaces the dead properties; without any there is no attribute.
+/// Replaces the dead properties; an empty value removes the attribute.
 pub(super) fn set_dead_properties(file: BorrowedFd<'_>, path: &LogicalPath, value: &[u8]) -> Result<()> {
     let done = match value.is_empty() {
         true => match fremovexattr(file, DEAD_PROPERTIES) {
@@ -135,14 +136,13 @@ pub(super) fn set_dead_properties(file: BorrowedFd<'_>, path: &LogicalPath, valu
         false => fsetxattr(file, DEAD_PROPERTIES, value, XattrFlags::empty()),
     };
     done.map_err(|errno| match errno {
-        // The file system has less room for attributes.
+        // This file system limits attributes further.
         Errno::TOOBIG | Errno::RANGE => failed(Errno::NOSPC, path),
         errno => failed(errno, path),
     })
 }
 
-/// Gives a new file or directory what clients gave to the one that it is a copy of. What cannot be kept is left out, as is
-/// everything where no attributes are kept.
+/// Copies client attributes and dead properties to a copy. What cannot be stored is left out.
 pub(super) fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let root = LogicalPath::root();
     for name in names(from, &root).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Beginning an upload: what is asked before the first byte, and where the hidden part is made.
+//! Starts an upload: the checks before the first byte, and the creation of the hidden part.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -39,7 +39,7 @@ impl Posix {
         let charges = book.accounts().of(path, self.owner.vo.as_deref());
         let reservation = Reservation::ask(book, announced.unwrap_or(0), charges);
         let reservation = reservation.map_err(|error| error.with_subject(path))?;
-        // Directories come last: an upload that finds no room leaves none behind.
+        // Create directories last, so that an upload without room leaves none behind.
         let part = self.make_part(path, announced, &reservation, &mut acting)?;
         let parent = match self.parent_for_part((path, used), &part, options.create_parents, &mut acting) {
             Ok(parent) => parent,
@@ -61,8 +61,8 @@ impl Posix {
         )))
     }
 
-    /// The directory in which the part is to take its name, where the user may give names, and whose group
-    /// files there get.
+    /// The directory where the part will get its name. Checks that the user may create names there,
+    /// and sets the part's group if the directory is set-group-ID.
     fn parent_for_part(
         &self,
         (path, used): (&LogicalPath, LinkUse<'_>),
@@ -73,16 +73,16 @@ impl Posix {
         let failed = |errno| about(errno, Phase::Open, path);
         let (parent, _) = self.parent_for(path, used, make)?;
         if acting.user().is_some() {
-            // Asked now, and not only by the rename behind the last byte.
+            // Check now, and not only at the rename after the last byte.
             may(parent.as_fd(), ".", Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
             inherit_group(&parent, &part.file, acting)?.map_err(failed)?;
         }
         Ok(parent)
     }
 
-    /// Whether a name may go to another place as far as quotas of VOs are concerned; gives what counts it
-    /// there. A directory does not move between quotas, as with the project quotas of file systems: its
-    /// files would have to be counted first.
+    /// Whether VO quotas allow renaming; returns what to charge at the new path. A directory cannot
+    /// move between quotas, as with project quotas of file systems: its files would have to be
+    /// counted first.
     pub(super) fn check_quotas(
         &self,
         old_parent: &OwnedFd,
@@ -94,7 +94,7 @@ impl Posix {
         let book = &self.shared.space;
         let mut count = None;
         if is_directory && book.accounts().divide(from, to) {
-            let why = "a directory does not move from one quota to another";
+            let why = "a directory cannot move from one quota to another";
             return Err(fault(ErrorCode::CrossExport, Phase::Open)
                 .with_detail(why)
                 .with_subject(to));
@@ -112,7 +112,7 @@ impl Posix {
         })
     }
 
-    /// The directory for a new name; makes it when asked to.
+    /// The directory for a new name; creates it on request.
     pub(super) fn parent_for<'a>(
         &self,
         path: &'a LogicalPath,
@@ -141,8 +141,9 @@ impl Posix {
         Ok(())
     }
 
-    /// Whether the name may be taken, and what that is. A mapped user takes nothing that it could not write to: on a disk
-    /// of its own the kernel would ask for that, too, where here the new file is another one.
+    /// Whether the name may be taken, and what has it now. A mapped user may replace only what it
+    /// could write to: the kernel would check that for a write in place, but here the new file is
+    /// another one.
     pub(super) fn check_target(
         &self,
         path: &LogicalPath,
@@ -164,8 +165,8 @@ impl Posix {
         }
     }
 
-    /// The directory nearest above a new name that is there already. What is made below it lies on
-    /// the same file system and mount.
+    /// The nearest existing directory above a new name. Anything created below it is on the same
+    /// file system and mount.
     fn nearest_directory(&self, path: &LogicalPath) -> Result<(OwnedFd, LogicalPath)> {
         let mut above = path.parent().unwrap_or_else(LogicalPath::root);
         loop {
@@ -182,7 +183,7 @@ impl Posix {
         }
     }
 
-    /// Makes the hidden part where a rename to `path` will work, and sets its room aside.
+    /// Creates the hidden part where a rename to `path` will work, and reserves its space.
     fn make_part(
         &self,
         path: &LogicalPath,
@@ -222,8 +223,8 @@ impl Posix {
     }
 }
 
-/// Gives a part the group of its directory, where that is handed on to all files in it (set-group-ID).
-/// A file that is made there gets it by itself, whoever makes it; one that is renamed does not.
+/// Gives a part the group of its directory if that is set-group-ID. A file that is created there
+/// inherits it, but a renamed one does not.
 fn inherit_group(parent: &OwnedFd, part: &File, acting: &mut Acting<'_>) -> Result<Result<(), Errno>> {
     let group = || -> Result<Option<fs::Gid>, Errno> {
         let parent = fs::fstat(parent)?;
@@ -236,13 +237,13 @@ fn inherit_group(parent: &OwnedFd, part: &File, acting: &mut Acting<'_>) -> Resu
         nothing => return Ok(nothing.map(drop)),
     };
     match fs::fchown(part, None, Some(group)) {
-        // Not a group of the user's: the server can give it, when it runs with the right to.
+        // The user is not in the group. The server can set it, if it has the right to.
         Err(Errno::PERM) => acting.suspended(|| fs::fchown(part, None, Some(group))),
         done => Ok(done),
     }
 }
 
-/// Whether the user may replace what has this name. A symbolic link is replaced itself.
+/// Whether the user may replace what has this name. A symbolic link itself may be replaced.
 pub(super) fn check_writable_by_user(directory: BorrowedFd<'_>, name: &str, acting: &Acting<'_>) -> Result<(), Errno> {
     match acting.user() {
         Some(_) => may(directory, name, Access::WRITE_OK),
@@ -250,7 +251,8 @@ pub(super) fn check_writable_by_user(directory: BorrowedFd<'_>, name: &str, acti
     }
 }
 
-/// Whether a name may be taken out of this directory. `is_asked`: the directory itself was asked about before.
+/// Whether a name may be removed from this directory. `is_asked`: the directory itself was checked
+/// before.
 pub(super) fn may_change_names(
     directory: BorrowedFd<'_>,
     name: &CStr,
@@ -267,7 +269,7 @@ pub(super) fn may_change_names(
         return Ok(());
     }
     let raw = fs::fstat(directory)?;
-    // As in /tmp: only the owner of a file or of the directory takes a name away.
+    // As in /tmp: only the owner of the file or of the directory may remove a name.
     let sticky = fs::Mode::from_raw_mode(raw.st_mode).contains(fs::Mode::SVTX);
     if sticky && raw.st_uid != uid.as_raw() {
         let entry = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -278,8 +280,8 @@ pub(super) fn may_change_names(
     Ok(())
 }
 
-/// Asks the kernel for the rights of whom this thread acts for. A kernel that cannot be asked is left to
-/// say so when the thing is done.
+/// Asks the kernel for the current thread's rights. If the kernel cannot say, the operation itself
+/// will.
 fn may(directory: BorrowedFd<'_>, name: &str, access: Access) -> Result<(), Errno> {
     match fs::accessat(directory, name, access, AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOSYS | Errno::INVAL) => Ok(()),
@@ -287,7 +289,7 @@ fn may(directory: BorrowedFd<'_>, name: &str, access: Access) -> Result<(), Errn
     }
 }
 
-/// Sets blocks aside, so that a full disk shows now. Only some file systems can.
+/// Allocates blocks, so that a full disk is noticed now. Only some file systems can.
 fn preallocate(file: &File, size_bytes: u64) -> Result<bool, Errno> {
     match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size_bytes) {
         Ok(()) => Ok(true),

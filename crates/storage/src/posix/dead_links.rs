@@ -1,4 +1,5 @@
-//! Symbolic links that cannot be followed: which they are, and whether somebody may know of them.
+//! Symbolic links that cannot be followed: which they are, and whether a client may know about
+//! them.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,31 +17,31 @@ const HOPS_MAX: usize = 40;
 /// Where a link ends.
 #[derive(PartialEq, Eq)]
 enum End {
-    /// In a place that is closed to who looks, or he may not see the way to it.
+    /// At a path that the client may not see, or whose parents it may not see.
     Closed,
     /// Nowhere: it leads back to itself.
     Loop,
-    /// In a place that he may look at, or out of the export.
+    /// At a path that the client may see, or outside of the export.
     Seen,
 }
 
-/// One step of the way.
+/// One step on the way.
 enum Hop {
     To(LogicalPath),
-    /// There is no link any more.
+    /// No further link.
     End,
 }
 
 impl Root {
-    /// Whether a link is to be counted that [`Root::stat`] has refused with this error: it leads nowhere or out of the
-    /// export, and who looks may look at every place on its way. Where it leads to what is closed to him, nothing is
-    /// told: whether something is there is none of his business.
+    /// Whether to count a link that [`Root::stat`] refused with this error: it leads nowhere or out
+    /// of the export, and the client may see every path on its way. A link to a closed path is not
+    /// counted, because that would reveal whether something exists there.
     pub(super) fn is_dead_link(&self, link: &LogicalPath, error: &Error, judge: Option<&Arc<dyn LinkJudge>>) -> bool {
         match error.code() {
             ErrorCode::NotFound | ErrorCode::NotDirectory | ErrorCode::SymlinkEscapes => {
                 self.end_of(link, judge) == End::Seen
             }
-            // Of a pipe or the like, the way ends there.
+            // If it ends at a pipe or the like, the way ends there.
             ErrorCode::PathRefused => self.end_of(link, judge) == End::Loop,
             _ => false,
         }
@@ -58,8 +59,8 @@ impl Root {
         End::Loop
     }
 
-    /// Reads the link of that name, or the one on the way to it. `None` where the asker may not look, or cannot be asked
-    /// about.
+    /// Reads the link with this name, or the first one on the way to it. `None` if the client may
+    /// not look, or cannot be asked about.
     fn hop(&self, at: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> Option<Hop> {
         let may_look = |path: &LogicalPath| judge.is_none_or(|judge| judge.judge(path, LinkUse::Stat).is_ok());
         if !may_look(at) {
@@ -72,7 +73,7 @@ impl Root {
             };
             let opened = self.open_beneath(&parent, OFlags::PATH | OFlags::DIRECTORY);
             let Some((directory, reached)) = opened.ok().and_then(|opened| there(opened, &parent)) else {
-                // What is wrong lies further up.
+                // The error is further up.
                 here = parent;
                 continue;
             };
@@ -87,13 +88,14 @@ impl Root {
     }
 }
 
-/// A directory, and its path without any link.
+/// A directory, and its path without links.
 fn there(reached: Reached, asked: &LogicalPath) -> Option<(OwnedFd, LogicalPath)> {
     let path = reached.way.end(asked)?.clone();
     Some((reached.unjudged(asked).ok()?, path))
 }
 
-/// Where a link leads that lies in a directory. `None` where its text does not say so alone, and it has to be `exact`.
+/// The target of a link in this directory. `None` if its text alone does not determine it and
+/// `exact` is set.
 fn target(directory: &LogicalPath, text: &str, exact: bool) -> Option<Hop> {
     if text.starts_with('/') {
         return Some(Hop::End);
@@ -105,7 +107,7 @@ fn target(directory: &LogicalPath, text: &str, exact: bool) -> Option<Hop> {
             is_below = true;
             continue;
         }
-        // What lies above a name that is a link itself is not the directory that it is in.
+        // The parent of a link's target is not the directory that contains the link.
         if is_below && exact {
             return None;
         }
@@ -117,7 +119,7 @@ fn target(directory: &LogicalPath, text: &str, exact: bool) -> Option<Hop> {
     Some(Hop::To(path))
 }
 
-/// Finds the symbolic links of a directory that clients cannot follow, for who looks after it.
+/// Finds symbolic links that clients cannot follow, for the administrator of an export.
 pub struct DeadLinks(Root);
 
 impl DeadLinks {
@@ -129,7 +131,7 @@ impl DeadLinks {
         Root::open(directory).map(Self)
     }
 
-    /// Whether the link of that name leads nowhere or out of the directory.
+    /// Whether this link leads nowhere or out of the directory.
     #[must_use]
     pub fn is_dead(&self, link: &LogicalPath) -> bool {
         let error = self.0.stat(link, None).err();

@@ -1,4 +1,4 @@
-//! Group commit: uploads that take their names in one directory at the same time share its flushes.
+//! Group commit: uploads that are committed in one directory at the same time share its flushes.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -10,14 +10,14 @@ use rustix::io::Errno;
 /// Device and inode.
 type Key = (u64, u64);
 
-/// One flush, for all who changed the directory before it began.
+/// One flush, shared by all changes that were made before it began.
 #[derive(Default)]
 struct Flush(OnceLock<Result<(), Errno>>);
 
 #[derive(Default)]
 struct Directory {
     is_flushing: bool,
-    /// The flush after the one that runs.
+    /// The flush after the running one.
     next: Arc<Flush>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct GroupSync {
 }
 
 impl GroupSync {
-    /// Makes the names in a directory durable, as they are at the time of the call.
+    /// Makes the current names in a directory durable.
     pub(super) fn sync(&self, directory: impl AsFd) -> Result<(), Errno> {
         let raw = fs::fstat(&directory)?;
         self.flush((raw.st_dev, raw.st_ino), || fs::fsync(&directory))
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_come_during_a_flush_share_the_next_one() {
+    fn callers_during_a_flush_share_the_next_one() {
         const WAITING: usize = 20;
         let group = GroupSync::default();
         let flushes = AtomicUsize::new(0);

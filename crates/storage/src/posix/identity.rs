@@ -1,12 +1,12 @@
-//! Acting as a local user, for the time of one operation.
+//! Acts as a local user during one operation.
 //!
-//! The kernel knows identities of threads, not of processes, and is asked directly: the C library's
-//! calls would change all threads. Only the effective numbers change, so that the way back is open;
-//! they decide about rights on files and about the owner of new ones, and the superuser's capabilities
-//! rest meanwhile. Reading and writing through an open file needs none of this.
+//! In the kernel, IDs belong to threads, not processes. The system calls are made directly, because
+//! the C library's wrappers would change all threads. Only the effective IDs change, so that the
+//! thread can switch back. They decide about access to files and about the owner of new ones, and
+//! disable the superuser's capabilities. Reading and writing an open file needs none of this.
 //!
-//! The guard cannot be sent to another thread, so it cannot be held while a task waits, and no thread
-//! may be started while it is held: that would inherit the identity.
+//! The guard is not `Send`, so it cannot be held across an await. No thread may be started while it
+//! is held, because it would inherit the IDs.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -22,18 +22,18 @@ use crate::fault::fault;
 use crate::owner::LocalUser;
 
 thread_local! {
-    /// Whether this thread acts as somebody else at this moment.
+    /// Whether this thread currently acts as another user.
     static SWITCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who the server is.
+/// The server's own IDs.
 struct Own {
     uid: Uid,
     gid: Gid,
     groups: Vec<Gid>,
 }
 
-/// Asked once, before any thread acts as somebody else.
+/// Read once, before any thread acts as another user.
 fn own() -> &'static Own {
     static OWN: OnceLock<Own> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -47,15 +47,15 @@ fn own() -> &'static Own {
     })
 }
 
-/// While this lives, the thread acts as a user; afterwards as the server again.
+/// While this exists, the thread acts as a user; after that as the server again.
 pub(super) struct Acting<'u> {
     user: Option<&'u LocalUser>,
-    /// What was changed belongs to this thread.
+    /// The changed IDs belong to this thread.
     _here: PhantomData<*const ()>,
 }
 
 impl<'u> Acting<'u> {
-    /// From now on as that user; without one, and for the server's own account, nothing changes.
+    /// Switches to this user; does nothing for `None` and for the server's own account.
     ///
     /// # Errors
     /// `user_refused` when the kernel does not let the server act as others.
@@ -77,7 +77,7 @@ impl<'u> Acting<'u> {
         Ok(acting)
     }
 
-    /// Does something as the server in between.
+    /// Runs `call` as the server.
     ///
     /// # Errors
     /// As [`Acting::begin`].
@@ -92,7 +92,7 @@ impl<'u> Acting<'u> {
         Ok(result)
     }
 
-    /// The user, when it is another than the server's own account.
+    /// The user, unless it is the server's own account.
     pub(super) fn user(&self) -> Option<&'u LocalUser> {
         self.user
     }
@@ -112,14 +112,13 @@ fn is_own(user: &LocalUser) -> bool {
     user.uid() == own.uid.as_raw() && user.gid() == own.gid.as_raw() && groups.eq(user.groups().iter().copied())
 }
 
-/// Whether the other groups of the two differ, which is rare where neither has any.
+/// Whether the supplementary groups differ, which is rare because most users have none.
 fn has_other_groups(user: &LocalUser) -> bool {
     let groups = own().groups.iter().map(|group| group.as_raw());
     !groups.eq(user.groups().iter().copied())
 }
 
-/// What was changed of a thread's identity, the first step first: it takes the server's rights to take
-/// each, so they are taken back from the end.
+/// The steps of a switch in order: each needs the server's rights, so they are undone in reverse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Groups,
@@ -143,15 +142,15 @@ fn enter(user: &LocalUser) -> Result<()> {
     Ok(())
 }
 
-/// Back to the server's account.
+/// Switches back to the server's account.
 fn leave(user: &LocalUser) {
     take_back(user, Step::Uid);
     SWITCHED.set(false);
 }
 
-/// Takes back all steps up to `last`. A thread that stayed somebody else would do the next request with
-/// foreign rights, so where the kernel refuses the way back, which it does for want of memory at most,
-/// the process ends.
+/// Undoes all steps up to `last`. If the kernel refuses, which happens for lack of memory at most,
+/// the process aborts: a thread that kept the user's IDs would serve the next request with wrong
+/// rights.
 fn take_back(user: &LocalUser, last: Step) {
     let own = own();
     let restore = || {
@@ -177,11 +176,11 @@ fn take_back(user: &LocalUser, last: Step) {
     }
 }
 
-/// Whether the kernel lets this process act as that user: it has the rights to, and the number means
-/// somebody here (a container may know only some).
+/// Whether the kernel lets this process act as this user: it has the rights, and the ID is mapped
+/// (a container may map only some).
 #[must_use]
 pub fn can_act_as(user: &LocalUser) -> bool {
-    // Errors of the kernel show when it is done; nothing else can tell.
+    // The kernel reports errors only when it is tried.
     let user = Arc::new(user.clone());
     Acting::begin(Some(&user)).is_ok()
 }
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_somebody_else_and_then_itself_again() {
+    fn a_thread_switches_to_a_user_and_back() {
         let before = all();
         for groups in [&[][..], &[70_003, 70_004]] {
             let Some(user) = user(groups) else { return };
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leads_back_as_well() {
+    fn a_panic_switches_back_too() {
         let Some(user) = user(&[70_003]) else { return };
         let before = all();
         let panicked = std::panic::catch_unwind(|| {

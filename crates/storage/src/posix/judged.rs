@@ -1,4 +1,4 @@
-//! Names as those for whom the store acts may use them: what they lead to over links is judged first.
+//! Access to names for clients: targets of symbolic links are checked before use.
 
 use std::os::fd::OwnedFd;
 
@@ -12,19 +12,19 @@ use crate::fault::{about, fault};
 use crate::links::{LinkUse, Way, leads_where_it_is_refused};
 
 impl Posix {
-    /// Opens what a name leads to, as far as whom this acts for may use it.
+    /// Opens a name, if the client may use it in this way.
     pub(super) fn open_as(&self, path: &LogicalPath, flags: OFlags, used: LinkUse<'_>) -> Result<OwnedFd> {
         let reached = self.root.open_beneath(path, flags)?;
         reached.judged(self.owner.links.as_ref(), used, path)
     }
 
-    /// Opens the directory that holds a name, where whom this acts for may use that name.
+    /// Opens the directory that contains a name, if the client may use that name.
     pub(super) fn open_parent<'a>(&self, path: &'a LogicalPath, used: LinkUse<'_>) -> Result<(OwnedFd, &'a str)> {
         let parent = self.root.open_parent(path)?;
         parent.judged(self.owner.links.as_ref(), used, path)
     }
 
-    /// The directory of a name whose use is judged later, and the way to the name.
+    /// The directory of a name that will be checked later, and the way to the name.
     pub(super) fn parent_to_judge<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Way)> {
         let parent = self.root.open_parent(path)?;
         let way = parent.way.clone();
@@ -35,12 +35,13 @@ impl Posix {
         Ok((directory, name, way))
     }
 
-    /// The same of a name that must be there.
+    /// The same for a name that must exist.
     pub(super) fn parent_of_old<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str, Way)> {
         self.parent_to_judge(path).map_err(missing_is_not_found)
     }
 
-    /// Why a name could not be used; whether it is there is not told to who may not look behind a link.
+    /// Why a name could not be used. A client that may not look behind a link does not learn
+    /// whether it exists.
     pub(super) fn missing_or(&self, way: &Way, errno: Errno, path: &LogicalPath) -> Error {
         match way.judge(self.owner.links.as_ref(), LinkUse::Stat) {
             Err(refusal) => refusal.with_subject(path),
@@ -48,7 +49,7 @@ impl Posix {
         }
     }
 
-    /// Whether a rename may be made where a link leads to one of its ends.
+    /// Whether a rename is allowed where a link leads to one of its ends.
     pub(super) fn judge_rename(
         &self,
         (from, old): (&LogicalPath, &Way),

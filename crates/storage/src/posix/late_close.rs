@@ -1,7 +1,8 @@
-//! Closing replaced and removed files away from the request.
+//! Closes replaced and removed files outside of the request.
 //!
-//! The last close of a file without a name frees its blocks, which takes long for a big one. The
-//! file is therefore kept open across the rename or unlink and closed on a thread of its own.
+//! Closing the last descriptor of a file without a name frees its blocks, which takes long for a
+//! large file. The file is therefore kept open across the rename or unlink and closed on a separate
+//! thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -13,11 +14,11 @@ pub(crate) struct LateClose {
 }
 
 impl LateClose {
-    /// Starts the thread; it ends when this is dropped and all files are closed.
+    /// Starts the thread. It ends when this is dropped and all files are closed.
     pub(crate) fn start() -> Self {
         let (queue, files) = sync_channel::<OwnedFd>(LATE_CLOSES_MAX);
         let started = execution::start_thread("late-close", move || files.into_iter().for_each(drop));
-        // Without the thread files are closed at once: slower, not wrong.
+        // Without the thread, files are closed at once: slower, but correct.
         Self {
             queue: started.ok().map(|_| queue),
         }
@@ -30,10 +31,10 @@ impl LateClose {
         (Self { queue: Some(queue) }, files)
     }
 
-    /// Closes the file soon; at once when the queue is full.
+    /// Closes the file soon, or at once when the queue is full.
     pub(crate) fn close(&self, file: OwnedFd) {
         if let Some(queue) = &self.queue {
-            // A full queue hands the file back inside the error, which is dropped here.
+            // If the queue is full, the error contains the file, which is dropped here.
             let _ = queue.try_send(file);
         }
     }

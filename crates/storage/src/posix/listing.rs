@@ -1,4 +1,4 @@
-//! Reading a directory a batch at a time: memory does not grow with the number of entries.
+//! Reads a directory in batches, so that memory does not grow with the number of entries.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -17,22 +17,22 @@ use crate::fault::about;
 use crate::links::LinkUse;
 use crate::owner::Owner;
 
-/// The least that the kernel takes for an entry: `linux_dirent64` with a name of one letter.
+/// The smallest entry in the kernel's buffer: `linux_dirent64` with a name of one byte.
 const ENTRY_BYTES_MIN: usize = 24;
-/// What the kernel is asked for at a time: never more entries than a batch holds, and so no state is
-/// kept between batches but the kernel's own.
+/// Size of the kernel's buffer: it never returns more entries than a batch, so no entries have to
+/// be kept between batches.
 const ROOM_BYTES: usize = LISTING_BATCH_ENTRIES * ENTRY_BYTES_MIN;
 
 pub(crate) struct PosixListing {
     pub(crate) root: Arc<Root>,
     pub(crate) path: LogicalPath,
     pub(crate) directory: OwnedFd,
-    /// Who looks.
+    /// The client that looks.
     pub(crate) owner: Owner,
     pub(crate) unlisted: Unlisted,
 }
 
-/// The refusal to remove a directory, which says so where it holds names that no listing can show.
+/// The refusal to remove a directory; mentions names that no listing can show.
 pub(super) fn not_empty(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Error {
     let error = about(Errno::NOTEMPTY, Phase::Open, path);
     match unlisted_names(parent, name, path) {
@@ -56,7 +56,7 @@ fn unlisted_names(parent: BorrowedFd<'_>, name: &str, path: &LogicalPath) -> Res
     Ok(unlisted)
 }
 
-/// The name as text, where a path can hold it.
+/// The name as text, if a path can hold it.
 fn name_in<'a>(directory: &LogicalPath, raw_name: &'a CStr) -> Option<&'a str> {
     let name = raw_name.to_str().ok()?;
     directory.check_join(name).ok()?;
@@ -71,7 +71,7 @@ impl Listing for PosixListing {
         let mut names = RawDir::new(&self.directory, &mut room);
         let mut batch = Vec::with_capacity(LISTING_BATCH_ENTRIES);
         let mut unlisted = self.unlisted.clone();
-        // What is hidden does not make a batch empty, which would look like the end.
+        // A batch must not be empty because its entries are hidden: that would look like the end.
         while batch.is_empty() || !names.is_buffer_empty() {
             let Some(read) = names.next() else { break };
             let read = read.map_err(|errno| about(errno, Phase::Open, &self.path))?;
@@ -87,9 +87,9 @@ impl Listing for PosixListing {
 }
 
 impl PosixListing {
-    /// `None` for what is not shown. Names that no path can hold and links that lead nowhere or out are counted, where
-    /// rules do not close them to who looks. Hidden names, pipes, links to what is closed and files that went away
-    /// meanwhile are not.
+    /// `None` for what is not listed. Names that no path can hold and links that lead nowhere or
+    /// out are counted, unless rules hide them from the client. Hidden names, pipes, links to
+    /// closed paths and files that disappear meanwhile are not.
     fn entry(&self, raw_name: &CStr, unlisted: &mut Unlisted) -> Option<Entry> {
         if matches!(raw_name.to_bytes(), b"." | b"..") || raw_name.to_str().is_ok_and(is_kept) {
             return None;
@@ -114,7 +114,7 @@ impl PosixListing {
                     }
                 }
             }
-            // Pipes and the like are not shown, and need no words.
+            // Pipes and the like are not listed or counted.
             FileType::RegularFile | FileType::Directory => stat_of(&raw, &self.path).ok()?,
             _ => return None,
         };
@@ -124,8 +124,9 @@ impl PosixListing {
         })
     }
 
-    /// Whether who looks may know of a name that no path can hold. Rules are about paths, so they are asked about the
-    /// nearest name that one can hold: what an area such as `/data/private*` closes begins with the same letters.
+    /// Whether the client may know about a name that no path can hold. Rules are about paths, so
+    /// they are asked about the nearest name that a path can hold: an area such as `/data/private*`
+    /// closes names by their first letters.
     fn may_tell_of(&self, raw_name: &CStr) -> bool {
         let Some(judge) = &self.owner.links else { return true };
         let text = raw_name.to_string_lossy();

@@ -1,9 +1,9 @@
-//! Checksums kept with a file, in extended attributes.
+//! Checksums stored with a file, in extended attributes.
 //!
-//! Two forms are written. XRootD's own (`user.XrdCks.<algorithm>`, 96 bytes), so that an XRootD
-//! server over the same files answers from it and we from XRootD's; and ours
-//! (`user.crossload.digest`), which binds the values to size and time of change in nanoseconds,
-//! where XRootD's knows whole seconds only. A file system without such attributes keeps none.
+//! They are written in two formats. XRootD's own (`user.XrdCks.<algorithm>`, 96 bytes) lets XRootD
+//! servers over the same files use our values, and us theirs. Ours (`user.crossload.digest`) binds
+//! the values to size and modification time in nanoseconds, where XRootD's has whole seconds only.
+//! On a file system without such attributes nothing is stored.
 
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
@@ -28,8 +28,9 @@ fn xrootd_name(algorithm: ChecksumAlgorithm) -> String {
     format!("user.XrdCks.{}", xrootd_algorithm(algorithm))
 }
 
-/// XRootD's record: name (16 bytes), the file's time of change in seconds (8), seconds from then
-/// to the computation (4), reserved (3), length of the value (1), value (64); numbers big-endian.
+/// XRootD's record: name (16 bytes), the file's modification time in seconds (8), seconds from then
+/// to the computation (4), reserved (3), length of the value (1), value (64); numbers are
+/// big-endian.
 fn encode_xrootd(checksum: &Checksum, modified: SystemTime, now: SystemTime) -> [u8; XROOTD_BYTES] {
     let mut record = [0; XROOTD_BYTES];
     let name = xrootd_algorithm(checksum.algorithm()).as_bytes();
@@ -55,7 +56,7 @@ fn decode_xrootd(algorithm: ChecksumAlgorithm, record: &[u8], modified: SystemTi
         .flatten()
 }
 
-/// Our own record: `size=… mtime=SECONDS.NANOSECONDS` and one `algorithm:hex` for each value.
+/// Our record: `size=… mtime=SECONDS.NANOSECONDS` and one `algorithm:hex` for each value.
 struct Own {
     size_bytes: u64,
     modified: (i64, u32),
@@ -107,7 +108,7 @@ fn read_own(file: BorrowedFd<'_>) -> Option<Own> {
     Own::decode(std::str::from_utf8(&buffer[..length]).ok()?)
 }
 
-/// The checksums that are still valid for the file as `stat` shows it.
+/// The checksums that are still valid for the file in state `stat`.
 pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
     let mut checksums = Vec::new();
     if let Some(own) = read_own(file) {
@@ -115,7 +116,8 @@ pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
         if own.is_of(stat) {
             checksums = own.checksums;
         } else if same_second {
-            // Changed within the second of our record: XRootD's stamp cannot tell either.
+            // The file changed within the second of our record: XRootD's timestamp cannot tell
+            // either.
             return checksums;
         }
     }
@@ -131,8 +133,8 @@ pub(super) fn kept(file: BorrowedFd<'_>, stat: &Stat) -> Vec<Checksum> {
     checksums
 }
 
-/// Keeps checksums of the file as `stat` shows it, beside those already kept and still valid. Returns
-/// whether that was possible: a file system may keep no attributes, or not let us.
+/// Stores checksums of the file in state `stat`, beside valid ones that are already stored. Returns
+/// whether it worked: a file system may store no attributes, or deny us access.
 pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) -> bool {
     if checksums.is_empty() {
         return true;
@@ -152,9 +154,9 @@ pub(super) fn keep(file: BorrowedFd<'_>, stat: &Stat, checksums: &[Checksum]) ->
     is_kept
 }
 
-/// Removes all of them, since the file is about to be another one.
+/// Removes all of them, because the file is about to change.
 pub(super) fn forget(file: BorrowedFd<'_>) {
-    // What is not there, or cannot be there, need not be removed.
+    // What does not exist need not be removed.
     let _ = fremovexattr(file, OWN_NAME);
     for algorithm in ChecksumAlgorithm::ALL {
         let _ = fremovexattr(file, xrootd_name(algorithm));
@@ -166,8 +168,8 @@ mod tests {
     use super::*;
     use std::time::{Duration, UNIX_EPOCH};
 
-    /// What XRootD 5.5.3 wrote for a file of `hello checksum world\n` changed at 1795297847,
-    /// 634 seconds later.
+    /// What XRootD 5.5.3 wrote for a file of `hello checksum world\n` changed at 1795297847, 634
+    /// seconds later.
     fn recorded() -> [u8; XROOTD_BYTES] {
         let mut record = [0; XROOTD_BYTES];
         record[..32].copy_from_slice(&[
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_another_second_name_or_length_is_not_believed() {
+    fn a_record_with_another_second_name_or_length_is_ignored() {
         let modified = UNIX_EPOCH + Duration::from_secs(1_795_297_847);
         let algorithm = ChecksumAlgorithm::Adler32;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Files in a directory of this machine (or of a mounted cluster file system).
+//! Files in a directory of this machine, or of a mounted cluster file system.
 
 mod accounts;
 mod attributes;
@@ -61,18 +61,18 @@ use update::PosixUpdate;
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
 
-/// How an export directory is used.
+/// How an export's directory is used.
 #[derive(Clone, Debug)]
 pub struct PosixOptions {
-    /// Whether anything may be written. Without it, the directory gets no hidden directory.
+    /// Whether anything may be written. If not, no hidden directory is created.
     pub writable: bool,
     /// Free space that uploads must leave, in bytes.
     pub reserve_bytes: u64,
-    /// Most bytes that all files of the export together may take.
+    /// Most bytes that all files of the export may take together.
     pub quota_bytes: Option<u64>,
-    /// Most bytes that the files of single VOs may take.
+    /// Most bytes that the files of each VO may take.
     pub vo_quotas: Vec<VoQuota>,
-    /// Files of the server itself that are not given away.
+    /// Files of the server itself, which clients never get.
     pub secrets: SecretFiles,
 }
 
@@ -88,11 +88,11 @@ impl Default for PosixOptions {
     }
 }
 
-/// What the store and its uploads have in common.
+/// State that a store shares with its uploads.
 struct Shared {
     root: Arc<Root>,
-    /// Held for writing while a directory gets another name, and for reading by an upload from the look at its
-    /// parent until it has its name there.
+    /// Write-locked while a directory is renamed; read-locked by a commit, from the check of its
+    /// parent until the file has its name.
     directories: RwLock<()>,
     /// Held while dead properties are read, changed and written.
     properties: Mutex<()>,
@@ -100,13 +100,13 @@ struct Shared {
     space: Arc<SpaceBook>,
     late_close: LateClose,
     in_memory: bool,
-    /// The file system takes one write to a file at a time ([`turns`]).
+    /// The file system locks the inode during a write ([`turns`]).
     writes_in_turn: bool,
     remembered: Remembered,
     secrets: SecretFiles,
 }
 
-/// A store over a directory. Several servers may use the same one. Clones are the same store.
+/// A store over a directory. Several servers may use the same directory. Clones are the same store.
 #[derive(Clone)]
 pub struct Posix {
     root: Arc<Root>,
@@ -119,12 +119,12 @@ pub struct Posix {
 }
 
 impl Posix {
-    /// Opens the export, removes what dead servers left, and begins to count usage when there is
-    /// a quota.
+    /// Opens the export, removes what dead servers left, and starts to count usage if there is a
+    /// quota.
     ///
     /// # Errors
     /// `not_found`, `not_directory`, `forbidden`, `read_only` or `storage_failed`, with the
-    /// directory's name in the private part.
+    /// directory's name in the private detail.
     pub fn open(directory: &Path, options: &PosixOptions) -> Result<Self> {
         Self::with_root(Root::open(directory)?, options).map_err(|error| error.with_private(directory.display()))
     }
@@ -180,25 +180,26 @@ impl Posix {
         self.cleaned
     }
 
-    /// Whether the usage that the quota is compared with is complete.
+    /// Whether the usage scan for the quota is complete.
     #[must_use]
     pub fn usage_is_known(&self) -> bool {
         self.shared.space.is_scanned()
     }
 
-    /// To be held while names are resolved and changed.
+    /// Hold this while names are resolved and changed.
     fn acting(&self) -> Result<Acting<'_>> {
         Acting::begin(self.owner.user.as_ref())
     }
 
-    /// The place for parts, whose existence means that the export may be written to.
+    /// The directory for parts; it exists only if the export may be written to.
     fn instance(&self, path: &LogicalPath) -> Result<Arc<Instance>> {
         let instance = self.instance.as_ref();
         let instance = instance.ok_or_else(|| fault(ErrorCode::ReadOnly, Phase::Open).with_subject(path))?;
         Ok(read(instance).clone())
     }
 
-    /// The same, made anew when somebody has emptied the export's directory by hand. To be called as the server.
+    /// The same, created again if the export's directory was emptied by hand. Call this as the
+    /// server.
     fn instance_for_part(&self, path: &LogicalPath) -> Result<Arc<Instance>> {
         let found = self.instance(path)?;
         let Some(shared) = self.instance.as_ref().filter(|_| found.is_gone()) else {
@@ -223,13 +224,13 @@ impl Posix {
         Ok(PosixReader::new(file, stat))
     }
 
-    /// Opens a file or directory to look at or change what is kept beside its content.
+    /// Opens a file or directory to read or change its attributes.
     fn open_any(&self, path: &LogicalPath, used: LinkUse<'_>) -> Result<OwnedFd> {
         check_readable(path)?;
         self.open_as(path, OFlags::RDONLY | OFlags::NOCTTY, used)
     }
 
-    /// As [`Posix::open_any`], where that may be changed.
+    /// As [`Posix::open_any`], if that may be changed.
     fn open_any_to_change(&self, path: &LogicalPath) -> Result<OwnedFd> {
         let opened = self.open_any(path, LinkUse::Overwrite)?;
         self.instance(path).map(|_| opened)
@@ -245,10 +246,10 @@ fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
     fs::fsync(parent)
 }
 
-/// Makes a change of names durable. The change itself is done; the answer to a failure says so.
+/// Makes a change of names durable. A failure says that the change itself has been made.
 fn sync_names(group: &GroupSync, directory: impl AsFd, path: &LogicalPath) -> Result<()> {
     group.sync(directory).map_err(|errno| {
-        let why = "it is in its place and whole, but its name may not survive a power cut";
+        let why = "the file is complete and in its place, but its name may not survive a power failure";
         fault(ErrorCode::StorageFailed, Phase::Commit)
             .with_detail(why)
             .with_subject(path)
@@ -340,7 +341,7 @@ impl Storage for Posix {
             Errno::EXIST | Errno::NOTEMPTY => listing::not_empty(parent.as_fd(), name, path),
             errno => failed(errno),
         })?;
-        // Marks that the user may not read count as well.
+        // The server may read marks that the user may not.
         drop(acting);
         self.shared.space.forget(old.as_fd(), path);
         self.shared.late_close.close(old);
@@ -377,7 +378,7 @@ impl Storage for Posix {
         let directories = &self.shared.directories;
         let _moving = is_directory(&raw).then(|| directories.write().unwrap_or_else(PoisonError::into_inner));
         let alone = self.shared.space.change_names();
-        // Looked at again: the name may have been taken, or freed, since it was checked.
+        // Check again: the name may have been taken or freed meanwhile.
         let replaced = open_name(new_parent.as_fd(), new_name).ok();
         let moved_on = self.check_quotas(&old_parent, from, to, is_directory(&raw), &mut acting)?;
         let (source, target) = ((old_parent.as_fd(), old_name), (new_parent.as_fd(), new_name));
@@ -417,10 +418,10 @@ impl Storage for Posix {
         }
         let checksums = std::slice::from_ref(checksum);
         let keep = || marks::keep(reader.file.as_fd(), seen, checksums);
-        // An export that is only read is not changed, not even for this.
+        // A read-only export is never changed, not even for this.
         let mut is_kept = self.instance.is_some() && keep();
-        // It is the server's word, not the user's, who may have the right to read only. A server
-        // without the superuser's rights may in turn keep nothing with files of others.
+        // Written as the server, because the user may have read access only. A server without
+        // superuser rights cannot store anything with files of others.
         if self.instance.is_some() && acting.user().is_some() {
             is_kept |= acting.suspended(keep)?;
         }
@@ -477,7 +478,7 @@ impl Storage for Posix {
         self.instance(path)?;
         let failed = |errno| about(errno, Phase::Open, path);
         let _acting = self.acting()?;
-        // Not opened for reading: a mode that takes the right to read away could not be changed back.
+        // Not opened for reading, so that a mode without read permission can be changed back.
         let file = self.open_as(path, OFlags::PATH, LinkUse::ChangeMode)?;
         let raw = fs::fstat(&file).map_err(failed)?;
         stat_of(&raw, path)?;
@@ -485,7 +486,7 @@ impl Storage for Posix {
         let mode = Mode::from_raw_mode((mode & 0o777) as fs::RawMode);
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         match fs::chmod(opened, mode) {
-            // Nothing is mounted at /proc.
+            // /proc is not mounted.
             Err(Errno::NOENT) => {
                 let file = self.open_as(path, OFlags::RDONLY | OFlags::NOCTTY, LinkUse::ChangeMode)?;
                 fs::fchmod(file, mode).map_err(failed)
@@ -546,17 +547,17 @@ impl Storage for Posix {
     }
 }
 
-/// Why a rename failed. Both names are single ones in open directories, so that `ENOTDIR` and
+/// Why a rename failed. Both names are single components in open directories, so `ENOTDIR` and
 /// `EINVAL` can only be about what is moved.
 fn not_moved(errno: Errno, moves_directory: bool, to: &LogicalPath) -> Error {
     let plain = |code| fault(code, Phase::Commit).with_subject(to).with_private(errno);
     match errno {
         Errno::XDEV => plain(ErrorCode::CrossExport),
         Errno::NOTDIR if moves_directory => {
-            plain(ErrorCode::Exists).with_detail("a directory does not take the place of a file")
+            plain(ErrorCode::Exists).with_detail("a directory cannot replace a file")
         }
         Errno::INVAL if moves_directory => into_itself(to),
-        // Somebody made a directory of that name meanwhile.
+        // A directory with this name was created meanwhile.
         Errno::ISDIR | Errno::NOTEMPTY => plain(ErrorCode::IsDirectory),
         errno => about(errno, Phase::Commit, to),
     }
@@ -568,7 +569,7 @@ fn into_itself(to: &LogicalPath) -> Error {
         .with_subject(to)
 }
 
-/// Opens what has this name, without following a link and without reading it.
+/// Opens what has this name, without following a link and without read permission.
 fn open_name(directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(directory, name, flags, Mode::empty())

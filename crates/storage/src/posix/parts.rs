@@ -1,10 +1,10 @@
-//! Where parts of uploads lie, and what happens to those whose server died.
+//! Where parts of uploads are kept, and how those of dead servers are removed.
 //!
-//! Each running server has a directory `.crossload/uploads/<instance>` whose file `lock` it holds
-//! locked while it lives. A directory whose lock can be taken belongs to nobody, and everything in
-//! it is removed, trees that were to be removed or were not complete included. Parts of local users belong to them, in a directory of their own within that one.
-//! A part that has to lie elsewhere (another file system below the same export) is
-//! named in a journal entry here before it is made, so that it is found too.
+//! Each running server has a directory `.crossload/uploads/<instance>` and holds a lock on its file
+//! `lock`. If the lock can be taken, the server is dead, and everything in its directory is
+//! removed, including trees that it was removing or creating. Parts of local users belong to them
+//! and are in a separate subdirectory. A part that has to be elsewhere, on another file system
+//! below the same export, is first recorded in a journal entry here, so that it is found too.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -24,18 +24,18 @@ use super::tree::unlink_tree;
 use crate::fault::from_errno;
 
 const LOCK: &str = "lock";
-/// Directory for the parts of local users, within that of the server.
+/// The subdirectory for parts of local users.
 const USERS: &str = "users";
 const JOURNAL_SUFFIX: &str = ".elsewhere";
 
 /// What start-up found and removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Servers that had died on this file system.
+    /// Dead servers on this file system.
     pub instances: u64,
-    /// Parts of uploads that they left.
+    /// Parts that they left.
     pub parts: u64,
-    /// What could not be removed, for want of rights for example. It stays hidden, and the next
+    /// What could not be removed, for lack of rights for example. It stays hidden until the next
     /// start-up tries again.
     pub failed: u64,
 }
@@ -49,19 +49,19 @@ pub(crate) struct Part {
     home: Home,
 }
 
-/// The directory that a part lies in.
+/// The directory that contains a part.
 enum Home {
     /// The instance's own.
     Instance,
-    /// The one in it for parts of local users.
+    /// Its subdirectory for parts of local users.
     Users,
-    /// One on another file system or mount.
+    /// A directory on another file system or mount.
     Elsewhere(OwnedFd),
 }
 
 impl Part {
-    /// Makes a part on the file system of the instance; `by_user`: this thread acts for a local user,
-    /// for whom [`Instance::make_users_directory`] has been called.
+    /// Creates a part on the file system of the instance. `by_user`: this thread acts as a local
+    /// user, and [`Instance::make_users_directory`] has been called.
     pub(crate) fn make_at_home(instance: &Arc<Instance>, by_user: bool) -> Result<Self, Errno> {
         let id = fresh_id();
         let name = format!("{id}.part");
@@ -76,8 +76,8 @@ impl Part {
         })
     }
 
-    /// Makes a part in `directory`, whose path is `place`, because the instance lies on another
-    /// file system or mount. It is noted in the journal first.
+    /// Creates a part in `directory`, whose path is `place`, because the instance is on another
+    /// file system or mount. The journal entry comes first.
     pub(crate) fn make_elsewhere(
         instance: &Arc<Instance>,
         directory: OwnedFd,
@@ -86,7 +86,7 @@ impl Part {
     ) -> Result<Result<Self, Errno>> {
         let id = fresh_id();
         let name = beside_name(&id);
-        // The journal is the server's, the part the user's.
+        // The journal belongs to the server, the part to the user.
         if let Err(errno) = acting.suspended(|| instance.note_elsewhere(&id, place, &name))? {
             return Ok(Err(errno));
         }
@@ -106,17 +106,17 @@ impl Part {
         }))
     }
 
-    /// Where it lies: directory and name there.
+    /// Its directory, and its name there.
     pub(crate) fn place(&self) -> (BorrowedFd<'_>, &str) {
         (self.instance.directory_of(&self.home), &self.name)
     }
 
-    /// Whether it lies on another file system or mount than the instance.
+    /// Whether it is on another file system or mount than the instance.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self.home, Home::Elsewhere(_))
     }
 
-    /// Removes the part if its name still means the file that was opened.
+    /// Removes the part, if its name still refers to the opened file.
     pub(crate) fn unlink(&self) {
         let (directory, name) = self.place();
         let ours = fs::fstat(&self.file);
@@ -124,13 +124,13 @@ impl Part {
         if let (Ok(ours), Ok(there)) = (ours, there)
             && (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         {
-            // If this fails the next start-up removes it.
+            // If this fails, the next start-up removes it.
             let _ = fs::unlinkat(directory, name, AtFlags::empty());
         }
     }
 
-    /// The part has its final name, or is no more: the journal, which is the server's, need not know it
-    /// any longer.
+    /// The part has its final name or is gone, so the journal entry (which belongs to the server)
+    /// is removed.
     pub(crate) fn forget(&self) {
         if self.is_elsewhere() {
             self.instance.forget_elsewhere(&self.id);
@@ -138,7 +138,7 @@ impl Part {
     }
 }
 
-/// A name for something that is not a part, in the same places.
+/// A name in the same directories for something that is not a part.
 pub(crate) struct HiddenName {
     id: String,
     name: String,
@@ -150,11 +150,11 @@ fn open_new(directory: BorrowedFd<'_>, name: &str) -> Result<File, Errno> {
     fs::openat(directory, name, flags, Mode::from_raw_mode(0o666)).map(File::from)
 }
 
-/// This server's place for parts.
+/// This server's directory for parts.
 pub(crate) struct Instance {
     uploads: OwnedFd,
     directory: OwnedFd,
-    /// Where parts of local users lie, once there was one.
+    /// The directory for parts of local users, once needed.
     users: OnceLock<OwnedFd>,
     name: String,
     _lock: OwnedFd,
@@ -177,7 +177,7 @@ fn open_lock(at: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     fs::openat(at, LOCK, flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// A name that no other upload or server has; collisions are refused by the system anyway.
+/// A name that no other upload or server has. The system would refuse a collision anyway.
 fn fresh_id() -> String {
     // Each `RandomState` of a process has keys of its own.
     let random = RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()));
@@ -185,8 +185,8 @@ fn fresh_id() -> String {
 }
 
 impl Instance {
-    /// Removes what dead servers left and takes a place of its own. Servers that start at the same
-    /// time do this one after the other.
+    /// Removes what dead servers left, and creates a directory for this one. Servers that start at
+    /// the same time do this one after another.
     pub(crate) fn start(root: &Root) -> Result<(Self, Cleaned)> {
         Self::start_raw(root).map_err(|errno| from_errno(errno, Phase::Cleanup))
     }
@@ -214,7 +214,7 @@ impl Instance {
         ))
     }
 
-    /// Whether its directory was removed by somebody, so that no part can be made there.
+    /// Whether its directory was removed, so that no part can be created there.
     pub(crate) fn is_gone(&self) -> bool {
         fs::fstat(&self.directory).is_ok_and(|raw| raw.st_nlink == 0)
     }
@@ -231,7 +231,7 @@ impl Instance {
         }
     }
 
-    /// A name on the file system of the instance that nothing has. `by_user`: for what a local user puts there.
+    /// An unused name on the file system of the instance. `by_user`: for a local user.
     pub(crate) fn name_at_home(&self, by_user: bool) -> Result<HiddenName, Errno> {
         if by_user {
             self.make_users_directory()?;
@@ -244,7 +244,8 @@ impl Instance {
         })
     }
 
-    /// A hidden name in `directory`, whose path is `place`, on another file system or mount. It is noted in the journal.
+    /// A hidden name in `directory`, whose path is `place`, on another file system or mount. It is
+    /// recorded in the journal.
     pub(crate) fn name_elsewhere(&self, directory: OwnedFd, place: &LogicalPath) -> Result<HiddenName, Errno> {
         let id = fresh_id();
         let name = beside_name(&id);
@@ -258,29 +259,29 @@ impl Instance {
         (self.directory_of(&hidden.home), &hidden.name)
     }
 
-    /// Nothing has that name any more. To be called as the server.
+    /// Call when nothing has that name any longer, as the server.
     pub(crate) fn forget_name(&self, hidden: &HiddenName) {
         if matches!(hidden.home, Home::Elsewhere(_)) {
             self.forget_elsewhere(&hidden.id);
         }
     }
 
-    /// Makes the directory for parts of local users, to be called as the server. Each may make files there
-    /// and rename its own away; nobody gets there but through the descriptor, because the directory above
-    /// is the server's alone.
+    /// Creates the directory for parts of local users; call this as the server. Each user may
+    /// create files there and rename its own. It is reachable only through the descriptor, because
+    /// the directory above belongs to the server alone.
     pub(crate) fn make_users_directory(&self) -> Result<(), Errno> {
         if self.users.get().is_some() {
             return Ok(());
         }
         let users = make_and_open(self.directory(), USERS)?;
-        // What the mask took away is given back; files of others stay theirs (sticky).
+        // Restore what the umask removed; the sticky bit protects the files of others.
         fs::fchmod(&users, Mode::from_raw_mode(0o1777))?;
-        // Two at once have opened the same one.
+        // Two callers at once have opened the same directory.
         let _ = self.users.set(users);
         Ok(())
     }
 
-    /// Notes that the part `part_name` is about to be made in `directory`.
+    /// Records that the part `part_name` is about to be created in `directory`.
     fn note_elsewhere(&self, id: &str, directory: &LogicalPath, part_name: &str) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let name = format!("{id}{JOURNAL_SUFFIX}");
@@ -298,14 +299,14 @@ impl Instance {
     }
 
     fn forget_elsewhere(&self, id: &str) {
-        // An entry that stays names a part that is no more; start-up copes with it.
+        // A stale entry names a part that is gone; start-up ignores it.
         let _ = fs::unlinkat(&self.directory, format!("{id}{JOURNAL_SUFFIX}"), AtFlags::empty());
     }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Fails while parts are left, which then wait for the next start-up as after a crash.
+        // Fails while parts are left; they wait for the next start-up, as after a crash.
         if self.users.get().is_some() {
             let _ = fs::unlinkat(&self.directory, USERS, AtFlags::REMOVEDIR);
         }
@@ -326,8 +327,8 @@ fn names_in(directory: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
-/// Removes the places of dead servers. A server that ends at this moment removes its own at the
-/// same time, and rubbish that cannot be removed is no reason not to serve: neither is an error.
+/// Removes the directories of dead servers. A server that is just ending removes its own at the
+/// same time, and leftovers that cannot be removed must not prevent a start: neither is an error.
 fn clean_dead(root: &Root, uploads: BorrowedFd<'_>) -> Result<Cleaned, Errno> {
     let mut cleaned = Cleaned::default();
     for name in names_in(uploads)? {
@@ -363,7 +364,7 @@ fn clean_instance(root: &Root, uploads: BorrowedFd<'_>, name: &str, cleaned: &mu
     Ok(())
 }
 
-/// Removes the parts of local users and their directory; how many there were.
+/// Removes the parts of local users and their directory; returns how many there were.
 fn clean_users(instance: BorrowedFd<'_>) -> Result<u64, Errno> {
     let users = open_directory(instance, USERS)?;
     let mut parts = 0;
@@ -375,7 +376,7 @@ fn clean_users(instance: BorrowedFd<'_>) -> Result<u64, Errno> {
     Ok(parts)
 }
 
-/// Removes a part, or the tree that a server was about to remove or to make when it died.
+/// Removes a part, or a tree that a server was removing or creating when it died.
 fn unlink_any(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     match fs::unlinkat(directory, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) if is_directory_in(directory, name) => unlink_tree(directory, name),
@@ -394,9 +395,9 @@ fn gone_is_fine(removed: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-/// Removes the part that a journal entry names; whether there was one. An entry that cannot be
-/// understood was cut short by the crash, before its part was made. One whose part is there and
-/// cannot be removed is an error, so that the entry is kept.
+/// Removes the part that a journal entry names; returns whether there was one. An unreadable entry
+/// was cut short by the crash, before its part was created. If the part exists and cannot be
+/// removed, that is an error, so that the entry is kept.
 fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> Result<bool, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = fs::openat(directory, entry, flags, Mode::empty())?;

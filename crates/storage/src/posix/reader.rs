@@ -14,7 +14,7 @@ use crate::api::{FileReader, Patience, Stat};
 pub(crate) struct PosixReader {
     pub(crate) file: File,
     pub(crate) stat: Stat,
-    /// The file system or kernel has said that it cannot tell what is in memory; it is not asked again.
+    /// The file system or kernel cannot tell what is in memory, so it is not asked again.
     cannot_tell: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl FileReader for PosixReader {
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
         if patience == Patience::CachedOnly && !self.cannot_tell.load(Ordering::Relaxed) {
             match rustix::io::preadv2(&self.file, slices, offset, ReadWriteFlags::NOWAIT) {
-                // The file system (tmpfs) or kernel cannot tell: it is memory, or it has to do.
+                // The file system (tmpfs) or kernel cannot tell: read anyway.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.cannot_tell.store(true, Ordering::Relaxed),
                 Err(Errno::INVAL) => {}
                 done => return Ok(done?),
@@ -60,7 +60,7 @@ impl FileReader for PosixReader {
 
     fn advise_sequential(&self, range: ByteRange) {
         if let Some(length) = NonZeroU64::new(range.len()) {
-            // Hints may be refused (on a pipe, by a network file system); nothing is lost then.
+            // Hints may be refused (on a pipe, by a network file system), which does no harm.
             let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::Sequential);
             let _ = rustix::fs::fadvise(&self.file, range.start, Some(length), Advice::WillNeed);
         }

@@ -1,9 +1,10 @@
-//! Checksums of files that cannot keep them: in an export that is only read, on a file system without attributes, or of another
-//! owner where the server has no rights over it. They are remembered until the process ends, so that a file which everybody asks for
-//! is read for its checksum once and not each time.
+//! A cache for checksums that cannot be stored with their file: in a read-only export, on a file
+//! system without attributes, or for another owner's file when the server has no rights over it.
+//! Entries last until the process ends, so that a popular file is read for its checksum only once.
 //!
-//! What is remembered is bound to the very file and its times of change. That of its inode is among them: unlike an attribute, a
-//! record here does not go with the file when it is deleted, and the next one may get its number, its size and its date.
+//! Each entry is bound to the file and its timestamps, including that of its inode. Unlike an
+//! attribute, an entry does not disappear with its file, and a new file may get the same inode
+//! number, size and date.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -16,7 +17,7 @@ use types::Checksum;
 use super::resolve::plain_stat;
 use crate::api::{Kind, Stat};
 
-/// A file, as it is until somebody changes it.
+/// A file in its current state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Identity {
     device: u64,
@@ -24,7 +25,7 @@ struct Identity {
     size_bytes: u64,
     /// Seconds and nanoseconds.
     modified: (i64, u64),
-    /// The same of the inode.
+    /// The same for the inode.
     changed: (i64, u64),
 }
 
@@ -46,13 +47,14 @@ impl Identity {
 
 type Records = HashMap<Identity, Vec<Checksum>>;
 
-/// The records of a store: at most [`CHECKSUMS_REMEMBERED_MAX`] files, those that were asked for last.
+/// The entries of a store: at most [`CHECKSUMS_REMEMBERED_MAX`] files, the most recently used.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     generations: Mutex<Generations>,
 }
 
-/// When the young ones are half of what is allowed, they become the old ones, and what was old is forgotten.
+/// When the young generation reaches half of the limit, it becomes the old one, and the previous
+/// old one is dropped.
 #[derive(Debug, Default)]
 struct Generations {
     young: Records,
@@ -79,7 +81,8 @@ impl Generations {
 }
 
 impl Remembered {
-    /// Remembers checksums of a file that was as `seen` when they were computed. One that has changed since is left alone.
+    /// Caches checksums of a file that was in state `seen` when they were computed. Ignored if it
+    /// has changed since.
     pub(super) fn add(&self, file: impl AsFd, seen: &Stat, checksums: &[Checksum]) {
         let Ok(raw) = fs::fstat(file) else { return };
         if checksums.is_empty() || !plain_stat(&raw, Kind::File).same_content(seen) {
@@ -91,7 +94,7 @@ impl Remembered {
         record.extend_from_slice(checksums);
     }
 
-    /// Adds to `kept` what is remembered of a file beside it.
+    /// Adds cached checksums of a file to `kept`.
     pub(super) fn complete(&self, file: impl AsFd, kept: &mut Vec<Checksum>) {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         if generations.young.is_empty() && generations.old.is_empty() {
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_forgotten_first_and_never_are_there_too_many() {
+    fn the_least_recently_used_is_dropped_and_the_limit_holds() {
         let mut generations = Generations::default();
         generations.record(identity(0)).push(Checksum::adler32(7));
         let asked = Some(vec![Checksum::adler32(7)]);

@@ -1,12 +1,12 @@
-//! Names to open files, never outside of the export's root directory.
+//! Opens files by name, never outside of the export's root directory.
 //!
-//! The kernel does the walk (`openat2` with `RESOLVE_BENEATH`), so a directory that is swapped for
-//! a symbolic link in the middle of it changes nothing. Where that call is missing (old kernels,
-//! some containers) each component is opened without following links, and any link is refused.
+//! The kernel resolves the path (`openat2` with `RESOLVE_BENEATH`), so replacing a directory by a
+//! symbolic link in the middle has no effect. Where that call is missing (old kernels, some
+//! containers), each component is opened without following links, and any link is refused.
 //!
-//! With it, relative links that stay within the export are followed. Absolute ones are refused even
-//! when they lead back into the export: what they mean depends on where this machine has it mounted.
-//! Where a link was followed, the path that was reached is found out and judged before anything is done.
+//! With it, relative links that stay within the export are followed. Absolute links are refused
+//! even if they lead back into the export, because their meaning depends on where it is mounted.
+//! When a link was followed, the resulting path is determined and checked before anything is done.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -21,26 +21,25 @@ use crate::api::{Kind, Stat};
 use crate::fault::{about, fault, from_errno};
 use crate::links::{LinkJudge, LinkUse, Way};
 
-/// Directory at the root of an export that holds what is not yet, or no longer, a file.
+/// Directory in the root of an export for what is not yet, or no longer, visible.
 pub const HIDDEN_DIRECTORY: &str = ".crossload";
 const PART_PREFIX: &str = ".crossload-";
 const PART_SUFFIX: &str = ".part";
-/// A walk that meets a rename by somebody else is told to try again; more often than this is
-/// somebody's game.
+/// A walk that meets a concurrent rename must be retried; more retries than this suggest an attack.
 const WALK_ATTEMPTS: usize = 8;
 
-/// Name of a part that has to lie beside its final name.
+/// Name of a part that has to be beside its final name.
 pub(crate) fn beside_name(id: &str) -> String {
     format!("{PART_PREFIX}{id}{PART_SUFFIX}")
 }
 
-/// Whether a directory entry is a part that nobody may see or address.
+/// Whether a directory entry is a part, which no client may see or name.
 pub(crate) fn is_part_beside(name: &str) -> bool {
     name.starts_with(PART_PREFIX) && name.ends_with(PART_SUFFIX)
 }
 
-/// Whether a name is kept for the server. That of the hidden directory is, wherever it stands: another export may
-/// begin at any directory.
+/// Whether a name is reserved for the server. The hidden directory's name is reserved everywhere,
+/// because another export may begin at any directory.
 pub(crate) fn is_kept(name: &str) -> bool {
     name == HIDDEN_DIRECTORY || is_part_beside(name)
 }
@@ -49,7 +48,7 @@ fn is_hidden(path: &LogicalPath) -> bool {
     path.components().any(is_kept)
 }
 
-/// Refuses hidden names: to a reader they do not exist.
+/// Refuses hidden names: for readers they do not exist.
 pub(crate) fn check_readable(path: &LogicalPath) -> Result<()> {
     if is_hidden(path) {
         Err(about(Errno::NOENT, Phase::Open, path))
@@ -58,10 +57,10 @@ pub(crate) fn check_readable(path: &LogicalPath) -> Result<()> {
     }
 }
 
-/// Refuses to make hidden names.
+/// Refuses to create hidden names.
 pub(crate) fn check_writable(path: &LogicalPath) -> Result<()> {
     if is_hidden(path) {
-        let why = "this name is kept for the server itself";
+        let why = "this name is reserved for the server";
         return Err(fault(ErrorCode::PathRefused, Phase::Open)
             .with_detail(why)
             .with_subject(path));
@@ -69,9 +68,9 @@ pub(crate) fn check_writable(path: &LogicalPath) -> Result<()> {
     Ok(())
 }
 
-/// What a name led to, of no use before it is judged.
+/// What a name led to; unusable until it is checked.
 pub(crate) struct Reached {
-    /// `None`: nothing is there, behind a link.
+    /// `None`: nothing exists there, behind a link.
     fd: Option<OwnedFd>,
     pub(crate) way: Way,
 }
@@ -84,7 +83,8 @@ impl Reached {
         }
     }
 
-    /// For whom the store acts, if he may. Who may not even look behind a link is not told whether anything is there.
+    /// For the client, if it may use this. A client that may not look behind a link does not learn
+    /// whether anything exists.
     pub(crate) fn judged(
         self,
         judge: Option<&Arc<dyn LinkJudge>>,
@@ -103,9 +103,9 @@ impl Reached {
     }
 }
 
-/// The directory that holds a name.
+/// The directory that contains a name.
 pub(crate) struct Parent<'a> {
-    /// `None`: nothing is there, behind a link.
+    /// `None`: nothing exists there, behind a link.
     directory: Option<OwnedFd>,
     name: &'a str,
     /// The way to the name.
@@ -113,7 +113,7 @@ pub(crate) struct Parent<'a> {
 }
 
 impl<'a> Parent<'a> {
-    /// To use the name, if whom the store acts for may.
+    /// To use the name, if the client may.
     pub(crate) fn judged(
         self,
         judge: Option<&Arc<dyn LinkJudge>>,
@@ -126,12 +126,12 @@ impl<'a> Parent<'a> {
         self.unjudged(path)
     }
 
-    /// Whether the directory is not there.
+    /// Whether the directory does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         self.directory.is_none()
     }
 
-    /// To look at the name, or to judge it later.
+    /// To look at the name, or to check it later.
     pub(crate) fn unjudged(self, path: &LogicalPath) -> Result<(OwnedFd, &'a str)> {
         match self.directory {
             Some(directory) => Ok((directory, self.name)),
@@ -168,7 +168,7 @@ impl Root {
         self.fd.as_fd()
     }
 
-    /// Opens what is under a name. Never waits for the other end of a pipe.
+    /// Opens a name. Never waits for the other end of a pipe.
     pub(crate) fn open_beneath(&self, path: &LogicalPath, flags: OFlags) -> Result<Reached> {
         let flags = flags
             | OFlags::CLOEXEC
@@ -189,8 +189,8 @@ impl Root {
         })
     }
 
-    /// Links are rare, so the walk is tried without any first. Where one was followed, what was reached
-    /// may lie in the hidden directory, which no name may lead to, or where other rights hold.
+    /// Links are rare, so the walk is tried without them first. If one was followed, the result may
+    /// be in the hidden directory, which no name may reach, or where other rights apply.
     fn walk_by_kernel(&self, path: &LogicalPath, flags: OFlags) -> Result<Reached, Errno> {
         match self.walk(relative(path), flags, ResolveFlags::NO_SYMLINKS) {
             Err(Errno::LOOP) => {}
@@ -206,7 +206,7 @@ impl Root {
                 let way = Way::Link(None);
                 return Ok(Reached { fd: Some(fd), way });
             };
-            // The system may have told the name of before a rename.
+            // The system's name may be older than a rename.
             let again = self.walk(relative(&reached), OFlags::PATH, ResolveFlags::NO_SYMLINKS);
             if again.is_ok_and(|again| is_same(&fd, &again)) {
                 let way = Way::Link(Some(reached));
@@ -216,7 +216,8 @@ impl Root {
         Err(Errno::BUSY)
     }
 
-    /// The way to something that is not there: to the nearest directory above it, and on from there.
+    /// The way to something that does not exist: to the nearest existing directory above it, and on
+    /// from there.
     fn missing(&self, path: &LogicalPath) -> Result<Reached, Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Err(Errno::NOENT);
@@ -238,8 +239,8 @@ impl Root {
         Err(Errno::BUSY)
     }
 
-    /// The path below the root of something that was opened; `None` when it is a part or in the directory of
-    /// parts. What cannot be told is taken for that.
+    /// The path of an open file below the root; `None` when it is a part or in the directory of
+    /// parts, or when that is unknown.
     fn below_root(&self, reached: &OwnedFd) -> Option<PathBuf> {
         let root = name_of(self.fd.as_fd()).ok()?;
         let reached = name_of(reached.as_fd()).ok()?;
@@ -259,7 +260,7 @@ impl Root {
             match fs::openat(&directory, name, flags, Mode::empty()) {
                 Ok(opened) if last => return Ok(opened),
                 Ok(opened) => directory = opened,
-                // A link where a directory was wanted is told as "not a directory".
+                // For a link in place of a directory, the system says "not a directory".
                 Err(Errno::NOTDIR) if is_link(directory.as_fd(), name) => return Err(Errno::LOOP),
                 Err(errno) => return Err(errno),
             }
@@ -267,10 +268,10 @@ impl Root {
         fs::openat(&directory, ".", flags, Mode::empty())
     }
 
-    /// Opens the directory that holds a name, such that it can be synced.
+    /// Opens the directory that contains a name, such that it can be synced.
     pub(crate) fn open_parent<'a>(&self, path: &'a LogicalPath) -> Result<Parent<'a>> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            let why = "the root of the export stays where it is";
+            let why = "the root of the export cannot be moved or replaced";
             return Err(fault(ErrorCode::Forbidden, Phase::Open)
                 .with_detail(why)
                 .with_subject(path));
@@ -288,8 +289,8 @@ impl Root {
         }
     }
 
-    /// As [`Root::open_parent`], for what concerns everything below a name: through no link at all, because rules about
-    /// places below are compared with the path as it is written.
+    /// As [`Root::open_parent`], for operations on everything below a name: without any link,
+    /// because rules about paths below are compared with the path as written.
     pub(crate) fn open_plain_parent<'a>(&self, path: &'a LogicalPath) -> Result<(OwnedFd, &'a str)> {
         let (true, Some(parent), Some(name)) = (self.kernel_walk, path.parent(), path.name()) else {
             return self.open_parent(path)?.unjudged(path);
@@ -298,16 +299,17 @@ impl Root {
         match self.walk(relative(&parent), flags, ResolveFlags::NO_SYMLINKS) {
             Ok(plain) => Ok((plain, name)),
             Err(Errno::LOOP) => Err(fault(ErrorCode::PathRefused, Phase::Open)
-                .with_detail("a directory with everything in it is not used through a symbolic link")
+                .with_detail("whole directory trees cannot be used through a symbolic link")
                 .with_subject(path)),
             Err(Errno::NOENT) => Err(fault(ErrorCode::ParentMissing, Phase::Open).with_subject(path)),
             Err(errno) => Err(about(errno, Phase::Open, path)),
         }
     }
 
-    /// What is under a name; links followed, as far as the judge lets them be.
+    /// What a name refers to; follows links where the judge allows it.
     pub(crate) fn stat(&self, path: &LogicalPath, judge: Option<&Arc<dyn LinkJudge>>) -> Result<Stat> {
-        // A name in the root itself leads nowhere else unless it is a link: one system call in place of three.
+        // A name directly in the root leads nowhere else unless it is a link: one system call
+        // instead of three.
         let name = relative(path);
         if !name.contains('/')
             && let Ok(raw) = fs::statat(&self.fd, name, fs::AtFlags::SYMLINK_NOFOLLOW)
@@ -322,12 +324,12 @@ impl Root {
     }
 }
 
-/// The name by which the system knows what is open.
+/// The kernel's path of an open file.
 fn name_of(opened: BorrowedFd<'_>) -> std::io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
-/// A path below the root as clients would name it; `None` when they cannot.
+/// A path below the root as clients name it; `None` when they cannot.
 fn logical(below: &Path) -> Option<LogicalPath> {
     match below.to_str()? {
         "" => Some(LogicalPath::root()),
@@ -357,7 +359,7 @@ fn escapes(path: &LogicalPath) -> Error {
         .with_subject(path)
 }
 
-/// The house's view of a system's stat; refuses what is neither file nor directory.
+/// Converts a system's stat; refuses what is neither file nor directory.
 pub(crate) fn stat_of(raw: &fs::Stat, path: &LogicalPath) -> Result<Stat> {
     match FileType::from_raw_mode(raw.st_mode) {
         FileType::RegularFile => Ok(plain_stat(raw, Kind::File)),
@@ -398,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_the_kernels_walk_every_link_is_refused_and_files_are_found() {
+    fn without_the_kernels_walk_links_are_refused_and_files_are_found() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("d")).unwrap();
         std::fs::write(directory.path().join("d/f"), "abc").unwrap();

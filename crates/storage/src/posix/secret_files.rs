@@ -1,5 +1,5 @@
-//! Secrets of the server itself, which a store gives to nobody, under whatever name they stand in it: a second hard link
-//! or a bind mount shows them without any path in the configuration that says so.
+//! The server's secret files, which a store never hands out under any name: a hard link or a bind
+//! mount can show them under a path that the configuration does not mention.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::fault::fault;
 pub struct SecretFiles(Arc<RwLock<Vec<(u64, u64)>>>);
 
 impl SecretFiles {
-    /// From now on these files are secret, and no others. What is no file counts for nothing.
+    /// Replaces the list of secret files. Paths without a file are ignored.
     pub fn replace(&self, paths: impl IntoIterator<Item = impl AsRef<Path>>) {
         let facts = paths.into_iter().filter_map(|path| std::fs::metadata(path).ok());
         let files = facts.filter(std::fs::Metadata::is_file);
@@ -23,7 +23,7 @@ impl SecretFiles {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = identities;
     }
 
-    /// Refuses what is one of them.
+    /// Refuses a secret file.
     #[allow(
         clippy::unnecessary_cast,
         reason = "the widths of these fields differ between machines"

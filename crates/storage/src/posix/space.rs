@@ -1,15 +1,15 @@
-//! Who was promised how much room.
+//! Reservation of space for uploads, and the counting of usage for quotas.
 //!
-//! Room is granted before the first byte: what the file system has, less the reserve, less what is
-//! promised to running uploads and not yet written. The quota counts the bytes of the files in the
-//! export; its counter starts with a scan in the background and follows every commit and removal
-//! here. Quotas of VOs ([`super::accounts`]) are counted in the same way.
+//! Space is reserved before the first byte: from what the file system has, minus the reserve, minus
+//! what is reserved for running uploads and not written yet. The quota counts the bytes of all
+//! files in the export: a background scan counts the existing ones, and commits and removals update
+//! the counter. Quotas of VOs ([`super::accounts`]) work the same way.
 //!
-//! How accurate that is: files that others write or remove count from the next start-up on. Until
-//! the first scan is through, files that it has not met yet do not count, so that uploads are let
-//! in which a finished scan would refuse; an export need not wait for millions of files to be
-//! counted. An old file removed during the scan goes on counting until the next start-up, because
-//! nobody knows whether the scan has met it: the error is on the safe side.
+//! Accuracy: files that other programs write or remove count from the next start-up on. Until the
+//! first scan ends, files that it has not reached do not count, so uploads may be accepted that
+//! would be refused later; in return an export with millions of files is usable at once. An old
+//! file that is removed during the scan counts until the next start-up, because it is unknown
+//! whether the scan has reached it: this error is on the safe side.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +25,7 @@ use super::resolve::HIDDEN_DIRECTORY;
 use crate::api::Space;
 use crate::fault::{fault, from_errno};
 
-/// Stands for the size of a file system that does not name one: the largest file there can be.
+/// The size of a file system that reports none: the largest possible file.
 const SIZE_UNKNOWN: u64 = i64::MAX as u64;
 
 /// Seconds and nanoseconds since the epoch.
@@ -35,19 +35,19 @@ pub(crate) struct SpaceBook {
     root: OwnedFd,
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
-    /// What each VO takes.
+    /// The usage of each VO.
     accounts: Accounts,
-    /// Promised and not yet on the disk.
+    /// Reserved and not yet on the disk.
     promised_bytes: AtomicU64,
-    /// Promised against the quota by uploads not yet committed.
+    /// Reserved against the quota by uploads that are not committed.
     pending_bytes: AtomicU64,
     used_bytes: AtomicI64,
     scanned: AtomicBool,
-    /// When counting began: files born later are counted as they are committed.
+    /// When counting began: files created later are counted at commit.
     started: Moment,
-    /// Held while a name changes its file, so that each replaced file is counted off once.
+    /// Held while a name gets another file, so that each replaced file is subtracted once.
     names: Mutex<()>,
-    /// Held while a promise is weighed and made, so that two cannot be given the same room.
+    /// Held while a reservation is checked and made, so that two uploads cannot get the same space.
     admission: Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ impl SpaceBook {
         }
     }
 
-    /// Whether anybody has a quota, so that files are counted.
+    /// Whether any quota exists, so that files are counted.
     pub(crate) fn counts(&self) -> bool {
         self.quota_bytes.is_some() || !self.accounts.is_empty()
     }
@@ -79,7 +79,7 @@ impl SpaceBook {
         &self.accounts
     }
 
-    /// Counts the files once, in the background; only a quota needs it.
+    /// Counts the files once, in the background, if there is a quota.
     pub(crate) fn start_scan(self: &Arc<Self>) {
         if !self.counts() {
             return;
@@ -93,8 +93,8 @@ impl SpaceBook {
         let _ = execution::start_thread("usage-scan", scan);
     }
 
-    /// Adds the bytes of all files that were there when counting began, directory by directory.
-    /// What cannot be read counts nothing.
+    /// Adds the bytes of all files that existed when counting began, directory by directory.
+    /// Unreadable files count nothing.
     fn count(&self, directory: impl AsFd, path: &LogicalPath, depth: usize) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(mut entries) = fs::openat(&directory, ".", flags, Mode::empty()).and_then(Dir::new) else {
@@ -144,26 +144,26 @@ impl SpaceBook {
         self.reserve_bytes
     }
 
-    /// To be held while a name is given to another file, or to none, until that is counted. Only a
-    /// quota needs it; without one nobody waits.
+    /// Hold this while a name gets another file or none, until that is counted. Without a quota it
+    /// locks nothing.
     pub(crate) fn change_names(&self) -> Option<MutexGuard<'_, ()>> {
         let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         self.counts().then(lock)
     }
 
-    /// These bytes of files are in the export from now on.
+    /// Adds this many bytes to the export's usage.
     fn add(&self, bytes: u64) {
         self.used_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
     }
 
-    /// A file that counts already, for these accounts too, has another size now.
+    /// Changes the size of a file that is already counted, also in these accounts.
     pub(crate) fn resized(&self, before_bytes: u64, after_bytes: u64, charges: &Charges) {
         let more = after_bytes as i64 - before_bytes as i64;
         self.used_bytes.fetch_add(more, Ordering::Relaxed);
         charges.iter().for_each(|account| account.add(more));
     }
 
-    /// What an open file counts for under that name. To be asked as the server, who may read every mark.
+    /// What to charge an open file to at this path. Ask as the server, which may read every mark.
     pub(crate) fn charges(&self, file: BorrowedFd<'_>, path: &LogicalPath) -> Charges {
         if self.accounts.is_empty() {
             return Charges::new();
@@ -172,7 +172,7 @@ impl SpaceBook {
         self.accounts.of(path, self.accounts.vo_of(file, uid).as_deref())
     }
 
-    /// A file has lost that name. It counts no more when that was its last one.
+    /// A file has lost this name. It no longer counts if that was its last one.
     pub(crate) fn forget(&self, file: BorrowedFd<'_>, path: &LogicalPath) {
         if !self.counts() {
             return;
@@ -189,8 +189,8 @@ impl SpaceBook {
         }
     }
 
-    /// A file is about to get another name, and counts for other accounts then: those that are new to it
-    /// must have room. Gives what to do when it has the name.
+    /// Prepares a rename that changes the accounts of a file; the new ones must have room. Returns
+    /// what to do once the file is renamed.
     pub(crate) fn moving(
         &self,
         file: BorrowedFd<'_>,
@@ -264,10 +264,10 @@ impl SpaceBook {
     }
 }
 
-/// Room promised to one upload; given back when this is dropped.
+/// Space reserved for one upload; given back on drop.
 pub(crate) struct Reservation {
     book: Arc<SpaceBook>,
-    /// For what the file will count.
+    /// The accounts that the file will be charged to.
     charges: Charges,
     granted_bytes: Mutex<u64>,
     promised_bytes: AtomicU64,
@@ -286,8 +286,8 @@ impl Reservation {
         })
     }
 
-    /// Makes sure that a file of `end` bytes is covered; asks for `step` more bytes than needed
-    /// when they are to be had, so that the question is not asked for every buffer.
+    /// Makes sure that a file of `end` bytes is covered. Reserves up to `step_bytes` more if
+    /// available, so that not every buffer needs a reservation.
     pub(crate) fn cover(&self, end: u64, step_bytes: u64) -> Result<()> {
         let mut granted = self.granted_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if end <= *granted {
@@ -310,7 +310,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// `bytes` of the promise are on the disk now, where the file system itself counts them.
+    /// `bytes` of the reservation are on the disk now, where the file system counts them.
     pub(crate) fn redeem(&self, bytes: u64) {
         let before = self
             .promised_bytes
@@ -327,12 +327,12 @@ impl Reservation {
         self.charges.iter().for_each(|account| account.add(size_bytes as i64));
     }
 
-    /// For what the file counts.
+    /// The accounts that the file is charged to.
     pub(crate) fn charges(&self) -> &Charges {
         &self.charges
     }
 
-    /// Ends the promise: the file counts from now on, or was given up.
+    /// Ends the reservation: the file is counted from now on, or the upload was aborted.
     pub(crate) fn release(&self) {
         self.redeem(u64::MAX);
         let pending = self.pending_bytes.swap(0, Ordering::Relaxed);
@@ -347,7 +347,7 @@ impl Drop for Reservation {
     }
 }
 
-/// What a file system says of its size.
+/// A file system's report about its size.
 struct Disk {
     total_bytes: u64,
     available_bytes: u64,
@@ -355,8 +355,8 @@ struct Disk {
 }
 
 impl Disk {
-    /// One that names no size at all (ramfs, some in user space) is taken to have room: it is not
-    /// the same as being full, and writing will show.
+    /// A file system that reports no size (ramfs, some FUSE ones) is assumed to have room. It need
+    /// not be full; a write will show.
     fn of(directory: BorrowedFd<'_>) -> Result<Self> {
         let disk = fs::fstatvfs(directory).map_err(|errno| from_errno(errno, Phase::Open))?;
         if disk.f_blocks == 0 {
@@ -374,17 +374,17 @@ impl Disk {
     }
 }
 
-/// What counting needs to know of a file.
+/// What counting needs to know about a file.
 struct Facts {
     kind: FileType,
     size_bytes: u64,
     names: u32,
     uid: u32,
-    /// When it was made; where the file system does not know, when it was last changed.
+    /// Creation time, or the last change where the file system does not record it.
     born: Moment,
 }
 
-/// Asks about a name in a directory, or with an empty name about the open file itself.
+/// Stats a name in a directory, or the open file itself if the name is empty.
 fn facts(at: BorrowedFd<'_>, name: &CStr) -> Option<Facts> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let raw = fs::statx(at, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH, wanted).ok()?;
@@ -399,8 +399,8 @@ fn facts(at: BorrowedFd<'_>, name: &CStr) -> Option<Facts> {
     })
 }
 
-/// Whether a directory's own file system has room for `bytes` more besides the reserve. For parts
-/// that do not lie on the export's file system.
+/// Whether a directory's own file system has room for `bytes` besides the reserve. For parts that
+/// are not on the export's file system.
 pub(crate) fn check_room(directory: BorrowedFd<'_>, bytes: u64, reserve_bytes: u64) -> Result<()> {
     let free_bytes = Disk::of(directory)?.available_bytes.saturating_sub(reserve_bytes);
     if bytes > free_bytes {

@@ -1,4 +1,5 @@
-//! What can be seen only from within: files kept open, answers to failures that no test can cause.
+//! What can be observed only from inside: files kept open, and failures that no test can cause from
+//! outside.
 
 use std::io::IoSlice;
 use std::os::unix::fs::MetadataExt;
@@ -66,16 +67,16 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
 #[test]
 fn a_name_that_could_not_be_synced_is_reported_as_being_in_place() {
     let directory = tempfile::tempdir().unwrap();
-    // A descriptor for the path alone cannot be synced.
+    // A path-only descriptor cannot be synced.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let unsyncable = fs::open(directory.path(), flags, Mode::empty()).unwrap();
     let error = sync_names(&GroupSync::default(), &unsyncable, &path("/f")).unwrap_err();
     assert_eq!((error.code(), error.phase()), (ErrorCode::StorageFailed, Phase::Commit));
-    assert!(error.public().contains("it is in its place"), "{}", error.public());
+    assert!(error.public().contains("in its place"), "{}", error.public());
 }
 
 #[test]
-fn failures_of_a_rename_are_told_apart() {
+fn failures_of_a_rename_are_distinguished() {
     let code = |errno, moves_directory| not_moved(errno, moves_directory, &path("/t")).code();
     assert_eq!(code(Errno::NOTDIR, true), ErrorCode::Exists);
     assert_eq!(code(Errno::NOTDIR, false), ErrorCode::NotDirectory);

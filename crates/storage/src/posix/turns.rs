@@ -1,8 +1,8 @@
-//! One write to a file after the other, where its file system does not let them go on side by side.
+//! Serialises writes to a file where the file system locks the inode.
 //!
-//! Several streams of a transfer write to one file. Most file systems lock it while they copy what is written into their cache,
-//! and who waits for that lock spins as long as its holder runs: on two streams an eighth of all processor time. Who waits here
-//! sleeps.
+//! Several streams of a transfer write to one file. Most file systems lock it while they copy data
+//! into the page cache, and writers that wait for that lock spin: with two streams, for an eighth
+//! of all processor time. Here they sleep instead.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,13 +12,13 @@ const EXT4: u64 = 0xef53;
 const XFS: u64 = 0x5846_5342;
 const BTRFS: u64 = 0x9123_683e;
 
-/// Whether a file system with this magic number takes one write to a file at a time. Others, such as Lustre and GPFS, lock ranges
-/// of it.
+/// Whether a file system with this magic number takes one write to a file at a time. Others, such
+/// as Lustre and GPFS, lock ranges.
 pub(super) fn are_needed(magic: u64) -> bool {
     matches!(magic, TMPFS | EXT4 | XFS | BTRFS)
 }
 
-/// The turns of those who write to one file.
+/// The lock that the writers of a file share.
 pub(super) struct Turns(Option<Mutex<()>>);
 
 impl Turns {
@@ -26,7 +26,7 @@ impl Turns {
         Self(are_needed.then(Mutex::default))
     }
 
-    /// Waits for a turn, which lasts as long as what is returned.
+    /// Waits for the lock, which lasts as long as the returned guard.
     pub(super) fn take(&self) -> Option<MutexGuard<'_, ()>> {
         let turn = self.0.as_ref()?;
         Some(turn.lock().unwrap_or_else(PoisonError::into_inner))
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_wait_for_each_other_where_the_file_system_makes_them() {
+    fn writers_wait_for_each_other_where_the_file_system_locks() {
         for are_needed in [true, false] {
             let turns = Turns::new(are_needed);
             let (told, heard) = channel();

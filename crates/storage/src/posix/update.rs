@@ -1,4 +1,4 @@
-//! A file that is changed where it lies: the exception among uploads, see
+//! A file that is changed in place: the exception among uploads, see
 //! [`Storage::open_update`](crate::Storage::open_update).
 
 use std::fs::File;
@@ -25,13 +25,13 @@ pub(super) struct PosixUpdate {
     shared: Arc<Shared>,
     file: File,
     path: LogicalPath,
-    /// Who changes it.
+    /// The client that changes it.
     user: Option<Arc<LocalUser>>,
-    /// Room for what the file grows by.
+    /// Space for the growth of the file.
     reservation: Reservation,
     /// Its size when it was opened.
     first_bytes: u64,
-    /// The highest end of anything written.
+    /// The highest end of all writes.
     reached_bytes: AtomicU64,
     changed: AtomicBool,
     ended: Mutex<bool>,
@@ -64,7 +64,7 @@ impl PosixUpdate {
         about(errno, phase, &self.path)
     }
 
-    /// To be called before the file is changed up to `end`.
+    /// Call before the file is changed up to `end`.
     fn before_change(&self, end: u64) -> Result<()> {
         if *self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
             return Err(fault(ErrorCode::Cancelled, Phase::Transfer).with_subject(&self.path));
@@ -78,13 +78,13 @@ impl PosixUpdate {
         Ok(())
     }
 
-    /// Whether the file still has its name. What was written to one that was replaced, removed or moved away is
-    /// not what its client believes to have stored.
+    /// Whether the file still has its name. A client must not believe that it stored something in a
+    /// file that was replaced, removed or moved away.
     fn check_name(&self) -> Result<()> {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.file).map_err(failed)?;
         let acting = Acting::begin(self.user.as_ref())?;
-        // It is compared with what was judged when it was opened.
+        // Compare with what was checked at the open.
         let named = self.shared.root.open_beneath(&self.path, OFlags::PATH);
         let named = match named.and_then(|named| named.unjudged(&self.path)) {
             Ok(named) => Some(fs::fstat(named).map_err(failed)?),
@@ -96,11 +96,11 @@ impl PosixUpdate {
             return Ok(());
         }
         Err(fault(ErrorCode::NotFound, Phase::Commit)
-            .with_detail("it was replaced, removed or moved while it was changed")
+            .with_detail("the file was replaced, removed or moved meanwhile")
             .with_subject(&self.path))
     }
 
-    /// Counts what the file has become. Once.
+    /// Counts the final size, once.
     fn end(&self) -> bool {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *ended, true) {
@@ -130,7 +130,7 @@ impl Upload for PosixUpdate {
     }
 
     fn set_length(&self, size_bytes: u64) -> Result<()> {
-        // Nothing of the old content comes back: it is done to what has the name.
+        // Only a file that still has its name may be cut.
         self.check_name()?;
         self.before_change(size_bytes)?;
         fs::ftruncate(&self.file, size_bytes).map_err(|errno| self.failed(errno, Phase::Transfer))
@@ -145,7 +145,7 @@ impl Upload for PosixUpdate {
         reader_of(&self.file, &self.path)
     }
 
-    /// Only makes durable: the file has its name, and its size is whatever was written.
+    /// Only makes durable: the file has its name already, and any size is right.
     fn commit(&self, _facts: &CommitFacts) -> Result<Stat> {
         if !self.end() {
             return Err(fault(ErrorCode::Cancelled, Phase::Commit).with_subject(&self.path));

@@ -1,4 +1,4 @@
-//! An upload of the POSIX store: a hidden part that takes its name in one step at the end.
+//! An upload of the POSIX store: a hidden part that gets its name in one step at the end.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -28,7 +28,7 @@ use crate::owner::Owner;
 
 /// Most slices in one system call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
-/// Bytes that one `copy_file_range` is asked for.
+/// Bytes per call of `copy_file_range`.
 const COPY_STEP_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,15 +45,15 @@ pub(super) struct PosixUpload {
     announced: Option<u64>,
     overwrite: Overwrite,
     reservation: Reservation,
-    /// Whose file it is, and with whose rights it takes its name.
+    /// The owner of the file, whose rights apply to the final rename.
     owner: Owner,
-    /// Held for reading by each write, so that none is under way when the file takes its name.
+    /// Read-locked by each write, so that none is running when the file gets its name.
     state: RwLock<State>,
-    /// Of those who write at the same time.
+    /// Serialises concurrent writes.
     turns: Turns,
-    /// Written and not yet sent on to the disk.
+    /// Written and not yet sent to the disk.
     unsent_bytes: AtomicU64,
-    /// It is a copy of another file, with the attributes of that one.
+    /// It is a copy of another file, including its attributes.
     is_copy: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ impl PosixUpload {
     }
 
     fn remove_part(&self) {
-        // What cannot be done as the user is done as the server.
+        // What the user may not do, the server does.
         let acting = Acting::begin(self.owner.user.as_ref());
         self.part.unlink();
         drop(acting);
@@ -100,7 +100,7 @@ impl PosixUpload {
     fn check_growth(&self, end: u64) -> Result<()> {
         match self.announced {
             Some(size) if end > size => {
-                let why = format!("{size} bytes were announced and more came");
+                let why = format!("more than the announced {size} bytes arrived");
                 let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer);
                 Err(error.with_detail(why).with_subject(&self.path))
             }
@@ -113,13 +113,14 @@ impl PosixUpload {
         about(errno, phase, &self.path)
     }
 
-    /// Makes the part what it is to be, and durable. Returns whether its checksums are kept with it, too.
+    /// Gives the part its final state and makes it durable. Returns whether checksums are stored
+    /// with it too.
     fn seal(&self, facts: &CommitFacts) -> Result<(Stat, bool)> {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.part.file).map_err(failed)?;
         if held.st_size as u64 != facts.size_bytes || self.announced.is_some_and(|size| size != facts.size_bytes) {
             let announced = self.announced.unwrap_or(facts.size_bytes);
-            let why = format!("{} bytes are stored, {announced} were expected", held.st_size);
+            let why = format!("{} bytes are stored, expected {announced}", held.st_size);
             return Err(Error::new(ErrorCode::BodyIncomplete, Side::Source, Phase::Commit)
                 .with_detail(why)
                 .with_subject(&self.path));
@@ -144,7 +145,7 @@ impl PosixUpload {
             .map_err(failed)?;
         }
         if let Some(mode) = facts.mode {
-            // The file is whole; that its mode could not be set is no reason to refuse it.
+            // The file is complete; failing to set its mode is no reason to refuse it.
             let _ = fs::fchmod(&self.part.file, fs::Mode::from_raw_mode((mode & 0o777) as fs::RawMode));
         }
         let raw = fs::fstat(&self.part.file).map_err(failed)?;
@@ -157,8 +158,8 @@ impl PosixUpload {
         Ok((stat, is_kept))
     }
 
-    /// Whether the directory still has the name under which the file was to come. Where it was moved, its rules
-    /// and the files in it are others'.
+    /// Whether the directory still has the name under which the file was to be stored. If it was
+    /// moved, other rules apply and its files belong to others.
     fn check_parent(&self) -> Result<()> {
         let failed = |errno| self.failed(errno, Phase::Commit);
         let held = fs::fstat(&self.parent).map_err(failed)?;
@@ -180,11 +181,11 @@ impl PosixUpload {
             .with_subject(&self.path))
     }
 
-    /// Puts the part under its name; gives the file that had it.
+    /// Renames the part to its final name; returns the file that it replaced.
     fn place(&self, acting: &Acting<'_>) -> Result<Option<OwnedFd>, Errno> {
         let old = open_name(self.parent.as_fd(), self.name()).ok();
         if old.is_some() && self.overwrite == Overwrite::Allow {
-            // It may have come since the upload began.
+            // It may have been created since the upload began.
             check_writable_by_user(self.parent.as_fd(), self.name(), acting)?;
         }
         let (from, part) = self.part.place();
@@ -195,12 +196,12 @@ impl PosixUpload {
         Ok(old)
     }
 
-    /// Dead properties are of the name, not of its content: a new content keeps them.
+    /// Dead properties belong to the name, not to the content: new content keeps them.
     fn keep_dead_properties(&self) {
         if self.overwrite == Overwrite::Allow && !self.is_copy.load(Ordering::Relaxed) {
             let held = attributes::dead_properties_in(self.parent.as_fd(), self.name());
             if !held.is_empty() {
-                // Where they cannot be kept the content is worth more.
+                // Where they cannot be stored, the content matters more.
                 let _ = attributes::set_dead_properties(self.part.file.as_fd(), &self.path, &held);
             }
         }
@@ -218,7 +219,7 @@ impl PosixUpload {
             Errno::NOENT => fault(ErrorCode::ParentMissing, Phase::Commit).with_subject(&self.path),
             errno => self.failed(errno, Phase::Commit),
         })?;
-        // The rest is the server's own affair.
+        // The rest is done as the server.
         drop((acting, directories));
         self.reservation.count(facts.size_bytes);
         if let Some(old) = old {
@@ -227,7 +228,7 @@ impl PosixUpload {
         }
         drop(alone);
         if !is_kept {
-            // Under its name, since the renaming changes the inode.
+            // After the rename, because it changes the inode's timestamp.
             self.shared.remembered.add(&self.part.file, &stat, &facts.checksums);
         }
         self.reservation.release();
@@ -236,7 +237,7 @@ impl PosixUpload {
     }
 }
 
-/// Fills a new file with the first bytes of another, sharing blocks where the file system can.
+/// Copies the first bytes of another file into a new one, sharing blocks where the file system can.
 pub(super) fn copy_content(source: &File, target: &File, size_bytes: u64) -> Result<(), Errno> {
     if fs::ioctl_ficlone(target, source).is_ok() {
         return Ok(());
@@ -247,7 +248,8 @@ pub(super) fn copy_content(source: &File, target: &File, size_bytes: u64) -> Res
         match fs::copy_file_range(source, Some(&mut from), target, Some(&mut to), step) {
             Ok(count) if count > 0 => {}
             Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(errno),
-            // Not between these file systems, or it ends here: by hand from here on.
+            // Not between these file systems, or it ended early: copy through a buffer from here
+            // on.
             _ => break,
         }
     }
@@ -264,7 +266,8 @@ pub(super) fn copy_content(source: &File, target: &File, size_bytes: u64) -> Res
     Ok(())
 }
 
-/// Renames where nothing is; on file systems that cannot, a second link does the same for files.
+/// Renames only if the target does not exist. On file systems that cannot, a hard link does the
+/// same for files.
 pub(super) fn rename_new(from: (BorrowedFd<'_>, &str), to: (BorrowedFd<'_>, &str)) -> Result<(), Errno> {
     match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -349,7 +352,7 @@ impl Upload for PosixUpload {
             match fs::copy_file_range(file, Some(&mut from), &self.part.file, Some(&mut to), step) {
                 Ok(count) if count > 0 => self.reservation.redeem(count as u64),
                 Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(self.failed(errno, Phase::Transfer)),
-                // Not between these file systems: by hand from here on.
+                // Not between these file systems: copy through a buffer from here on.
                 _ => break,
             }
         }
@@ -363,7 +366,7 @@ impl Drop for PosixUpload {
     }
 }
 
-/// A reader of the file as it is now.
+/// A reader of the file in its current state.
 pub(super) fn reader_of(file: &File, path: &LogicalPath) -> Result<Arc<dyn FileReader>> {
     let failed = |errno| from_errno(errno, Phase::Checksum).with_subject(path);
     let file = file.try_clone().map_err(|error| from_io(&error, Phase::Checksum))?;
@@ -376,7 +379,8 @@ pub(super) fn write_fully(file: &File, slices: &[IoSlice<'_>], mut offset: u64) 
         let length: usize = group.iter().map(|slice| slice.len()).sum();
         let mut done = pwritev(file, group, offset)?;
         offset += done as u64;
-        // Short writes are rare (a signal, a disk about to be full): only then is a copy made.
+        // Short writes are rare (a signal, a nearly full disk): only then is a copy of the list
+        // made.
         let mut left = group.to_vec();
         let mut left = left.as_mut_slice();
         let mut advance = done;

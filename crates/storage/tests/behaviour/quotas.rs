@@ -74,7 +74,7 @@ fn a_full_quota_refuses_before_the_first_byte_and_says_whose_it_is() {
     assert_eq!(error.code(), ErrorCode::QuotaExceeded);
     let words = error.public();
     assert!(
-        words.contains("101 bytes are needed, 100 of 300 are left to the VO atlas below /shown/a"),
+        words.contains("101 bytes are needed, 100 of 300 are left for the VO atlas below /shown/a"),
         "{words}"
     );
     // Elsewhere, and for others, there is room; and what is promised to one is not promised to another.

@@ -1,6 +1,6 @@
-//! Copying a tree. It is put together in a hidden place, made durable, and shown in one step when it is whole: of a copy
-//! that breaks nothing is seen. Symbolic links are copied as links and never followed; what is neither a file, a
-//! directory nor a link is left out, as no door shows it.
+//! Copies a tree. The copy is built in a hidden place, made durable, and made visible in one step,
+//! so nothing of a failed copy is ever visible. Symbolic links are copied as links and never
+//! followed. Anything else than files, directories and links is left out, as no door shows it.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::posix::space::Reservation;
 use crate::posix::upload::copy_content;
 use crate::posix::{Posix, accounts, attributes, into_itself, marks};
 
-/// Copies what has the path `from`; with `members` everything in it. Returns whether something was replaced.
+/// Copies `from`; with `members` everything in it. Returns whether something was replaced.
 pub(in crate::posix) fn copy(
     store: &Posix,
     (from, to): (&LogicalPath, &LogicalPath),
@@ -77,7 +77,8 @@ fn remove_file(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     fs::unlinkat(directory, name, AtFlags::empty())
 }
 
-/// How many bytes the files have together. A mounted file system below is refused before anything is copied.
+/// The size of all files together. A file system mounted below is refused before anything is
+/// copied.
 fn measure(top: Option<&OwnedFd>, (parent, name): (&OwnedFd, &str), path: &LogicalPath) -> Result<u64> {
     let failed = |errno| about(errno, Phase::Open, path);
     let size = |raw: &fs::Stat| raw.st_size as u64;
@@ -113,7 +114,7 @@ fn measure(top: Option<&OwnedFd>, (parent, name): (&OwnedFd, &str), path: &Logic
     }
 }
 
-/// Names that are the server's own.
+/// Names that belong to the server.
 fn is_left_out(found: &Found) -> bool {
     found.name.to_str().is_ok_and(is_kept)
 }
@@ -137,7 +138,7 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Something that is no directory.
+    /// Copies what is not a directory.
     fn single(&self, (parent, name): (&OwnedFd, &str), hidden: &HiddenTree) -> Result<()> {
         let failed = |errno| about(errno, Phase::Transfer, self.from);
         let name = std::ffi::CString::new(name).map_err(|_| failed(Errno::INVAL))?;
@@ -170,7 +171,7 @@ impl Copying<'_> {
         self.fill(Walk::begin(top, false).map_err(failed)?, copied)
     }
 
-    /// Copies what the walk meets.
+    /// Copies everything on the walk.
     fn fill(&self, mut walk: Walk, mut copied: OwnedFd) -> Result<()> {
         let failed = |errno: Errno, walk: &Walk, name: &CStr| -> Error {
             about(errno, Phase::Transfer, &walk.path_of(self.from, name))
@@ -235,7 +236,7 @@ impl Copying<'_> {
         self.reservation.redeem(raw.st_size as u64);
         let seen = plain_stat(&raw, Kind::File);
         let kept = marks::kept(source.as_fd(), &seen);
-        // Checksums are of what was seen, which may have changed since.
+        // Checksums belong to the state that was seen; the file may have changed since.
         if plain_stat(&fs::fstat(&source)?, Kind::File).same_content(&seen) {
             marks::keep(copied.as_fd(), &plain_stat(&fs::fstat(&copied)?, Kind::File), &kept);
         }
@@ -245,7 +246,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// One flush of the file system for all files, before any of them shows.
+    /// One flush of the file system for all files, before any of them is visible.
     fn make_durable(&self, hidden: &HiddenTree) -> Result<()> {
         if self.store.shared.in_memory {
             return Ok(());
@@ -260,8 +261,8 @@ fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     open_directory(at, name)
 }
 
-/// Gives a directory the group of the one that it will be in, where that is handed on (set-group-ID). What is made in it
-/// then gets the group by itself.
+/// Gives a directory the group of its future parent if that is set-group-ID. What is created in it
+/// then inherits the group.
 fn hand_on_group(parent: &OwnedFd, copied: &OwnedFd, acting: &mut Acting<'_>) -> Result<Result<(), Errno>> {
     let Ok(above) = fs::fstat(parent) else {
         return Ok(Ok(()));

@@ -1,5 +1,6 @@
-//! Where a tree lies that is not yet, or no longer, shown: in the server's hidden directory, or under a hidden name beside
-//! its own where that is on another file system. Either is removed at the next start should the server die.
+//! The place for a tree that is not yet, or no longer, visible: in the server's hidden directory,
+//! or under a hidden name beside its own if that is on another file system. If the server dies, the
+//! next start removes it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(super) struct HiddenTree {
 }
 
 impl HiddenTree {
-    /// Finds a hidden name on the file system of `parent`, which is the directory that holds `path`.
+    /// Chooses a hidden name on the file system of `parent`, the directory that contains `path`.
     pub(super) fn beside(store: &Posix, parent: &OwnedFd, path: &LogicalPath, acting: &mut Acting<'_>) -> Result<Self> {
         let failed = |errno| about(errno, types::Phase::Open, path);
         let instance = acting.suspended(|| store.instance_for_part(path))??;
@@ -46,7 +47,7 @@ impl HiddenTree {
 }
 
 impl Drop for HiddenTree {
-    /// Nothing has the name any more, or what has it stays for the next start.
+    /// The name is unused by now, or what has it waits for the next start.
     fn drop(&mut self) {
         let (directory, name) = self.place();
         let there = rustix::fs::statat(directory.as_fd(), name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);

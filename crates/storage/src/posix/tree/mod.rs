@@ -1,4 +1,4 @@
-//! What is done to a directory with everything in it.
+//! Operations on a directory with everything in it.
 
 mod copy;
 mod hidden;

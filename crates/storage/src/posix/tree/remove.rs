@@ -1,6 +1,7 @@
-//! Removing a tree. First it is looked at whether all of it can be removed; then its name is taken away in one step, by which
-//! it is gone for everybody; then its files are unlinked in the hidden place where it lies now. A server that dies meanwhile
-//! removes the rest when it starts again. What cannot be removed after all comes back under the name.
+//! Removes a tree. First it checks that all of the tree can be removed. Then it renames the tree to
+//! a hidden place in one step, which makes it invisible to all clients, and unlinks its files
+//! there. If the server dies meanwhile, the next start removes the rest. If something cannot be
+//! removed after all, it reappears under the old name.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,19 +22,20 @@ use crate::posix::judged::missing_is_not_found;
 use crate::posix::resolve::{HIDDEN_DIRECTORY, check_readable};
 use crate::posix::{Posix, Storage, is_directory, is_same, sync_names};
 
-/// How often a directory that should be empty is read once more: others may put something into it meanwhile.
+/// How often a directory that should be empty is read again: other programs may put something into
+/// it meanwhile.
 const READ_AGAIN_MAX: u32 = 64;
 
-/// Something that stayed.
+/// Something that could not be removed.
 struct Stuck {
     path: LogicalPath,
     errno: Errno,
 }
 
-/// Is told of each file that lost its name, with the path that it had.
+/// Called for each file that lost its name, with its former path.
 type Unlinked<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &LogicalPath);
 
-/// Removes what has this path, with everything in it.
+/// Removes this path with everything in it.
 pub(in crate::posix) fn remove(store: &Posix, path: &LogicalPath) -> Result<Option<TreeFailure>> {
     check_readable(path)?;
     store.instance(path)?;
@@ -49,12 +51,13 @@ pub(in crate::posix) fn remove(store: &Posix, path: &LogicalPath) -> Result<Opti
     let synced = sync_names(&store.shared.group_sync, &parent, path);
     let removed = discard(store, &hidden, path, &mut acting)?;
     if let Some(failure) = removed {
-        // As the server, because the hidden directory may let only the owner of the tree take it out again.
+        // As the server: in the hidden directory, perhaps only the owner of the tree could rename
+        // it back.
         let (directory, hidden_name) = hidden.place();
         acting.suspended(|| {
             fs::renameat_with(directory, hidden_name, &parent, name, RenameFlags::NOREPLACE).map_err(|errno| {
                 let error = about(errno, Phase::Cleanup, path);
-                error.with_detail("what is left of it could not be given its name back")
+                error.with_detail("the rest of it could not be renamed back")
             })
         })??;
         return Ok(Some(failure));
@@ -63,7 +66,7 @@ pub(in crate::posix) fn remove(store: &Posix, path: &LogicalPath) -> Result<Opti
     synced.map(|()| None)
 }
 
-/// Opens the directory of that name; `None` when it is none.
+/// Opens the directory with this name; `None` if it is not a directory.
 pub(super) fn open_top(parent: &OwnedFd, name: &str, path: &LogicalPath) -> Result<Option<OwnedFd>> {
     let failed = |errno| about(errno, Phase::Open, path);
     let raw = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
@@ -78,7 +81,7 @@ fn too_many(path: &LogicalPath) -> Error {
     about(Errno::MFILE, Phase::Open, path)
 }
 
-/// Gives the tree, of which `top` is open, its hidden name.
+/// Renames the tree, which is open as `top`, to its hidden name.
 fn hide(
     store: &Posix,
     (parent, name): (&OwnedFd, &str),
@@ -103,7 +106,7 @@ fn hide(
         .map_err(failed)
 }
 
-/// Removes a tree that lies hidden and was shown as `path`; gives what is in the way, if anything is.
+/// Removes a hidden tree that was visible as `path`; returns what could not be removed.
 pub(super) fn discard(
     store: &Posix,
     hidden: &HiddenTree,
@@ -114,7 +117,7 @@ pub(super) fn discard(
     let (directory, name) = hidden.place();
     let mut trouble = Ok(());
     let mut count = |file: BorrowedFd<'_>, path: &LogicalPath| {
-        // Marks that the user may not read count as well.
+        // The server may read marks that the user may not.
         let counted = acting.suspended(|| {
             let _alone = book.change_names();
             book.forget(file, path);
@@ -128,7 +131,7 @@ pub(super) fn discard(
         false => empty_tree(directory, name, path, None),
     };
     trouble?;
-    // The top belongs to whom it belonged; that it may go was asked when its name was taken away.
+    // The top keeps its owner; whether it may be removed was checked when it was hidden.
     let emptied = match emptied {
         Ok(()) => acting.suspended(|| unlink_top(directory, name, path))?,
         stuck => stuck,
@@ -139,7 +142,7 @@ pub(super) fn discard(
     }))
 }
 
-/// Removes a tree that nobody sees any more.
+/// Removes an invisible tree.
 pub(in crate::posix) fn unlink_tree(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     let root = LogicalPath::root();
     empty_tree(directory, name, &root, None)
@@ -189,7 +192,7 @@ fn empty_tree(
             }
             Step::Left(name) => {
                 let done = match gone(fs::unlinkat(walk.here(), &name, AtFlags::REMOVEDIR)) {
-                    // It is met again, since what it lies in is read from the start.
+                    // It comes up again, because its directory is read again from the start.
                     Err(Errno::NOTEMPTY | Errno::EXIST) if again_left > 0 => {
                         again_left -= 1;
                         Ok(())
@@ -232,13 +235,14 @@ fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-/// Looks whether all of a tree can be removed, so that nothing is when it cannot: no other export begins below, nothing is
-/// mounted, the system lets every name be taken away, and clients can see every name.
+/// Checks whether all of a tree can be removed, so that nothing is removed otherwise: no other
+/// export begins below, nothing is mounted, the kernel allows the removal of every name, and
+/// clients can see every name.
 pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<'_>) -> Result<()> {
     let failed = |errno| about(errno, Phase::Open, path);
     let mut walk = Walk::begin(top, false).map_err(failed)?;
     let mut unlisted = Unlisted::default();
-    // Whether the directory where the walk is now was asked about.
+    // Whether the current directory has been checked.
     let mut is_asked = false;
     loop {
         let step = walk.step().map_err(failed)?;
@@ -262,7 +266,7 @@ pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<
             .map_err(|errno| about(errno, Phase::Open, &here()))?;
         is_asked = true;
         if !walk.can_name(path, &found.name) {
-            // What lies in it needs no look: the tree stays.
+            // No need to look inside: the tree stays.
             unlisted.names.add(found.name.to_bytes());
             continue;
         }
@@ -278,16 +282,17 @@ pub(super) fn check_removable(top: OwnedFd, path: &LogicalPath, acting: &Acting<
     Ok(())
 }
 
-/// The refusal of a tree with names that no listing shows: its client cannot know what it would remove.
+/// The refusal of a tree with names that no listing shows: the client cannot know what it would
+/// remove.
 fn holds_unlisted(unlisted: &Unlisted, path: &LogicalPath) -> Error {
     let detail = format!("{unlisted}; `crossload check` on the server finds them");
     about(Errno::NOTEMPTY, Phase::Open, path).with_detail(detail)
 }
 
-/// Why a directory within the tree at `top` cannot be entered.
+/// Why a directory in the tree at `top` cannot be entered.
 pub(super) fn not_entered(errno: Errno, top: &LogicalPath, path: &LogicalPath) -> Error {
     match errno {
-        // The path of the directory would take pages, and says no more.
+        // The path of the directory would fill pages and say nothing more.
         Errno::NAMETOOLONG => fault(ErrorCode::Forbidden, Phase::Open)
             .with_detail(format!(
                 "it has more than {STORED_TREE_DEPTH_MAX} levels of directories"

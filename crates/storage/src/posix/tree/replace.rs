@@ -1,5 +1,5 @@
-//! A new thing in place of an old one, trees included: both change their names in one step, and the old one is then removed
-//! from where it cannot be seen.
+//! Replaces one thing by another, trees included: both exchange their names in one step, and the
+//! old one is then removed where no client sees it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::PoisonError;
@@ -29,7 +29,7 @@ fn full(path: &LogicalPath) -> Error {
     fault(ErrorCode::NotEmpty, Phase::Commit).with_subject(path)
 }
 
-/// Looks whether the name is free, or what has it can be replaced.
+/// Checks that the name is free, or that what has it may be replaced.
 pub(super) fn check_replaceable(
     target: Named<'_>,
     path: &LogicalPath,
@@ -62,7 +62,7 @@ fn check_empty(directory: OwnedFd, path: &LogicalPath) -> Result<()> {
     }
 }
 
-/// Gives a hidden thing its name; returns whether something had it.
+/// Renames a hidden thing to its final name; returns whether something was replaced.
 pub(super) fn give_name(
     store: &Posix,
     hidden: &HiddenTree,
@@ -96,7 +96,7 @@ fn exchange(one: (BorrowedFd<'_>, &str), other: (BorrowedFd<'_>, &str)) -> Resul
     fs::renameat_with(one.0, one.1, other.0, other.1, RenameFlags::EXCHANGE)
 }
 
-/// Removes what was replaced and lies hidden now. An error says that all of it is still there.
+/// Removes what was replaced and is hidden now. On an error all of it still exists.
 fn drop_old(
     store: &Posix,
     hidden: &HiddenTree,
@@ -124,11 +124,11 @@ fn drop_old(
             })
         })?;
     }
-    // What cannot be removed after all stays hidden, and goes at the next start.
+    // What cannot be removed after all stays hidden until the next start.
     discard(store, hidden, path, acting).map(drop)
 }
 
-/// Gives `from` the name `to`, in place of what has that name.
+/// Renames `from` to `to`, and replaces what has that name.
 pub(in crate::posix) fn move_over(
     store: &Posix,
     (from, to): (&LogicalPath, &LogicalPath),
@@ -149,8 +149,8 @@ pub(in crate::posix) fn move_over(
     let hidden = HiddenTree::beside(store, &old_parent, from, &mut acting)?;
     let (source, target) = ((old_parent.as_fd(), old_name), (parent.as_fd(), name));
     let moving = store.shared.directories.write().unwrap_or_else(PoisonError::into_inner);
-    // The new one has its name from here on; the old one has the other's for a moment, so that nothing is lost when the
-    // server dies.
+    // From here the new one has its name. The old one briefly has the other name, so that nothing
+    // is lost if the server dies.
     exchange(source, target).map_err(|errno| failed(errno, to))?;
     let place = hidden.place();
     let hide = || fs::renameat_with(source.0, source.1, place.0, place.1, RenameFlags::NOREPLACE);

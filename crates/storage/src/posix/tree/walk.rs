@@ -1,5 +1,5 @@
-//! Walking through a tree by directory descriptors: never through a symbolic link, with two descriptors and without
-//! recursion however deep it is.
+//! Walks a tree by directory descriptors: never through a symbolic link, with only two descriptors
+//! open, and without recursion however deep it is.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -13,15 +13,15 @@ use types::limits::PATH_BYTES_MAX;
 
 use crate::posix::{is_same, place_of};
 
-/// What the kernel is asked for at a time; names that were read and not yet visited take as much again.
+/// Size of the kernel's buffer; names that were read and not yet visited take as much again.
 const ROOM_BYTES: usize = 16 * 1024;
 
-/// A name that was met.
+/// A name on the walk.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) name: CString,
     pub(super) kind: FileType,
-    /// Where to read on behind it.
+    /// Where to continue reading after it.
     next: u64,
 }
 
@@ -31,38 +31,38 @@ pub(super) enum Step {
     Directory(Found),
     /// Anything else, links included.
     Other(Found),
-    /// The directory of this name was read to its end and left; it was where the walk is now.
+    /// The directory with this name was read to its end and left; it is in the current directory.
     Left(CString),
     /// The whole tree was read.
     End,
 }
 
-/// A directory that the walk is below of.
+/// A directory above the current one.
 struct Level {
     identity: fs::Stat,
     /// The name of the next level in it.
     below: CString,
-    /// Where to read on when the walk comes back.
+    /// Where to continue reading on return.
     next: u64,
 }
 
-/// A walk, contents of a directory before what follows it.
+/// A walk that visits the contents of a directory before its next siblings.
 pub(super) struct Walk {
     here: OwnedFd,
     above: Vec<Level>,
     /// Names that were read, the last one first.
     unread: Vec<Found>,
-    /// File system and mount on which it began.
+    /// File system and mount where it began.
     home: (u64, u64),
-    /// Whether what is left has been removed when the walk comes back to a directory.
+    /// Whether everything left behind has been removed when the walk returns to a directory.
     empties: bool,
 }
 
 impl Walk {
-    /// Begins in an open directory. `empties`: everything that is met gets removed, so that coming back to a directory
-    /// means reading what is still in it.
+    /// Starts in an open directory. `empties`: everything on the way gets removed, so on return to
+    /// a directory its remaining contents are read.
     pub(super) fn begin(top: OwnedFd, empties: bool) -> Result<Self, Errno> {
-        // A descriptor that is a copy of another has read as far as that one.
+        // A duplicated descriptor would share the read position.
         fs::seek(&top, SeekFrom::Start(0))?;
         Ok(Self {
             home: place_of(&top)?,
@@ -73,7 +73,7 @@ impl Walk {
         })
     }
 
-    /// The directory that is being read.
+    /// The current directory.
     pub(super) fn here(&self) -> BorrowedFd<'_> {
         self.here.as_fd()
     }
@@ -95,8 +95,8 @@ impl Walk {
         }
     }
 
-    /// Goes down into a directory that [`Walk::step`] gave last. `XDEV`: another file system, or the same one once more,
-    /// is mounted there.
+    /// Enters a directory that [`Walk::step`] returned last. `XDEV`: a file system is mounted
+    /// there.
     pub(super) fn enter(&mut self, found: &Found) -> Result<(), Errno> {
         if self.above.len() >= STORED_TREE_DEPTH_MAX {
             return Err(Errno::NAMETOOLONG);
@@ -117,7 +117,7 @@ impl Walk {
 
     fn leave(&mut self, level: Level) -> Result<CString, Errno> {
         let parent = open_directory(self.here.as_fd(), c"..")?;
-        // Somebody may have moved the directory meanwhile; what lies above it now is none of ours.
+        // The directory may have been moved meanwhile; what is above it now must not be touched.
         if !is_same(&fs::fstat(&parent)?, &level.identity) {
             return Err(Errno::STALE);
         }
@@ -126,7 +126,7 @@ impl Walk {
         Ok(level.below)
     }
 
-    /// Whether a path can name what has this name here, in a tree that begins at `top`.
+    /// Whether a path can name this entry, in a tree that begins at `top`.
     pub(super) fn can_name(&self, top: &LogicalPath, name: &CStr) -> bool {
         let above: usize = self.above.iter().map(|level| level.below.count_bytes() + 1).sum();
         let top_bytes = if top.is_root() { 0 } else { top.as_str().len() };
@@ -134,8 +134,8 @@ impl Walk {
         top_bytes + above + 1 + name.count_bytes() <= PATH_BYTES_MAX && name.to_str().is_ok_and(is_name)
     }
 
-    /// The path of what has this name here, in a tree that begins at `top`; of the nearest directory above it that a
-    /// path can name.
+    /// The path of this entry in a tree that begins at `top`, or of the nearest directory above it
+    /// that a path can name.
     pub(super) fn path_of(&self, top: &LogicalPath, name: &CStr) -> LogicalPath {
         let names = self.above.iter().map(|level| level.below.as_c_str());
         let mut path = top.clone();
