@@ -1,4 +1,4 @@
-//! A store that fails on demand: another store behind a script of faults. For tests.
+//! A store that fails on demand, for tests: another store behind a script of faults.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,7 +13,7 @@ use crate::api::{
 };
 use crate::fault::fault;
 
-/// The kinds of calls that a fault can be put on.
+/// The kinds of calls that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the calls")]
 pub enum Operation {
@@ -24,7 +24,7 @@ pub enum Operation {
     Commit,
 }
 
-/// Holds the calls that come to it until it is opened. Clones are the same gate.
+/// Holds back calls until it is opened. Clones are the same gate.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
@@ -35,7 +35,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// Lets everybody through, from now on.
+    /// Lets all calls pass from now on.
     pub fn open(&self) {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).is_open = true;
         self.0.1.notify_all();
@@ -57,7 +57,7 @@ impl Gate {
     }
 }
 
-/// What happens instead of, or before, the call.
+/// What happens instead of the call, or before it.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// It fails with this code and has no effect.
@@ -68,12 +68,12 @@ pub enum Effect {
     Hold(Gate),
 }
 
-/// One fault: the `nth` call (from 1) of an operation, counted over the whole store.
+/// A fault on the `nth` call (from 1) of an operation, counted over the whole store.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// On which calls.
+    /// The kind of call.
     pub operation: Operation,
-    /// On which of them; 0 means on all.
+    /// Which of these calls; 0 means all.
     pub nth: u64,
     /// What happens.
     pub effect: Effect,
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Another store with faults in front of it.
+/// Another store behind faults.
 pub struct Faulty<S> {
     inner: S,
     plan: Arc<Plan>,
@@ -214,7 +214,7 @@ impl FileReader for FaultyReader {
             .map_err(io::Error::other)?;
         self.inner.read_vectored_at(slices, offset, patience)
     }
-    /// None, so that every read passes here.
+    /// None, so that every read passes through here.
     fn as_file(&self) -> Option<&File> {
         None
     }

@@ -1,5 +1,4 @@
-//! Files of this machine as a store for one user, without an export: any directory, nothing hidden
-//! left behind.
+//! Local files as a store for one user: any directory, no export, and nothing hidden left behind.
 //!
 //! A download goes to a part beside its target, `.NAME.crossload-part`, and is renamed at the end.
 //! An interrupted one stays, marked with what identifies the source's content, and is taken up by
@@ -465,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_download_is_taken_up_only_for_the_same_content() {
+    fn an_interrupted_download_is_resumed_only_for_the_same_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = target(&directory);
         let first = upload(&path);
@@ -490,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_written_in_any_order_only_the_front_is_taken_up() {
+    fn after_writes_in_any_order_only_the_front_is_resumed() {
         let directory = tempfile::tempdir().unwrap();
         let path = target(&directory);
         let first = upload(&path);

@@ -1,4 +1,4 @@
-//! Files in memory on their way in.
+//! Uploads to files in memory.
 
 use std::io::IoSlice;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
@@ -54,7 +54,7 @@ impl Upload for MemoryUpload {
     }
 
     fn set_length(&self, size_bytes: u64) -> Result<()> {
-        // Extending it takes the same room as writing there.
+        // Extending takes the same space as writing there.
         self.write_vectored_at(&[], size_bytes)?;
         let mut draft = self.draft.write().unwrap_or_else(PoisonError::into_inner);
         draft.content.truncate(size_bytes as usize);
@@ -117,11 +117,11 @@ impl Drop for MemoryUpload {
 
 fn beyond_any_size(path: &LogicalPath) -> Error {
     fault(ErrorCode::BodyTooLarge, Phase::Transfer)
-        .with_detail(format!("a file has at most {} bytes", u64::MAX))
+        .with_detail(format!("a file can have at most {} bytes", u64::MAX))
         .with_subject(path)
 }
 
-/// A file that is changed where it lies.
+/// A file that is changed in place.
 pub(super) struct MemoryUpdate {
     pub(super) store: Memory,
     pub(super) path: LogicalPath,
@@ -129,7 +129,7 @@ pub(super) struct MemoryUpdate {
 }
 
 impl MemoryUpdate {
-    /// The files, in which this one must still have its name.
+    /// The tree, if this file still has its name.
     fn tree(&self) -> Result<MutexGuard<'_, Tree>> {
         let tree = self.store.tree();
         match tree.file(&self.path)?.stat.inode == self.inode {

@@ -1,4 +1,4 @@
-//! A blocking storage as an asynchronous store: what its calls hold, and for whom they act.
+//! A blocking storage as an asynchronous store: what its calls keep alive, and for whom they act.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use crate::support::{code, path};
 
-/// No wait may take longer: then something hangs.
+/// Upper limit for each wait, after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Fails at first.
+/// Fails the first time.
 #[derive(Default)]
 struct Asked(AtomicUsize);
 
@@ -32,7 +32,7 @@ impl FindOwner for Asked {
 }
 
 #[tokio::test]
-async fn an_owner_is_asked_for_again_after_a_failure_and_then_known() {
+async fn an_owner_is_looked_up_again_after_a_failure_and_then_kept() {
     let store = BlockingStore::new(Arc::new(Memory::new(1 << 20)));
     let owner = Arc::new(Asked::default());
     let acting = store.acting_for(Some(owner.clone()));
@@ -65,7 +65,7 @@ async fn what_is_held_ends_with_the_work_and_not_with_the_future() {
         }
         committing.abort();
         assert!(committing.await.is_err());
-        assert_eq!(left.strong_count(), 1, "the commit goes on");
+        assert_eq!(left.strong_count(), 1, "the commit continues");
         gate.open();
         while left.strong_count() > 0 {
             tokio::task::yield_now().await;

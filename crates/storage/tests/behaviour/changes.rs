@@ -1,4 +1,4 @@
-//! What is changed beside uploads: files where they lie, modes, attributes.
+//! Changes besides uploads: updates in place, modes, attributes.
 
 use std::io::IoSlice;
 
@@ -7,7 +7,7 @@ use types::{Checksum, ErrorCode};
 
 use crate::support::{code, path, posix, put, read};
 
-/// The same for every store.
+/// Runs the same check for both stores.
 fn both(check: impl Fn(&dyn Storage)) {
     let directory = tempfile::tempdir().unwrap();
     check(&posix(directory.path()));
@@ -15,7 +15,7 @@ fn both(check: impl Fn(&dyn Storage)) {
 }
 
 #[test]
-fn a_file_is_changed_where_it_lies_and_loses_its_checksums_by_the_first_change() {
+fn a_file_is_changed_in_place_and_loses_its_checksums_with_the_first_change() {
     both(|store| {
         put(store, "/f", b"0123456789", Overwrite::Allow).unwrap();
         let untouched = store.open_update(&path("/f")).unwrap();
@@ -25,7 +25,7 @@ fn a_file_is_changed_where_it_lies_and_loses_its_checksums_by_the_first_change()
         update
             .write_vectored_at(&[IoSlice::new(b"ab"), IoSlice::new(b"c")], 8)
             .unwrap();
-        assert_eq!(read(store, "/f"), b"01234567abc", "it shows at once");
+        assert_eq!(read(store, "/f"), b"01234567abc", "it is visible at once");
         assert!(store.stored_checksums(&path("/f")).unwrap().is_empty());
         update.set_length(9).unwrap();
         update.sync().unwrap();
@@ -59,7 +59,7 @@ fn a_change_of_a_file_that_lost_its_name_is_no_success() {
 }
 
 #[test]
-fn an_upload_takes_no_name_in_a_directory_that_was_moved() {
+fn an_upload_into_a_moved_directory_fails() {
     for replaced in [false, true] {
         both(|store| {
             put(store, "/arch/keep", b"x", Overwrite::Allow).unwrap();
@@ -76,7 +76,7 @@ fn an_upload_takes_no_name_in_a_directory_that_was_moved() {
             let committed = upload.commit(&crate::support::size(6)).map(drop);
             assert_eq!(read(store, "/arch/job/f"), b"first", "it is another file");
             match committed {
-                // The name that was asked for, or an error.
+                // Either the name that was asked for, or an error.
                 Ok(()) => assert_eq!(read(store, "/in/job/f"), b"second"),
                 Err(error) => assert_eq!(error.code(), ErrorCode::ParentMissing),
             }
@@ -119,7 +119,7 @@ fn attributes_are_kept_with_files_and_directories() {
             let place = path(name);
             assert!(
                 store.attributes(&place).unwrap().is_empty(),
-                "{name}: no attribute of our own shows"
+                "{name}: none of our own attributes is listed"
             );
             store
                 .set_attribute(&place, "a b", b"\0\xff", Overwrite::Refuse)
@@ -142,7 +142,7 @@ fn attributes_are_kept_with_files_and_directories() {
 }
 
 #[test]
-fn only_what_has_the_name_is_cut() {
+fn only_the_file_with_the_name_is_cut() {
     both(|store| {
         put(store, "/f", b"0123456789", Overwrite::Allow).unwrap();
         let update = store.open_update(&path("/f")).unwrap();
@@ -171,7 +171,7 @@ fn an_upload_has_its_mode_before_its_name() {
 }
 
 #[test]
-fn what_is_too_long_or_not_offered_says_what() {
+fn too_long_or_unsupported_values_are_named() {
     let store = Memory::new(1 << 20);
     let upload = store.create(&path("/f"), &storage::UploadOptions::default()).unwrap();
     let refused = upload.write_vectored_at(&[IoSlice::new(b"12")], u64::MAX).unwrap_err();

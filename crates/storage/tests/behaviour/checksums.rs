@@ -1,4 +1,4 @@
-//! Checksums kept with a file, and when they are no longer believed.
+//! Checksums stored with a file, and when they become invalid.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -11,12 +11,12 @@ use types::{Checksum, ChecksumAlgorithm, ErrorCode};
 
 use crate::support::{Mount, code, options, path, posix, put, read};
 
-/// Whether the file system under `directory` keeps attributes.
+/// Whether the file system below `directory` stores attributes.
 fn keeps_attributes(directory: &std::path::Path) -> testkit::Result<()> {
     let probe = tempfile::NamedTempFile::new_in(directory)?;
     match rustix::fs::setxattr(probe.path(), "user.probe", b"1", rustix::fs::XattrFlags::empty()) {
         Ok(()) => Ok(()),
-        Err(errno) => Err(testkit::Error::Missing(format!("no user attributes here: {errno}"))),
+        Err(errno) => Err(testkit::Error::Missing(format!("no user attributes: {errno}"))),
     }
 }
 
@@ -58,7 +58,7 @@ fn kept_checksums_survive_a_restart_a_rename_and_additions() {
     let again = Checksum::adler32(1);
     store.store_checksum(&path("/g"), &seen, &again).unwrap();
     let kept = store.stored_checksums(&path("/g")).unwrap();
-    assert_eq!(kept.len(), all.len(), "one value for each algorithm: {kept:?}");
+    assert_eq!(kept.len(), all.len(), "one value per algorithm: {kept:?}");
     assert!(kept.contains(&again));
 }
 
@@ -85,8 +85,8 @@ fn a_file_changed_behind_our_back_has_no_checksums() {
 }
 
 #[test]
-fn a_file_system_without_attributes_keeps_no_checksums_and_stores_files_all_the_same() {
-    let test = "a_file_system_without_attributes_keeps_no_checksums_and_stores_files_all_the_same";
+fn a_file_system_without_attributes_stores_files_without_checksums() {
+    let test = "a_file_system_without_attributes_stores_files_without_checksums";
     let scratch = Scratch::new("plain").unwrap();
     let plain = scratch.join("plain");
     let mounted = Mount::new(&["-t", "ramfs", "ramfs"], &plain);
@@ -94,11 +94,11 @@ fn a_file_system_without_attributes_keeps_no_checksums_and_stores_files_all_the_
         return;
     };
     if keeps_attributes(&plain).is_ok() {
-        let reason = "this kernel's ramfs keeps attributes".to_owned();
+        let reason = "this kernel's ramfs stores attributes".to_owned();
         available::<()>(test, Err(testkit::Error::Missing(reason)));
         return;
     }
-    // It does not say how large it is either, which is not the same as being full.
+    // It does not report its size either, which must not count as full.
     let store = posix(&plain);
     commit(&store, "/f", b"content", &all_kinds());
     let seen = store.stat(&path("/f")).unwrap();
@@ -106,7 +106,7 @@ fn a_file_system_without_attributes_keeps_no_checksums_and_stores_files_all_the_
     assert_eq!(
         committed.len(),
         all_kinds().len(),
-        "what the upload brought is remembered"
+        "the upload's checksums are cached"
     );
     store.store_checksum(&path("/f"), &seen, &Checksum::adler32(1)).unwrap();
     let remembered = store.stored_checksums(&path("/f")).unwrap();
@@ -115,13 +115,13 @@ fn a_file_system_without_attributes_keeps_no_checksums_and_stores_files_all_the_
     assert_eq!(
         posix(&plain).stored_checksums(&path("/f")).unwrap(),
         [],
-        "and by nobody else"
+        "and not by another store"
     );
     assert_eq!(read(&store, "/f"), b"content");
 }
 
 #[test]
-fn what_is_remembered_of_a_file_does_not_outlive_it() {
+fn cached_checksums_do_not_outlive_their_file() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("f");
     let read_only = PosixOptions {
@@ -139,7 +139,7 @@ fn what_is_remembered_of_a_file_does_not_outlive_it() {
     std::fs::write(&place, "12").unwrap();
     let seen = remember();
     let file = File::options().write(true).open(&place).unwrap();
-    // The same size and date, as a program leaves it that copies dates.
+    // The same size and date, as programs leave that copy dates.
     file.write_at(b"3", 0).unwrap();
     file.set_modified(seen.modified).unwrap();
     assert!(store.stat(&path("/f")).unwrap().same_content(&seen));
@@ -153,11 +153,11 @@ fn what_is_remembered_of_a_file_does_not_outlive_it() {
         .unwrap()
         .set_modified(seen.modified)
         .unwrap();
-    assert_eq!(kept(), [], "of another file, whatever its number");
+    assert_eq!(kept(), [], "another file, even with the same inode number");
 }
 
 #[test]
-fn an_export_that_is_only_read_is_not_changed_at_all() {
+fn a_read_only_export_is_never_changed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("f"), "12").unwrap();
     let read_only = PosixOptions {

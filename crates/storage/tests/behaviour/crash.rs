@@ -1,4 +1,4 @@
-//! A server that dies leaves whole files and, after the next start-up, nothing else.
+//! A killed server leaves only complete files, and after the next start-up nothing else.
 
 use std::io::{BufRead, BufReader, IoSlice, Write as _};
 use std::path::Path;
@@ -10,13 +10,13 @@ use testkit::{Scratch, Tmpfs, available};
 
 use crate::support::{again, names, options, parts_in, path, posix, put, quick_directory, read, size};
 
-/// Where the process that will be killed finds the export.
+/// The variable with the path of the export, for the process that will be killed.
 const VARIABLE: &str = "CROSSLOAD_TEST_CRASH";
 const UPLOADS: usize = 20;
-/// Commits that are seen before the process is killed.
+/// Commits that must happen before the process is killed.
 const COMMITS: usize = 30;
 const FILE_BYTES: usize = 256 * 1024;
-/// Size of the other mount: what the server keeps free, and more than all files.
+/// Size of the other mount: the server's reserve, plus more than all files.
 const OTHER_BYTES: u64 = types::limits::SPACE_RESERVE_BYTES + (64 << 20);
 const OLD: &[u8] = b"the old file";
 
@@ -69,7 +69,7 @@ fn servers_may_start_and_end_at_the_same_time() {
 fn what_cannot_be_removed_does_not_keep_a_server_from_starting() {
     let directory = quick_directory();
     drop(posix(directory.path()));
-    // A directory where the lock should be: no server made it, and it cannot be locked.
+    // A directory in place of the lock: no server created it, and it cannot be locked.
     let odd = directory.path().join(".crossload/uploads/dead/lock");
     std::fs::create_dir_all(&odd).unwrap();
     let store = posix(directory.path());
@@ -77,7 +77,7 @@ fn what_cannot_be_removed_does_not_keep_a_server_from_starting() {
     put(&store, "/f", b"12", Overwrite::Allow).unwrap();
 }
 
-/// Tells the waiting parent, past the harness, how far this process is.
+/// Reports progress to the waiting parent, past the test harness.
 fn tell(word: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{word}").unwrap();
@@ -116,11 +116,11 @@ fn run_child(export: &Path) {
     });
 }
 
-/// Waits until all that stay half-written are so, and enough others were committed.
+/// Waits until all half-written uploads exist, and enough others were committed.
 fn wait_until_busy(child: &mut Child) {
     let (mut halves, mut commits) = (0, 0);
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        // The harness' own words stand before the first one.
+        // The harness prints its own lines before the first one.
         match line.unwrap().rsplit(' ').next() {
             Some("half") => halves += 1,
             Some("committed") => commits += 1,
@@ -130,7 +130,7 @@ fn wait_until_busy(child: &mut Child) {
             return;
         }
     }
-    panic!("the child ended by itself");
+    panic!("the child exited early");
 }
 
 fn check_after_kill(export: &Path, parts_left: usize) {
@@ -165,7 +165,7 @@ fn kill_in_the_middle(test: &str, export: &Path) {
     child.kill().unwrap();
     child.wait().unwrap();
     let left = parts_in(export);
-    assert!(left >= UPLOADS / 2, "{left} parts: it was not in the middle");
+    assert!(left >= UPLOADS / 2, "{left} parts: it was not killed in the middle");
     check_after_kill(export, UPLOADS / 2);
 }
 

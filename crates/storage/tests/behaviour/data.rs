@@ -1,4 +1,4 @@
-//! Reading what is cached, and copies within the store.
+//! Reads of cached data, and copies within the store.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::path::Path;
@@ -9,7 +9,7 @@ use testkit::available;
 
 use crate::support::{options, path, posix, put, read, size};
 
-/// ext4, XFS and Btrfs: file systems that can tell whether a page is in memory.
+/// ext4, XFS and Btrfs can tell whether a page is in memory.
 const TELLS_WHAT_IS_CACHED: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 fn content(length: usize) -> Vec<u8> {
@@ -28,7 +28,7 @@ fn tells_what_is_cached(directory: &Path) -> testkit::Result<()> {
     }
 }
 
-/// How often the kernel is told to drop what it has of a file.
+/// How often the kernel is asked to drop a file's pages.
 const DROPS_MAX: u32 = 10_000;
 
 #[test]
@@ -45,19 +45,19 @@ fn a_read_without_patience_does_not_wait_for_the_disk() {
     let mut buffer = vec![0; content.len()];
     let mut read = |patience| reader.read_vectored_at(&mut [IoSliceMut::new(&mut buffer)], 0, patience);
     let mut is_refused = || {
-        // Committed means synced: the pages are clean and can be dropped. That is advice: the kernel keeps those that
-        // another processor has its hands on at that moment, and has to be told again.
+        // After a commit the pages are clean and can be dropped. That is advice: the kernel keeps
+        // pages that another processor is using at that moment, and has to be asked again.
         fadvise(reader.as_file().unwrap(), 0, None, Advice::DontNeed).unwrap();
         read(Patience::CachedOnly).map_err(|error| error.kind()) == Err(ErrorKind::WouldBlock)
     };
-    assert!((0..DROPS_MAX).any(|_| is_refused()), "it is never refused");
+    assert!((0..DROPS_MAX).any(|_| is_refused()), "no read was refused");
     assert_eq!(read(Patience::Wait).unwrap(), content.len());
     assert!(read(Patience::CachedOnly).unwrap() > 0, "it is cached now");
     assert!(buffer == content);
 }
 
 #[test]
-fn copies_are_equal_whatever_lies_between() {
+fn copies_are_equal_within_and_between_file_systems() {
     let directory = tempfile::tempdir().unwrap();
     let memory = crate::support::quick_directory();
     let (store, other) = (posix(directory.path()), posix(memory.path()));
@@ -75,7 +75,7 @@ fn copies_are_equal_whatever_lies_between() {
     assert_eq!(
         store.stored_checksums(&path("/b")).unwrap(),
         store.stored_checksums(&path("/a")).unwrap(),
-        "kept checksums go with the copy"
+        "stored checksums are copied too"
     );
     assert_ne!(
         store.stat(&path("/a")).unwrap().inode,

@@ -1,4 +1,4 @@
-//! A store that becomes slow is left to the pool, and comes back when it is fast again.
+//! A slow store runs on the pool, and returns when it is fast again.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -10,7 +10,7 @@ use storage::{Effect, Fault, Faulty, Memory, Operation, Overwrite, Storage};
 use crate::support::{path, put};
 
 const SLOW_CALLS: u64 = 4;
-/// Far more calls than the longest stay in the pool after so few slow ones.
+/// Far more calls than a store stays on the pool after so few slow ones.
 const CALLS_MAX: u64 = 100_000;
 
 async fn open(lane: &Lane, store: &Arc<dyn Storage>) -> ThreadId {
@@ -33,7 +33,7 @@ async fn a_slow_store_moves_to_the_pool_and_comes_back() {
     put(&store, "/f", b"12", Overwrite::Allow).unwrap();
     let store: Arc<dyn Storage> = Arc::new(store);
     let (lane, here) = (Lane::new(), std::thread::current().id());
-    assert_eq!(open(&lane, &store).await, here, "the first call may be slow by chance");
+    assert_eq!(open(&lane, &store).await, here, "the first call may be slow by accident");
     assert!(!lane.is_detoured());
     assert_eq!(open(&lane, &store).await, here, "the second finds out");
     assert!(lane.is_detoured());
@@ -45,8 +45,8 @@ async fn a_slow_store_moves_to_the_pool_and_comes_back() {
     while lane.is_detoured() {
         assert_ne!(open(&lane, &store).await, here);
         calls += 1;
-        assert!(calls < CALLS_MAX, "it never comes back");
+        assert!(calls < CALLS_MAX, "it never returns");
     }
-    assert!(calls > 1, "one fast call alone does not bring it back");
+    assert!(calls > 1, "one fast call alone does not suffice");
     assert_eq!(open(&lane, &store).await, here);
 }

@@ -1,4 +1,4 @@
-//! Symbolic links: what they lead to is judged by its own path, in every call.
+//! Symbolic links: every call checks the path that they lead to.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use types::{ErrorCode, LogicalPath, Result};
 
 use crate::support::{code, names, path, posix, put};
 
-/// Closes everything below `/closed` and remembers what it was asked.
+/// Closes everything below `/closed` and records what it was asked.
 #[derive(Debug, Default)]
 struct Judge(Mutex<Vec<String>>);
 
@@ -26,7 +26,7 @@ impl LinkJudge for Judge {
 }
 
 #[test]
-fn what_a_link_leads_to_is_judged_in_every_call() {
+fn the_target_of_a_link_is_checked_in_every_call() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     for name in ["closed/d", "open/d", "a"] {
@@ -105,14 +105,14 @@ fn what_a_link_leads_to_is_judged_in_every_call() {
     assert_eq!(
         std::fs::read_dir(at("closed")).unwrap().count(),
         1,
-        "nothing was made there"
+        "nothing was created there"
     );
     assert_eq!(
         names(store, "/a"),
         ["copied", "g", "good"],
-        "only what may be looked at is listed"
+        "only visible names are listed"
     );
-    // Where no link is, nobody is asked.
+    // Without a link, the judge is not asked.
     judge.0.lock().unwrap().clear();
     assert!(store.stat(&path("/closed/d/f")).is_ok());
     put(store, "/closed/new", b"12", Overwrite::Allow).unwrap();
@@ -174,7 +174,8 @@ fn links_that_lead_nowhere_or_out_are_counted_unless_they_lead_to_what_is_closed
         ("below-file", "file/x"),
         ("far", "../open/none/x/y"),
     ];
-    // Whether something is there is not told of any of these; of the last two it cannot be said where they lead.
+    // For these, a listing does not reveal whether something exists; for the last two the end of
+    // the link cannot be determined.
     let closed = [
         ("closed-dead", "../closed/none"),
         ("closed-far", "../closed/none/x/y"),

@@ -1,4 +1,4 @@
-//! Large directories are read a batch at a time.
+//! Large directories are read in batches.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use types::limits::LISTING_BATCH_ENTRIES;
 use crate::support::{again, path, posix, put};
 
 const ENTRIES: usize = 100_000;
-/// Where the process that is measured finds the directory.
+/// The variable with the path of the directory, for the process that is measured.
 const VARIABLE: &str = "CROSSLOAD_TEST_LISTING";
-/// What the process may grow by while it lists: far less than the names alone would take.
+/// The most that the process may grow while it lists: far less than the names alone would take.
 const GROWTH_BYTES_MAX: u64 = 1 << 20;
 const NAME_BYTES: usize = 64;
 
@@ -21,8 +21,8 @@ fn resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Lists everything; returns how many entries there were and the largest growth of the process
-/// after the first few batches.
+/// Lists everything; returns the number of entries, and the largest growth of the process after the
+/// first few batches.
 fn list_all(directory: &Path) -> (usize, u64) {
     let store = posix(directory);
     let mut listing = store.list(&path("/")).unwrap();
@@ -46,7 +46,7 @@ fn list_all(directory: &Path) -> (usize, u64) {
 
 #[test]
 fn a_hundred_thousand_entries_take_constant_memory() {
-    // Memory is a matter of the whole process, so a process of its own is measured.
+    // Memory can be measured only for a whole process, so use a separate one.
     if let Some(directory) = std::env::var_os(VARIABLE) {
         let (count, growth_bytes) = list_all(Path::new(&directory));
         assert_eq!(count, ENTRIES);
@@ -55,7 +55,7 @@ fn a_hundred_thousand_entries_take_constant_memory() {
     }
     assert!(
         (ENTRIES * NAME_BYTES) as u64 > 4 * GROWTH_BYTES_MAX,
-        "a list of all would be seen"
+        "a full list would be noticed"
     );
     let directory = crate::support::quick_directory();
     let name = |index| directory.path().join(format!("{index:0NAME_BYTES$}"));
@@ -67,8 +67,8 @@ fn a_hundred_thousand_entries_take_constant_memory() {
     assert!(output.status.success() && words.contains("1 passed"), "{words}");
 }
 
-/// Seconds of the quickest of many listings of `/d` in memory, whose entry `/d/big` holds `below` files. The quickest, as a
-/// busy machine only makes the others longer.
+/// Seconds of the fastest of many listings of `/d` in memory, whose entry `/d/big` holds `below`
+/// files. The fastest, because a busy machine only makes the others slower.
 fn seconds_with(below: usize) -> f64 {
     let store = Memory::new(1 << 30);
     for index in 0..below {
@@ -87,7 +87,7 @@ fn seconds_with(below: usize) -> f64 {
 }
 
 #[test]
-fn a_listing_in_memory_does_not_walk_what_lies_below() {
+fn a_listing_in_memory_does_not_walk_subdirectories() {
     let (small, large) = (seconds_with(10), seconds_with(20_000));
     // Walking 20 000 entries instead of 17 would take hundreds of times as long.
     assert!(large < small * 50.0, "{small} s and {large} s");
@@ -118,7 +118,7 @@ fn a_directory_that_holds_only_names_that_no_path_can_hold_says_so() {
     );
 }
 
-/// Asking each file would make listings three times as slow where nobody ever gave any.
+/// Asking each file would make listings three times as slow where none exist.
 #[test]
 fn a_listing_asks_for_dead_properties_once_there_are_any() {
     let directory = tempfile::tempdir().unwrap();

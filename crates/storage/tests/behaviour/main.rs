@@ -1,5 +1,5 @@
-//! What every store promises, asked of each back end in the same words; and in the modules, what
-//! one back end promises alone.
+//! What every store guarantees, tested with each back end; the modules test what one back end
+//! guarantees alone.
 
 mod blocking_store;
 mod changes;
@@ -90,7 +90,7 @@ fn names_are_refused_as_documented(store: &dyn Storage) {
     assert_eq!(code(too_much), Some(ErrorCode::PeerSizeDiffers));
 }
 
-fn of_two_that_refuse_to_overwrite_one_wins(store: &dyn Storage) {
+fn one_of_two_uploads_that_refuse_to_overwrite_wins(store: &dyn Storage) {
     let uploads = [(); 2].map(|()| {
         store
             .create(&path("/race"), &options(Some(0), Overwrite::Refuse))
@@ -143,7 +143,7 @@ fn trees_are_removed_with_everything_in_them(store: &dyn Storage) {
     assert_eq!(code(store.stat(&path("/t"))), Some(ErrorCode::NotFound));
     assert_eq!(code(store.remove_tree(&path("/t"))), Some(ErrorCode::NotFound));
     assert_eq!(code(store.remove_tree(&path("/"))), Some(ErrorCode::Forbidden));
-    // A file is removed as well, and a name that is free again can be taken.
+    // A file can be removed the same way, and a free name can be taken again.
     assert!(store.remove_tree(&path("/u/f")).unwrap().is_none());
     store.make_directory(&path("/t"), false).unwrap();
     assert!(names(store, "/t").is_empty() && names(store, "/u").is_empty());
@@ -187,7 +187,7 @@ fn trees_are_copied_and_replaced(store: &dyn Storage) {
             "{inside}"
         );
     }
-    // A file in place of a directory, and the other way round.
+    // A file in place of a directory, and the reverse.
     let (file, full) = (path("/c/from/g"), path("/c/full"));
     assert!(store.copy_tree(&file, &full, true, Replacing::Tree).unwrap());
     assert_eq!(read(store, "/c/full"), b"abc");
@@ -239,7 +239,7 @@ fn too_much_is_refused_before_the_first_byte(store: &dyn Storage) {
 fn suite(store: &dyn Storage) {
     uploads_take_their_name_at_the_end(store);
     names_are_refused_as_documented(store);
-    of_two_that_refuse_to_overwrite_one_wins(store);
+    one_of_two_uploads_that_refuse_to_overwrite_wins(store);
     moving_copying_and_checksums(store);
     too_much_is_refused_before_the_first_byte(store);
     trees_are_removed_with_everything_in_them(store);

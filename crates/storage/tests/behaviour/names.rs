@@ -1,4 +1,4 @@
-//! Names: what cannot be addressed, what cannot be replaced, and who wins.
+//! Names: what cannot be named, what cannot be replaced, and who wins a race.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
@@ -107,7 +107,7 @@ fn names_that_are_too_long_are_refused_and_the_longest_is_taken() {
 }
 
 #[test]
-fn what_is_in_the_way_of_a_rename_is_named() {
+fn the_obstacle_of_a_rename_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let store = posix(directory.path());
     put(&store, "/file", b"12", Overwrite::Allow).unwrap();
@@ -144,7 +144,7 @@ fn a_directory_moved_into_itself_through_a_link_is_refused() {
 }
 
 #[test]
-fn of_many_that_refuse_to_overwrite_exactly_one_wins_each_round() {
+fn exactly_one_of_many_uploads_that_refuse_to_overwrite_wins() {
     let directory = quick_directory();
     let store = posix(directory.path());
     for round in 0..RACE_ROUNDS {
@@ -207,7 +207,7 @@ fn a_directory_swapped_for_a_link_never_leads_out() {
     });
     assert!(
         inside > 0 && refused > 0,
-        "both were met: {inside} inside, {refused} refused"
+        "both cases occurred: {inside} inside, {refused} refused"
     );
     let outside: Vec<_> = std::fs::read_dir(outside.path()).unwrap().flatten().collect();
     assert_eq!(outside.len(), 1, "{outside:?}");
@@ -215,7 +215,7 @@ fn a_directory_swapped_for_a_link_never_leads_out() {
 }
 
 #[test]
-fn a_secret_of_the_server_is_given_away_under_no_name() {
+fn a_secret_of_the_server_is_refused_under_every_name() {
     let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let secret = elsewhere.path().join("secret");
     std::fs::write(&secret, "the key").unwrap();
@@ -230,7 +230,7 @@ fn a_secret_of_the_server_is_given_away_under_no_name() {
     let linked = path("/d/linked");
     assert!(
         store.open(&linked).is_ok(),
-        "it is a file like any other until somebody says so"
+        "it is an ordinary file until it is declared secret"
     );
     secrets.replace([&secret, &elsewhere.path().join("none")]);
     let refused = Some(types::ErrorCode::Forbidden);
@@ -241,7 +241,7 @@ fn a_secret_of_the_server_is_given_away_under_no_name() {
     let whole = store.copy_tree(&path("/d"), &path("/e"), true, storage::Replacing::Nothing);
     assert_eq!(code(whole), refused);
     assert_eq!(std::fs::read(&secret).unwrap(), b"the key");
-    // The name is no secret, and can be taken away.
+    // The name is no secret, and can be removed.
     store.remove(&linked).unwrap();
     assert!(secret.exists());
 }

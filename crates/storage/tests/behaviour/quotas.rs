@@ -1,4 +1,4 @@
-//! Quotas of virtual organisations: whose files count, where, and what happens when one is full.
+//! Quotas of virtual organisations: which files count, where, and what happens when one is full.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -45,18 +45,18 @@ fn of(store: &Posix, vo: &str) -> Arc<dyn Storage> {
     store.acting_for(&owner).unwrap()
 }
 
-/// Used of `atlas` everywhere, of `atlas` below `/a`, and of `cms`.
+/// Usage of `atlas` everywhere, of `atlas` below `/a`, and of `cms`.
 fn used(store: &Posix) -> [u64; 3] {
     let usage = store.usage();
     [0, 1, 2].map(|index| usage[index].used_bytes)
 }
 
-/// Whether the file system keeps marks; what a start-up counts depends on it.
+/// Whether the file system stores marks; the count at start-up depends on it.
 fn keeps_marks(directory: &Path) -> bool {
     let probe = std::fs::File::create(directory.join("probe")).unwrap();
     let kept = rustix::fs::fsetxattr(&probe, "user.probe", b"1", rustix::fs::XattrFlags::empty()).is_ok();
     std::fs::remove_file(directory.join("probe")).unwrap();
-    let reason = || testkit::Error::Missing("the file system keeps no attributes".to_owned());
+    let reason = || testkit::Error::Missing("the file system stores no attributes".to_owned());
     testkit::available("quotas", kept.then_some(()).ok_or_else(reason)).is_some()
 }
 
@@ -77,7 +77,7 @@ fn a_full_quota_refuses_before_the_first_byte_and_says_whose_it_is() {
         words.contains("101 bytes are needed, 100 of 300 are left for the VO atlas below /shown/a"),
         "{words}"
     );
-    // Elsewhere, and for others, there is room; and what is promised to one is not promised to another.
+    // Elsewhere, and for other VOs, there is room; and the same space is not reserved twice.
     let first = atlas
         .create(&path("/g"), &options(Some(700), Overwrite::Allow))
         .unwrap();
@@ -88,7 +88,7 @@ fn a_full_quota_refuses_before_the_first_byte_and_says_whose_it_is() {
     put(&store, "/j", &[1; 4000], Overwrite::Allow).unwrap();
     first.abort();
     assert!(atlas.create(&path("/h"), &options(Some(800), Overwrite::Allow)).is_ok());
-    // An upload that does not say its size is stopped where the quota ends.
+    // An upload of unknown size is stopped at the end of the quota.
     let unknown = atlas.create(&path("/a/u"), &options(None, Overwrite::Allow)).unwrap();
     unknown.write_vectored_at(&[IoSlice::new(&[1; 100])], 0).unwrap();
     let full = unknown.write_vectored_at(&[IoSlice::new(&[1; 1])], 100);
@@ -98,7 +98,7 @@ fn a_full_quota_refuses_before_the_first_byte_and_says_whose_it_is() {
 }
 
 #[test]
-fn files_count_for_the_vo_that_stored_them_whatever_becomes_of_them() {
+fn files_count_for_the_vo_that_stored_them_after_every_change() {
     let directory = quick_directory();
     if !keeps_marks(directory.path()) {
         return;
@@ -111,7 +111,7 @@ fn files_count_for_the_vo_that_stored_them_whatever_becomes_of_them() {
     // Overwritten by another VO.
     put(&*cms, "/f", &[1; 20], Overwrite::Allow).unwrap();
     assert_eq!(used(&store), [0, 0, 30]);
-    // Renamed from one quota to another, by whomever.
+    // Renamed from one quota to another, by any VO.
     put(&*atlas, "/h", &[1; 200], Overwrite::Allow).unwrap();
     store.make_directory(&path("/a"), false).unwrap();
     cms.rename(&path("/h"), &path("/a/h"), Overwrite::Allow).unwrap();
@@ -119,10 +119,10 @@ fn files_count_for_the_vo_that_stored_them_whatever_becomes_of_them() {
     put(&*atlas, "/k", &[1; 101], Overwrite::Allow).unwrap();
     let full = store.rename(&path("/k"), &path("/a/k"), Overwrite::Allow);
     assert_eq!(code(full), Some(ErrorCode::QuotaExceeded));
-    // Renamed over another one.
+    // Renamed over another file.
     cms.rename(&path("/g"), &path("/k"), Overwrite::Allow).unwrap();
     assert_eq!(used(&store), [200, 200, 30]);
-    // Copied: the copy is the copier's. Changed where it lies: it stays whose it was.
+    // A copy counts for the VO that made it. An update in place does not change the VO.
     cms.copy(&path("/a/h"), &path("/c"), Overwrite::Refuse).unwrap();
     assert_eq!(used(&store), [200, 200, 230]);
     let update = cms.open_update(&path("/a/h")).unwrap();
@@ -131,7 +131,7 @@ fn files_count_for_the_vo_that_stored_them_whatever_becomes_of_them() {
     assert_eq!(code(full), Some(ErrorCode::QuotaExceeded));
     update.commit(&size(250)).unwrap();
     assert_eq!(used(&store), [250, 250, 230]);
-    // A start counts the same again.
+    // A restart counts the same.
     drop((store, atlas, cms, update));
     let store = open(directory.path());
     assert_eq!(used(&store), [250, 250, 230]);
@@ -153,7 +153,7 @@ fn a_directory_does_not_move_from_one_quota_to_another() {
 }
 
 #[test]
-fn whoever_asks_for_space_is_told_of_its_own() {
+fn a_vo_that_asks_for_space_gets_its_own_quota() {
     let directory = quick_directory();
     let store = open(directory.path());
     let atlas = of(&store, "atlas");
@@ -174,12 +174,12 @@ fn whoever_asks_for_space_is_told_of_its_own() {
 }
 
 #[test]
-fn without_a_mark_the_owner_tells() {
+fn without_a_mark_the_owner_decides() {
     let directory = quick_directory();
     let user = LocalUser::new("made-up", ATLAS, ATLAS, []).map(Arc::new);
     if !can_act_as(user.as_ref().unwrap()) {
-        let reason = "files of others need root".to_owned();
-        testkit::available::<()>("without_a_mark_the_owner_tells", Err(testkit::Error::Missing(reason)));
+        let reason = "files of other users need root".to_owned();
+        testkit::available::<()>("without_a_mark_the_owner_decides", Err(testkit::Error::Missing(reason)));
         return;
     }
     let file = directory.path().join("old");
@@ -188,7 +188,7 @@ fn without_a_mark_the_owner_tells() {
     std::fs::write(directory.path().join("nobodys"), [1; 70]).unwrap();
     let store = open(directory.path());
     assert_eq!(used(&store), [70, 0, 0]);
-    // What a user keeps from being read counts, too.
+    // Files that only their owner may read count too.
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let owner = Owner {
@@ -228,7 +228,7 @@ fn counts_stay_exact_with_many_at_once() {
     std::thread::scope(|scope| (1..5).for_each(|thread| drop(scope.spawn(move || work(thread)))));
     let before = used(&store);
     let free = of(&store, "cms").space_at(&path("/")).unwrap().free_bytes;
-    assert_eq!(free, 500 - before[2], "nothing stays promised");
+    assert_eq!(free, 500 - before[2], "nothing stays reserved");
     drop(store);
     if keeps_marks(directory.path()) {
         assert_eq!(used(&open(directory.path())), before);

@@ -1,4 +1,4 @@
-//! Room is asked before the first byte, and a full disk leaves nothing behind.
+//! Space is checked before the first byte, and a full disk leaves nothing behind.
 
 use std::io::IoSlice;
 use std::os::unix::fs::MetadataExt;
@@ -47,9 +47,9 @@ fn a_quota_counts_what_was_there_before() {
 }
 
 #[test]
-fn a_full_disk_refuses_an_announced_size_and_makes_nothing() {
+fn a_full_disk_refuses_an_announced_size_and_creates_nothing() {
     let scratch = Scratch::new("full").unwrap();
-    let Some(small) = small_disk("a_full_disk_refuses_an_announced_size_and_makes_nothing", &scratch) else {
+    let Some(small) = small_disk("a_full_disk_refuses_an_announced_size_and_creates_nothing", &scratch) else {
         return;
     };
     let store = with_reserve(small.path(), MEBIBYTE);
@@ -58,7 +58,7 @@ fn a_full_disk_refuses_an_announced_size_and_makes_nothing() {
         assert_eq!(code(refused), Some(ErrorCode::NoSpace));
     }
     assert!(names(&store, "/").is_empty());
-    // What is promised to one is not promised to another; given up, it is free again.
+    // The same space is not reserved twice; after an abort it is free again.
     let first = store
         .create(&path("/a"), &options(Some(4 * MEBIBYTE), Overwrite::Allow))
         .unwrap();
@@ -85,7 +85,7 @@ fn a_disk_that_fills_up_fails_the_upload_and_keeps_the_old_file() {
             .create(&path("/f"), &options(size_bytes, Overwrite::Allow))
             .unwrap();
         if size_bytes.is_some() {
-            // Somebody else takes the room that was promised.
+            // Another program takes the reserved space.
             std::fs::write(small.path().join("intruder"), &block).unwrap();
         }
         let mut offsets = (0..8).map(|index| index * MEBIBYTE);
@@ -96,14 +96,14 @@ fn a_disk_that_fills_up_fails_the_upload_and_keeps_the_old_file() {
     };
     fill(None);
     assert_eq!((read(&store, "/f"), parts_in(small.path())), (b"old".to_vec(), 0));
-    assert_eq!(store.space().unwrap().free_bytes, free_bytes, "the room is free again");
+    assert_eq!(store.space().unwrap().free_bytes, free_bytes, "the space is free again");
     fill(Some(7 * MEBIBYTE));
     assert_eq!((read(&store, "/f"), parts_in(small.path())), (b"old".to_vec(), 0));
 }
 
 #[test]
-fn room_is_asked_of_the_file_system_that_the_file_will_lie_on() {
-    let test = "room_is_asked_of_the_file_system_that_the_file_will_lie_on";
+fn space_is_checked_on_the_file_system_of_the_file() {
+    let test = "space_is_checked_on_the_file_system_of_the_file";
     let scratch = Scratch::new("elsewhere").unwrap();
     let export = scratch.create("export").unwrap();
     let mounted = Tmpfs::mount(&export.join("small"), 4 * MEBIBYTE);
@@ -112,7 +112,7 @@ fn room_is_asked_of_the_file_system_that_the_file_will_lie_on() {
     let target = path("/small/new/f");
     let refused = store.create(&target, &options(Some(5 * MEBIBYTE), Overwrite::Allow));
     assert_eq!(code(refused), Some(ErrorCode::NoSpace));
-    assert!(names(&store, "/small").is_empty(), "no parents are made for it");
+    assert!(names(&store, "/small").is_empty(), "no parents are created for it");
     let first = store
         .create(&target, &options(Some(3 * MEBIBYTE), Overwrite::Allow))
         .unwrap();
@@ -120,7 +120,7 @@ fn room_is_asked_of_the_file_system_that_the_file_will_lie_on() {
     assert_eq!(
         code(second),
         Some(ErrorCode::NoSpace),
-        "the first one's blocks are set aside"
+        "the first one's blocks are allocated"
     );
     first.abort();
     put(&store, "/small/new/f", b"12", Overwrite::Allow).unwrap();
@@ -131,14 +131,14 @@ fn room_is_asked_of_the_file_system_that_the_file_will_lie_on() {
 }
 
 #[test]
-fn blocks_of_an_announced_size_are_set_aside() {
+fn blocks_of_an_announced_size_are_allocated() {
     let directory = tempfile::tempdir().unwrap();
     let probe = tempfile::tempfile_in(directory.path()).unwrap();
     let in_memory = std::fs::metadata(directory.path()).unwrap().dev() == memory_device();
     if in_memory || fallocate(&probe, FallocateFlags::KEEP_SIZE, 0, MEBIBYTE).is_err() {
-        let reason = "temporary files lie where blocks are not set aside".to_owned();
+        let reason = "the file system of temporary files allocates no blocks in advance".to_owned();
         available::<()>(
-            "blocks_of_an_announced_size_are_set_aside",
+            "blocks_of_an_announced_size_are_allocated",
             Err(testkit::Error::Missing(reason)),
         );
         return;
@@ -198,5 +198,5 @@ fn the_quotas_count_stays_exact_under_commits_aborts_and_removals_at_once() {
         .sum();
     let space = store.space().unwrap();
     assert_eq!(space.used_bytes, held);
-    assert_eq!(space.free_bytes, quota_bytes - held, "nothing stays promised");
+    assert_eq!(space.free_bytes, quota_bytes - held, "nothing stays reserved");
 }

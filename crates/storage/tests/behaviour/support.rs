@@ -1,4 +1,4 @@
-//! What the modules have in common.
+//! Helpers for all modules.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub(crate) fn quick_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// How many hidden parts there are anywhere below `export`.
+/// How many hidden parts exist anywhere below `export`.
 pub(crate) fn parts_in(export: &Path) -> usize {
     let mut directories = vec![export.to_owned()];
     let mut parts = 0;
@@ -97,7 +97,7 @@ pub(crate) fn parts_in(export: &Path) -> usize {
     parts
 }
 
-/// This test binary once more, for one test, in a process that can be killed or measured alone.
+/// Runs one test of this binary in a process of its own, which can be killed or measured.
 pub(crate) fn again(test: &str, variable: &str, value: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
@@ -105,7 +105,7 @@ pub(crate) fn again(test: &str, variable: &str, value: &Path) -> Command {
     command
 }
 
-/// Something mounted by a test; unmounted on drop.
+/// A mount made by a test; unmounted on drop.
 pub(crate) struct Mount(PathBuf);
 
 impl Mount {

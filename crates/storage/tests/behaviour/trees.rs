@@ -1,4 +1,4 @@
-//! Removing and copying a directory with everything in it, on a real file system.
+//! Removing and copying directory trees on a real file system.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use types::ErrorCode;
 
 use crate::support::{code, options, path, posix, put, quick_directory, size};
 
-/// What is left of hidden trees in an export.
+/// Hidden trees left in an export.
 fn hidden_trees(export: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut directories = vec![export.join(".crossload")];
@@ -31,7 +31,7 @@ fn hidden_trees(export: &Path) -> Vec<String> {
 }
 
 #[test]
-fn links_are_removed_and_what_they_lead_to_stays() {
+fn links_are_removed_and_their_targets_stay() {
     let directory = quick_directory();
     let outside = quick_directory();
     fs::write(outside.path().join("kept"), "kept").unwrap();
@@ -52,11 +52,11 @@ fn links_are_removed_and_what_they_lead_to_stays() {
     assert!(!tree.exists());
     assert!(outside.path().join("kept").exists() && directory.path().join("other/kept").exists());
     assert!(hidden_trees(directory.path()).is_empty());
-    // The name of a link is removed, whatever it leads to.
+    // The link itself is removed, whatever its target.
     symlink("other", directory.path().join("link")).unwrap();
     assert!(store.remove_tree(&path("/link")).unwrap().is_none());
     assert!(directory.path().join("other/kept").exists());
-    // Rules are about paths as they are written, so a tree is not reached through a link.
+    // Rules apply to paths as written, so a tree cannot be reached through a link.
     symlink("other", directory.path().join("link")).unwrap();
     fs::create_dir_all(directory.path().join("other/d/e")).unwrap();
     assert_eq!(code(store.remove_tree(&path("/link/d"))), Some(ErrorCode::PathRefused));
@@ -95,7 +95,7 @@ fn a_tree_with_names_that_no_listing_shows_stays_whole() {
 fn a_tree_may_be_as_deep_as_a_path_can_be_long() {
     let directory = quick_directory();
     let store = posix(directory.path());
-    // Paths of the system end before paths of the tree do, so it is put together from its end.
+    // The system's paths are shorter than those of the tree, so it is built from its end.
     let half = "d/".repeat(1000);
     fs::create_dir_all(directory.path().join("a").join(&half)).unwrap();
     fs::create_dir_all(directory.path().join("b").join(&half)).unwrap();
@@ -109,7 +109,7 @@ fn a_tree_may_be_as_deep_as_a_path_can_be_long() {
 }
 
 #[test]
-fn a_directory_with_many_entries_goes_whole() {
+fn a_directory_with_many_entries_is_removed_whole() {
     let directory = quick_directory();
     let store = posix(directory.path());
     for number in 0..3000 {
@@ -122,7 +122,7 @@ fn a_directory_with_many_entries_goes_whole() {
 }
 
 #[test]
-fn an_upload_into_a_removed_tree_ends_with_an_error_and_brings_nothing_back() {
+fn an_upload_into_a_removed_tree_fails_and_restores_nothing() {
     let directory = quick_directory();
     let store = posix(directory.path());
     put(&store, "/t/d/old", b"old", Overwrite::Allow).unwrap();
@@ -135,7 +135,7 @@ fn an_upload_into_a_removed_tree_ends_with_an_error_and_brings_nothing_back() {
     assert!(store.remove_tree(&path("/t")).unwrap().is_none());
     assert_eq!(code(deep.commit(&size(3))), Some(ErrorCode::ParentMissing));
     assert!(!directory.path().join("t").exists());
-    // A directory of that name that was made since is another one.
+    // A directory that was created with this name since is another one.
     store.make_directory(&path("/t/d"), true).unwrap();
     assert_eq!(code(replacing.commit(&size(3))), Some(ErrorCode::ParentMissing));
     assert_eq!(fs::read_dir(directory.path().join("t/d")).unwrap().count(), 0);
@@ -157,7 +157,7 @@ fn where_another_export_begins_nothing_is_removed() {
 }
 
 #[test]
-fn quotas_count_a_removed_tree_off() {
+fn quotas_subtract_a_removed_tree() {
     let directory = quick_directory();
     let quota = PosixOptions {
         quota_bytes: Some(1 << 20),
@@ -178,7 +178,7 @@ fn quotas_count_a_removed_tree_off() {
 }
 
 #[test]
-fn what_a_dead_server_was_removing_goes_at_the_next_start() {
+fn the_next_start_finishes_what_a_dead_server_was_removing() {
     let directory = quick_directory();
     drop(posix(directory.path()));
     let dead = directory.path().join(".crossload/uploads/dead");
@@ -196,7 +196,7 @@ fn what_a_dead_server_was_removing_goes_at_the_next_start() {
 }
 
 #[test]
-fn links_are_copied_as_links_and_a_copy_that_breaks_shows_nothing() {
+fn links_are_copied_as_links_and_a_failed_copy_is_invisible() {
     let directory = quick_directory();
     let store = posix(directory.path());
     put(&store, "/t/d/f", b"content", Overwrite::Allow).unwrap();
@@ -215,12 +215,12 @@ fn links_are_copied_as_links_and_a_copy_that_breaks_shows_nothing() {
         store.attribute(&path("/c/d/f"), "a").unwrap().as_deref(),
         Some(&b"1"[..])
     );
-    // Neither end is reached through a link.
+    // Neither end may be reached through a link.
     symlink("t", directory.path().join("link")).unwrap();
     for (from, to) in [("/link/d", "/x"), ("/link", "/x"), ("/t/d", "/link/x")] {
         assert_eq!(code(copy(from, to)), Some(ErrorCode::PathRefused), "{from} {to}");
     }
-    // What cannot be read is found in the middle.
+    // An unreadable file is found in the middle.
     let Some([ann, _]) = users() else { return };
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
     fs::set_permissions(tree.join("d/f"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -247,7 +247,7 @@ fn links_are_copied_as_links_and_a_copy_that_breaks_shows_nothing() {
 }
 
 #[test]
-fn a_copied_tree_counts_against_the_quota_and_finds_no_room_at_once() {
+fn a_copied_tree_counts_against_the_quota_and_is_refused_before_it_begins() {
     let directory = quick_directory();
     let quota = PosixOptions {
         quota_bytes: Some(12_000),
@@ -267,13 +267,13 @@ fn a_copied_tree_counts_against_the_quota_and_finds_no_room_at_once() {
     assert_eq!(store.space().unwrap().used_bytes, 5000);
 }
 
-/// Users that the tests act as; `None` where that needs more rights.
+/// Users that the tests act as; `None` without the necessary rights.
 fn users() -> Option<[Arc<LocalUser>; 2]> {
     let user = |uid| Arc::new(LocalUser::new("made-up", uid, uid, [70_010]).unwrap());
     let users = [user(70_001), user(70_002)];
     let possible = can_act_as(&users[0]);
     if !possible {
-        let why = "acting as others needs root".to_owned();
+        let why = "acting as other users needs root".to_owned();
         testkit::available::<()>("trees", Err(testkit::Error::Missing(why)));
     }
     possible.then_some(users)
@@ -285,7 +285,7 @@ fn own(file: &Path, uid: u32, mode: u32) {
 }
 
 #[test]
-fn a_user_removes_what_it_could_remove_itself_and_of_anything_else_nothing() {
+fn a_user_can_remove_only_what_its_own_rights_allow() {
     let Some([ann, bob]) = users() else { return };
     let directory = quick_directory();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -308,7 +308,7 @@ fn a_user_removes_what_it_could_remove_itself_and_of_anything_else_nothing() {
         (refused.code(), refused.subject()),
         (ErrorCode::Forbidden, Some("/t/b/f"))
     );
-    // In one that everybody may write to, others' files go only where it is not sticky.
+    // In a world-writable directory, others' files can be removed only if it is not sticky.
     own(&at("t/b"), bob.uid(), 0o1777);
     fs::write(at("t/b/g"), "of the server").unwrap();
     assert_eq!(code(store(&ann).remove_tree(&path("/t"))), Some(ErrorCode::Forbidden));
@@ -317,7 +317,7 @@ fn a_user_removes_what_it_could_remove_itself_and_of_anything_else_nothing() {
     own(&at("t/b"), bob.uid(), 0o777);
     assert!(store(&ann).remove_tree(&path("/t")).unwrap().is_none());
     assert!(!at("t").exists() && hidden_trees(directory.path()).is_empty());
-    // A directory that belongs to somebody else and lets its group write.
+    // A directory of another user that is group-writable.
     fs::create_dir_all(at("team/d")).unwrap();
     own(&at("team"), bob.uid(), 0o770);
     own(&at("team/d"), bob.uid(), 0o770);
@@ -343,7 +343,7 @@ fn a_tree_that_is_too_deep_is_refused_with_the_limit() {
     assert_eq!(error.code(), ErrorCode::Forbidden);
     let words = error.public();
     assert!(words.contains("more than 4096 levels of directories), /t"), "{words}");
-    // What removes temporary directories opens one level within the other.
+    // The clean-up of temporary directories holds one level open inside the other.
     let removed = std::process::Command::new("rm").arg("-rf").arg(&top).status();
     assert!(removed.unwrap().success());
 }

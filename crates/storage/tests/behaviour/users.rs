@@ -1,4 +1,4 @@
-//! Files of local users: made, changed and removed with their rights, and never with the server's.
+//! Files of local users: created, changed and removed with their rights, never with the server's.
 
 use std::io::{BufRead, BufReader, IoSlice, Write as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -12,7 +12,7 @@ use types::{Checksum, ErrorCode};
 
 use crate::support::{again, code, names, options, parts_in, path, posix, put, quick_directory, read, size};
 
-/// Numbers that no machine has given to anybody.
+/// IDs that no machine assigns.
 const ATLAS: u32 = 70_001;
 const CMS: u32 = 70_002;
 const SHARED_GROUP: u32 = 70_010;
@@ -32,7 +32,7 @@ fn may_switch(test: &str) -> bool {
     available(test, possible.then_some(()).ok_or_else(reason)).is_some()
 }
 
-/// A store whose root directory anybody may write to, and the same for two users.
+/// A store whose root directory is world-writable, for the server and for two users.
 fn three(directory: &Path) -> (Posix, Arc<dyn Storage>, Arc<dyn Storage>) {
     let store = posix(directory);
     mode(directory, 0o777);
@@ -51,8 +51,8 @@ fn owner_of(file: &Path) -> (u32, u32) {
 }
 
 #[test]
-fn what_a_user_makes_belongs_to_it() {
-    if !may_switch("what_a_user_makes_belongs_to_it") {
+fn what_a_user_creates_belongs_to_it() {
+    if !may_switch("what_a_user_creates_belongs_to_it") {
         return;
     }
     let directory = quick_directory();
@@ -83,7 +83,7 @@ fn what_a_user_makes_belongs_to_it() {
     assert!(atlas.remove_attribute(&path("/d/c"), "k").unwrap());
     atlas.remove(&path("/d/c")).unwrap();
     assert_eq!(parts_in(directory.path()), 0);
-    // The store itself goes on as before.
+    // The store itself works as before.
     put(&store, "/own", b"abc", Overwrite::Allow).unwrap();
     assert_eq!(
         owner_of(&directory.path().join("own")).0,
@@ -95,8 +95,8 @@ fn what_a_user_makes_belongs_to_it() {
 }
 
 #[test]
-fn one_user_cannot_touch_what_is_the_others() {
-    if !may_switch("one_user_cannot_touch_what_is_the_others") {
+fn one_user_cannot_touch_the_files_of_another() {
+    if !may_switch("one_user_cannot_touch_the_files_of_another") {
         return;
     }
     let directory = quick_directory();
@@ -118,7 +118,7 @@ fn one_user_cannot_touch_what_is_the_others() {
         code(cms.set_attribute(&path("/atlas/f"), "k", b"v", Overwrite::Allow)),
         refused
     );
-    // What others may read it reads, and the server keeps the checksum that it made of it.
+    // It may read what others may read, and the server stores the checksum that it computed.
     assert_eq!(read(&*cms, "/atlas/f"), b"theirs");
     let seen = cms.stat(&path("/atlas/f")).unwrap();
     cms.store_checksum(&path("/atlas/f"), &seen, &Checksum::crc32c(9))
@@ -138,8 +138,8 @@ fn one_user_cannot_touch_what_is_the_others() {
 }
 
 #[test]
-fn a_shared_directory_does_not_make_others_files_ones_own() {
-    if !may_switch("a_shared_directory_does_not_make_others_files_ones_own") {
+fn a_shared_directory_does_not_give_access_to_others_files() {
+    if !may_switch("a_shared_directory_does_not_give_access_to_others_files") {
         return;
     }
     let directory = quick_directory();
@@ -149,7 +149,7 @@ fn a_shared_directory_does_not_make_others_files_ones_own() {
     let refused = Some(ErrorCode::Forbidden);
     assert_eq!(code(put(&*cms, "/f", b"mine", Overwrite::Allow)), refused);
     assert_eq!(code(cms.rename(&path("/g"), &path("/f"), Overwrite::Allow)), refused);
-    // It comes to stand there while the upload runs.
+    // It appears while the upload runs.
     let upload = cms.create(&path("/late"), &options(Some(2), Overwrite::Allow)).unwrap();
     put(&*atlas, "/late", b"theirs", Overwrite::Allow).unwrap();
     upload.write_vectored_at(&[IoSlice::new(b"12")], 0).unwrap();
@@ -158,15 +158,15 @@ fn a_shared_directory_does_not_make_others_files_ones_own() {
         (read(&*atlas, "/f"), read(&*atlas, "/late")),
         (b"theirs".to_vec(), b"theirs".to_vec())
     );
-    // In a directory whose files are removed by their owners only, the kernel itself says no.
+    // In a sticky directory, the kernel itself refuses.
     mode(directory.path(), 0o1777);
     assert_eq!(code(cms.remove(&path("/f"))), refused);
     assert_eq!(parts_in(directory.path()), 0);
 }
 
 #[test]
-fn groups_count_and_are_handed_on() {
-    if !may_switch("groups_count_and_are_handed_on") {
+fn groups_count_and_are_inherited() {
+    if !may_switch("groups_count_and_are_inherited") {
         return;
     }
     let directory = quick_directory();
@@ -185,7 +185,7 @@ fn groups_count_and_are_handed_on() {
     for made in ["f", "new", "new/f"] {
         assert_eq!(owner_of(&shared.join(made)), (CMS, SHARED_GROUP), "{made}");
     }
-    // Not a group of its own, yet files there have it.
+    // The user is not in the group, but files there inherit it.
     mode(&shared, 0o2777);
     put(&*cms, "/shared/g", b"12", Overwrite::Allow).unwrap();
     assert_eq!(owner_of(&shared.join("g")), (CMS, SHARED_GROUP));
@@ -231,7 +231,7 @@ fn tricks_with_links_do_not_lead_to_parts() {
     put(&*atlas, "/d/g", b"12", Overwrite::Allow).unwrap();
     symlink("d/g", directory.path().join("ok")).unwrap();
     assert_eq!(read(&store, "/ok"), b"12");
-    // No hard link to a part either: nobody but the server gets there.
+    // No hard link to a part either: only the server can reach it.
     for place in [
         ".crossload",
         ".crossload/uploads",
@@ -314,7 +314,7 @@ fn a_kill_leaves_nothing_of_users_behind() {
     assert_eq!(names(&store, "/"), ["c"]);
 }
 
-/// The effective and file-system numbers of all threads of this process.
+/// The effective and file-system IDs of all threads of this process.
 fn numbers_of_threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
@@ -330,7 +330,7 @@ fn numbers_of_threads() -> Vec<String> {
 #[test]
 fn no_thread_keeps_an_identity_that_is_not_its_own() {
     let test = "users::no_thread_keeps_an_identity_that_is_not_its_own";
-    // In a process of its own: other tests' threads are other users at this moment.
+    // In a separate process, because threads of other tests act as other users at the same time.
     if let Some(export) = std::env::var_os(VARIABLE) {
         return many_threads_as_many_users(Path::new(&export));
     }
@@ -375,8 +375,8 @@ fn many_threads_as_many_users(export: &Path) {
 }
 
 #[test]
-fn reading_and_writing_through_an_open_file_asks_nobody() {
-    if !may_switch("reading_and_writing_through_an_open_file_asks_nobody") {
+fn an_open_file_is_read_and_written_without_switching_users() {
+    if !may_switch("an_open_file_is_read_and_written_without_switching_users") {
         return;
     }
     let directory = quick_directory();
@@ -390,13 +390,13 @@ fn reading_and_writing_through_an_open_file_asks_nobody() {
     assert_eq!(
         code(atlas.open(&path("/f"))),
         Some(ErrorCode::Forbidden),
-        "the superuser's rights rest"
+        "the superuser's rights are disabled"
     );
 }
 
 #[test]
-fn a_store_that_is_only_read_stays_so_for_users() {
-    if !may_switch("a_store_that_is_only_read_stays_so_for_users") {
+fn a_read_only_store_is_read_only_for_users_too() {
+    if !may_switch("a_read_only_store_is_read_only_for_users_too") {
         return;
     }
     let directory = quick_directory();

@@ -1,4 +1,5 @@
-//! Checksums pass between us and Debian's XRootD over the same files, without being computed again.
+//! We and Debian's XRootD use each other's checksums over the same files, without computing them
+//! again.
 
 use std::io::IoSlice;
 use std::os::unix::fs::chown;
@@ -13,7 +14,8 @@ use crate::support::{options, path, posix};
 const CONTENT: &[u8] = b"hello checksum world\n";
 /// The true Adler-32 of [`CONTENT`].
 const TRUE_VALUE: u32 = 0x590d_07da;
-/// A value that nobody computes from [`CONTENT`]: who answers it has read it.
+/// A value that cannot be computed from [`CONTENT`]: a server that returns it has read it from the
+/// attribute.
 const PLANTED_VALUE: u32 = 0x1234_5678;
 /// The user that XRootD runs as when the tests run as root.
 const NOBODY: u32 = 65_534;
