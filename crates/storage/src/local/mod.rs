@@ -1,8 +1,8 @@
 //! Local files as a store for one user: any directory, no export, and nothing hidden left behind.
 //!
-//! A download goes to a part beside its target, `.NAME.crossload-part`, and is renamed at the end.
-//! An interrupted one stays, marked with what identifies the source's content, and is taken up by
-//! the next attempt when the source is still the same.
+//! A download is written to a part beside its target, `.NAME.crossload-part`, and renamed at the
+//! end. After an interruption the part stays, with a mark that identifies the source's content; the
+//! next attempt resumes it if the source is still the same.
 
 mod beneath;
 
@@ -22,11 +22,11 @@ use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 pub use beneath::{Found, Unfit, entries, look};
 
-/// Where a part keeps what identifies the content that it is a part of.
+/// The attribute of a part that identifies its content.
 const MARK: &str = "user.crossload.source";
 const MARK_BYTES_MAX: usize = 4096;
 
-/// The whole file system, as this user may use it.
+/// The whole file system, with this user's rights.
 #[derive(Debug)]
 pub struct LocalFiles;
 
@@ -42,7 +42,7 @@ pub fn discard_part(target: &LogicalPath) {
     }
 }
 
-/// The house's error for a system error about `path`.
+/// The project's error for a system error about `path`.
 pub fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> Error {
     let code = match cause.kind() {
         ErrorKind::NotFound => ErrorCode::NotFound,
@@ -60,7 +60,7 @@ pub fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> E
     };
     let error = Error::new(code, Side::Active, phase).with_subject(path);
     if code == ErrorCode::PathRefused {
-        return error.with_detail("a symbolic link has come into the path; links are not followed");
+        return error.with_detail("the path now contains a symbolic link; links are not followed");
     }
     if code == ErrorCode::StorageFailed {
         error.with_private(cause)
@@ -69,7 +69,7 @@ pub fn fault(cause: &io::Error, phase: Phase, path: impl std::fmt::Display) -> E
     }
 }
 
-/// What the system says of a file or directory.
+/// A stat from the system's.
 fn stat_of(raw: &fs::Stat) -> Stat {
     let is_directory = FileType::from_raw_mode(raw.st_mode) == FileType::Directory;
     let since = Duration::new(
@@ -89,7 +89,7 @@ fn stat_of(raw: &fs::Stat) -> Stat {
     }
 }
 
-/// The state of an open file, which may be no other thing.
+/// The state of an open file; anything else is refused.
 fn file_stat(file: &File, path: &LogicalPath) -> Result<Stat> {
     let raw = fs::fstat(file).map_err(|errno| fault(&errno.into(), Phase::Open, path))?;
     match FileType::from_raw_mode(raw.st_mode) {
@@ -104,7 +104,7 @@ fn unfit(path: &LogicalPath, what: Unfit) -> Error {
     error.with_detail(what.words())
 }
 
-/// Opens a name, unless it is a symbolic link; a pipe without waiting for its other end.
+/// Opens a name, unless it is a symbolic link; does not wait for the other end of a pipe.
 fn open_at(directory: &OwnedFd, name: &str, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     Ok(File::from(fs::openat(
@@ -118,7 +118,7 @@ fn open_at(directory: &OwnedFd, name: &str, flags: OFlags) -> io::Result<File> {
 impl Storage for LocalFiles {
     fn stat(&self, path: &LogicalPath) -> Result<Stat> {
         match look(path)?.what {
-            // To be replaced it counts as a file; it cannot be opened.
+            // Reported as a file so that it can be replaced; it cannot be opened.
             Err(Unfit::Link) => Ok(Stat {
                 kind: Kind::File,
                 size_bytes: 0,
@@ -148,7 +148,7 @@ impl Storage for LocalFiles {
         match look(path).map(|found| found.what) {
             Ok(Ok(stat)) if stat.is_directory() => return Err(failed(ErrorKind::IsADirectory.into())),
             Ok(_) if options.overwrite == Overwrite::Refuse => return Err(failed(ErrorKind::AlreadyExists.into())),
-            // A link is replaced, whatever it leads to.
+            // A link is replaced, whatever its target.
             Ok(Ok(_) | Err(Unfit::Link)) => {}
             Ok(Err(what)) => return Err(unfit(path, what)),
             Err(error) if error.code() == ErrorCode::NotFound => {}
@@ -243,14 +243,14 @@ fn rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: Overwrite) ->
         return Ok(fs::renameat(from.0, from.1, to.0, to.1)?);
     }
     match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-        // Some file systems cannot promise it; a look beforehand has to do.
+        // Some file systems cannot do it atomically, so check beforehand.
         Err(Errno::INVAL) if !exists(to.0, to.1) => Ok(fs::renameat(from.0, from.1, to.0, to.1)?),
         Err(Errno::INVAL) => Err(ErrorKind::AlreadyExists.into()),
         other => Ok(other?),
     }
 }
 
-/// All entries, once.
+/// All entries in one batch.
 struct LocalListing(Vec<Entry>);
 
 impl Listing for LocalListing {
@@ -278,24 +278,24 @@ impl FileReader for LocalReader {
     }
 }
 
-/// How far an upload is.
+/// The state of an upload.
 enum State {
-    /// Nothing is written or taken up.
+    /// Nothing has been written or resumed.
     Fresh,
-    /// It is written in order and may be taken up later, by whoever comes with this mark.
+    /// Written in order; a later upload with this mark may resume it.
     Marked(String),
-    /// It is written in any order. Its front, of so many bytes, may be taken up later; until all
-    /// else is cut off it bears no mark.
+    /// Written in any order. A later upload may resume the first bytes; the part gets its mark only
+    /// after the rest is cut off.
     Scattered(String, u64),
-    /// It is written in any order, and worth nothing when it breaks.
+    /// Written in any order, and useless after an interruption.
     Plain,
-    /// It was committed or given up.
+    /// Committed or aborted.
     Ended,
 }
 
 struct LocalUpload {
     file: File,
-    /// What holds the part and the target. Both stay in it, wherever it is moved.
+    /// The directory of part and target; both stay in it, wherever it is moved.
     directory: OwnedFd,
     part: String,
     target: LogicalPath,
@@ -312,7 +312,7 @@ impl LocalUpload {
         fault(cause, Phase::Transfer, &self.target)
     }
 
-    /// The first write without anything taken up begins an empty part.
+    /// The first write, if nothing was resumed, starts an empty part.
     fn begin(&self) -> io::Result<()> {
         let mut state = self.state();
         if matches!(*state, State::Fresh) {
@@ -346,7 +346,7 @@ impl Upload for LocalUpload {
         let marked = self.file.set_len(0).is_ok()
             && mark.len() <= MARK_BYTES_MAX
             && fs::fsetxattr(&self.file, MARK, mark.as_bytes(), XattrFlags::empty()).is_ok();
-        // Where the file system keeps no mark the part is worth nothing after an interruption.
+        // If the file system stores no mark, the part cannot be resumed.
         *state = if marked {
             State::Marked(mark.to_owned())
         } else {
@@ -360,7 +360,7 @@ impl Upload for LocalUpload {
         *state = match std::mem::replace(&mut *state, State::Plain) {
             State::Marked(mark) => match fs::fremovexattr(&self.file, MARK) {
                 Ok(()) => State::Scattered(mark, bytes),
-                // The mark would vouch for gaps.
+                // The mark must not vouch for gaps.
                 Err(_) => State::Plain,
             },
             State::Scattered(mark, _) => State::Scattered(mark, bytes),
@@ -472,7 +472,7 @@ mod tests {
         first.write_vectored_at(&[IoSlice::new(b"abc")], 0).unwrap();
         drop(first);
         if names(&directory).is_empty() {
-            return; // The file system keeps no marks, hence no parts.
+            return; // The file system stores no marks, hence no parts.
         }
         let second = upload(&path);
         assert_eq!(second.take_up("v1"), 3);
@@ -497,7 +497,7 @@ mod tests {
         first.keep_front(0);
         first.write_vectored_at(&[IoSlice::new(b"behind")], 100).unwrap();
         drop(first);
-        assert!(names(&directory).is_empty(), "nothing of it is of use");
+        assert!(names(&directory).is_empty(), "nothing of it can be resumed");
         let second = upload(&path);
         assert_eq!(second.take_up("v1"), 0);
         second.keep_front(0);
@@ -506,7 +506,7 @@ mod tests {
         second.keep_front(5);
         drop(second);
         if names(&directory).is_empty() {
-            return; // The file system keeps no marks, hence no parts.
+            return; // The file system stores no marks, hence no parts.
         }
         assert_eq!(upload(&path).take_up("v1"), 5);
     }
