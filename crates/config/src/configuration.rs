@@ -127,7 +127,7 @@ impl Configuration {
             let words = "authentication: \"token\" needs TLS, which this server does not offer".to_owned();
             fault("xroot", words);
         }
-        let can_judge = self.server.certificate.is_some() && self.x509.believes_anybody();
+        let can_judge = self.server.certificate.is_some() && self.x509.can_verify();
         if ways.contains(&AuthenticationMethod::Gsi) && !can_judge {
             let words = "authentication: \"gsi\" needs [server] certificate and [x509] trust_directory".to_owned();
             fault("xroot", words);

@@ -45,13 +45,13 @@ section! {
 
 impl X509 {
     /// Whether any certificate can be verified.
-    pub fn believes_anybody(&self) -> bool {
+    pub fn can_verify(&self) -> bool {
         self.trust_directory.is_some() || self.system_authorities
     }
 
     /// Whether clients are asked for certificates.
-    pub fn asks(&self) -> ClientCertificates {
-        let default = match self.believes_anybody() {
+    pub fn client_certificate_mode(&self) -> ClientCertificates {
+        let default = match self.can_verify() {
             true => ClientCertificates::Optional,
             false => ClientCertificates::Off,
         };
@@ -61,7 +61,7 @@ impl X509 {
     /// Mistakes that involve several keys.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.client_certificates == Some(ClientCertificates::Optional) && !self.believes_anybody() {
+        if self.client_certificates == Some(ClientCertificates::Optional) && !self.can_verify() {
             let words =
                 "client_certificates: no certificate can be verified without trust_directory or system_authorities";
             faults.push(words.to_owned());

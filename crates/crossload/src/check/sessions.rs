@@ -83,7 +83,7 @@ fn tokens(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
 /// Clients that hold a certificate and cannot begin a session with it in clear text.
 fn certificates(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     let ways = configuration.authentication();
-    let can_judge = configuration.server.certificate.is_some() && configuration.x509.believes_anybody();
+    let can_judge = configuration.server.certificate.is_some() && configuration.x509.can_verify();
     if !can_judge || ways.contains(&Gsi) || configuration.xroot.authentication.is_none() {
         return None;
     }

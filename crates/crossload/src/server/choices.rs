@@ -13,7 +13,7 @@ pub(super) fn clear_text(configuration: &Configuration) -> identity::ClearText {
 
 /// Whether clients are asked for certificates.
 pub(super) fn client_certificates(configuration: &Configuration) -> net::tls::ClientCertificates {
-    match configuration.x509.asks() {
+    match configuration.x509.client_certificate_mode() {
         config::ClientCertificates::Off => net::tls::ClientCertificates::Off,
         config::ClientCertificates::Optional => net::tls::ClientCertificates::Optional,
     }

@@ -187,7 +187,7 @@ pub(super) fn trust(configuration: &Configuration) -> Trust {
 pub(super) fn files(configuration: &Configuration) -> Option<CertificateFiles> {
     let named = named_place(configuration).map(|place| place.host().to_owned());
     let x509 = &configuration.x509;
-    x509.believes_anybody().then(|| CertificateFiles {
+    x509.can_verify().then(|| CertificateFiles {
         trust_directory: x509.trust_directory.clone(),
         system_authorities: x509.system_authorities,
         revocation: x509.revocation,
