@@ -10,7 +10,7 @@ use credentials::Lifetimes;
 use policy::{AnonymousAccess, Area};
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
-use crate::rules::{Given, People, Taken};
+use crate::rules::{AllowedRights, RuleSubjects, DeniedRights};
 use crate::section;
 use crate::section::{LIVE, NEW_DOOR, Purpose, RESTART};
 use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, Verification, XrootTls};
@@ -79,7 +79,7 @@ section! {
         locks: bool = Some(true) => LIVE;
         /// The most that any client may do in this export, in the words of a rule's `may`. With
         /// `["read", "create"]`, for example, no client can replace or delete anything.
-        ceiling: Given = Some(Given::everything()) => LIVE;
+        ceiling: AllowedRights = Some(AllowedRights::everything()) => LIVE;
         /// Let HTTP clients delete or replace a directory with everything in it. When off, only
         /// empty directories. `crossload serve DIRECTORY --write` turns it on.
         recursive_delete: bool = Some(false) => LIVE;
@@ -101,7 +101,7 @@ section! {
         /// component, a final `/*` one or more), `role:production`, `group:/wlcg/x`,
         /// `issuer:https://...`, `subject:...` (with `issuer:`), `user:ann`,
         /// `address:192.0.2.0/24`.
-        who: People = None => LIVE;
+        who: RuleSubjects = None => LIVE;
         /// Where the rule applies: a path and everything below it. `/data/*` means only what is
         /// inside, `/data/x*` every path that begins so, and `{user}` stands for the name of the
         /// local user.
@@ -110,9 +110,9 @@ section! {
         except: Vec<Area> = Some(Vec::new()) => LIVE;
         /// Rights that the rule gives: `stat`, `list`, `read`, `create`, `write`, `delete`,
         /// `manage`, `stage`, `all`, or activities such as `DOWNLOAD`.
-        may: Given = Some(Given::default()) => LIVE;
+        may: AllowedRights = Some(AllowedRights::default()) => LIVE;
         /// Rights that the rule takes away, wherever they came from; the same words.
-        may_not: Taken = Some(Taken::default()) => LIVE;
+        may_not: DeniedRights = Some(DeniedRights::default()) => LIVE;
         /// Local user who owns the files and opens them. The first matching rule that names one
         /// decides.
         user: Option<String> = Some(None) => LIVE;

@@ -12,15 +12,15 @@ use crate::values::Setting;
 
 /// Who a rule is about: one word, or several that must all match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct People(pub Vec<Who>);
+pub struct RuleSubjects(pub Vec<Who>);
 
 /// Words for the rights that a rule gives, and the activities that they stand for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Given(Vec<String>, pub Activities);
+pub struct AllowedRights(Vec<String>, pub Activities);
 
 /// Words for the rights that a rule takes away, and the activities that they stand for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Taken(Vec<String>, pub Activities);
+pub struct DeniedRights(Vec<String>, pub Activities);
 
 /// One word or a list of words.
 fn words(value: &DeValue<'_>, base: &Path) -> Result<Vec<String>, String> {
@@ -38,7 +38,7 @@ fn read_all(words: &[String], read: impl Fn(&str) -> Result<Activities, String>)
     Ok(all)
 }
 
-impl Setting for People {
+impl Setting for RuleSubjects {
     const KIND: &'static str = "word or list of words";
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
@@ -51,7 +51,7 @@ impl Setting for People {
     }
 }
 
-impl Setting for Given {
+impl Setting for AllowedRights {
     const KIND: &'static str = "word or list of words";
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
@@ -65,7 +65,7 @@ impl Setting for Given {
     }
 }
 
-impl Setting for Taken {
+impl Setting for DeniedRights {
     const KIND: &'static str = "word or list of words";
 
     fn read(value: &DeValue<'_>, base: &Path) -> Result<Self, String> {
@@ -94,7 +94,7 @@ impl Setting for Area {
     }
 }
 
-impl Given {
+impl AllowedRights {
     /// All rights.
     pub fn everything() -> Self {
         Self(vec!["all".to_owned()], Activities::ALL)

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::limits::FILE_WATCH_PERIOD;
-use config::{Bytes, Configuration, Export, Given, Niceness, Sections as _};
+use config::{Bytes, Configuration, Export, AllowedRights, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
 use execution::{Rota, ServerThreads};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -146,7 +146,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
                 false => policy::AnonymousAccess::Read,
             },
             read_only: false,
-            ceiling: Given::everything(),
+            ceiling: AllowedRights::everything(),
             recursive_delete: options.write,
             locks: true,
             quota_bytes: Bytes(0),
