@@ -35,7 +35,7 @@ pub fn tables(sections: &[Section]) -> String {
         text.push_str("| key | value | default | takes effect | meaning |\n|---|---|---|---|---|\n");
         for key in section.keys {
             let [kind, default, about] = [key.kind, &default_of(key), &flow(key.about)].map(cell);
-            let reload = key.facts.reload.shown();
+            let reload = key.facts.reload.label();
             text.push_str(&format!(
                 "| `{}` | {kind} | {default} | {reload} | {about} |\n",
                 key.name

@@ -21,7 +21,7 @@ pub enum Reload {
 
 impl Reload {
     /// The text in the manual.
-    pub fn shown(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Live => "at once",
             Self::NewDoor => "new connections",
