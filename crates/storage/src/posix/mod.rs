@@ -19,7 +19,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod turns;
+mod write_lock;
 mod update;
 mod upload;
 mod writeback;
@@ -100,8 +100,8 @@ struct Shared {
     space: Arc<SpaceBook>,
     late_close: LateClose,
     in_memory: bool,
-    /// The file system locks the inode during a write ([`turns`]).
-    writes_in_turn: bool,
+    /// The file system locks the inode during a write ([`write_lock`]).
+    locks_inode: bool,
     remembered: Remembered,
     secrets: SecretFiles,
 }
@@ -160,7 +160,7 @@ impl Posix {
             space,
             late_close: LateClose::start(),
             in_memory,
-            writes_in_turn: turns::are_needed(magic),
+            locks_inode: write_lock::is_needed(magic),
             remembered: Remembered::default(),
             secrets: options.secrets.clone(),
         });

@@ -34,7 +34,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
         space: Arc::clone(&store.shared.space),
         late_close,
         in_memory: false,
-        writes_in_turn: false,
+        locks_inode: false,
         remembered: Remembered::default(),
         secrets: SecretFiles::default(),
     });

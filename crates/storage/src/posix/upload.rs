@@ -17,7 +17,7 @@ use super::parts::Part;
 use super::reader::PosixReader;
 use super::resolve::plain_stat;
 use super::space::Reservation;
-use super::turns::Turns;
+use super::write_lock::WriteLock;
 use super::{Shared, accounts, attributes, is_same, marks, open_name, sync_names, writeback};
 use crate::api::{
     CommitFacts, FileReader, Kind, Overwrite, Stat, Upload, UploadOptions, copy_bytes, seconds_and_nanoseconds,
@@ -50,7 +50,7 @@ pub(super) struct PosixUpload {
     /// Read-locked by each write, so that none is running when the file gets its name.
     state: RwLock<State>,
     /// Serialises concurrent writes.
-    turns: Turns,
+    write_lock: WriteLock,
     /// Written and not yet sent to the disk.
     unsent_bytes: AtomicU64,
     /// It is a copy of another file, including its attributes.
@@ -67,7 +67,7 @@ impl PosixUpload {
         reservation: Reservation,
         owner: Owner,
     ) -> Self {
-        let turns = Turns::new(shared.writes_in_turn);
+        let write_lock = WriteLock::new(shared.locks_inode);
         Self {
             shared,
             part,
@@ -78,7 +78,7 @@ impl PosixUpload {
             reservation,
             owner,
             state: RwLock::new(State::Open),
-            turns,
+            write_lock,
             unsent_bytes: AtomicU64::new(0),
             is_copy: AtomicBool::new(false),
         }
@@ -289,9 +289,9 @@ impl Upload for PosixUpload {
         if *state == State::Ended {
             return Err(fault(ErrorCode::Cancelled, Phase::Transfer).with_subject(&self.path));
         }
-        let turn = self.turns.take();
+        let guard = self.write_lock.lock();
         write_fully(&self.part.file, slices, offset).map_err(|errno| self.failed(errno, Phase::Transfer))?;
-        drop(turn);
+        drop(guard);
         self.reservation.redeem(length);
         if !self.shared.in_memory
             && self.unsent_bytes.fetch_add(length, Ordering::Relaxed) + length >= WRITEBACK_STEP_BYTES

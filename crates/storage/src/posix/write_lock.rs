@@ -14,22 +14,22 @@ const BTRFS: u64 = 0x9123_683e;
 
 /// Whether a file system with this magic number takes one write to a file at a time. Others, such
 /// as Lustre and GPFS, lock ranges.
-pub(super) fn are_needed(magic: u64) -> bool {
+pub(super) fn is_needed(magic: u64) -> bool {
     matches!(magic, TMPFS | EXT4 | XFS | BTRFS)
 }
 
 /// The lock that the writers of a file share.
-pub(super) struct Turns(Option<Mutex<()>>);
+pub(super) struct WriteLock(Option<Mutex<()>>);
 
-impl Turns {
-    pub(super) fn new(are_needed: bool) -> Self {
-        Self(are_needed.then(Mutex::default))
+impl WriteLock {
+    pub(super) fn new(is_needed: bool) -> Self {
+        Self(is_needed.then(Mutex::default))
     }
 
     /// Waits for the lock, which lasts as long as the returned guard.
-    pub(super) fn take(&self) -> Option<MutexGuard<'_, ()>> {
-        let turn = self.0.as_ref()?;
-        Some(turn.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn lock(&self) -> Option<MutexGuard<'_, ()>> {
+        let lock = self.0.as_ref()?;
+        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -43,22 +43,22 @@ mod tests {
 
     #[test]
     fn writers_wait_for_each_other_where_the_file_system_locks() {
-        for are_needed in [true, false] {
-            let turns = Turns::new(are_needed);
+        for is_needed in [true, false] {
+            let write_lock = WriteLock::new(is_needed);
             let (told, heard) = channel();
             thread::scope(|scope| {
-                let mine = turns.take();
+                let mine = write_lock.lock();
                 scope.spawn(|| {
-                    let _turn = turns.take();
+                    let _guard = write_lock.lock();
                     told.send(()).unwrap();
                 });
-                let wait = match are_needed {
+                let wait = match is_needed {
                     true => Duration::from_millis(50),
                     false => Duration::from_secs(60),
                 };
-                assert_eq!(heard.recv_timeout(wait).is_err(), are_needed);
+                assert_eq!(heard.recv_timeout(wait).is_err(), is_needed);
                 drop(mine);
-                if are_needed {
+                if is_needed {
                     heard.recv_timeout(Duration::from_secs(60)).unwrap();
                 }
             });
