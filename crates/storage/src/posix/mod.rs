@@ -12,7 +12,7 @@ mod listing;
 mod marks;
 mod parts;
 mod reader;
-mod remembered;
+mod checksum_cache;
 mod resolve;
 mod secret_files;
 mod space;
@@ -51,7 +51,7 @@ use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
 use reader::PosixReader;
-use remembered::Remembered;
+use checksum_cache::ChecksumCache;
 pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
 pub use secret_files::SecretFiles;
@@ -102,7 +102,7 @@ struct Shared {
     in_memory: bool,
     /// The file system locks the inode during a write ([`write_lock`]).
     locks_inode: bool,
-    remembered: Remembered,
+    checksum_cache: ChecksumCache,
     secrets: SecretFiles,
 }
 
@@ -161,7 +161,7 @@ impl Posix {
             late_close: LateClose::start(),
             in_memory,
             locks_inode: write_lock::is_needed(magic),
-            remembered: Remembered::default(),
+            checksum_cache: ChecksumCache::default(),
             secrets: options.secrets.clone(),
         });
         Ok(Self {
@@ -406,7 +406,7 @@ impl Storage for Posix {
         let _acting = self.acting()?;
         let reader = self.open_file(path, LinkUse::Stat)?;
         let mut checksums = marks::kept(reader.file.as_fd(), &reader.stat);
-        self.shared.remembered.complete(&reader.file, &mut checksums);
+        self.shared.checksum_cache.complete(&reader.file, &mut checksums);
         Ok(checksums)
     }
 
@@ -426,7 +426,7 @@ impl Storage for Posix {
             is_kept |= acting.suspended(keep)?;
         }
         if !is_kept {
-            self.shared.remembered.add(&reader.file, seen, checksums);
+            self.shared.checksum_cache.add(&reader.file, seen, checksums);
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ fn replaced_and_removed_files_keep_their_blocks_until_the_late_close() {
         late_close,
         in_memory: false,
         locks_inode: false,
-        remembered: Remembered::default(),
+        checksum_cache: ChecksumCache::default(),
         secrets: SecretFiles::default(),
     });
     let name = directory.path().join("f");

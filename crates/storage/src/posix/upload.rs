@@ -229,7 +229,7 @@ impl PosixUpload {
         drop(alone);
         if !is_kept {
             // After the rename, because it changes the inode's timestamp.
-            self.shared.remembered.add(&self.part.file, &stat, &facts.checksums);
+            self.shared.checksum_cache.add(&self.part.file, &stat, &facts.checksums);
         }
         self.reservation.release();
         self.part.forget();

@@ -49,7 +49,7 @@ type Records = HashMap<Identity, Vec<Checksum>>;
 
 /// The entries of a store: at most [`CHECKSUMS_REMEMBERED_MAX`] files, the most recently used.
 #[derive(Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct ChecksumCache {
     generations: Mutex<Generations>,
 }
 
@@ -80,7 +80,7 @@ impl Generations {
     }
 }
 
-impl Remembered {
+impl ChecksumCache {
     /// Caches checksums of a file that was in state `seen` when they were computed. Ignored if it
     /// has changed since.
     pub(super) fn add(&self, file: impl AsFd, seen: &Stat, checksums: &[Checksum]) {
