@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use credentials::Credential;
 use policy::{Operation, Policy, Request, allows_at_most, decide};
-use storage::{LinkJudge, LinkUse, leads_where_it_is_refused};
+use storage::{LinkJudge, LinkUse, refused_behind_link};
 use types::{LogicalPath, Result};
 
 use crate::authorize::Asker;
@@ -106,7 +106,7 @@ impl LinkJudge for LinkRights {
             }
         };
         // The client named another path, and must not learn where it leads.
-        decided.map_err(|error| leads_where_it_is_refused(error.code()).with_private(error.public()))
+        decided.map_err(|error| refused_behind_link(error.code()).with_private(error.public()))
     }
 }
 

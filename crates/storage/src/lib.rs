@@ -28,7 +28,7 @@ pub use api::{
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
 pub use hash::{Hasher, RangeSums, compute, read_some};
-pub use links::{LinkJudge, LinkUse, leads_where_it_is_refused};
+pub use links::{LinkJudge, LinkUse, refused_behind_link};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};
 pub use posix::{Cleaned, DeadLinks, HIDDEN_DIRECTORY, Posix, PosixOptions, SecretFiles, VoQuota, can_act_as};

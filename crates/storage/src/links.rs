@@ -84,13 +84,13 @@ impl Way {
         match (self, judge) {
             (Self::Direct, _) | (_, None) => Ok(()),
             (Self::Link(Some(reached)), Some(judge)) => judge.judge(reached, used),
-            (Self::Link(None), Some(_)) => Err(leads_where_it_is_refused(ErrorCode::Forbidden)),
+            (Self::Link(None), Some(_)) => Err(refused_behind_link(ErrorCode::Forbidden)),
         }
     }
 }
 
 /// The refusal of an access behind a link.
 #[must_use]
-pub fn leads_where_it_is_refused(code: ErrorCode) -> Error {
+pub fn refused_behind_link(code: ErrorCode) -> Error {
     Error::new(code, Side::Client, Phase::Authorize).with_detail("a symbolic link leads to a path where this is not allowed")
 }

@@ -15,7 +15,7 @@ pub struct LocalUser {
 }
 
 /// The ID that means "no change" in system calls, and so belongs to no user.
-const NOBODY_AT_ALL: u32 = u32::MAX;
+const NO_ID: u32 = u32::MAX;
 
 impl LocalUser {
     /// A user with its primary group and supplementary groups. `None` for the superuser, for the
@@ -23,13 +23,13 @@ impl LocalUser {
     /// from `groups`.
     #[must_use]
     pub fn new(name: &str, uid: u32, gid: u32, groups: impl IntoIterator<Item = u32>) -> Option<Self> {
-        if [uid, gid].iter().any(|id| matches!(*id, 0 | NOBODY_AT_ALL)) {
+        if [uid, gid].iter().any(|id| matches!(*id, 0 | NO_ID)) {
             return None;
         }
         let mut groups: Vec<u32> = groups.into_iter().collect();
         // The primary group counts anyway. Without it most users have no supplementary groups,
         // which makes switching faster.
-        groups.retain(|group| !matches!(*group, 0 | NOBODY_AT_ALL) && *group != gid);
+        groups.retain(|group| !matches!(*group, 0 | NO_ID) && *group != gid);
         groups.sort_unstable();
         groups.dedup();
         Some(Self {

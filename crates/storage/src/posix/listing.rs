@@ -21,7 +21,7 @@ use crate::owner::Owner;
 const ENTRY_BYTES_MIN: usize = 24;
 /// Size of the kernel's buffer: it never returns more entries than a batch, so no entries have to
 /// be kept between batches.
-const ROOM_BYTES: usize = LISTING_BATCH_ENTRIES * ENTRY_BYTES_MIN;
+const READ_BUFFER_BYTES: usize = LISTING_BATCH_ENTRIES * ENTRY_BYTES_MIN;
 
 pub(crate) struct PosixListing {
     pub(crate) root: Arc<Root>,
@@ -67,7 +67,7 @@ impl Listing for PosixListing {
     fn next_batch(&mut self) -> types::Result<Vec<Entry>> {
         let user = self.owner.user.clone();
         let _acting = Acting::begin(user.as_ref())?;
-        let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];
+        let mut room = [const { MaybeUninit::uninit() }; READ_BUFFER_BYTES];
         let mut names = RawDir::new(&self.directory, &mut room);
         let mut batch = Vec::with_capacity(LISTING_BATCH_ENTRIES);
         let mut unlisted = self.unlisted.clone();

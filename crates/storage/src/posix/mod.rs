@@ -6,7 +6,7 @@ mod begin;
 mod dead_links;
 mod group_sync;
 mod identity;
-mod judged;
+mod link_checks;
 mod late_close;
 mod listing;
 mod marks;

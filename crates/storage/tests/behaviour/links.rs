@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use storage::{LinkJudge, LinkUse, Overwrite, Owner, Storage, UploadOptions, leads_where_it_is_refused};
+use storage::{LinkJudge, LinkUse, Overwrite, Owner, Storage, UploadOptions, refused_behind_link};
 use types::{ErrorCode, LogicalPath, Result};
 
 use crate::support::{code, names, path, posix, put};
@@ -19,7 +19,7 @@ impl LinkJudge for Judge {
             ends.push(target);
         }
         match ends.iter().any(|end| end.is_within(&path("/closed"))) {
-            true => Err(leads_where_it_is_refused(ErrorCode::Forbidden)),
+            true => Err(refused_behind_link(ErrorCode::Forbidden)),
             false => Ok(()),
         }
     }

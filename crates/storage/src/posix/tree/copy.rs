@@ -17,7 +17,7 @@ use super::walk::{Found, Step, Walk, open_directory};
 use crate::api::{Kind, Replacing};
 use crate::fault::{about, fault};
 use crate::posix::identity::Acting;
-use crate::posix::judged::missing_is_not_found;
+use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{check_readable, check_writable, is_kept, plain_stat};
 use crate::posix::space::Reservation;
 use crate::posix::upload::copy_content;

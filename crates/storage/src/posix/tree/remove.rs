@@ -18,7 +18,7 @@ use crate::api::TreeFailure;
 use crate::fault::{about, fault};
 use crate::posix::begin::may_change_names;
 use crate::posix::identity::Acting;
-use crate::posix::judged::missing_is_not_found;
+use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{HIDDEN_DIRECTORY, check_readable};
 use crate::posix::{Posix, Storage, is_directory, is_same, sync_names};
 

@@ -14,7 +14,7 @@ use super::walk::{Step, Walk};
 use crate::api::Replacing;
 use crate::fault::{about, fault};
 use crate::posix::identity::Acting;
-use crate::posix::judged::missing_is_not_found;
+use crate::posix::link_checks::missing_is_not_found;
 use crate::posix::resolve::{check_readable, check_writable};
 use crate::posix::{Posix, into_itself, is_directory, sync_names};
 

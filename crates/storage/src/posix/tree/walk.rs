@@ -14,7 +14,7 @@ use types::limits::PATH_BYTES_MAX;
 use crate::posix::{is_same, place_of};
 
 /// Size of the kernel's buffer; names that were read and not yet visited take as much again.
-const ROOM_BYTES: usize = 16 * 1024;
+const READ_BUFFER_BYTES: usize = 16 * 1024;
 
 /// A name on the walk.
 #[derive(Clone, Debug)]
@@ -156,7 +156,7 @@ pub(super) fn open_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd,
 
 /// The next names, the last one first; none at the end.
 fn read_names(directory: &OwnedFd) -> Result<Vec<Found>, Errno> {
-    let mut room = [const { MaybeUninit::uninit() }; ROOM_BYTES];
+    let mut room = [const { MaybeUninit::uninit() }; READ_BUFFER_BYTES];
     let mut names = RawDir::new(directory, &mut room);
     let mut found = Vec::new();
     while found.is_empty() || !names.is_buffer_empty() {

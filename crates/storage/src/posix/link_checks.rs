@@ -9,7 +9,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 use super::Posix;
 use super::resolve::check_readable;
 use crate::fault::{about, fault};
-use crate::links::{LinkUse, Way, leads_where_it_is_refused};
+use crate::links::{LinkUse, Way, refused_behind_link};
 
 impl Posix {
     /// Opens a name, if the client may use it in this way.
@@ -61,7 +61,7 @@ impl Posix {
             return Ok(());
         };
         let (Some(source), Some(target)) = (old.end(from), new.end(to)) else {
-            return Err(leads_where_it_is_refused(ErrorCode::Forbidden).with_subject(from));
+            return Err(refused_behind_link(ErrorCode::Forbidden).with_subject(from));
         };
         let used = LinkUse::Rename {
             asked: from,
