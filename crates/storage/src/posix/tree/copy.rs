@@ -13,7 +13,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 use super::hidden::HiddenTree;
 use super::remove::{not_entered, open_top, unlink_tree};
 use super::replace::{check_replaceable, give_name};
-use super::walk::{Found, Step, Walk, open_directory};
+use super::walk::{WalkEntry, Step, Walk, open_directory};
 use crate::api::{Kind, Replacing};
 use crate::fault::{about, fault};
 use crate::posix::identity::Acting;
@@ -115,7 +115,7 @@ fn measure(top: Option<&OwnedFd>, (parent, name): (&OwnedFd, &str), path: &Logic
 }
 
 /// Names that belong to the server.
-fn is_left_out(found: &Found) -> bool {
+fn is_left_out(found: &WalkEntry) -> bool {
     found.name.to_str().is_ok_and(is_kept)
 }
 

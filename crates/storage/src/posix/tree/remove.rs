@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use super::hidden::HiddenTree;
-use super::walk::{Found, Step, Walk, open_directory};
+use super::walk::{WalkEntry, Step, Walk, open_directory};
 use crate::api::TreeFailure;
 use crate::fault::{about, fault};
 use crate::posix::begin::may_change_names;
@@ -211,7 +211,7 @@ fn empty_tree(
 
 fn unlink_file(
     walk: &Walk,
-    found: &Found,
+    found: &WalkEntry,
     shown: &LogicalPath,
     unlinked: &mut Option<Unlinked<'_>>,
 ) -> Result<(), Errno> {

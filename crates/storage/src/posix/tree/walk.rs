@@ -18,7 +18,7 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 
 /// A name on the walk.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct WalkEntry {
     pub(super) name: CString,
     pub(super) kind: FileType,
     /// Where to continue reading after it.
@@ -28,9 +28,9 @@ pub(super) struct Found {
 /// What comes next.
 pub(super) enum Step {
     /// A directory, which may be entered.
-    Directory(Found),
+    Directory(WalkEntry),
     /// Anything else, links included.
-    Other(Found),
+    Other(WalkEntry),
     /// The directory with this name was read to its end and left; it is in the current directory.
     Left(CString),
     /// The whole tree was read.
@@ -51,7 +51,7 @@ pub(super) struct Walk {
     here: OwnedFd,
     above: Vec<Level>,
     /// Names that were read, the last one first.
-    unread: Vec<Found>,
+    unread: Vec<WalkEntry>,
     /// File system and mount where it began.
     home: (u64, u64),
     /// Whether everything left behind has been removed when the walk returns to a directory.
@@ -97,7 +97,7 @@ impl Walk {
 
     /// Enters a directory that [`Walk::step`] returned last. `XDEV`: a file system is mounted
     /// there.
-    pub(super) fn enter(&mut self, found: &Found) -> Result<(), Errno> {
+    pub(super) fn enter(&mut self, found: &WalkEntry) -> Result<(), Errno> {
         if self.above.len() >= STORED_TREE_DEPTH_MAX {
             return Err(Errno::NAMETOOLONG);
         }
@@ -155,7 +155,7 @@ pub(super) fn open_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd,
 }
 
 /// The next names, the last one first; none at the end.
-fn read_names(directory: &OwnedFd) -> Result<Vec<Found>, Errno> {
+fn read_names(directory: &OwnedFd) -> Result<Vec<WalkEntry>, Errno> {
     let mut room = [const { MaybeUninit::uninit() }; READ_BUFFER_BYTES];
     let mut names = RawDir::new(directory, &mut room);
     let mut found = Vec::new();
@@ -174,7 +174,7 @@ fn read_names(directory: &OwnedFd) -> Result<Vec<Found>, Errno> {
             },
             kind => kind,
         };
-        found.push(Found {
+        found.push(WalkEntry {
             name: name.to_owned(),
             kind,
             next: entry.next_entry_cookie(),
