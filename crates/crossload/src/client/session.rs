@@ -17,7 +17,7 @@ use super::credentials::Credentials;
 use super::place::Place;
 use crate::command_line::Common;
 use crate::output;
-use storage::local::{self, Found, LocalFiles, Unfit};
+use storage::local::{self, LocalEntry, LocalFiles, Unfit};
 
 /// The exit codes of whoever may not do something (EPERM, EACCES).
 const DENIED: [u8; 2] = [1, 13];
@@ -62,8 +62,8 @@ impl Info {
     }
 }
 
-impl From<Found> for Info {
-    fn from(found: Found) -> Self {
+impl From<LocalEntry> for Info {
+    fn from(found: LocalEntry) -> Self {
         match found.what {
             Ok(stat) => Self::of_local(&found.name, &stat),
             Err(unfit) => Self {

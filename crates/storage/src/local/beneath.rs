@@ -81,7 +81,7 @@ impl Unfit {
 
 /// What a name refers to; a link is not followed.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LocalEntry {
     /// The name in its directory. Bytes that are not UTF-8 are written as `\x` and two digits, and
     /// the entry is not copied.
     pub name: String,
@@ -130,12 +130,12 @@ pub(super) fn parent(path: &LogicalPath) -> io::Result<(OwnedFd, &str)> {
 ///
 /// # Errors
 /// `not_found`, and other errors of the system.
-pub fn look(path: &LogicalPath) -> Result<Found> {
+pub fn look(path: &LogicalPath) -> Result<LocalEntry> {
     let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
     let (directory, name) = parent(path).map_err(failed)?;
     let raw = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed(errno.into()))?;
     let name = path.name().unwrap_or("/").to_owned();
-    Ok(Found { name, what: what(&raw) })
+    Ok(LocalEntry { name, what: what(&raw) })
 }
 
 fn what(raw: &fs::Stat) -> std::result::Result<Stat, Unfit> {
@@ -150,7 +150,7 @@ fn what(raw: &fs::Stat) -> std::result::Result<Stat, Unfit> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
+pub fn entries(path: &LogicalPath) -> Result<Vec<LocalEntry>> {
     let failed = |cause: io::Error| fault(&cause, Phase::Open, path);
     let opened = directory(path, OFlags::RDONLY).map_err(failed)?;
     let mut found = Vec::new();
@@ -165,11 +165,11 @@ pub fn entries(path: &LogicalPath) -> Result<Vec<Found>> {
             other => other.map_err(|errno| failed(errno.into()))?,
         };
         found.push(match raw_name.to_str() {
-            Ok(name) => Found {
+            Ok(name) => LocalEntry {
                 name: name.to_owned(),
                 what: what(&raw),
             },
-            Err(_) => Found {
+            Err(_) => LocalEntry {
                 name: shown(raw_name.to_bytes()),
                 what: Err(Unfit::Name),
             },

@@ -20,7 +20,7 @@ use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFl
 use rustix::io::Errno;
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-pub use beneath::{Found, Unfit, entries, look};
+pub use beneath::{LocalEntry, Unfit, entries, look};
 
 /// The attribute of a part that identifies its content.
 const MARK: &str = "user.crossload.source";
@@ -132,7 +132,7 @@ impl Storage for LocalFiles {
 
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>> {
         let known = entries(path)?.into_iter();
-        let known = known.filter_map(|Found { name, what }| Some(Entry { name, stat: what.ok()? }));
+        let known = known.filter_map(|LocalEntry { name, what }| Some(Entry { name, stat: what.ok()? }));
         Ok(Box::new(LocalListing(known.collect())))
     }
 
