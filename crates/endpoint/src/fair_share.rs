@@ -418,21 +418,21 @@ mod tests {
     const KIND: ShareKind = ShareKind::TpcKeys;
 
     #[derive(Default)]
-    struct Told(Mutex<Vec<ShareUsedUp>>);
+    struct Reports(Mutex<Vec<ShareUsedUp>>);
 
-    impl ShareEvents for Told {
+    impl ShareEvents for Reports {
         fn share_used_up(&self, record: &ShareUsedUp) {
             self.0.lock().unwrap().push(record.clone());
         }
     }
 
-    fn fair(limit: usize, percent: u32) -> (FairShare, Arc<Told>) {
+    fn fair(limit: usize, percent: u32) -> (FairShare, Arc<Reports>) {
         let limits = ShareLimits {
             tpc_keys: limit,
             client_percent: percent,
             ..ShareLimits::default()
         };
-        let told = Arc::new(Told::default());
+        let told = Arc::new(Reports::default());
         (FairShare::new(&limits, Some(told.clone())), told)
     }
 

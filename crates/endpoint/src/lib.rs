@@ -22,7 +22,7 @@ mod permit;
 mod record;
 mod refusals;
 mod reread;
-mod shown;
+mod visible;
 mod store;
 mod trees;
 mod uploads;

@@ -112,9 +112,9 @@ impl LinkJudge for LinkRights {
 
 /// Allows everything, and records where links lead.
 #[derive(Debug, Default)]
-struct Witness(Mutex<Option<LogicalPath>>);
+struct LinkRecorder(Mutex<Option<LogicalPath>>);
 
-impl LinkJudge for Witness {
+impl LinkJudge for LinkRecorder {
     fn judge(&self, reached: &LogicalPath, _: LinkUse<'_>) -> Result<()> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached.clone());
         Ok(())
@@ -134,7 +134,7 @@ pub(crate) async fn path_reached(
     while store.stat(&there).await.is_err_and(|error| is_missing(&error)) {
         there = there.parent()?;
     }
-    let witness = Arc::new(Witness::default());
+    let witness = Arc::new(LinkRecorder::default());
     let seeing = store.acting_for(None, None, None, Some(witness.clone()));
     // What cannot be accessed cannot be changed either; that operation reports the error.
     let _ = seeing.check_links(&there, LinkUse::Stat).await;

@@ -11,7 +11,7 @@ use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
 use crate::locks::Changing;
-use crate::shown::ShownNames;
+use crate::visible::VisibleNames;
 use crate::users::Users;
 
 /// The user and VO that a store acts for, by name.
@@ -273,14 +273,14 @@ pub struct Pages {
     /// Whether entries have been returned.
     has_begun: bool,
     /// The names to return; `None`: all.
-    shown: Option<ShownNames>,
+    shown: Option<VisibleNames>,
     /// What was left out; `None` before the end, or if nothing was.
     unlisted: Option<Unlisted>,
 }
 
 impl Pages {
     /// With these names only.
-    pub(crate) fn showing(self, shown: Option<ShownNames>) -> Self {
+    pub(crate) fn showing(self, shown: Option<VisibleNames>) -> Self {
         Self { shown, ..self }
     }
 

@@ -122,11 +122,11 @@ impl Pending {
             let ended = self.locks.0.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let met = {
+            let conflict = {
                 let guard = self.locks.table(Instant::now());
-                guard.table.met(&self.root, self.is_deep, self.number)
+                guard.table.change_conflict(&self.root, self.is_deep, self.number)
             };
-            if met.is_none() {
+            if conflict.is_none() {
                 return;
             }
             ended.await;

@@ -30,7 +30,7 @@ use crate::found::is_missing;
 use crate::links::path_reached;
 use crate::store::Store;
 use changing::Pending;
-use table::{Met, Table};
+use table::{Conflict, Table};
 
 /// The holder of a lock. All anonymous clients are the same holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -197,11 +197,11 @@ impl Locks {
             if guard.table.is_crowded(&wanted) {
                 return Err(crowded(&wanted.root));
             }
-            let met = guard.table.met(&wanted.root, wanted.is_deep, u64::MAX);
-            if met == Some(Met::Long) {
+            let conflict = guard.table.change_conflict(&wanted.root, wanted.is_deep, u64::MAX);
+            if conflict == Some(Conflict::Refused) {
                 return Err(being_changed(&wanted.root));
             }
-            let pending = met.map(|_| Pending::new(self, &wanted, guard.table.next_number()));
+            let pending = conflict.map(|_| Pending::new(self, &wanted, guard.table.next_number()));
             (guard.table.add(wanted, Some(share), now), pending)
         };
         match pending {
@@ -285,7 +285,7 @@ impl Exports {
         let mut touched = None;
         loop {
             if !self.locks.is_empty() && touched.is_none() {
-                touched = Some(Touched::find((store, inner), path, change).await);
+                touched = Some(AffectedPaths::find((store, inner), path, change).await);
             }
             let guard = self.locks.table(Instant::now());
             let Some(touched) = &touched else {
@@ -350,13 +350,13 @@ impl Exports {
 
 /// The paths that a change affects: the one that was named, and the one that it leads to over
 /// symbolic links.
-struct Touched {
+struct AffectedPaths {
     paths: Vec<LogicalPath>,
     /// The directories that gain or lose a name.
     holding: Vec<LogicalPath>,
 }
 
-impl Touched {
+impl AffectedPaths {
     async fn find((store, inner): (&Store, &LogicalPath), path: &LogicalPath, change: Change) -> Self {
         let grown = match change {
             Change::Store => grown(store, inner, path).await,

@@ -40,11 +40,11 @@ struct UnderWay {
 
 /// What happens to a new lock that conflicts with a running change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum Conflict {
     /// It waits for the end of the change.
-    Short,
+    Waits,
     /// It is refused: its resource is being removed, or is open for an unknown time.
-    Long,
+    Refused,
 }
 
 #[derive(Debug)]
@@ -206,15 +206,15 @@ impl Table {
     }
 
     /// How a lock conflicts with the changes that began before this number.
-    pub(super) fn met(&self, root: &LogicalPath, is_deep: bool, before: u64) -> Option<Met> {
-        let (key, mut met) = (key(root), None);
+    pub(super) fn change_conflict(&self, root: &LogicalPath, is_deep: bool, before: u64) -> Option<Conflict> {
+        let (key, mut conflict) = (key(root), None);
         let mut note = |change: &UnderWay, takes_root: bool| {
             if change.number < before {
                 let is_long = change.is_long || (takes_root && change.change == Change::Remove);
-                met = if is_long {
-                    Some(Met::Long)
+                conflict = if is_long {
+                    Some(Conflict::Refused)
                 } else {
-                    met.or(Some(Met::Short))
+                    conflict.or(Some(Conflict::Waits))
                 };
             }
         };
@@ -234,7 +234,7 @@ impl Table {
             };
             changes.iter().filter(reaches).for_each(|change| note(change, false));
         }
-        met
+        conflict
     }
 
     /// The path of a lock that conflicts with a new one.
@@ -584,25 +584,25 @@ mod tests {
         let store = table.begin(&path("/n/new/f"), Change::Store, false);
         let removal = table.begin(&path("/r/tree"), Change::Remove, false);
         let open = table.begin(&path("/o"), Change::Update, true);
-        for (root, is_deep, met) in [
-            ("/a/f", false, Some(Met::Short)),
+        for (root, is_deep, conflict) in [
+            ("/a/f", false, Some(Conflict::Waits)),
             ("/a", false, None),
-            ("/a", true, Some(Met::Short)),
+            ("/a", true, Some(Conflict::Waits)),
             ("/a/g", true, None),
-            ("/n/new/f", false, Some(Met::Short)),
-            ("/n", false, Some(Met::Short)),
-            ("/r/tree", false, Some(Met::Long)),
-            ("/r/tree/x/y", false, Some(Met::Long)),
+            ("/n/new/f", false, Some(Conflict::Waits)),
+            ("/n", false, Some(Conflict::Waits)),
+            ("/r/tree", false, Some(Conflict::Refused)),
+            ("/r/tree/x/y", false, Some(Conflict::Refused)),
             ("/r/treex", true, None),
-            ("/r", false, Some(Met::Short)),
-            ("/r", true, Some(Met::Short)),
-            ("/o", false, Some(Met::Long)),
-            ("/", true, Some(Met::Long)),
+            ("/r", false, Some(Conflict::Waits)),
+            ("/r", true, Some(Conflict::Waits)),
+            ("/o", false, Some(Conflict::Refused)),
+            ("/", true, Some(Conflict::Refused)),
         ] {
-            assert_eq!(table.met(&path(root), is_deep, u64::MAX), met, "{root} {is_deep}");
+            assert_eq!(table.change_conflict(&path(root), is_deep, u64::MAX), conflict, "{root} {is_deep}");
         }
         // A later change has found the lock.
-        assert_eq!(table.met(&path("/a/f"), false, update), None);
+        assert_eq!(table.change_conflict(&path("/a/f"), false, update), None);
         for (at, number) in [
             ("/a/f", update),
             ("/n/new/f", store),

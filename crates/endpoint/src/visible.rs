@@ -13,7 +13,7 @@ use crate::exports::{Exports, Spot};
 use crate::store::Pages;
 
 /// The names of a directory that a client may see.
-pub(crate) struct ShownNames {
+pub(crate) struct VisibleNames {
     policy: Arc<Policy>,
     credential: Arc<Credential>,
     address: IpAddr,
@@ -21,7 +21,7 @@ pub(crate) struct ShownNames {
     edges: NameEdges,
 }
 
-impl ShownNames {
+impl VisibleNames {
     pub(crate) fn shows(&self, name: &str) -> bool {
         let when = (self.address, self.now_s);
         self.edges.shows(name, &self.policy, &self.credential, when)
@@ -35,14 +35,14 @@ impl Exports {
     /// As [`Store::list`](crate::Store::list).
     pub async fn list_to(&self, asker: Asker<'_>, spot: &Spot, path: &LogicalPath) -> Result<Pages> {
         let pages = spot.store.list(&spot.path).await?;
-        Ok(pages.showing(self.shown_to(asker, path)))
+        Ok(pages.showing(self.visible_to(asker, path)))
     }
 
-    fn shown_to(&self, asker: Asker<'_>, path: &LogicalPath) -> Option<ShownNames> {
+    fn visible_to(&self, asker: Asker<'_>, path: &LogicalPath) -> Option<VisibleNames> {
         let credential = asker.credential.as_ref().ok()?;
         let asked = request(asker, Operation::Stat, path, None);
         let edges = NameEdges::of(self.policy(), credential, &asked)?;
-        Some(ShownNames {
+        Some(VisibleNames {
             policy: self.shared_policy(),
             credential: credential.clone(),
             address: asked.client_address,
