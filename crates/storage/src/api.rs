@@ -1,7 +1,7 @@
-//! What a store offers: the traits, and the plain values that go in and out of them.
+//! The traits that a blocking back end implements, and the values that they exchange.
 //!
-//! All calls block. Where they run (on the caller's task or in the blocking pool) is decided by a
-//! [`Lane`](execution::Lane), so that a store itself knows no runtime.
+//! All calls block. A [`Lane`](execution::Lane) decides where they run (on the caller's task or in
+//! the blocking pool), so a back end itself knows no runtime.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,7 +13,7 @@ use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPat
 use crate::links::LinkUse;
 use crate::owner::Owner;
 
-/// Whether a name is a file or a directory. Nothing else is shown.
+/// Whether a name is a file or a directory. Nothing else is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -22,21 +22,21 @@ pub enum Kind {
     Directory,
 }
 
-/// The longest tag: three numbers of 64 bits, the nanoseconds of 32, and what is between them.
+/// The longest entity tag: three 64-bit numbers, the nanoseconds in 32 bits, and the separators.
 const TAG_BYTES_MAX: usize = 3 * 16 + 8 + 3;
 
-/// What is known of a file or directory without reading it.
+/// The properties of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// File or directory.
     pub kind: Kind,
     /// Size of a file in bytes; 0 for a directory.
     pub size_bytes: u64,
-    /// Last change of the content, to the nanosecond where the store knows it.
+    /// Last change of the content, in nanoseconds if the store records them.
     pub modified: SystemTime,
     /// Permission bits (`0o777` and below).
     pub mode: u32,
-    /// Identity of the file within the store; another file of the same name has another one.
+    /// Identity of the file within the store. A new file with the same name has another identity.
     pub inode: u64,
 }
 
@@ -47,8 +47,8 @@ impl Stat {
         self.kind == Kind::Directory
     }
 
-    /// A strong validator without its quotes (RFC 9110 §8.8.3), made from size, time of change in
-    /// nanoseconds and identity: overwriting by rename changes all three.
+    /// A strong validator without its quotes (RFC 9110 §8.8.3), made from size, modification time
+    /// in nanoseconds and identity: overwriting by rename changes all three.
     #[must_use]
     pub fn etag(&self) -> String {
         let mut tag = String::new();
@@ -56,7 +56,7 @@ impl Stat {
         tag
     }
 
-    /// The same, behind what is there.
+    /// Appends the entity tag to `out`.
     pub fn push_etag(&self, out: &mut String) {
         let (seconds, nanoseconds) = seconds_and_nanoseconds(self.modified);
         let mut text = [0; TAG_BYTES_MAX];
@@ -68,18 +68,18 @@ impl Stat {
         start = put_hex(&mut text, start, seconds.cast_unsigned());
         start = put_before(&mut text, start, b'-');
         start = put_hex(&mut text, start, self.size_bytes);
-        // Only ASCII is in it.
+        // It contains only ASCII.
         out.push_str(std::str::from_utf8(&text[start..]).unwrap_or_default());
     }
 
-    /// Whether `other` shows the same content: same size, time of change and identity.
+    /// Whether `other` has the same content: same size, modification time and identity.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
         (self.size_bytes, self.modified, self.inode) == (other.size_bytes, other.modified, other.inode)
     }
 }
 
-/// Seconds since the epoch (negative before it) and the nanoseconds above them.
+/// Seconds since the epoch (negative before it), and the nanoseconds after that second.
 pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
@@ -93,8 +93,8 @@ pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// Writes lower-case hexadecimal digits without zeros in front so that they end before `end`; returns where they begin.
-/// Tags are put together from the back, at once: a listing has thousands of them.
+/// Writes lower-case hexadecimal digits without leading zeros, ending before `end`; returns where
+/// they begin. Tags are built from the end, because a listing has thousands of them.
 fn put_hex(text: &mut [u8; TAG_BYTES_MAX], end: usize, mut value: u64) -> usize {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut start = end;
@@ -112,49 +112,49 @@ fn put_before(text: &mut [u8; TAG_BYTES_MAX], end: usize, byte: u8) -> usize {
     end - 1
 }
 
-/// One name in a directory.
+/// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name without any slash.
+    /// The name without slashes.
     pub name: String,
-    /// What it is; symbolic links are already followed.
+    /// Its properties; symbolic links are already followed.
     pub stat: Stat,
 }
 
-/// A directory being read, a batch at a time.
+/// A directory that is read in batches.
 pub trait Listing: Send {
     /// The next entries in no particular order, at most
     /// [`LISTING_BATCH_ENTRIES`](types::limits::LISTING_BATCH_ENTRIES); empty at the end.
     ///
     /// # Errors
-    /// `storage_failed` when the directory cannot be read on.
+    /// `storage_failed` when the rest of the directory cannot be read.
     fn next_batch(&mut self) -> Result<Vec<Entry>>;
 
-    /// What was left out so far. Hidden names are not among it.
+    /// What has been left out so far, not counting hidden names.
     fn unlisted(&self) -> Unlisted {
         Unlisted::default()
     }
 }
 
-/// What happens when the name of a new file is taken.
+/// What happens if the name of a new file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// The old file is replaced at commit, at once and completely.
+    /// The old file is replaced at commit, atomically.
     Allow,
-    /// The upload is refused: when it is created, and once more, atomically, when it is committed.
+    /// The upload is refused: at its creation, and again, atomically, at commit.
     Refuse,
 }
 
-/// How a new file is to be made.
+/// How to create a new file.
 #[derive(Clone, Debug)]
 pub struct UploadOptions {
-    /// The announced size in bytes. Space is asked for it at once; more is then refused.
+    /// The announced size in bytes. Space for it is reserved at once, and more data is refused.
     pub size_bytes: Option<u64>,
-    /// What to do when the name is taken.
+    /// What to do if the name exists.
     pub overwrite: Overwrite,
-    /// Whether missing parent directories are made.
+    /// Whether to create missing parent directories.
     pub create_parents: bool,
-    /// Algorithms whose values will be handed over at commit.
+    /// Algorithms whose values will be given at commit.
     pub checksums: Vec<ChecksumAlgorithm>,
 }
 
@@ -172,84 +172,85 @@ impl Default for UploadOptions {
 /// What the uploader knows at the end.
 #[derive(Clone, Debug, Default)]
 pub struct CommitFacts {
-    /// Size of the whole file in bytes; compared with what the store really holds.
+    /// Size of the whole file in bytes; compared with the stored size.
     pub size_bytes: u64,
-    /// Verified checksums of the whole file, kept with it.
+    /// Verified checksums of the whole file, to be stored with it.
     pub checksums: Vec<Checksum>,
-    /// Time of change to give the file; the time of commit otherwise.
+    /// Modification time to set; otherwise the time of the commit.
     pub modified: Option<SystemTime>,
-    /// Permission bits to give the file (`0o777` and below), before it has its name, so that no other file can get
-    /// them. That a file system refuses them does not make the upload fail.
+    /// Permission bits to set (`0o777` and below), before the file gets its name, so that no other
+    /// file can get them. If the file system refuses them, the upload still succeeds.
     pub mode: Option<u32>,
 }
 
-/// How long a read may take.
+/// Whether a read may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Only what is in memory already; `WouldBlock` when the disk would have to be asked.
+    /// Reads only what is in memory; `WouldBlock` if it would need the disk.
     CachedOnly,
-    /// As long as it takes.
+    /// Waits as long as necessary.
     Wait,
 }
 
-/// How much room there is, in bytes.
+/// Space, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Size of the file system, or the quota when that is smaller; `i64::MAX` when it names none.
+    /// Size of the file system, or the quota if that is smaller; `i64::MAX` if the file system
+    /// reports none.
     pub total_bytes: u64,
-    /// What new files can take: after the reserve, running uploads and the quota.
+    /// What new files can take, after the reserve, running uploads and the quota.
     pub free_bytes: u64,
-    /// What the files take. With a quota: of this export; until the first scan is through, of what
-    /// it has met so far. Without one: of the whole file system.
+    /// What the files take. With a quota: the usage of this export; until the first scan ends, of
+    /// the files that it has reached. Without one: the usage of the whole file system.
     pub used_bytes: u64,
     /// The export's quota.
     pub quota_bytes: Option<u64>,
 }
 
-/// What the files of a virtual organisation take of its quota.
+/// The usage of a virtual organisation's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VoUsage {
     /// The VO.
     pub vo: Arc<str>,
-    /// Below which path, as clients know it.
+    /// The path of the quota, as clients use it.
     pub path: LogicalPath,
-    /// Bytes of its files; until the first scan is through, of those that it has met so far.
+    /// Bytes of its files; until the first scan ends, of those that it has reached.
     pub used_bytes: u64,
-    /// Bytes that it may take.
+    /// The quota in bytes.
     pub limit_bytes: u64,
 }
 
-/// What a tree may take the place of.
+/// What a tree may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacing {
-    /// The name must be free.
+    /// Nothing: the name must be free.
     Nothing,
     /// A file or an empty directory.
     Single,
-    /// A directory with everything in it, too.
+    /// Also a directory with everything in it.
     Tree,
 }
 
-/// Something within a tree that stayed when the tree was removed.
+/// Something in a tree that could not be removed.
 #[derive(Clone, Debug)]
 pub struct TreeFailure {
-    /// What.
+    /// Its path.
     pub path: LogicalPath,
-    /// Why.
+    /// The reason.
     pub error: Error,
 }
 
-/// Files behind one export.
+/// The files of one export. All calls block.
 pub trait Storage: Send + Sync + 'static {
-    /// The same files as that owner may use them: opened, listed, changed and removed with the rights of
-    /// its user, to whom what is made belongs. `None` for a store that knows no users and no VOs.
+    /// The same files with the rights of an owner: for opening, listing, changing and removing; new
+    /// files belong to that user. `None` for a store without users and VOs.
     fn acting_for(&self, _owner: &Owner) -> Option<Arc<dyn Storage>> {
         None
     }
 
-    /// Whether the judge of whom this acts for admits a use of what a name leads to over symbolic links. Of what is
-    /// used by its name in a directory ([`LinkUse::Create`], [`LinkUse::Overwrite`]), the way to that
-    /// directory counts. What is missing is no refusal.
+    /// Whether the owner's link judge allows this use of a name's target behind symbolic links. For
+    /// [`LinkUse::Create`] and [`LinkUse::Overwrite`], the directory of the name counts. A missing
+    /// target is no refusal.
     ///
     /// # Errors
     /// The refusal; as [`Storage::stat`].
@@ -257,68 +258,70 @@ pub trait Storage: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What is under a name. Symbolic links are followed as long as they stay within the export.
+    /// The properties of a name. Symbolic links are followed while they stay within the export.
     ///
     /// # Errors
-    /// `not_found`, `not_directory`, `symlink_escapes`, `forbidden`, `path_refused` for what is
+    /// `not_found`, `not_directory`, `symlink_escapes`, `forbidden`, `path_refused` if it is
     /// neither file nor directory, `storage_failed`.
     fn stat(&self, path: &LogicalPath) -> Result<Stat>;
 
-    /// Begins to read a directory.
+    /// Starts reading a directory.
     ///
     /// # Errors
     /// As [`Storage::stat`]; `not_directory` for a file.
     fn list(&self, path: &LogicalPath) -> Result<Box<dyn Listing>>;
 
-    /// Opens a file for reading. The reader goes on showing this file when the name is overwritten.
+    /// Opens a file for reading. The reader keeps this file even if the name is overwritten.
     ///
     /// # Errors
     /// As [`Storage::stat`]; `is_directory` for a directory.
     fn open(&self, path: &LogicalPath) -> Result<Arc<dyn FileReader>>;
 
-    /// Begins an upload. Nothing is visible under the name before [`Upload::commit`].
+    /// Starts an upload. Nothing is visible under the name before [`Upload::commit`].
     ///
     /// # Errors
     /// `no_space` and `quota_exceeded` before the first byte, `exists` when overwriting is refused,
     /// `is_directory`, `parent_missing`, `not_directory`, `path_refused`, `read_only`, `forbidden`.
     fn create(&self, path: &LogicalPath, options: &UploadOptions) -> Result<Arc<dyn Upload>>;
 
-    /// Makes a directory, and with `parents` those above it that are missing.
+    /// Creates a directory, and with `parents` its missing parents.
     ///
     /// # Errors
     /// `directory_exists`, `exists` for a file, `parent_missing`, `not_directory`, `read_only`.
     fn make_directory(&self, path: &LogicalPath, parents: bool) -> Result<()>;
 
-    /// Removes a file or an empty directory. A symbolic link is removed, not what it points to.
+    /// Removes a file or an empty directory. A symbolic link itself is removed, not its target.
     ///
     /// # Errors
     /// `not_found`, `not_empty`, `forbidden` for the root, `read_only`.
     fn remove(&self, path: &LogicalPath) -> Result<()>;
 
-    /// Removes a directory with everything in it, symbolic links themselves included and never what they point to. The
-    /// name is gone in one step before anything below it is; what cannot be removed comes back under it, and one
-    /// example of that is returned.
+    /// Removes a directory with everything in it; symbolic links are removed, never followed. The
+    /// name disappears in one step before anything below it. What cannot be removed reappears under
+    /// the name, and one example of it is returned.
     ///
     /// # Errors
-    /// As [`Storage::remove`], before anything was removed. `not_empty` when it holds names that no listing shows, because
-    /// no path can hold them. `path_refused` when the way there leads through a symbolic link;
-    /// `busy` when another file system is mounted below; `forbidden` when something below may not be removed, or another
-    /// export begins there; `not_implemented` for a store that cannot.
+    /// As [`Storage::remove`], before anything is removed. `not_empty` if it contains names that no
+    /// path can hold, which no listing shows. `path_refused` if the path leads through a symbolic
+    /// link; `busy` if another file system is mounted below; `forbidden` if something below may not
+    /// be removed, or another export begins there; `not_implemented` for a store that cannot do it.
     fn remove_tree(&self, path: &LogicalPath) -> Result<Option<TreeFailure>> {
         Err(not_offered(path))
     }
 
-    /// Copies a file, or a directory and with `members` everything in it; shown in one step when it is whole. Symbolic links
-    /// are copied as links, pipes and the like left out; attributes go along. Returns whether something was replaced.
+    /// Copies a file, or a directory and with `members` everything in it. The copy becomes visible
+    /// in one step when it is complete. Symbolic links are copied as links; pipes and the like are
+    /// left out; attributes are copied. Returns whether something was replaced.
     ///
     /// # Errors
-    /// As [`Storage::copy`], before anything shows; `exists` and `not_empty`, as `replacing` says; `forbidden` into itself;
-    /// `path_refused` through a link; `cross_export` across a quota; as [`Storage::remove_tree`] of what is replaced.
+    /// As [`Storage::copy`], before anything is visible; `exists` and `not_empty`, depending on
+    /// `replacing`; `forbidden` into itself; `path_refused` through a link; `cross_export` across a
+    /// quota; as [`Storage::remove_tree`] for what is replaced.
     fn copy_tree(&self, _from: &LogicalPath, to: &LogicalPath, _members: bool, _replacing: Replacing) -> Result<bool> {
         Err(not_offered(to))
     }
 
-    /// Gives a file or directory the name of another one, which may be a directory and is then removed.
+    /// Renames a file or directory over another name, which may be a directory and is then removed.
     ///
     /// # Errors
     /// As [`Storage::rename`] and [`Storage::copy_tree`].
@@ -326,15 +329,15 @@ pub trait Storage: Send + Sync + 'static {
         Err(not_offered(to))
     }
 
-    /// Gives a file or directory another name; returns whether an old file was replaced.
+    /// Renames a file or directory; returns whether an old file was replaced.
     ///
     /// # Errors
-    /// `not_found`, `exists` when overwriting is refused, `is_directory` when a directory is in the
-    /// way, `parent_missing`, `forbidden` for the root or into itself, `cross_export`.
+    /// `not_found`, `exists` when overwriting is refused, `is_directory` if the target is a
+    /// directory, `parent_missing`, `forbidden` for the root or into itself, `cross_export`.
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool>;
 
-    /// Copies a file within the store, sharing blocks where the file system can; its kept
-    /// checksums go with it.
+    /// Copies a file within the store, sharing blocks where the file system can, including its
+    /// stored checksums.
     ///
     /// # Errors
     /// Those of [`Storage::open`], [`Storage::create`] and [`Upload::commit`]; `source_changed`.
@@ -359,26 +362,26 @@ pub trait Storage: Send + Sync + 'static {
         })
     }
 
-    /// Checksums kept with a file that are still valid for it; often none.
+    /// The stored checksums of a file that are still valid; often none.
     ///
     /// # Errors
     /// As [`Storage::open`].
     fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>>;
 
-    /// Keeps a checksum that was computed over the file as `seen`. Where the store cannot keep
-    /// checksums this does nothing.
+    /// Stores a checksum that was computed over the file in state `seen`. Does nothing if the store
+    /// cannot store checksums.
     ///
     /// # Errors
-    /// As [`Storage::open`]; `source_changed` when the file is no longer the one seen.
+    /// As [`Storage::open`]; `source_changed` when the file has changed since.
     fn store_checksum(&self, path: &LogicalPath, seen: &Stat, checksum: &Checksum) -> Result<()>;
 
-    /// How much room there is.
+    /// The space of the export.
     ///
     /// # Errors
     /// `storage_failed`.
     fn space(&self) -> Result<Space>;
 
-    /// How much room there is at a place for whom the store acts for: where its VO has a quota, of that.
+    /// The space at a path for the owner: within its VO's quota, if it has one there.
     ///
     /// # Errors
     /// `storage_failed`.
@@ -386,39 +389,40 @@ pub trait Storage: Send + Sync + 'static {
         self.space()
     }
 
-    /// What each VO takes that has a quota.
+    /// The usage of each VO that has a quota.
     fn usage(&self) -> Vec<VoUsage> {
         Vec::new()
     }
 
-    /// Opens a file to be changed where it lies, which is what a client of the XRootD protocol asks
-    /// for that opens an existing file for update. It is the exception to every promise about uploads:
-    /// each write shows at once, [`Upload::abort`] undoes nothing, [`Upload::commit`] only makes
-    /// durable what was written. The kept checksums go with the first change.
+    /// Opens an existing file for changes in place, which XRootD clients ask for by an open for
+    /// update. It is the exception to all promises about uploads: each write is visible at once,
+    /// [`Upload::abort`] undoes nothing, and [`Upload::commit`] only makes the data durable. The
+    /// first change removes the stored checksums.
     ///
     /// # Errors
-    /// As [`Storage::open`]; `read_only`; `not_implemented` for a store that cannot.
+    /// As [`Storage::open`]; `read_only`; `not_implemented` for a store that cannot do it.
     fn open_update(&self, path: &LogicalPath) -> Result<Arc<dyn Upload>> {
         Err(not_offered(path))
     }
 
-    /// Changes the permission bits (`0o777` and below), also of what may not be read.
+    /// Changes the permission bits (`0o777` and below), also of an unreadable file.
     ///
     /// # Errors
-    /// As [`Storage::stat`]; `forbidden` for the root; `read_only`; `not_implemented` for a store that has none.
+    /// As [`Storage::stat`]; `forbidden` for the root; `read_only`; `not_implemented` for a store
+    /// without them.
     fn set_mode(&self, path: &LogicalPath, _mode: u32) -> Result<()> {
         Err(not_offered(path))
     }
 
-    /// The names of the attributes that clients gave to a file or directory, in no particular order.
+    /// The names of the attributes that clients set on a file or directory, in no particular order.
     ///
     /// # Errors
-    /// As [`Storage::stat`]; `not_implemented` for a store that keeps none.
+    /// As [`Storage::stat`]; `not_implemented` for a store without attributes.
     fn attributes(&self, path: &LogicalPath) -> Result<Vec<String>> {
         Err(not_offered(path))
     }
 
-    /// The value of such an attribute; `None` when there is none of that name.
+    /// The value of an attribute; `None` if there is none with this name.
     ///
     /// # Errors
     /// As [`Storage::attributes`].
@@ -426,17 +430,17 @@ pub trait Storage: Send + Sync + 'static {
         Err(not_offered(path))
     }
 
-    /// Gives a file or directory an attribute.
+    /// Sets an attribute of a file or directory.
     ///
     /// # Errors
-    /// As [`Storage::attributes`]; `exists` when it has one of that name which may not be replaced;
-    /// `name_too_long`, `no_space` (file systems limit them), `read_only`.
+    /// As [`Storage::attributes`]; `exists` if it exists and may not be replaced; `name_too_long`,
+    /// `no_space` (file systems limit them), `read_only`.
     fn set_attribute(&self, path: &LogicalPath, _name: &str, _value: &[u8], _overwrite: Overwrite) -> Result<()> {
         Err(not_offered(path))
     }
 
-    /// The dead properties that WebDAV clients gave to a file or directory, as a door has them stored; empty when there are
-    /// none. They are not among the [`Storage::attributes`].
+    /// The dead properties that WebDAV clients set on a file or directory, in the door's encoding;
+    /// empty if there are none. They are not among the [`Storage::attributes`].
     ///
     /// # Errors
     /// As [`Storage::stat`].
@@ -444,7 +448,7 @@ pub trait Storage: Send + Sync + 'static {
         self.stat(path).map(|_| Vec::new())
     }
 
-    /// The same of some names in a directory, in their order. Where they cannot be read there are none.
+    /// The dead properties of some names in a directory, in their order; empty for unreadable ones.
     ///
     /// # Errors
     /// When the directory cannot be opened.
@@ -453,7 +457,7 @@ pub trait Storage: Send + Sync + 'static {
         Ok(names.iter().map(|name| read(name).unwrap_or_default()).collect())
     }
 
-    /// Replaces the dead properties by what `change` makes of them, at once and with no other change in between.
+    /// Replaces the dead properties by the result of `change`, atomically.
     ///
     /// # Errors
     /// Those of `change`; as [`Storage::set_attribute`].
@@ -461,7 +465,7 @@ pub trait Storage: Send + Sync + 'static {
         Err(not_offered(path))
     }
 
-    /// Takes an attribute away; returns whether there was one of that name.
+    /// Removes an attribute; returns whether it existed.
     ///
     /// # Errors
     /// As [`Storage::attributes`]; `read_only`.
@@ -472,73 +476,76 @@ pub trait Storage: Send + Sync + 'static {
 
 fn not_offered(path: &LogicalPath) -> Error {
     crate::fault::fault(ErrorCode::NotImplemented, Phase::Open)
-        .with_detail("this store does not offer it")
+        .with_detail("this store does not support it")
         .with_subject(path)
 }
 
 /// An open file. Reads at any offset from any thread.
 pub trait FileReader: Send + Sync {
-    /// The file as it was when it was opened.
+    /// The file's properties when it was opened.
     fn stat(&self) -> &Stat;
 
-    /// Reads from `offset` on into the slices, one after the other; returns how many bytes, 0 at
-    /// the end of the file. May return fewer than asked for.
+    /// Reads from `offset` into the slices, one after another; returns the number of bytes, 0 at
+    /// the end of the file. May return fewer than requested.
     ///
     /// # Errors
-    /// `WouldBlock` with [`Patience::CachedOnly`] when the disk would have to be asked; a file
-    /// system that cannot tell simply reads. Otherwise the system's error.
+    /// `WouldBlock` with [`Patience::CachedOnly`] if it would need the disk; a file system that
+    /// cannot tell simply reads. Otherwise the system's error.
     fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize>;
 
-    /// Whether [`Patience::CachedOnly`] makes a difference, as far as is known: whether it can be told what is in memory.
+    /// Whether [`Patience::CachedOnly`] makes a difference: whether the file system can tell what
+    /// is in memory. A guess until the first read.
     fn tells_what_is_cached(&self) -> bool {
         true
     }
 
-    /// The system's file, when there is one, for `sendfile`.
+    /// The system's file, if there is one, for `sendfile`.
     fn as_file(&self) -> Option<&File> {
         None
     }
 
-    /// Says that this range will be read from front to back soon. Only a hint.
+    /// Hints that this range will soon be read from front to back.
     fn advise_sequential(&self, _range: ByteRange) {}
 }
 
-/// A file on its way in. Writes at any offset from any thread. Dropped without
-/// [`Upload::commit`], it is aborted.
+/// A running upload. Writes at any offset from any thread. It is aborted if it is dropped without
+/// [`Upload::commit`].
 ///
 /// An error about the number of bytes names [`Side::Source`], where they come from: a store does
-/// not know whether that is a peer or the client. A door that takes a body in knows, and says so.
+/// not know whether that is a peer or the client. A door that receives a body knows, and corrects
+/// it.
 pub trait Upload: Send + Sync {
-    /// Writes all slices, one after the other, from `offset` on.
+    /// Writes all slices, one after another, from `offset` on.
     ///
     /// # Errors
     /// `no_space`, `quota_exceeded`, `peer_size_differs` beyond the announced size, `cancelled`
     /// when the upload has ended, `storage_failed`.
     fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<()>;
 
-    /// Takes up what an earlier, interrupted upload to this name left of the same content, which `mark`
-    /// identifies; returns how many bytes are held already, from the front on. To be called before
-    /// anything is written; what is not called for is not kept. A store that keeps nothing says 0.
+    /// Resumes an earlier, interrupted upload to this name with the same content, which `mark`
+    /// identifies; returns how many bytes from the start it has. Call this before the first write;
+    /// without the call the old data is discarded. A store that keeps nothing returns 0.
     fn take_up(&self, _mark: &str) -> u64 {
         0
     }
 
-    /// From now on writes come in any order, and only the first `bytes` bytes are without gaps: should the
-    /// upload be interrupted, no more than these are kept for a later one. To be called before the first write
-    /// behind a gap, and again when more is without gaps. A store that keeps nothing ignores it.
+    /// From now on writes arrive in any order, and only the first `bytes` bytes have no gaps: if
+    /// the upload is interrupted, at most these are kept for a later one. Call this before the
+    /// first write after a gap, and again when the front has grown. A store that keeps nothing
+    /// ignores it.
     fn keep_front(&self, _bytes: u64) {}
 
-    /// Cuts what was written to this length, or extends it with zero bytes.
+    /// Truncates the data to this length, or extends it with zero bytes.
     ///
     /// # Errors
-    /// Those of [`Upload::write_vectored_at`]; `not_implemented` for a store that cannot.
+    /// Those of [`Upload::write_vectored_at`]; `not_implemented` for a store that cannot do it.
     fn set_length(&self, _size_bytes: u64) -> Result<()> {
         Err(crate::fault::fault(ErrorCode::NotImplemented, Phase::Transfer)
             .with_detail("this store cannot change the length of an upload"))
     }
 
-    /// Makes durable what was written so far. Only [`Storage::open_update`] needs it: what is not
-    /// committed has no name under which it could be found after a power cut.
+    /// Makes the data written so far durable. Only [`Storage::open_update`] needs it: an
+    /// uncommitted upload has no name under which it could be found after a power failure.
     ///
     /// # Errors
     /// `storage_failed`.
@@ -546,27 +553,27 @@ pub trait Upload: Send + Sync {
         Ok(())
     }
 
-    /// Reads back what was written, for checksums that could not be made while it streamed.
+    /// Reads back the written data, for checksums that could not be computed while it streamed.
     ///
     /// # Errors
     /// `storage_failed`.
     fn reader(&self) -> Result<Arc<dyn FileReader>>;
 
-    /// Makes the file durable and puts it under its name, replacing an old file in one step.
+    /// Makes the file durable and renames it to its final name, replacing an old file in one step.
     /// On an error before that step the upload is aborted and an old file is untouched. After it
-    /// only one thing can fail, that the new name is made durable: `storage_failed` then says that
-    /// the file is in its place.
+    /// only making the new name durable can fail: `storage_failed` then says that the file is in
+    /// its place.
     ///
     /// # Errors
-    /// `body_incomplete` when the stored size is not the one given or announced, `exists`,
-    /// `is_directory`, `parent_missing` when the directory went away, `no_space`, `storage_failed`;
-    /// `cancelled` when the upload has already ended.
+    /// `body_incomplete` when the stored size differs from the given or announced one, `exists`,
+    /// `is_directory`, `parent_missing` when the directory has disappeared, `no_space`,
+    /// `storage_failed`; `cancelled` when the upload has already ended.
     fn commit(&self, facts: &CommitFacts) -> Result<Stat>;
 
-    /// Gives the upload up and removes what was written. Harmless when it has already ended.
+    /// Aborts the upload and removes the written data. Harmless after its end.
     fn abort(&self);
 
-    /// Fills the upload from another file, from front to back; returns the number of bytes.
+    /// Copies another file into the upload, from front to back; returns the number of bytes.
     ///
     /// # Errors
     /// Those of [`Upload::write_vectored_at`]; `storage_failed` when the source cannot be read,
@@ -576,7 +583,7 @@ pub trait Upload: Send + Sync {
     }
 }
 
-/// Copies what is left of `source` from `start` on through a buffer.
+/// Copies the rest of `source` from `start` on through a buffer.
 pub(crate) fn copy_bytes<U: Upload + ?Sized>(source: &dyn FileReader, sink: &U, start: u64) -> Result<u64> {
     let size_bytes = source.stat().size_bytes;
     let mut buffer = vec![0; types::limits::BUFFER_BYTES];

@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
         exit: 13,
         retry: Retry::No,
         another_way: AnotherWay::No,
-        meaning: "Permission denied: untrusted certificate authority",
+        meaning: "Permission denied: the authority of the certificate is not trusted",
         for_client: "Use a certificate from an authority that this server trusts, with all intermediate certificates.",
         client_options: "Use --cert or --proxy.",
         for_administrator: "Add the authority to x509.trust_directory if its certificates should be accepted.",
