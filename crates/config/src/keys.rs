@@ -10,7 +10,7 @@ use credentials::Lifetimes;
 use policy::{AnonymousAccess, Area};
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
-use crate::rules::{AllowedRights, RuleSubjects, DeniedRights};
+use crate::rules::{AllowedRights, DeniedRights, RuleSubjects};
 use crate::section;
 use crate::section::{LIVE, NEW_DOOR, Purpose, RESTART};
 use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, Verification, XrootTls};

@@ -29,7 +29,7 @@ pub use forwarding::{forward_http, forward_root};
 pub use keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 pub use other_side::{Delegation, HandOver};
 pub use parse::{Faults, parse};
-pub use rules::{AllowedRights, RuleSubjects, DeniedRights};
+pub use rules::{AllowedRights, DeniedRights, RuleSubjects};
 pub use section::{NamedFile, Place, Purpose, Sections};
 pub use tokens::{Counts, Issuer, Tokens};
 pub use users::{Quota, Switch, UserGroups, Users};

@@ -22,11 +22,11 @@ mod permit;
 mod record;
 mod refusals;
 mod reread;
-mod visible;
 mod store;
 mod trees;
 mod uploads;
 mod users;
+mod visible;
 
 pub use authorize::{Asker, Granted, Holder};
 pub use checksums::ChecksumAsker;

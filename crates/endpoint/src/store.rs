@@ -11,8 +11,8 @@ use crate::checksums::{ChecksumAsker, Checksums, Subject};
 use crate::fair_share::{ClientId, FairShare};
 use crate::links::BothEnds;
 use crate::locks::Changing;
-use crate::visible::VisibleNames;
 use crate::users::Users;
+use crate::visible::VisibleNames;
 
 /// The user and VO that a store acts for, by name.
 #[derive(Clone)]

@@ -92,5 +92,6 @@ impl Way {
 /// The refusal of an access behind a link.
 #[must_use]
 pub fn refused_behind_link(code: ErrorCode) -> Error {
-    Error::new(code, Side::Client, Phase::Authorize).with_detail("a symbolic link leads to a path where this is not allowed")
+    Error::new(code, Side::Client, Phase::Authorize)
+        .with_detail("a symbolic link leads to a path where this is not allowed")
 }

@@ -229,7 +229,10 @@ fn check_name(name: &str) -> Result<(), Error> {
     // Beyond ASCII there are control characters too (U+0080 to U+009F); most names are ASCII.
     let is_suspect = |byte: u8| !(b' '..0x7f).contains(&byte);
     if name.bytes().any(is_suspect) && name.chars().any(char::is_control) {
-        return Err(refuse(ErrorCode::PathRefused, "a path may not contain control characters"));
+        return Err(refuse(
+            ErrorCode::PathRefused,
+            "a path may not contain control characters",
+        ));
     }
     if name.len() > NAME_BYTES_MAX {
         return Err(refuse(ErrorCode::NameTooLong, "a name in the path is too long"));

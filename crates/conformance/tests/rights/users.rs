@@ -187,7 +187,9 @@ fn a_full_quota_is_told_before_the_first_byte_and_seen_from_outside() {
     let left = QUOTA / 2;
     assert!(
         words.contains("quota_exceeded")
-            && words.contains(&format!("{left} of {QUOTA} are left for the VO atlas below /data/atlas")),
+            && words.contains(&format!(
+                "{left} of {QUOTA} are left for the VO atlas below /data/atlas"
+            )),
         "{words}"
     );
     let opened = session(ATLAS, &server).try_open(&format!("/data/atlas/g?oss.asize={QUOTA}"), WRITES);

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::limits::FILE_WATCH_PERIOD;
-use config::{Bytes, Configuration, Export, AllowedRights, Niceness, Sections as _};
+use config::{AllowedRights, Bytes, Configuration, Export, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
 use execution::{Rota, ServerThreads};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};

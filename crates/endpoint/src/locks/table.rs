@@ -599,7 +599,11 @@ mod tests {
             ("/o", false, Some(Conflict::Refused)),
             ("/", true, Some(Conflict::Refused)),
         ] {
-            assert_eq!(table.change_conflict(&path(root), is_deep, u64::MAX), conflict, "{root} {is_deep}");
+            assert_eq!(
+                table.change_conflict(&path(root), is_deep, u64::MAX),
+                conflict,
+                "{root} {is_deep}"
+            );
         }
         // A later change has found the lock.
         assert_eq!(table.change_conflict(&path("/a/f"), false, update), None);

@@ -3,25 +3,25 @@
 mod accounts;
 mod attributes;
 mod begin;
+mod checksum_cache;
 mod dead_links;
 mod group_sync;
 mod identity;
-mod link_checks;
 mod late_close;
+mod link_checks;
 mod listing;
 mod marks;
 mod parts;
 mod reader;
-mod checksum_cache;
 mod resolve;
 mod secret_files;
 mod space;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod write_lock;
 mod update;
 mod upload;
+mod write_lock;
 mod writeback;
 
 use std::fs::File;
@@ -42,6 +42,7 @@ use crate::links::LinkUse;
 use crate::owner::Owner;
 use accounts::Accounts;
 pub use accounts::VoQuota;
+use checksum_cache::ChecksumCache;
 pub use dead_links::DeadLinks;
 use group_sync::GroupSync;
 use identity::Acting;
@@ -51,7 +52,6 @@ use listing::PosixListing;
 pub use parts::Cleaned;
 use parts::Instance;
 use reader::PosixReader;
-use checksum_cache::ChecksumCache;
 pub use resolve::HIDDEN_DIRECTORY;
 use resolve::{Root, check_readable, check_writable, stat_of};
 pub use secret_files::SecretFiles;
@@ -553,9 +553,7 @@ fn not_moved(errno: Errno, moves_directory: bool, to: &LogicalPath) -> Error {
     let plain = |code| fault(code, Phase::Commit).with_subject(to).with_private(errno);
     match errno {
         Errno::XDEV => plain(ErrorCode::CrossExport),
-        Errno::NOTDIR if moves_directory => {
-            plain(ErrorCode::Exists).with_detail("a directory cannot replace a file")
-        }
+        Errno::NOTDIR if moves_directory => plain(ErrorCode::Exists).with_detail("a directory cannot replace a file"),
         Errno::INVAL if moves_directory => into_itself(to),
         // A directory with this name was created meanwhile.
         Errno::ISDIR | Errno::NOTEMPTY => plain(ErrorCode::IsDirectory),

@@ -103,11 +103,7 @@ fn a_file_system_without_attributes_stores_files_without_checksums() {
     commit(&store, "/f", b"content", &all_kinds());
     let seen = store.stat(&path("/f")).unwrap();
     let committed = store.stored_checksums(&path("/f")).unwrap();
-    assert_eq!(
-        committed.len(),
-        all_kinds().len(),
-        "the upload's checksums are cached"
-    );
+    assert_eq!(committed.len(), all_kinds().len(), "the upload's checksums are cached");
     store.store_checksum(&path("/f"), &seen, &Checksum::adler32(1)).unwrap();
     let remembered = store.stored_checksums(&path("/f")).unwrap();
     assert_eq!(remembered.len(), committed.len());

@@ -33,7 +33,11 @@ async fn a_slow_store_moves_to_the_pool_and_comes_back() {
     put(&store, "/f", b"12", Overwrite::Allow).unwrap();
     let store: Arc<dyn Storage> = Arc::new(store);
     let (lane, here) = (Lane::new(), std::thread::current().id());
-    assert_eq!(open(&lane, &store).await, here, "the first call may be slow by accident");
+    assert_eq!(
+        open(&lane, &store).await,
+        here,
+        "the first call may be slow by accident"
+    );
     assert!(!lane.is_detoured());
     assert_eq!(open(&lane, &store).await, here, "the second finds out");
     assert!(lane.is_detoured());

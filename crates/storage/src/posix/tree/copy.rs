@@ -13,7 +13,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result};
 use super::hidden::HiddenTree;
 use super::remove::{not_entered, open_top, unlink_tree};
 use super::replace::{check_replaceable, give_name};
-use super::walk::{WalkEntry, Step, Walk, open_directory};
+use super::walk::{Step, Walk, WalkEntry, open_directory};
 use crate::api::{Kind, Replacing};
 use crate::fault::{about, fault};
 use crate::posix::identity::Acting;

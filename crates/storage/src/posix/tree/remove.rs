@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use super::hidden::HiddenTree;
-use super::walk::{WalkEntry, Step, Walk, open_directory};
+use super::walk::{Step, Walk, WalkEntry, open_directory};
 use crate::api::TreeFailure;
 use crate::fault::{about, fault};
 use crate::posix::begin::may_change_names;
