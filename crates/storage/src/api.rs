@@ -47,8 +47,8 @@ impl Stat {
         self.kind == Kind::Directory
     }
 
-    /// A strong validator without its quotes (RFC 9110 §8.8.3), made from size, modification time
-    /// in nanoseconds and identity: overwriting by rename changes all three.
+    /// A strong validator without its quotes (RFC 9110 §8.8.3): size, modification time in
+    /// nanoseconds and identity, which an overwriting rename all changes.
     #[must_use]
     pub fn etag(&self) -> String {
         let mut tag = String::new();
@@ -93,8 +93,8 @@ pub(crate) fn seconds_and_nanoseconds(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// Writes lower-case hexadecimal digits without leading zeros, ending before `end`; returns where
-/// they begin. Tags are built from the end, because a listing has thousands of them.
+/// Writes lower-case hexadecimal digits without leading zeros before `end`; returns their start.
+/// Tags are built from the end, because a listing has thousands of them.
 fn put_hex(text: &mut [u8; TAG_BYTES_MAX], end: usize, mut value: u64) -> usize {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut start = end;
@@ -178,8 +178,8 @@ pub struct CommitFacts {
     pub checksums: Vec<Checksum>,
     /// Modification time to set; otherwise the time of the commit.
     pub modified: Option<SystemTime>,
-    /// Permission bits to set (`0o777` and below), before the file gets its name, so that no other
-    /// file can get them. If the file system refuses them, the upload still succeeds.
+    /// Permission bits (`0o777` and below), set before the file gets its name, so that no other
+    /// file can get them. The upload succeeds even if the file system refuses them.
     pub mode: Option<u32>,
 }
 
@@ -195,13 +195,12 @@ pub enum Patience {
 /// Space, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Size of the file system, or the quota if that is smaller; `i64::MAX` if the file system
-    /// reports none.
+    /// Size of the file system, or the quota if that is smaller; `i64::MAX` if unknown.
     pub total_bytes: u64,
     /// What new files can take, after the reserve, running uploads and the quota.
     pub free_bytes: u64,
-    /// What the files take. With a quota: the usage of this export; until the first scan ends, of
-    /// the files that it has reached. Without one: the usage of the whole file system.
+    /// What the files take: with a quota those of this export (until the first scan ends, of the
+    /// files that it has counted), otherwise those of the whole file system.
     pub used_bytes: u64,
     /// The export's quota.
     pub quota_bytes: Option<u64>,
@@ -248,9 +247,9 @@ pub trait Storage: Send + Sync + 'static {
         None
     }
 
-    /// Whether the owner's link judge allows this use of a name's target behind symbolic links. For
-    /// [`LinkUse::Create`] and [`LinkUse::Overwrite`], the directory of the name counts. A missing
-    /// target is no refusal.
+    /// Whether the owner's link judge allows this use of a name's target behind links. For
+    /// [`LinkUse::Create`] and [`LinkUse::Overwrite`] the directory counts. A missing target is no
+    /// refusal.
     ///
     /// # Errors
     /// The refusal; as [`Storage::stat`].
@@ -296,9 +295,8 @@ pub trait Storage: Send + Sync + 'static {
     /// `not_found`, `not_empty`, `forbidden` for the root, `read_only`.
     fn remove(&self, path: &LogicalPath) -> Result<()>;
 
-    /// Removes a directory with everything in it; symbolic links are removed, never followed. The
-    /// name disappears in one step before anything below it. What cannot be removed reappears under
-    /// the name, and one example of it is returned.
+    /// Removes a directory with everything in it; never follows links. The name disappears in one
+    /// step first. What cannot be removed reappears under it; one example is returned.
     ///
     /// # Errors
     /// As [`Storage::remove`], before anything is removed. `not_empty` if it contains names that no
@@ -309,9 +307,9 @@ pub trait Storage: Send + Sync + 'static {
         Err(not_offered(path))
     }
 
-    /// Copies a file, or a directory and with `members` everything in it. The copy becomes visible
-    /// in one step when it is complete. Symbolic links are copied as links; pipes and the like are
-    /// left out; attributes are copied. Returns whether something was replaced.
+    /// Copies a file, or a directory and with `members` everything in it; visible in one step when
+    /// complete. Copies links as links; leaves out pipes and the like. Returns whether it replaced
+    /// something.
     ///
     /// # Errors
     /// As [`Storage::copy`], before anything is visible; `exists` and `not_empty`, depending on
@@ -336,8 +334,7 @@ pub trait Storage: Send + Sync + 'static {
     /// directory, `parent_missing`, `forbidden` for the root or into itself, `cross_export`.
     fn rename(&self, from: &LogicalPath, to: &LogicalPath, overwrite: Overwrite) -> Result<bool>;
 
-    /// Copies a file within the store, sharing blocks where the file system can, including its
-    /// stored checksums.
+    /// Copies a file and its stored checksums, sharing blocks where the file system can.
     ///
     /// # Errors
     /// Those of [`Storage::open`], [`Storage::create`] and [`Upload::commit`]; `source_changed`.
@@ -368,8 +365,8 @@ pub trait Storage: Send + Sync + 'static {
     /// As [`Storage::open`].
     fn stored_checksums(&self, path: &LogicalPath) -> Result<Vec<Checksum>>;
 
-    /// Stores a checksum that was computed over the file in state `seen`. Does nothing if the store
-    /// cannot store checksums.
+    /// Stores a checksum computed over the file in state `seen`; does nothing if that is
+    /// unsupported.
     ///
     /// # Errors
     /// As [`Storage::open`]; `source_changed` when the file has changed since.
@@ -394,10 +391,10 @@ pub trait Storage: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Opens an existing file for changes in place, which XRootD clients ask for by an open for
-    /// update. It is the exception to all promises about uploads: each write is visible at once,
-    /// [`Upload::abort`] undoes nothing, and [`Upload::commit`] only makes the data durable. The
-    /// first change removes the stored checksums.
+    /// Opens an existing file for changes in place, as XRootD's open for update asks. This breaks
+    /// all promises about uploads: writes are visible at once, [`Upload::abort`] undoes nothing,
+    /// and [`Upload::commit`] only makes the data durable. The first change removes stored
+    /// checksums.
     ///
     /// # Errors
     /// As [`Storage::open`]; `read_only`; `not_implemented` for a store that cannot do it.
@@ -408,8 +405,8 @@ pub trait Storage: Send + Sync + 'static {
     /// Changes the permission bits (`0o777` and below), also of an unreadable file.
     ///
     /// # Errors
-    /// As [`Storage::stat`]; `forbidden` for the root; `read_only`; `not_implemented` for a store
-    /// without them.
+    /// As [`Storage::stat`]; `forbidden` for the root; `read_only`; `not_implemented` without
+    /// modes.
     fn set_mode(&self, path: &LogicalPath, _mode: u32) -> Result<()> {
         Err(not_offered(path))
     }
@@ -508,12 +505,10 @@ pub trait FileReader: Send + Sync {
     fn advise_sequential(&self, _range: ByteRange) {}
 }
 
-/// A running upload. Writes at any offset from any thread. It is aborted if it is dropped without
-/// [`Upload::commit`].
+/// A running upload. Writes at any offset from any thread. Aborted if dropped uncommitted.
 ///
 /// An error about the number of bytes names [`Side::Source`], where they come from: a store does
-/// not know whether that is a peer or the client. A door that receives a body knows, and corrects
-/// it.
+/// not know whether that is a peer or the client. A door that receives a body corrects it.
 pub trait Upload: Send + Sync {
     /// Writes all slices, one after another, from `offset` on.
     ///
