@@ -1,7 +1,6 @@
 //! The traits that a blocking back end implements, and the values that they exchange.
 //!
-//! All calls block. A [`Lane`](execution::Lane) decides where they run (on the caller's task or in
-//! the blocking pool), so a back end itself knows no runtime.
+//! All calls block; a [`Lane`](execution::Lane) decides where, so a back end knows no runtime.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -47,8 +46,8 @@ impl Stat {
         self.kind == Kind::Directory
     }
 
-    /// A strong validator without its quotes (RFC 9110 §8.8.3): size, modification time in
-    /// nanoseconds and identity, which an overwriting rename all changes.
+    /// A strong validator without its quotes (RFC 9110 §8.8.3), made from size, modification time
+    /// and identity. An overwriting rename changes all three.
     #[must_use]
     pub fn etag(&self) -> String {
         let mut tag = String::new();
