@@ -1,5 +1,4 @@
-//! The one front of all protocols: a client for any number of peers. What a file's URL says decides
-//! who is asked; whoever uses a [`Client`] need not know.
+//! One client for servers of every protocol: the scheme of a file's URL chooses who is asked.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,63 +8,67 @@ use credentials::Activities;
 use http_wire::Method;
 use net::address::AddressPolicy;
 use net::tls::ClientTls;
-use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
+use types::{ChecksumAlgorithm, ErrorCode, Location, Phase, Result, Secret};
 
-use crate::copying::{self, Copying};
-use crate::download::{self, Download};
-use crate::listing::{self, Listing};
-use crate::opened::Opened;
 use crate::options::{CopyOrder, GetOptions, PutOptions};
-use crate::outlet::{self, Outlet};
-use crate::ranges::{self, Ranges};
+use crate::protocol::{Abilities, Protocol};
 use crate::resource::{Access, Facts, Resource};
-use crate::{Entry, Space, http, root};
+use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space, http, root};
 
-/// How peers are reached.
+/// How servers are reached.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Whose certificates are believed.
+    /// Which certificates are trusted.
     pub tls: ClientTls,
-    /// Which addresses may be connected to; checked at every redirect too.
+    /// Which addresses may be connected to; checked after each redirect too.
     pub addresses: AddressPolicy,
     /// Time to connect, and again for the TLS handshake.
     pub connect: Duration,
-    /// Time to the head of an answer, from the end of the request.
+    /// Time from the end of a request to the head of its answer.
     pub first_byte: Duration,
-    /// Longest time in which a body moves no byte.
+    /// Longest time without a byte while a body is on its way.
     pub stall: Duration,
-    /// Our name and version, as peers see it.
+    /// Our name and version, as servers see it.
     pub user_agent: String,
 }
 
-/// A client for any number of peers. Cheap to clone; clones share their idle connections.
+/// A client for any number of servers. Cheap to clone; clones share their idle connections.
 #[derive(Clone)]
 pub struct Client {
     options: Arc<ClientOptions>,
-    http: http::Client,
-    root: root::Client,
+    protocols: Arc<[Arc<dyn Protocol>]>,
 }
 
-/// The one address at which a host is reached.
-#[derive(Clone)]
-pub(crate) struct Pin {
+/// The protocols of every client. The first that speaks to a location is asked.
+fn protocols(options: &Arc<ClientOptions>) -> [Arc<dyn Protocol>; 2] {
+    [
+        Arc::new(http::Client::new(Arc::clone(options))),
+        Arc::new(root::Client::new(Arc::clone(options))),
+    ]
+}
+
+/// The only address at which a host is reached.
+#[derive(Clone, Debug)]
+pub struct PinnedHost {
     host: String,
     address: String,
 }
 
-impl Pin {
-    /// What is dialled for a host.
+impl PinnedHost {
+    /// Reaches `host` at `address`.
+    #[must_use]
+    pub fn new(host: &str, address: IpAddr) -> Self {
+        Self {
+            host: host.to_owned(),
+            address: address.to_string(),
+        }
+    }
+
+    /// The name or address to dial for a host.
     pub(crate) fn dialled<'a>(pin: Option<&'a Self>, host: &'a str) -> &'a str {
         pin.filter(|pin| pin.host.eq_ignore_ascii_case(host))
             .map_or(host, |pin| &pin.address)
     }
-}
-
-/// Who speaks with a peer. What a transfer asks is held in memory of its own as long as it is asked: the room for connecting
-/// and for all refusals is 7 KiB, which every transfer would otherwise hold to its end.
-enum Speaker<'a> {
-    Http(&'a http::Client),
-    Root(&'a root::Client),
 }
 
 impl Client {
@@ -74,46 +77,63 @@ impl Client {
     pub fn new(options: ClientOptions) -> Self {
         let options = Arc::new(options);
         Self {
-            http: http::Client::new(Arc::clone(&options)),
-            root: root::Client::new(Arc::clone(&options)),
+            protocols: Arc::new(protocols(&options)),
             options,
         }
     }
 
-    /// A client that reaches `host` at this one address, whatever the name service says, and shares no
-    /// connection with the others: certificates are still compared with the name.
+    /// The same, which speaks one protocol more.
     #[must_use]
-    pub fn pinned(&self, host: &str, address: IpAddr) -> Self {
-        let pin = Pin {
-            host: host.to_owned(),
-            address: address.to_string(),
-        };
+    pub fn with_protocol(&self, protocol: Arc<dyn Protocol>) -> Self {
+        let known = self.protocols.iter().cloned();
         Self {
-            http: http::Client::pinned(Arc::clone(&self.options), pin.clone()),
-            root: root::Client::pinned(Arc::clone(&self.options), pin),
+            protocols: known.chain([protocol]).collect(),
             options: Arc::clone(&self.options),
         }
     }
 
-    fn speaker(&self, file: &Resource) -> Result<Speaker<'_>> {
-        if file.location.is_http() {
-            Ok(Speaker::Http(&self.http))
-        } else if file.location.is_root() {
-            root::check_path(file.location.path()).map_err(|error| file.blame(error))?;
-            Ok(Speaker::Root(&self.root))
-        } else {
-            let error = file.error(ErrorCode::BadUrl, Phase::Open);
-            Err(error.with_detail("the scheme is not one of http, https, dav, davs, root, roots"))
+    /// A client that reaches `host` only at this address, whatever the name service says, and
+    /// shares no connection with the others. Certificates are still compared with the name.
+    #[must_use]
+    pub fn pinned(&self, host: &str, address: IpAddr) -> Self {
+        let pin = PinnedHost::new(host, address);
+        let protocols = self.protocols.iter();
+        Self {
+            protocols: protocols.map(|protocol| protocol.pinned(pin.clone())).collect(),
+            options: Arc::clone(&self.options),
         }
     }
 
-    /// Whether the server of a file may be connected to at all; it is not connected to.
+    /// What the protocol of a location can do; nothing where no protocol speaks to it.
+    #[must_use]
+    pub fn abilities(&self, location: &Location) -> Abilities {
+        let found = self.find(location);
+        found.map(|protocol| protocol.abilities(location)).unwrap_or_default()
+    }
+
+    fn find(&self, location: &Location) -> Option<&dyn Protocol> {
+        let mut protocols = self.protocols.iter().map(Arc::as_ref);
+        protocols.find(|protocol| protocol.speaks(location))
+    }
+
+    fn protocol(&self, file: &Resource) -> Result<&dyn Protocol> {
+        let protocol = self.find(&file.location).ok_or_else(|| {
+            let known = self.protocols.iter().flat_map(|protocol| protocol.schemes());
+            let known: Vec<&str> = known.copied().collect();
+            let error = file.error(ErrorCode::BadUrl, Phase::Open);
+            error.with_detail(format!("the scheme is not one of {}", known.join(", ")))
+        })?;
+        protocol.check_name(&file.location).map_err(|error| file.blame(error))?;
+        Ok(protocol)
+    }
+
+    /// Whether the server of a file may be connected to; no connection is made.
     ///
     /// # Errors
-    /// `peer_unresolved`, `peer_address_refused`, `peer_connect_timeout`; `bad_url` for a scheme that
-    /// nobody here speaks.
+    /// `peer_unresolved`, `peer_address_refused`, `peer_connect_timeout`; `bad_url` for a scheme
+    /// that no protocol of this client has.
     pub async fn check_address(&self, file: &Resource) -> Result<()> {
-        self.speaker(file)?;
+        self.protocol(file)?;
         let (place, options) = (&file.location, &self.options);
         net::dial::check(
             place.host(),
@@ -125,119 +145,88 @@ impl Client {
         .await
     }
 
-    /// Asks what a file is, checksums included where `wanted` names some. A peer that is still
-    /// computing them is waited for, for some minutes.
+    /// Asks the server of a file something that it can answer at once, to see whether it answers.
     ///
     /// # Errors
-    /// The peer's refusal, or no understandable answer.
+    /// No connection, no answer, or a refusal.
+    pub async fn ping(&self, file: &Resource) -> Result<()> {
+        self.protocol(file)?.ping(file).await
+    }
+
+    /// Asks what a file is, with the checksums that `wanted` names. Waits some minutes for a server
+    /// that still computes them.
+    ///
+    /// # Errors
+    /// The server's refusal, or an answer that cannot be understood.
     pub async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => Box::pin(http.head(file, wanted)).await,
-            Speaker::Root(root) => Box::pin(root.head(file, wanted)).await,
-        }
+        self.protocol(file)?.head(file, wanted).await
     }
 
-    /// Begins to read a file, or a part of it: exactly what was asked for comes.
+    /// Begins to read a file, or a part of it. Exactly the requested bytes come.
     ///
     /// # Errors
-    /// The peer's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
-    /// when something else than what was asked for would come.
+    /// The server's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
+    /// when the server would send anything else.
     pub async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => {
-                let download = Box::pin(http.get(file, options)).await?;
-                Ok(Download(download::Way::Http(Box::new(download))))
-            }
-            Speaker::Root(root) => {
-                let download = Box::pin(root.get(file, options)).await?;
-                Ok(Download(download::Way::Root(Box::new(download))))
-            }
-        }
+        self.protocol(file)?.get(file, options).await
     }
 
-    /// Opens a file that is to be read over one connection or several and may be opened only once.
+    /// Opens a file that may be opened only once, to read it over one connection or several.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_unsupported` for protocols in which every connection asks for the file.
+    /// The server's refusal; `peer_unsupported` without [`Abilities::opens_once`].
     pub async fn open(&self, file: &Resource) -> Result<Opened> {
-        match self.speaker(file)? {
-            Speaker::Http(_) => Err(unsupported(file)),
-            Speaker::Root(root) => Box::pin(root.open(file)).await.map(Opened),
-        }
+        self.protocol(file)?.open(file).await
     }
 
-    /// Opens a file for reading many small ranges of it.
+    /// Opens a file to read many small ranges of it.
     ///
     /// # Errors
-    /// The peer's refusal.
+    /// The server's refusal.
     pub async fn open_ranges(&self, file: &Resource) -> Result<Ranges> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => Ok(Ranges(ranges::Way::Http(Box::new(http.open_ranges(file).await?)))),
-            Speaker::Root(root) => Ok(Ranges(ranges::Way::Root(Box::new(root.open_ranges(file).await?)))),
-        }
+        self.protocol(file)?.open_ranges(file).await
     }
 
-    /// What a server of the XRootD protocol says of its configuration: the value of each key, `None` for
-    /// what it does not know or offer. The file only names the server.
+    /// Configuration values of an XRootD server, one for each key; `None` for those that it does
+    /// not know or offer. The file only names the server.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_unsupported` for other protocols.
+    /// The server's refusal; `peer_unsupported` for other protocols.
     pub async fn configuration(&self, file: &Resource, keys: &[&str]) -> Result<Vec<Option<String>>> {
-        match self.speaker(file)? {
-            Speaker::Http(_) => Err(unsupported(file)),
-            Speaker::Root(root) => root.configuration(file, keys).await,
-        }
+        self.protocol(file)?.configuration(file, keys).await
     }
 
-    /// The space behind a path, as a server of the XRootD protocol counts it.
+    /// The space behind a path, as an XRootD server counts it.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_unsupported` for other protocols.
+    /// The server's refusal; `peer_unsupported` for other protocols.
     pub async fn space(&self, file: &Resource) -> Result<Space> {
-        match self.speaker(file)? {
-            Speaker::Http(_) => Err(unsupported(file)),
-            Speaker::Root(root) => root.space(file).await,
-        }
+        self.protocol(file)?.space(file).await
     }
 
-    /// Asks to store a file, and returns once the peer is ready for its content. Refusals come
+    /// Asks to store a file, and returns once the server is ready for its content. Refusals come
     /// before a byte is sent.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_exists` when the file is there and must not be replaced.
+    /// The server's refusal; `peer_exists` when the file exists and must not be replaced.
     pub async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => {
-                let outlet = Box::pin(http.put(file, options)).await?;
-                Ok(Outlet(outlet::Way::Http(Box::new(outlet))))
-            }
-            Speaker::Root(root) => {
-                let outlet = Box::pin(root.put(file, options)).await?;
-                Ok(Outlet(outlet::Way::Root(Box::new(outlet))))
-            }
-        }
+        self.protocol(file)?.put(file, options).await
     }
 
-    /// Removes a file, or a directory with what is in it as far as the peer does so.
+    /// Removes a file or an empty directory. Some servers remove directories with their content.
     ///
     /// # Errors
-    /// The peer's refusal.
+    /// The server's refusal.
     pub async fn delete(&self, file: &Resource) -> Result<()> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => Box::pin(http.delete(file)).await,
-            Speaker::Root(root) => Box::pin(root.delete(file)).await,
-        }
+        self.protocol(file)?.delete(file).await
     }
 
     /// Makes a directory.
     ///
     /// # Errors
-    /// `peer_exists` when there is something of that name, `parent_missing`, or another refusal.
+    /// `peer_exists` when the name is taken, `parent_missing`, or another refusal.
     pub async fn make_directory(&self, file: &Resource) -> Result<()> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => http.make_directory(file).await,
-            Speaker::Root(root) => root.make_directory(file).await,
-        }
+        self.protocol(file)?.make_directory(file).await
     }
 
     /// Renames a file or directory within its server.
@@ -245,64 +234,51 @@ impl Client {
     /// # Errors
     /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
     pub async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => http.rename(file, destination, overwrite).await,
-            Speaker::Root(root) => root.rename(file, destination, overwrite).await,
-        }
+        self.protocol(file)?.rename(file, destination, overwrite).await
     }
 
-    /// The HTTP methods that a peer offers for a file.
+    /// The HTTP methods that a server offers for a file.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_unsupported` for other protocols.
+    /// The server's refusal; `peer_unsupported` for other protocols.
     pub async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => http.options(file).await,
-            Speaker::Root(_) => Err(unsupported(file)),
-        }
+        self.protocol(file)?.options(file).await
     }
 
-    /// What a name stands for. A peer that speaks plain HTTP cannot tell directories from files.
+    /// What a name stands for. A server of plain HTTP cannot distinguish directories from files.
     ///
     /// # Errors
     /// `peer_not_found`, or another refusal.
     pub async fn stat(&self, file: &Resource) -> Result<Entry> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => http.stat(file).await,
-            Speaker::Root(root) => root.stat(file).await,
-        }
+        self.protocol(file)?.stat(file).await
     }
 
-    /// What many names of one server stand for, in their order, all asked for together on one connection.
+    /// What many names of one server stand for, in their order. All are asked for together on one
+    /// connection.
     ///
     /// # Errors
-    /// The server's first refusal; `peer_unsupported` for protocols in which one question waits for the other.
+    /// The server's first refusal; `peer_unsupported` for protocols that answer one request at a
+    /// time.
     pub async fn stat_many(&self, files: &[Resource]) -> Result<Vec<Entry>> {
         match files.first() {
             None => Ok(Vec::new()),
-            Some(first) => match self.speaker(first)? {
-                Speaker::Http(_) => Err(unsupported(first)),
-                Speaker::Root(root) => root.stat_many(files).await,
-            },
+            Some(first) => self.protocol(first)?.stat_many(first, files).await,
         }
     }
 
     /// The entries of a directory, a batch at a time.
     ///
     /// # Errors
-    /// The peer's refusal; `not_directory` may come with the first batch only.
+    /// The server's refusal; `not_directory` may come with the first batch only.
     pub async fn list(&self, file: &Resource) -> Result<Listing> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => Ok(Listing(listing::Way::Http(Box::new(http.list(file).await?)))),
-            Speaker::Root(root) => Ok(Listing(listing::Way::Root(Box::new(root.list(file).await?)))),
-        }
+        self.protocol(file)?.list(file).await
     }
 
-    /// Asks `active` to make a copy. The copy runs as long as the answer is read.
+    /// Asks `active` to make a copy. The copy runs as long as its answer is read.
     ///
     /// # Errors
-    /// What the server answers before it begins: its own refusal, or what it met at the other side;
-    /// `peer_unsupported` when its protocol knows no such order.
+    /// Why it did not begin: the server's own refusal, or what happened between it and the other
+    /// server; `peer_unsupported` when its protocol has no such order.
     pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         let passive = Resource {
             location: order.peer.clone(),
@@ -310,31 +286,21 @@ impl Client {
             side: order.direction.peer_side(),
         };
         // A name that the other side's protocol cannot express would be that of another file there.
-        self.speaker(&passive)?;
-        match self.speaker(active)? {
-            Speaker::Http(http) => Ok(Copying(copying::Way::Http(Box::new(http.copy(active, order).await?)))),
-            Speaker::Root(root) => Ok(Copying(copying::Way::Root(Box::new(root.copy(active, order).await?)))),
-        }
+        self.protocol(&passive)?;
+        self.protocol(active)?.copy(active, order).await
     }
 
     /// Asks for a macaroon that allows `activities` on this file (the request form of dCache and
-    /// XRootD over HTTP), valid for about `validity_s` seconds: whole minutes are asked for, rounded up.
+    /// XRootD over HTTP). It is valid for `validity_s` seconds, rounded up to whole minutes.
     ///
     /// # Errors
-    /// `no_macaroons` when the peer has none to give; its refusal; an answer without a macaroon; `peer_unsupported` for
-    /// other protocols.
+    /// `no_macaroons` when the server issues none; its refusal; an answer without a macaroon;
+    /// `peer_unsupported` without [`Abilities::gives_macaroons`].
     pub async fn request_macaroon(&self, file: &Resource, activities: Activities, validity_s: u64) -> Result<Secret> {
-        match self.speaker(file)? {
-            Speaker::Http(http) => http.request_macaroon(file, activities, validity_s).await,
-            Speaker::Root(_) => Err(unsupported(file)),
-        }
+        self.protocol(file)?
+            .request_macaroon(file, activities, validity_s)
+            .await
     }
-}
-
-/// The protocol of this file has no such request.
-fn unsupported(file: &Resource) -> Error {
-    let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
-    error.with_detail("its protocol knows no such request")
 }
 
 impl std::fmt::Debug for Client {
@@ -358,12 +324,9 @@ mod tests {
 
     #[test]
     fn a_pin_is_for_one_host_only() {
-        let pin = Pin {
-            host: "se.example.org".to_owned(),
-            address: "192.0.2.1".to_owned(),
-        };
-        assert_eq!(Pin::dialled(Some(&pin), "SE.example.org"), "192.0.2.1");
-        assert_eq!(Pin::dialled(Some(&pin), "disk.example.org"), "disk.example.org");
-        assert_eq!(Pin::dialled(None, "se.example.org"), "se.example.org");
+        let pin = PinnedHost::new("se.example.org", IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(PinnedHost::dialled(Some(&pin), "SE.example.org"), "192.0.2.1");
+        assert_eq!(PinnedHost::dialled(Some(&pin), "disk.example.org"), "disk.example.org");
+        assert_eq!(PinnedHost::dialled(None, "se.example.org"), "se.example.org");
     }
 }

@@ -1,44 +1,47 @@
-//! A copy that another server makes, whatever the protocol.
+//! A copy that another server makes.
+
+use std::fmt;
 
 use http_wire::Progress;
 use types::Result;
 
-use crate::{http, root};
+use crate::protocol::Pending;
 
-/// A copy that another server makes. Dropping it closes the connection, on which that server gives
-/// the copy up.
-#[derive(Debug)]
-pub struct Copying(pub(crate) Way);
+/// A copy that another server makes, in one protocol. Dropping it ends the copy, where the server
+/// notices that.
+pub trait OrderedCopy: fmt::Debug + Send {
+    /// As [`Copying::next`].
+    fn next(&mut self) -> Pending<'_, Option<Progress>>;
 
-/// By which protocol.
-#[derive(Debug)]
-pub(crate) enum Way {
-    /// Ordered by the method COPY.
-    Http(Box<http::Copying>),
-    /// Ordered by a third-party copy of the XRootD protocol.
-    Root(Box<root::Copying>),
+    /// As [`Copying::progress`].
+    fn progress(&self) -> &Progress;
 }
 
+/// A copy that another server makes. Dropping it closes the connection, and the server ends the
+/// copy.
+#[derive(Debug)]
+pub struct Copying(Box<dyn OrderedCopy>);
+
 impl Copying {
-    /// Waits for news: how far the copy is, or `None` when it has succeeded.
-    ///
-    /// # Errors
-    /// The active server's own words when it failed, with the side and code that they tell;
-    /// `cancelled` when it was given up there; `peer_stalled` without a marker for too long;
-    /// `peer_closed` or `peer_misbehaved` when the answer ends without saying how the copy went.
-    pub async fn next(&mut self) -> Result<Option<Progress>> {
-        match &mut self.0 {
-            Way::Http(copying) => copying.next().await,
-            Way::Root(copying) => copying.next().await,
-        }
+    /// A copy that was ordered in some protocol.
+    #[must_use]
+    pub fn new(copying: impl OrderedCopy + 'static) -> Self {
+        Self(Box::new(copying))
     }
 
-    /// What is known so far.
+    /// Waits for news of the copy; `None` when it has succeeded.
+    ///
+    /// # Errors
+    /// The active server's own words when the copy failed, with the side and code that they name;
+    /// `cancelled` when it was cancelled there; `peer_stalled` without a marker for too long;
+    /// `peer_closed` or `peer_misbehaved` when the answer ends without a result.
+    pub async fn next(&mut self) -> Result<Option<Progress>> {
+        self.0.next().await
+    }
+
+    /// The progress so far.
     #[must_use]
     pub fn progress(&self) -> &Progress {
-        match &self.0 {
-            Way::Http(copying) => copying.progress(),
-            Way::Root(copying) => copying.progress(),
-        }
+        self.0.progress()
     }
 }

@@ -1,65 +1,73 @@
-//! A file on its way from a peer, whatever the protocol.
+//! A file on its way from a server.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use net::Batch;
 use types::{ByteRange, Result};
 
+use crate::protocol::Pending;
 use crate::resource::Facts;
-use crate::{http, root};
 
-/// A file, or a part of it, on its way from a peer. Dropping it early closes the connection.
-#[derive(Debug)]
-pub struct Download(pub(crate) Way);
+/// A file on its way from a server, in one protocol. Dropping it early ends the download.
+pub trait FileDownload: fmt::Debug + Send {
+    /// As [`Download::facts`].
+    fn facts(&self) -> &Facts;
 
-/// By which protocol.
-#[derive(Debug)]
-pub(crate) enum Way {
-    /// Over HTTP.
-    Http(Box<http::Download>),
-    /// Over the XRootD protocol.
-    Root(Box<root::Download>),
+    /// As [`Download::range`].
+    fn range(&self) -> ByteRange;
+
+    /// As [`Download::peer_address`].
+    fn peer_address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// As [`Download::next`].
+    fn next(&mut self) -> Pending<'_, Option<Batch>>;
 }
 
+/// A file, or a part of it, on its way from a server. Dropping it early closes the connection.
+#[derive(Debug)]
+pub struct Download(Box<dyn FileDownload>);
+
 impl Download {
-    /// What the peer says of the file. Checksums that come behind the content are there once
+    /// A download that was begun in some protocol.
+    #[must_use]
+    pub fn new(download: impl FileDownload + 'static) -> Self {
+        Self(Box::new(download))
+    }
+
+    /// What the server says of the file. Checksums that come behind the content are there once
     /// [`Download::next`] has returned `None`.
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        match &self.0 {
-            Way::Http(download) => download.facts(),
-            Way::Root(download) => download.facts(),
-        }
+        self.0.facts()
     }
 
-    /// Which bytes come. When the whole file was asked for and the peer does not say its size, the
-    /// end is `u64::MAX`.
+    /// Which bytes come. The end is `u64::MAX` when the whole file was requested and the server
+    /// does not tell its size.
     #[must_use]
     pub fn range(&self) -> ByteRange {
-        match &self.0 {
-            Way::Http(download) => download.range(),
-            Way::Root(download) => download.range(),
-        }
+        self.0.range()
     }
 
     /// The address of the server that sends.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
-        match &self.0 {
-            Way::Http(download) => download.peer_address(),
-            Way::Root(download) => download.peer_address(),
-        }
+        self.0.peer_address()
     }
 
     /// The next bytes in order; `None` when all have come.
     ///
     /// # Errors
-    /// `peer_closed` or `peer_size_differs` when not exactly the announced bytes come, `peer_stalled`,
-    /// and the peer's own verdict where it sends one.
+    /// `peer_closed` or `peer_size_differs` when not exactly the announced bytes come,
+    /// `peer_stalled`, and the server's own verdict where it sends one.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
-        match &mut self.0 {
-            Way::Http(download) => download.next().await,
-            Way::Root(download) => download.next().await,
-        }
+        self.0.next().await
+    }
+
+    /// The future of [`Download::next`], for callers that need it in a box: it already is in one.
+    pub fn boxed_next(&mut self) -> Pending<'_, Option<Batch>> {
+        self.0.next()
     }
 }

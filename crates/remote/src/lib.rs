@@ -1,12 +1,14 @@
-//! Files elsewhere: the client side of HTTP, WebDAV, the XRootD protocol, and of the third-party
-//! copies that they know.
+//! Files on other servers: the client side of HTTP, WebDAV and the XRootD protocol, and of the
+//! third-party copies of both.
 //!
-//! The transfer engine reads from a [`Download`] and writes to an [`Outlet`]; the command line also
-//! lists, removes, renames, and asks servers to copy between themselves ([`Copying`]). The scheme of
-//! a [`Resource`]'s location decides which protocol is spoken; above this crate nobody needs to know.
-//! All of it follows the same rules: redirects are followed by hand, because a credential must not
-//! follow them everywhere; every connected address is checked; every wait has an end; and when a peer
-//! refuses, its own words come back in the error.
+//! The transfer engine reads from a [`Download`] and writes to an [`Outlet`]. The command line also
+//! lists, removes and renames, and orders copies between servers ([`Copying`]). The scheme of a
+//! [`Resource`]'s location chooses the [`Protocol`], in [`Client`] and nowhere else. What a caller
+//! has to know of a protocol is in its [`Abilities`]; how to add one stands in `protocol.rs`.
+//!
+//! All protocols keep the same rules. They follow redirects by hand, because a credential must not
+//! follow them everywhere. They check every address before they connect. Every wait has an end. A
+//! server's own words come back in the error when it refuses.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -19,22 +21,24 @@ mod opened;
 mod options;
 mod outlet;
 mod pool;
+mod protocol;
 mod ranges;
 mod resource;
 mod root;
 mod shown_in_copy;
 
-pub use client::{Client, ClientOptions};
-pub use copying::Copying;
-pub use download::Download;
+pub use client::{Client, ClientOptions, PinnedHost};
+pub use copying::{Copying, OrderedCopy};
+pub use download::{Download, FileDownload};
 pub use http_wire::Progress;
 /// An entry of a listing, or what is known of one file or directory.
 pub use http_wire::webdav::RemoteEntry as Entry;
-pub use listing::Listing;
-pub use opened::Opened;
+pub use listing::{DirectoryListing, Listing};
+pub use opened::{Opened, SharedFile};
 pub use options::{CopyOrder, Direction, GetOptions, PutOptions, Stored};
-pub use outlet::Outlet;
-pub use ranges::Ranges;
+pub use outlet::{FileUpload, Outlet};
+pub use protocol::{Abilities, Boxed, Pending, Protocol};
+pub use ranges::{RangeReader, Ranges};
 pub use resource::{Access, Facts, Resource, Validator};
 pub use shown_in_copy::ShownInCopy;
 /// The space of a directory tree of an XRootD server.

@@ -1,5 +1,9 @@
-//! A file on its way to a peer, whatever the protocol.
+//! A file on its way to a server.
+//!
+//! An upload takes two calls a batch, straight from the engine. So those of our own protocols are
+//! called through an enum, without an allocation; all else takes one boxed future a call.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use net::{Outgoing, Stream};
@@ -8,111 +12,152 @@ use types::{Error, Result};
 use crate::options::Stored;
 use crate::{http, root};
 
-/// A file on its way to a peer. Dropping it before [`Outlet::finish`] closes the connection, which
-/// tells the peer that the file is not whole.
-#[derive(Debug)]
-pub struct Outlet(pub(crate) Way);
+mod erased;
 
-/// By which protocol.
+/// A file on its way to a server, in one protocol. Dropping it before [`FileUpload::finish`] tells
+/// the server that the file is incomplete.
+pub trait FileUpload: fmt::Debug + Send {
+    /// As [`Outlet::peer_address`].
+    fn peer_address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// As [`Outlet::sent_bytes`].
+    fn sent_bytes(&self) -> u64;
+
+    /// As [`Outlet::outgoing`].
+    fn outgoing(&mut self) -> impl Future<Output = Result<Outgoing>> + Send;
+
+    /// As [`Outlet::send`].
+    fn send(&mut self, outgoing: Outgoing, filled: usize) -> impl Future<Output = Result<()>> + Send;
+
+    /// As [`Outlet::bare_stream`].
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
+        None
+    }
+
+    /// As [`Outlet::sent`]; called only after [`FileUpload::bare_stream`] gave a connection.
+    fn sent(&mut self, _bytes: u64) {}
+
+    /// As [`Outlet::check_answer`].
+    fn check_answer(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+
+    /// As [`Outlet::explain`].
+    fn explain(&mut self, cause: Error) -> impl Future<Output = Error> + Send {
+        async { cause }
+    }
+
+    /// As [`Outlet::finish`].
+    fn finish(self) -> impl Future<Output = Result<Stored>> + Send;
+}
+
+/// A file on its way to a server. Dropping it before [`Outlet::finish`] closes the connection,
+/// which tells the server that the file is incomplete.
 #[derive(Debug)]
-pub(crate) enum Way {
-    /// Over HTTP.
+pub struct Outlet(Upload);
+
+/// The upload of a protocol.
+#[derive(Debug)]
+enum Upload {
     Http(Box<http::Outlet>),
-    /// Over the XRootD protocol.
     Root(Box<root::Outlet>),
+    Other(Box<dyn erased::FileUpload>),
+}
+
+/// Calls the upload, whichever protocol it is of.
+macro_rules! call {
+    ($upload:expr, $one:ident => $call:expr) => {
+        match $upload {
+            Upload::Http($one) => $call,
+            Upload::Root($one) => $call,
+            Upload::Other($one) => $call,
+        }
+    };
+}
+
+impl From<http::Outlet> for Outlet {
+    fn from(upload: http::Outlet) -> Self {
+        Self(Upload::Http(Box::new(upload)))
+    }
+}
+
+impl From<root::Outlet> for Outlet {
+    fn from(upload: root::Outlet) -> Self {
+        Self(Upload::Root(Box::new(upload)))
+    }
 }
 
 impl Outlet {
+    /// An upload that was begun in some protocol. Each call takes a future on the heap.
+    #[must_use]
+    pub fn new(upload: impl FileUpload + 'static) -> Self {
+        Self(Upload::Other(Box::new(upload)))
+    }
+
     /// The address of the server that stores.
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
-        match &self.0 {
-            Way::Http(outlet) => outlet.peer_address(),
-            Way::Root(outlet) => outlet.peer_address(),
-        }
+        call!(&self.0, upload => upload.peer_address())
     }
 
     /// Payload bytes sent so far.
     #[must_use]
     pub fn sent_bytes(&self) -> u64 {
-        match &self.0 {
-            Way::Http(outlet) => outlet.sent_bytes(),
-            Way::Root(outlet) => outlet.sent_bytes(),
-        }
+        call!(&self.0, upload => upload.sent_bytes())
     }
 
-    /// Room for the next payload, to be filled and given to [`Outlet::send`].
+    /// A buffer for the next payload, to be filled and given to [`Outlet::send`].
     ///
     /// # Errors
-    /// What the peer has answered meanwhile, or that the connection is lost.
+    /// What the server has answered meanwhile, or that the connection is lost.
     pub async fn outgoing(&mut self) -> Result<Outgoing> {
-        match &mut self.0 {
-            Way::Http(outlet) => outlet.outgoing().await,
-            Way::Root(outlet) => outlet.outgoing().await,
-        }
+        call!(&mut self.0, upload => upload.outgoing().await)
     }
 
-    /// Sends the first `filled` bytes of the room.
+    /// Sends the first `filled` bytes of the buffer.
     ///
     /// # Errors
-    /// The peer's answer where there is one, else that the connection is lost or stalled; `internal`
-    /// when more is sent than was announced.
+    /// The server's answer where there is one, else that the connection is lost or stalled;
+    /// `internal` when more is sent than was announced.
     pub async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
-        match &mut self.0 {
-            Way::Http(outlet) => outlet.send(outgoing, filled).await,
-            Way::Root(outlet) => outlet.send(outgoing, filled).await,
-        }
+        call!(&mut self.0, upload => upload.send(outgoing, filled).await)
     }
 
-    /// The connection itself, for sending pieces of a file over it, which may be encrypted: only where the
-    /// protocol lets content follow without a word in between. What goes this way is told to
-    /// [`Outlet::sent`]; between pieces [`Outlet::check_answer`] hears a refusal, and
-    /// [`Outlet::explain`] makes the best of a broken connection.
+    /// The connection itself, to send pieces of a file over it; it may be encrypted. Only for
+    /// protocols that put nothing between two pieces of content. [`Outlet::sent`] counts what goes
+    /// this way; between pieces [`Outlet::check_answer`] sees a refusal, and [`Outlet::explain`]
+    /// says why a connection broke.
     pub fn bare_stream(&mut self) -> Option<&mut Stream> {
-        match &mut self.0 {
-            Way::Http(outlet) => outlet.bare_stream(),
-            Way::Root(_) => None,
-        }
+        call!(&mut self.0, upload => upload.bare_stream())
     }
 
     /// Counts payload that was sent over [`Outlet::bare_stream`].
     pub fn sent(&mut self, bytes: u64) {
-        match &mut self.0 {
-            Way::Http(outlet) => outlet.sent(bytes),
-            // It is never sent over the bare connection.
-            Way::Root(_) => {}
-        }
+        call!(&mut self.0, upload => upload.sent(bytes));
     }
 
-    /// Whether the peer has refused meanwhile.
+    /// Whether the server has refused meanwhile.
     ///
     /// # Errors
     /// The refusal, or that the connection is lost.
     pub async fn check_answer(&mut self) -> Result<()> {
-        match &mut self.0 {
-            Way::Http(outlet) => outlet.check_answer().await,
-            Way::Root(outlet) => outlet.check_answer().await,
-        }
+        call!(&mut self.0, upload => upload.check_answer().await)
     }
 
-    /// The best explanation of a connection that broke while sending: the peer's answer, if one has
-    /// still come, else the break itself.
+    /// Why a connection broke during sending: the server's answer, if one has still come, else
+    /// `cause`.
     pub async fn explain(&mut self, cause: Error) -> Error {
-        match &mut self.0 {
-            Way::Http(outlet) => outlet.explain(cause).await,
-            Way::Root(outlet) => outlet.explain(cause).await,
-        }
+        call!(&mut self.0, upload => upload.explain(cause).await)
     }
 
-    /// Ends the content and waits until the peer has stored the file.
+    /// Ends the content and waits until the server has stored the file.
     ///
     /// # Errors
-    /// The peer's refusal, a lost connection, no answer in time; `internal` when fewer bytes were
+    /// The server's refusal, a lost connection, no answer in time; `internal` when fewer bytes were
     /// sent than announced.
     pub async fn finish(self) -> Result<Stored> {
-        match self.0 {
-            Way::Http(outlet) => Box::pin(outlet.finish()).await,
-            Way::Root(outlet) => Box::pin(outlet.finish()).await,
-        }
+        call!(self.0, upload => Box::pin(upload.finish()).await)
     }
 }

@@ -1,31 +1,39 @@
-//! Many small ranges of one file elsewhere, read together.
+//! Many small ranges of one file on a server, read together.
+
+use std::fmt;
 
 use types::{ByteRange, Result};
 
+use crate::protocol::{Boxed, Pending};
 use crate::resource::Facts;
-use crate::{http, root};
 
-/// A file of which ranges are read. Dropping it in the middle of a read closes the connection.
-#[derive(Debug)]
-pub struct Ranges(pub(crate) Way);
+/// A file of which ranges are read, in one protocol.
+pub trait RangeReader: fmt::Debug + Send {
+    /// As [`Ranges::facts`].
+    fn facts(&self) -> &Facts;
 
-/// By which protocol.
-#[derive(Debug)]
-pub(crate) enum Way {
-    /// With requests for several ranges over HTTP.
-    Http(Box<http::Ranges>),
-    /// With vector reads of the XRootD protocol.
-    Root(Box<root::Ranges>),
+    /// As [`Ranges::read`].
+    fn read<'a>(&'a mut self, ranges: &'a [ByteRange]) -> Pending<'a, Vec<Vec<u8>>>;
+
+    /// As [`Ranges::close`].
+    fn close(self: Box<Self>) -> Boxed<'static, ()>;
 }
 
+/// A file of which ranges are read. Dropping it during a read closes the connection.
+#[derive(Debug)]
+pub struct Ranges(Box<dyn RangeReader>);
+
 impl Ranges {
+    /// A file that was opened in some protocol.
+    #[must_use]
+    pub fn new(ranges: impl RangeReader + 'static) -> Self {
+        Self(Box::new(ranges))
+    }
+
     /// What the server says of the file.
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        match &self.0 {
-            Way::Http(ranges) => ranges.facts(),
-            Way::Root(ranges) => ranges.facts(),
-        }
+        self.0.facts()
     }
 
     /// The content of each range, in their order. Large ranges and long lists are divided as the
@@ -33,22 +41,15 @@ impl Ranges {
     ///
     /// # Errors
     /// `bad_request` for more than [`types::limits::VECTOR_READ_BYTES_MAX`] together; the server's
-    /// refusal, which a range behind the file's end is; `source_changed`; a lost connection;
-    /// `peer_unsupported` when an HTTP server sends the whole file instead. After any but the first a
-    /// file of the XRootD protocol has to be opened again.
+    /// refusal, also of a range behind the file's end; `source_changed`; a lost connection;
+    /// `peer_unsupported` when an HTTP server sends the whole file instead. After any but the first
+    /// a file of the XRootD protocol has to be opened again.
     pub async fn read(&mut self, ranges: &[ByteRange]) -> Result<Vec<Vec<u8>>> {
-        match &mut self.0 {
-            Way::Http(http) => http.read(ranges).await,
-            Way::Root(root) => root.read(ranges).await,
-        }
+        self.0.read(ranges).await
     }
 
     /// Closes the file and keeps its connection for the next request.
     pub async fn close(self) {
-        match self.0 {
-            // Its connection lies in the pool between two reads.
-            Way::Http(_) => {}
-            Way::Root(ranges) => ranges.close().await,
-        }
+        self.0.close().await;
     }
 }

@@ -1,41 +1,41 @@
-//! A file at a peer, what is sent to reach it, and what the peer says of it.
+//! A file on a server, our credentials for it, and what the server says of it.
 
-use http_wire::{ForwardedHeaders, RequestBuilder, ResponseHead};
+use http_wire::ForwardedHeaders;
 use net::tls::ClientIdentity;
-use types::{Checksum, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, Side};
+use types::{Checksum, Error, ErrorCode, Location, Phase, Secret, Side};
 
-/// What our servers say of a peer that they may not connect to, in lower case.
+/// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
 
-/// What is sent to a peer beside the request itself.
+/// Credentials and other headers for requests to one server.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// The token for this peer.
+    /// The token for this server.
     pub bearer: Option<Secret>,
-    /// The certificate that is shown when the peer asks for one. Unlike a token it goes along with
-    /// redirects: a server to which it is shown cannot use it, and data servers are expected to ask for
-    /// it again.
+    /// The certificate that we show when the server asks for one. Unlike a token it follows
+    /// redirects: a server that sees it cannot use it, and data servers are expected to ask for it
+    /// again.
     pub identity: Option<ClientIdentity>,
-    /// Who we say we are where nobody asks for proof (the XRootD protocol's login and its `unix`
+    /// Our user name where no proof is required (the login of the XRootD protocol and its `unix`
     /// authentication).
     pub user_name: Option<String>,
-    /// Headers that a client handed over for this peer (WLCG HTTP-TPC).
+    /// Headers that a client gave for this server (WLCG HTTP-TPC).
     pub forwarded: ForwardedHeaders,
-    /// The job that the request is for, as `key=value;…`.
+    /// The client's description of its job, as `key=value;…`.
     pub client_info: Option<String>,
-    /// The trace that the request belongs to (W3C Trace Context).
+    /// The trace of the request (W3C Trace Context).
     pub traceparent: Option<String>,
     /// The flow's tag (SciTags).
     pub scitag: Option<u16>,
-    /// The same place with the client of a third-party copy in another spelling (`tpc.org`). Some servers compare it as
-    /// text, and each spells an address as its own socket does: both are tried where the first is not taken at once.
+    /// The same location with the client of a third-party copy in another spelling (`tpc.org`).
+    /// Some servers compare it as text, and each spells an address as its own socket does. Both are
+    /// tried if the first is not accepted at once.
     pub respelled: Option<Location>,
 }
 
 impl Access {
-    /// What may still be sent after a redirect. Credentials stay with their origin (scheme, host and
-    /// port), as every careful client has it: a server that redirects to another one puts what is
-    /// needed there into the URL.
+    /// What may be sent after a redirect. Credentials stay with their origin (scheme, host and
+    /// port): a server that redirects to another one puts what is needed there into the URL.
     #[must_use]
     pub(crate) fn redirected(self, from: &Location, to: &Location) -> Self {
         if from.same_origin(to) {
@@ -43,53 +43,26 @@ impl Access {
         }
         Self {
             bearer: None,
-            // Any of them may hold a key, under any name.
+            // A header of any name may hold a key.
             forwarded: ForwardedHeaders::default(),
             respelled: None,
             ..self
         }
     }
-
-    /// Adds the headers to a request.
-    #[must_use]
-    pub(crate) fn apply(&self, mut request: RequestBuilder) -> RequestBuilder {
-        // A credential that was handed over for this very peer is meant to be used.
-        if let Some(token) = self.bearer.as_ref().filter(|_| !self.forwarded.has_authorization()) {
-            request = request.bearer(token);
-        }
-        request = request.forwarded(&self.forwarded);
-        if let Some(info) = &self.client_info {
-            request = request.client_info(info);
-        }
-        if let Some(trace) = &self.traceparent {
-            request = request.traceparent(trace);
-        }
-        match self.scitag {
-            Some(tag) => request.scitag(tag),
-            None => request,
-        }
-    }
 }
 
-/// A file at a peer, how we may reach it, and which side of the transfer it is (for errors).
+/// A file on a server, our credentials for it, and its side of the transfer (for errors).
 #[derive(Clone, Debug)]
 pub struct Resource {
     /// Where it is.
     pub location: Location,
-    /// What we may show there.
+    /// Our credentials there.
     pub access: Access,
     /// Which side of the transfer it is.
     pub side: Side,
 }
 
 impl Resource {
-    /// The certificate with which this client itself comes to the passive party of a copy that it orders. In the XRootD
-    /// protocol it opens the source first, to announce who will come; over HTTP only the active party comes.
-    #[must_use]
-    pub(crate) fn identity_in_copy(&self) -> Option<ClientIdentity> {
-        self.access.identity.clone().filter(|_| self.location.is_root())
-    }
-
     /// An error that blames this side.
     pub(crate) fn error(&self, code: ErrorCode, phase: Phase) -> Error {
         Error::new(code, self.side, phase).with_subject(&self.location)
@@ -99,38 +72,14 @@ impl Resource {
     pub(crate) fn blame(&self, error: Error) -> Error {
         error.at_side(self.side).with_subject(&self.location)
     }
-
-    /// The same file where a redirect puts it.
-    pub(crate) fn redirected(&self, reference: &str) -> Result<Self> {
-        let misled = |why: String| self.error(ErrorCode::PeerMisbehaved, Phase::Open).with_detail(why);
-        let location = self
-            .location
-            .resolve(reference)
-            .map_err(|_| misled("the redirect leads to no valid URL".into()))?;
-        if !location.is_http() {
-            return Err(misled(
-                "the redirect leads to a scheme other than http and https".into(),
-            ));
-        }
-        Ok(Self {
-            access: self.access.clone().redirected(&self.location, &location),
-            location,
-            side: self.side,
-        })
-    }
-
-    /// Whether going to `next` leaves TLS.
-    pub(crate) fn downgrades_to(&self, next: &Self) -> bool {
-        self.location.scheme() == Scheme::Https && next.location.scheme() == Scheme::Http
-    }
 }
 
-/// By what a peer's file is recognised as unchanged.
+/// What identifies a version of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Validator {
     /// A strong entity tag with its quotes (RFC 9110 §8.8.3).
     Tag(String),
-    /// The time of the last change, as the peer wrote it (RFC 9110 §8.8.2).
+    /// The time of the last change, as the server wrote it (RFC 9110 §8.8.2).
     Modified(String),
 }
 
@@ -142,8 +91,8 @@ impl Validator {
         }
     }
 
-    /// Whether the facts name another state of the file. A peer that does not repeat its validator
-    /// says nothing.
+    /// Whether the facts are of another version of the file. A missing validator is no
+    /// contradiction.
     pub(crate) fn contradicts(&self, facts: &Facts) -> bool {
         match self {
             Self::Tag(tag) => facts.etag.as_ref().is_some_and(|now| now != tag),
@@ -151,13 +100,13 @@ impl Validator {
         }
     }
 
-    /// Whether the facts name this very state of the file.
+    /// Whether the facts are of this version of the file.
     pub(crate) fn confirmed_by(&self, facts: &Facts) -> bool {
         facts.validator().as_ref() == Some(self)
     }
 }
 
-/// What a peer says of a file.
+/// What a server says of a file.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Where the file is after all redirects.
@@ -166,32 +115,15 @@ pub struct Facts {
     pub size_bytes: Option<u64>,
     /// The entity tag with its quotes; a weak one begins with `W/`.
     pub etag: Option<String>,
-    /// The time of the last change, as the peer wrote it.
+    /// The time of the last change, as the server wrote it.
     pub last_modified: Option<String>,
     /// Checksums of the whole file, each algorithm at most once.
     pub checksums: Vec<Checksum>,
-    /// Whether ranges are served; `None` when nothing is said.
+    /// Whether ranges are served; `None` when the server does not say.
     pub accepts_ranges: Option<bool>,
 }
 
 impl Facts {
-    /// What the head of an answer says. The size is that of the whole file, also in a partial answer.
-    pub(crate) fn of(head: &ResponseHead, location: &Location) -> Self {
-        let size_bytes = match head.content_range() {
-            Some(part) => part.size_bytes,
-            None if head.status == 206 => None,
-            None => head.content_length(),
-        };
-        Self {
-            location: location.clone(),
-            size_bytes,
-            etag: head.etag().map(str::to_owned),
-            last_modified: head.last_modified_text().map(str::to_owned),
-            checksums: head.digests(),
-            accepts_ranges: head.accepts_ranges(),
-        }
-    }
-
     /// The strong entity tag, else the time of the last change.
     #[must_use]
     pub fn validator(&self) -> Option<Validator> {

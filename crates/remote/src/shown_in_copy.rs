@@ -1,5 +1,5 @@
-//! What one server may show to the other in a copy that a client orders: the client's own token, or a macaroon that the
-//! other one gives out for the copy alone.
+//! What one server may show to the other in a third-party copy: the client's own token, or a
+//! macaroon that the other server issues for this copy.
 
 use credentials::{Activities, Activity};
 
@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::options::Direction;
 use crate::resource::{Access, Resource};
 
-/// For how long a macaroon for the passive side is asked, in seconds: the longest copy that is usual.
+/// Lifetime of a macaroon for the passive side, in seconds: longer than usual copies take.
 const MACAROON_S: u64 = 12 * 3600;
 
 /// What the active server of a copy may show to the passive one.
@@ -15,24 +15,25 @@ const MACAROON_S: u64 = 12 * 3600;
 pub struct ShownInCopy {
     /// What goes into the order.
     pub access: Access,
-    /// Why it holds no macaroon although one was asked for, in words for whoever ordered the copy. A server that gives
-    /// none may still let everybody in.
+    /// Why there is no macaroon although we asked for one, in words for the user. The copy may
+    /// still work: the server may need no credential.
     pub note: Option<String>,
 }
 
 impl Client {
-    /// What the active server may show to the passive one about `passive`, a file or a directory of files: the token of
-    /// `passive`'s own access, or else a macaroon of the passive server, which is asked for over TLS only.
+    /// What the active server may show to the passive one for `passive`, a file or a directory: the
+    /// token of `passive`, else a macaroon of the passive server, which we ask for over TLS only.
     pub async fn shown_in_copy(&self, passive: &Resource, direction: Direction) -> ShownInCopy {
+        let location = &passive.location;
+        let abilities = self.abilities(location);
         let mut access = Access {
             user_name: passive.access.user_name.clone(),
-            identity: passive.identity_in_copy(),
+            identity: passive.access.identity.clone().filter(|_| abilities.opens_passive),
             bearer: passive.access.bearer.clone(),
             ..Access::default()
         };
-        let location = &passive.location;
         let mut note = None;
-        if access.bearer.is_none() && location.is_http() && location.is_encrypted() {
+        if access.bearer.is_none() && abilities.gives_macaroons && location.is_encrypted() {
             match self.request_macaroon(passive, needed(direction), MACAROON_S).await {
                 Ok(macaroon) => access.bearer = Some(macaroon),
                 Err(error) => {
@@ -48,7 +49,7 @@ impl Client {
     }
 }
 
-/// What the active server does at the passive one.
+/// What the active server has to do at the passive one.
 fn needed(direction: Direction) -> Activities {
     match direction {
         Direction::Pull => Activities::of(&[Activity::Download, Activity::List]),

@@ -32,7 +32,7 @@ pub use budget::Budget;
 pub use engine::{
     BeginOptions, Begun, Incoming, InputSource, LocalFile, OutputSink, PartFile, RemoteSink, RemoteSource, Sink,
     SinkAbilities, SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy,
-    is_refused_look, refusal_or, refuses_to_tell,
+    refusal_or, refuses_to_tell,
 };
 pub use events::{Events, NoEvents, TransferEvents};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};

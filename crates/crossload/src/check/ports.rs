@@ -142,14 +142,8 @@ async fn speak(client: &Client, place: &Location) -> Result<(), Error> {
         access: Access::default(),
         side: Side::Active,
     };
-    let asked = async {
-        match place.is_root() {
-            true => client.configuration(&resource, &["version"]).await.map(drop),
-            false => client.options(&resource).await.map(drop),
-        }
-    };
     let late = || Error::new(ErrorCode::PeerConnectTimeout, Side::Active, Phase::Connect);
-    match tokio::time::timeout(PATIENCE, asked)
+    match tokio::time::timeout(PATIENCE, client.ping(&resource))
         .await
         .unwrap_or_else(|_| Err(late()))
     {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use transfer::route::{End, EndKind};
+use remote::Client;
+use transfer::route::End;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Scheme, Side};
 
 /// A place that a command works on.
@@ -39,7 +40,6 @@ impl Place {
     fn read(text: &str, resolve: impl Fn(&Path) -> PathBuf) -> Result<Self> {
         let location = Location::parse(text)?;
         match location.scheme() {
-            Scheme::Http | Scheme::Https | Scheme::Root | Scheme::Roots => Ok(Self::Remote(location)),
             Scheme::Stdio => Ok(Self::Stdio),
             Scheme::File => local(location.path(), resolve).map(Self::Local),
             Scheme::Unsupported => {
@@ -48,6 +48,7 @@ impl Place {
                     .with_detail("there is no client for this scheme yet")
                     .with_subject(location))
             }
+            _ => Ok(Self::Remote(location)),
         }
     }
 
@@ -79,14 +80,11 @@ impl Place {
     }
 
     /// What the choice of a way knows of this place.
-    ///
-    /// # Errors
-    /// For a scheme without a client.
-    pub(crate) fn end(&self) -> Result<End> {
+    pub(crate) fn end(&self, client: &Client) -> End {
         match self {
-            Self::Remote(location) => End::of(location),
-            Self::Local(_) => Ok(End::new(EndKind::File)),
-            Self::Stdio => Ok(End::new(EndKind::Stream)),
+            Self::Remote(location) => End::server(client.abilities(location)),
+            Self::Local(_) => End::FILE,
+            Self::Stdio => End::STREAM,
         }
     }
 

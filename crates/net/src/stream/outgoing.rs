@@ -49,6 +49,18 @@ impl Frame {
 }
 
 impl Outgoing {
+    /// A buffer that belongs to no connection, for payload that goes elsewhere: one slot in clear
+    /// text.
+    #[must_use]
+    pub fn unconnected() -> Self {
+        Self {
+            buffer: Buffer::large(),
+            ready: 0,
+            frame: Frame::Clear,
+            paging: None,
+        }
+    }
+
     /// Room for records with nothing in front.
     pub(super) fn records(sealer: &Sealer) -> Self {
         Self {

@@ -179,13 +179,13 @@ impl Smoke<'_> {
         }
         let peer = target.child(&self.file_name(&format!("pushed-{}", at.kind.name())));
         let issuer = Self::issuer_of(&peer, &self.options.push);
-        let access = match file.is_root() {
-            // There the third party fetches, and shows what the endpoint is to see.
-            true => Access {
+        let access = match key.client.abilities(file).pushes {
+            true => self.delegated(&best, issuer.as_ref(), writing()).await,
+            // The third party fetches, and shows the credential for the endpoint.
+            false => Access {
                 bearer: key.access.bearer.clone(),
                 ..Access::default()
             },
-            false => self.delegated(&best, issuer.as_ref(), writing()).await,
         };
         let wanted = Wanted {
             name: "push",
@@ -250,8 +250,8 @@ impl Smoke<'_> {
         passed
     }
 
-    /// Orders the copy at the active side. In the XRootD protocol servers only fetch, so a push is
-    /// ordered at the third party.
+    /// Orders the copy at the active side. Where servers only fetch, as in the XRootD protocol, a
+    /// push is ordered at the third party.
     async fn copy(
         &self,
         key: &Credential,
@@ -259,7 +259,8 @@ impl Smoke<'_> {
         wanted: &Wanted<'_>,
         target: &Resource,
     ) -> types::Result<()> {
-        let fetched_there = wanted.own.location.is_root() && wanted.direction == Direction::Push;
+        let pushes = key.client.abilities(&wanted.own.location).pushes;
+        let fetched_there = !pushes && wanted.direction == Direction::Push;
         if fetched_there {
             let order = CopyOrder::new(wanted.own.location.clone(), Direction::Pull, wanted.peer_access.clone());
             return steps::copy(&best.client, target, &order, target, wanted.expected_bytes).await;

@@ -1,16 +1,16 @@
-//! What all HTTP requests of one client have in common.
+//! What all HTTP requests of a client share.
 
 use std::sync::Arc;
 
 use super::pool::Pool;
-use crate::client::{ClientOptions, Pin};
+use crate::client::{ClientOptions, PinnedHost};
 
-/// A client for any number of HTTP peers. Clones share their idle connections.
+/// A client for any number of HTTP servers. Clones share their idle connections.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(super) options: Arc<ClientOptions>,
     pub(super) pool: Arc<Pool>,
-    pub(super) pin: Option<Pin>,
+    pub(super) pin: Option<PinnedHost>,
 }
 
 impl Client {
@@ -23,8 +23,8 @@ impl Client {
         }
     }
 
-    /// A client that reaches a host at one address.
-    pub(crate) fn pinned(options: Arc<ClientOptions>, pin: Pin) -> Self {
+    /// A client that reaches a host only at one address.
+    pub(crate) fn pinned(options: Arc<ClientOptions>, pin: PinnedHost) -> Self {
         Self {
             pin: Some(pin),
             ..Self::new(options)

@@ -1,5 +1,5 @@
-//! One request and its answer: connecting, speaking, following redirects, and trying once more when
-//! a kept connection turns out to be dead.
+//! One request and its answer: connecting, sending, following redirects, and a second attempt when
+//! a pooled connection is dead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use types::{Error, ErrorCode, Phase, Result, Scheme};
 use super::answer::Answer;
 use super::client::Client;
 use super::pool::{Origin, Pool, is_good};
-use crate::client::Pin;
+use crate::client::PinnedHost;
 use crate::resource::Resource;
 
 /// A connection in use.
@@ -29,14 +29,14 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Keeps the connection for another request. The caller knows that its last message is whole.
+    /// Returns the connection to the pool. The caller knows that its last message is complete.
     pub(crate) fn keep(self) {
         if !self.connection.has_leftover() {
             self.pool.put(self.origin, self.connection);
         }
     }
 
-    /// The next answer that is not interim, within `wait`.
+    /// The next answer that is not interim (1xx), within `wait`.
     pub(crate) async fn final_head(&mut self, wait: Duration, stall: Duration) -> Result<ResponseHead> {
         self.connection.stream.set_stall(wait.max(stall));
         for _ in 0..INTERIM_ANSWERS_MAX {
@@ -51,41 +51,41 @@ impl Live {
     }
 }
 
-/// Where a request has got to by its redirects.
+/// One station of a request that follows redirects.
 pub(crate) struct Hop<'a> {
     pub(crate) file: &'a Resource,
-    /// A redirect led from TLS to clear text: no credential may be sent any more.
+    /// A redirect led from TLS to clear text: no credential may be sent from here on.
     pub(crate) left_tls: bool,
 }
 
-/// What follows the head.
+/// What follows the head of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body<'a> {
     /// Nothing.
     Nothing,
     /// A few bytes, sent at once.
     Small(&'a [u8]),
-    /// Payload, once the peer has asked for it.
+    /// Payload, once the server asks for it.
     WhenAsked,
     /// Payload, at once.
     AtOnce,
 }
 
-/// A request: everything but where it goes.
+/// A request, without the place where it goes.
 pub(crate) struct Ask<'a> {
     pub(crate) method: Method,
     /// Adds the headers of this request for one hop.
     pub(crate) headers: &'a (dyn Fn(RequestBuilder, &Hop<'_>) -> RequestBuilder + Send + Sync),
     pub(crate) body: Body<'a>,
-    /// Whether it may be sent again when a kept connection breaks before any answer.
+    /// Whether it may be sent again when a pooled connection breaks before any answer.
     pub(crate) repeatable: bool,
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(crate) enum Reply {
     /// The final answer.
     Answered(Box<Answer>),
-    /// The peer waits for the body, at the place where the redirects ended.
+    /// The server waits for the body, at the place after all redirects.
     Continue(Box<Live>, Box<Resource>),
 }
 
@@ -106,18 +106,18 @@ struct Broken {
     unanswered: bool,
 }
 
-/// How long a peer has put one request off.
+/// How long a server has put one request off.
 #[derive(Default)]
 struct Delay(Duration);
 
 impl Delay {
-    /// The pause that an answer asks for; `None` where it asks for none, or for too much.
+    /// The pause that an answer asks for; `None` without one, and for too long a pause.
     fn asked_by(&mut self, head: &ResponseHead) -> Option<Duration> {
         let wait = Duration::from_secs(head.retry_after().filter(|_| matches!(head.status, 429 | 503))?);
         if self.0.saturating_add(wait) > RETRY_AFTER_TIME {
             return None;
         }
-        // Who says 0 is not to be asked without a pause.
+        // Also after `Retry-After: 0` we pause.
         let pause = wait.max(RETRY_AFTER_MIN);
         self.0 += pause;
         Some(pause)
@@ -133,13 +133,14 @@ impl Client {
         self.begin(file, ask).await?.answered()
     }
 
-    /// As [`Client::ask`]; asks again when the peer puts the request off, as [`Client::begin_patiently`].
+    /// As [`Client::ask`]; asks again when the server puts the request off, as
+    /// [`Client::begin_patiently`].
     pub(crate) async fn ask_until_taken(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
         self.begin_patiently(file, ask).await?.answered()
     }
 
-    /// As [`Client::ask`]; asks again while the peer says that it is still computing (202), as DPM does for checksums, and
-    /// when it puts the request off, as [`Client::begin_patiently`].
+    /// As [`Client::ask`]; asks again while the server is still computing (202), as DPM does for
+    /// checksums, and when it puts the request off, as [`Client::begin_patiently`].
     pub(crate) async fn ask_patiently(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answer> {
         let (mut polls, mut delay) = (0, Delay::default());
         loop {
@@ -163,8 +164,8 @@ impl Client {
         Err(error.with_detail("the peer is still computing the checksum"))
     }
 
-    /// As [`Client::begin`]; asks again when the peer wants another attempt later (429 and 503 with Retry-After), within
-    /// [`RETRY_AFTER_TIME`]. Nothing of a body has been sent then.
+    /// As [`Client::begin`]; retries within [`RETRY_AFTER_TIME`] when the server asks for that (429
+    /// and 503 with Retry-After). No byte of a body has been sent then.
     pub(crate) async fn begin_patiently(&self, file: &Resource, ask: &Ask<'_>) -> Result<Reply> {
         let mut delay = Delay::default();
         loop {
@@ -180,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and follows its redirects until there is a final answer, or the peer waits
+    /// Sends a request and follows its redirects until there is a final answer, or the server waits
     /// for the body.
     pub(crate) async fn begin(&self, file: &Resource, ask: &Ask<'_>) -> Result<Reply> {
         let mut at = file.clone();
@@ -211,7 +212,7 @@ impl Client {
         let origin = Origin::of(hop.file);
         if let Some(connection) = self.pool.take(&origin, is_good) {
             match self.speak(self.live(connection, &origin), hop, ask).await {
-                // The server closed the idle connection just when it was used again (RFC 9112 §9.3.1).
+                // The server closed the idle connection just as we used it again (RFC 9112 §9.3.1).
                 Err(broken) if broken.unanswered && ask.repeatable => {}
                 other => return other.map_err(|broken| broken.error),
             }
@@ -232,7 +233,7 @@ impl Client {
     async fn connect(&self, file: &Resource) -> Result<Connection> {
         let options = &self.options;
         let (host, port) = (file.location.host(), file.location.port());
-        let dialled = Pin::dialled(self.pin.as_ref(), host);
+        let dialled = PinnedHost::dialled(self.pin.as_ref(), host);
         let tcp = dial(dialled, port, options.addresses, options.connect, file.side).await?;
         let waits = Waits {
             handshake: options.connect,
@@ -285,8 +286,9 @@ impl Client {
         (ask.headers)(hop.file.access.apply(request), hop).finish()
     }
 
-    /// Waits for `100 Continue`: `None` when the body may go, also when the peer keeps silent
-    /// because it does not know of this (RFC 9110 §10.1.1); a head when the peer has decided already.
+    /// Waits for `100 Continue`. `None` when the body may go, also when the server is silent
+    /// because it does not know this (RFC 9110 §10.1.1); a head when the server has already
+    /// decided.
     async fn invitation(&self, live: &mut Live) -> Result<Option<ResponseHead>> {
         let limits = HeadLimits::default();
         let deadline = tokio::time::Instant::now() + CONTINUE_WAIT;
@@ -307,8 +309,8 @@ impl Client {
     }
 }
 
-/// Where an answer sends us. Every method keeps its name, as storage servers expect it; for COPY any
-/// 3xx is followed, as davix does.
+/// Where an answer redirects to. The method stays the same, as storage servers expect. COPY follows
+/// any 3xx, as davix does.
 fn redirect_of<'a>(head: &'a ResponseHead, method: &Method) -> Option<&'a str> {
     let follows = match head.status {
         301 | 302 | 303 | 307 | 308 => true,

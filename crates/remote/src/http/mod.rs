@@ -1,4 +1,4 @@
-//! HTTP, WebDAV and HTTP third-party copy, as a client speaks them.
+//! The client side of HTTP, WebDAV and HTTP third-party copy.
 
 mod answer;
 mod client;
@@ -12,7 +12,9 @@ mod macaroon;
 mod namespace;
 mod outlet;
 mod pool;
+mod protocol;
 mod ranges;
+mod resource;
 mod verdict;
 
 pub(crate) use client::Client;

@@ -1,4 +1,4 @@
-//! PUT: sending a file to a peer, with an ear for an answer that comes before the end.
+//! PUT: sending a file to a server, which may answer before the end.
 
 use std::net::SocketAddr;
 
@@ -12,22 +12,23 @@ use super::client::Client;
 use super::exchange::{Ask, Body, Hop, Live, Reply};
 use super::verdict::code_of;
 use crate::options::{PutOptions, Stored};
+use crate::outlet::FileUpload;
 use crate::resource::Resource;
 
-/// A redirect behind the invitation: the content is on its way and cannot be called back.
+/// A redirect after `100 Continue`: the content is already on its way.
 const TOO_LATE: &str = "the redirect came after the file's content had begun";
 
 /// What comes after the head.
 enum State {
-    /// The peer is ready for the body.
+    /// The server is ready for the body.
     Sending(Box<Live>),
     /// An empty file was stored with the head alone.
     Answered(Box<Answer>),
-    /// The peer has refused, or the connection is lost.
+    /// The server has refused, or the connection is lost.
     Over,
 }
 
-/// How the body is delimited.
+/// How the end of the body is marked.
 enum Form {
     /// This many bytes in all.
     Known(u64),
@@ -35,8 +36,8 @@ enum Form {
     Chunks(&'static [u8]),
 }
 
-/// A file on its way to a peer. Dropping it before [`Outlet::finish`] closes the connection, which
-/// tells the peer that the file is not whole.
+/// A file on its way to a server. Dropping it before it is finished closes the connection, which
+/// tells the server that the file is incomplete.
 pub(crate) struct Outlet {
     client: Client,
     file: Resource,
@@ -48,8 +49,8 @@ pub(crate) struct Outlet {
 }
 
 impl Client {
-    /// Whether there certainly is such a file: XRootD stores over it whatever the condition of the
-    /// PUT says, so it is asked before. A peer that does not tell is believed to keep the condition.
+    /// Refuses a file that the server is known to have. XRootD ignores the condition of a PUT, so
+    /// we ask first. A server that does not answer is trusted with the condition.
     async fn check_absent(&self, file: &Resource) -> Result<()> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_anything();
         let ask = Ask {
@@ -68,12 +69,12 @@ impl Client {
         }
     }
 
-    /// Asks to store a file, and returns once the peer wants the body (RFC 9110 §10.1.1). Redirects
-    /// are followed before that, and refusals come before a byte is sent. A peer that does not know
-    /// of this waiting gets the body after a second of silence.
+    /// Asks to store a file, and returns once the server wants the body (RFC 9110 §10.1.1).
+    /// Redirects and refusals come before a byte is sent. A server that does not know
+    /// `100 Continue` gets the body after a second of silence.
     ///
     /// # Errors
-    /// The peer's refusal; `peer_exists` when the file is there and must not be replaced.
+    /// The server's refusal; `peer_exists` when the file exists and must not be replaced.
     pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, true);
         let without_waiting = |request: RequestBuilder, _: &Hop<'_>| put_headers(request, options, false);
@@ -89,7 +90,7 @@ impl Client {
         };
         let mut reply = self.begin_patiently(file, &ask).await?;
         if matches!(&reply, Reply::Answered(answer) if answer.head.status == 417) {
-            // A server that knows of no expectation at all (RFC 9110 §15.5.18).
+            // A server that knows no expectation at all (RFC 9110 §15.5.18).
             if let Reply::Answered(answer) = reply {
                 answer.finish().await;
             }
@@ -144,7 +145,7 @@ fn put_headers(request: RequestBuilder, options: &PutOptions, waits: bool) -> Re
     request
 }
 
-/// A refused PUT: the only condition that we set is that there be no such file.
+/// A refused PUT. Our only condition is that the file does not exist.
 async fn refused(answer: Answer, overwrite: bool) -> Error {
     match answer.head.status {
         412 if !overwrite => answer.refused_as(ErrorCode::PeerExists).await,
@@ -153,28 +154,20 @@ async fn refused(answer: Answer, overwrite: bool) -> Error {
     }
 }
 
-impl Outlet {
-    /// The address of the server that stores.
-    #[must_use]
-    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+impl FileUpload for Outlet {
+    fn peer_address(&self) -> Option<SocketAddr> {
         self.peer
     }
 
-    /// Payload bytes sent so far.
-    #[must_use]
-    pub(crate) fn sent_bytes(&self) -> u64 {
+    fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// Room for the next payload, to be filled and given to [`Outlet::send`].
-    ///
-    /// # Errors
-    /// What the peer has answered meanwhile, or that the connection is lost.
-    pub(crate) async fn outgoing(&mut self) -> Result<Outgoing> {
+    async fn outgoing(&mut self) -> Result<Outgoing> {
         self.check_answer().await?;
         let stream = &mut self.live()?.connection.stream;
-        // Nothing may be queued behind this point: a chunk's head goes out before the room is sent,
-        // so a record that was sealed together with the room would come too late.
+        // Nothing may be queued from here on: the head of a chunk goes out before this buffer, so a
+        // record that was sealed together with the buffer would come too late.
         let room = match stream.flush().await {
             Ok(()) => stream.outgoing().await,
             Err(error) => Err(error),
@@ -185,12 +178,7 @@ impl Outlet {
         }
     }
 
-    /// Sends the first `filled` bytes of the room, framed as a chunk where the size is not known.
-    ///
-    /// # Errors
-    /// The peer's answer where there is one, else that the connection is lost or stalled; `internal`
-    /// when more is sent than was announced.
-    pub(crate) async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+    async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
         if filled == 0 {
             return Ok(());
         }
@@ -224,45 +212,35 @@ impl Outlet {
         }
     }
 
-    /// The connection itself, for sending pieces of a file over it: only with a known size. What goes this way is told to
-    /// [`Outlet::sent`]; between pieces [`Outlet::check_answer`] hears a refusal, and [`Outlet::explain`] makes the best of
-    /// a broken connection.
-    pub(crate) fn bare_stream(&mut self) -> Option<&mut Stream> {
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
         match (&mut self.state, &self.form) {
             (State::Sending(live), Form::Known(_)) => Some(&mut live.connection.stream),
             _ => None,
         }
     }
 
-    /// Counts payload that was sent over [`Outlet::bare_stream`].
-    pub(crate) fn sent(&mut self, bytes: u64) {
+    fn sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
     }
 
-    /// Whether the peer has already answered, which before the end of the body means that it refuses. Behind the
-    /// last byte the answer is none of that, and left to [`Outlet::finish`].
-    ///
-    /// # Errors
-    /// The refusal, or that the connection is lost.
-    pub(crate) async fn check_answer(&mut self) -> Result<()> {
+    async fn check_answer(&mut self) -> Result<()> {
+        // Behind the last byte an answer is no refusal yet: `finish` judges it.
         if matches!(self.form, Form::Known(size) if size == self.sent_bytes) {
             return Ok(());
         }
         loop {
             match self.live()?.connection.response_available(&HeadLimits::default()) {
                 Ok(None) => return Ok(()),
-                // The invitation that came after we went on without it.
+                // A late `100 Continue`: we went on without it.
                 Ok(Some(head)) if head.is_interim() => {}
                 Ok(Some(head)) => return Err(self.early(head).await),
-                // An answer may lie in front of the end.
+                // An answer may have come before the end of the connection.
                 Err(error) => return Err(self.explain(error).await),
             }
         }
     }
 
-    /// The best explanation of a connection that broke while sending: the peer's answer, if one has
-    /// still come, else the break itself.
-    pub(crate) async fn explain(&mut self, cause: Error) -> Error {
+    async fn explain(&mut self, cause: Error) -> Error {
         let cause = self.file.blame(cause);
         let stall = self.client.options.stall;
         let Ok(live) = self.live() else { return cause };
@@ -275,6 +253,26 @@ impl Outlet {
         }
     }
 
+    async fn finish(mut self) -> Result<Stored> {
+        let answer = match std::mem::replace(&mut self.state, State::Over) {
+            State::Answered(answer) => *answer,
+            State::Sending(live) => self.close_body(live).await?,
+            State::Over => return Err(self.file.error(ErrorCode::PeerClosed, Phase::Transfer)),
+        };
+        if !answer.is_success() {
+            return Err(refused(answer, self.overwrite).await.in_phase(Phase::Commit));
+        }
+        let stored = Stored {
+            created: answer.head.status == 201,
+            is_pending: answer.head.status == 202,
+            checksums: answer.head.digests(),
+        };
+        answer.finish().await;
+        Ok(stored)
+    }
+}
+
+impl Outlet {
     /// An answer before the end of the body. The connection cannot be used again.
     async fn early(&mut self, head: ResponseHead) -> Error {
         let State::Sending(live) = std::mem::replace(&mut self.state, State::Over) else {
@@ -295,29 +293,6 @@ impl Outlet {
                     .with_peer(Some(PeerStatus::Http(status)), &words)
             }
         }
-    }
-
-    /// Ends the body and waits until the peer has stored the file.
-    ///
-    /// # Errors
-    /// The peer's refusal, a lost connection, no answer in time; `internal` when fewer bytes were
-    /// sent than announced.
-    pub(crate) async fn finish(mut self) -> Result<Stored> {
-        let answer = match std::mem::replace(&mut self.state, State::Over) {
-            State::Answered(answer) => *answer,
-            State::Sending(live) => self.close_body(live).await?,
-            State::Over => return Err(self.file.error(ErrorCode::PeerClosed, Phase::Transfer)),
-        };
-        if !answer.is_success() {
-            return Err(refused(answer, self.overwrite).await.in_phase(Phase::Commit));
-        }
-        let stored = Stored {
-            created: answer.head.status == 201,
-            is_pending: answer.head.status == 202,
-            checksums: answer.head.digests(),
-        };
-        answer.finish().await;
-        Ok(stored)
     }
 
     async fn close_body(&mut self, mut live: Box<Live>) -> Result<Answer> {
@@ -343,7 +318,7 @@ impl Outlet {
     }
 
     fn live(&mut self) -> Result<&mut Live> {
-        // Nothing can be sent any more; whoever tries has been told why before.
+        // An earlier call has already returned the reason.
         let over = || self.file.error(ErrorCode::PeerClosed, Phase::Transfer);
         match &mut self.state {
             State::Sending(live) => Ok(live),

@@ -1,5 +1,5 @@
 //! One request about a name and its answer: finding or opening a session, following redirections,
-//! waiting when asked to, and trying once more when a kept connection turns out to be dead.
+//! waiting on demand, and a second attempt when a pooled session is dead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use xroot_wire::StreamId;
 
 use super::login::open;
 use super::pool::{Origin, Pool};
-use super::route::Route;
+use super::route::{Pair, Route};
 use super::session::{Event, Reply, Session};
 use super::verdict::{BROKEN, may_be_elsewhere, reason_to_go_back, refused};
-use crate::client::{ClientOptions, Pin};
+use crate::client::{ClientOptions, PinnedHost};
 use crate::resource::Resource;
 
-/// A client for any number of XRootD peers. Clones share their idle sessions.
+/// A client for any number of XRootD servers. Clones share their idle sessions.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(super) options: Arc<ClientOptions>,
     pool: Arc<Pool>,
-    pin: Option<Pin>,
+    pin: Option<PinnedHost>,
 }
 
-/// What a request is made for, at one station of its way.
+/// The target of a request at one station of its route.
 pub(super) struct Spot<'a> {
     /// The path with its CGI.
     pub(super) target: &'a [u8],
-    /// A redirector is to look again rather than remember.
+    /// A redirector shall look the file up again, not in its cache.
     pub(super) refresh: bool,
     route: &'a Route,
     is_encrypted: bool,
 }
 
 impl Spot<'_> {
-    /// Another path of the same server, with the token where that may be sent.
+    /// Another path of the same server, with the token where the connection is encrypted.
     pub(super) fn sibling(&self, path: &str) -> Secret {
         self.route.with_token(path, self.is_encrypted)
     }
@@ -43,15 +43,15 @@ impl Spot<'_> {
 /// Makes the bytes of a request with this id.
 pub(super) type Encode<'a> = &'a (dyn Fn(&Spot<'_>, StreamId, &mut Vec<u8>) + Send + Sync);
 
-/// A request about a name: everything but where it goes.
+/// A request about a name, without the place where it goes.
 pub(super) struct Ask<'a> {
     /// Makes the request.
     pub(super) encode: Encode<'a>,
-    /// CGI of this request.
-    pub(super) own: &'a [(&'a str, &'a str)],
+    /// The CGI of this request alone.
+    pub(super) own: &'a [Pair<'a>],
     /// Whether it may be sent again when a connection breaks before any answer.
     pub(super) repeatable: bool,
-    /// How long the answer may take, when that is longer than usual.
+    /// The longest wait for the answer, when longer than usual.
     pub(super) patience: Option<Duration>,
 }
 
@@ -75,12 +75,12 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// An answer that has begun: its data may still be on the connection.
+/// An answer that has begun. Its data may still be on the connection.
 pub(super) struct Begun {
     pub(super) session: Session,
     pub(super) id: StreamId,
     pub(super) first: Opening,
-    /// Where the request was carried out.
+    /// The route to the server that answers.
     pub(super) route: Route,
 }
 
@@ -88,11 +88,11 @@ pub(super) struct Begun {
 pub(super) enum Opening {
     /// So many bytes follow on the connection; more parts behind them unless it is the last.
     Part { length: usize, last: bool },
-    /// All of it came late and is here.
+    /// All of it, after `kXR_waitresp`.
     Whole(Vec<u8>),
 }
 
-/// An answer that is here as a whole.
+/// A complete answer.
 pub(super) struct Answered {
     pub(super) session: Session,
     pub(super) body: Vec<u8>,
@@ -110,22 +110,22 @@ impl Client {
     }
 
     /// A client that reaches a host at one address.
-    pub(crate) fn pinned(options: Arc<ClientOptions>, pin: Pin) -> Self {
+    pub(crate) fn pinned(options: Arc<ClientOptions>, pin: PinnedHost) -> Self {
         Self {
             pin: Some(pin),
             ..Self::new(options)
         }
     }
 
-    /// Sends a request, and gathers its answer.
+    /// Sends a request and gathers its answer.
     ///
     /// # Errors
-    /// The server's refusal, no connection, or no understandable answer.
+    /// The server's refusal, no connection, or an answer that cannot be understood.
     pub(super) async fn ask(&self, file: &Resource, ask: &Ask<'_>) -> Result<Answered> {
         self.ask_on(Route::new(file), ask).await
     }
 
-    /// As [`Client::ask`], from where an earlier request about the same file has got to.
+    /// As [`Client::ask`], beginning where an earlier request about the same file ended.
     pub(super) async fn ask_on(&self, route: Route, ask: &Ask<'_>) -> Result<Answered> {
         let Begun {
             mut session,
@@ -141,7 +141,7 @@ impl Client {
         Ok(Answered { session, body, route })
     }
 
-    /// As [`Client::ask`] when only the answer's text matters; the session is kept for others.
+    /// As [`Client::ask`] when only the answer's text matters; the session returns to the pool.
     pub(super) async fn ask_text(&self, file: &Resource, ask: &Ask<'_>) -> Result<Vec<u8>> {
         let answered = self.ask(file, ask).await?;
         self.keep(&answered.route, answered.session);
@@ -224,7 +224,7 @@ impl Client {
         Ok((id, session.event_of(id).await?))
     }
 
-    /// A session with the server that the route has come to.
+    /// A session with the server at the end of the route.
     pub(super) async fn session(&self, route: &Route) -> Result<Session> {
         let origin = Origin::of(&route.at, route.ticket.as_ref());
         if let Some(mut session) = self.pool.take(&origin, Session::is_quiet) {
@@ -234,7 +234,7 @@ impl Client {
         open(&self.options, self.pin.as_ref(), &route.at, route.ticket.as_ref()).await
     }
 
-    /// Keeps a session for others, if it can be used again.
+    /// Returns a session to the pool, if it can be used again.
     pub(super) fn keep(&self, route: &Route, mut session: Session) {
         if session.is_quiet() {
             self.pool.put(Origin::of(&route.at, route.ticket.as_ref()), session);

@@ -1,7 +1,8 @@
-//! Asking for a file's checksum on the session in which it is open, once its data have come.
+//! Asks for a file's checksum in the session in which it is open, after its data.
 //!
-//! The key of a third-party copy opens one file and is no credential for anything else. Servers of this house, and those
-//! that take the open file for a right, answer the question in that session only.
+//! The key of a third-party copy opens one file and is no credential for anything else. Our
+//! servers, and those that derive the right from the open file, answer the question in that session
+//! only.
 
 use crate::limits::CHECKSUM_AT_END_WAIT;
 use tokio::time::timeout;
@@ -11,14 +12,14 @@ use xroot_wire::request::{Query, QueryKind};
 use xroot_wire::response::parse_checksum;
 
 use super::namespace::wire_name;
-use super::route::Route;
+use super::route::{Route, pair};
 use super::session::{Reply, Session};
 
-/// The first of the `wanted` checksums that the server tells; `None` when it tells none, or not within
+/// The first of the `wanted` checksums that the server knows; `None` without one, or not within
 /// [`CHECKSUM_AT_END_WAIT`].
 ///
 /// # Errors
-/// The connection is lost, or still owes the answer: it cannot be used again.
+/// The connection is lost, or the answer is still to come: it cannot be used again.
 pub(super) async fn checksum_at_end(
     session: &mut Session,
     route: &Route,
@@ -33,7 +34,7 @@ pub(super) async fn checksum_at_end(
 
 async fn ask(session: &mut Session, route: &Route, wanted: &[ChecksumAlgorithm]) -> Result<Option<Checksum>> {
     for algorithm in wanted {
-        let own = [("cks.type", wire_name(*algorithm))];
+        let own = [pair("cks.type", wire_name(*algorithm))];
         let target = route.target(&own, session.is_encrypted())?;
         let question = Request::Query(Query::new(QueryKind::Checksum, target.expose().as_bytes()));
         loop {

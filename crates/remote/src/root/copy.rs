@@ -1,6 +1,6 @@
-//! Asking a server to fetch a file from another one, and following it to its end: the rendezvous of the
-//! reference client (XRootD third-party copy, `xrdcp --tpc`), and the same without a rendezvous where the
-//! source speaks HTTP and the destination is one that knows how to fetch from there.
+//! Third-party copies: orders a server to fetch a file from another one, and follows the copy to
+//! its end. Between servers of this protocol it arranges the rendezvous of the reference client
+//! (`xrdcp --tpc`); a source that speaks HTTP needs none.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use xroot_wire::{CgiBuilder, FileHandle, OpenOptions, Request, StreamId, pack_so
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
 use super::outlet::FILE_MODE;
-use super::route::Route;
+use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, Session};
 use super::verdict::refused;
 use crate::options::{CopyOrder, Direction};
 use crate::resource::Resource;
 
-/// How often a copy is asked how far it is.
+/// The time between two questions for the progress of a copy.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Under this key servers of this house tell from which protocols they fetch; others give it back.
+/// Our servers list under this key the protocols they fetch from; others echo the key.
 const PROTOCOLS_KEY: &str = "crossload.tpc";
-/// What servers that make no third-party copies say, whatever number they answer with.
+/// The words of servers without third-party copies; their error numbers differ.
 const UNSUPPORTED_WORDS: &str = "tpc not supported";
 
 /// A file that is open for as long as a copy runs.
@@ -35,11 +35,11 @@ struct Held {
 }
 
 impl Client {
-    /// Asks `active` to fetch a file from another server.
+    /// Orders `active` to fetch a file from another server.
     ///
     /// # Errors
-    /// `peer_unsupported` where it cannot: it makes no such copies, or none from a source of that kind, or
-    /// is asked to send; else what one of the two servers refuses.
+    /// `peer_unsupported` where it makes no such copies, none from such a source, or would have to
+    /// send; else the refusal of one of the two servers.
     pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         if order.direction == Direction::Push {
             let error = active.error(ErrorCode::PeerUnsupported, Phase::Open);
@@ -59,7 +59,9 @@ impl Client {
 
     async fn rendezvous(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
         check_nameable(active, source.location.path())?;
-        let placed = self.open_for_copy(source, None, &[("tpc.stage", "placement")]).await?;
+        let placed = self
+            .open_for_copy(source, None, &[pair("tpc.stage", "placement")])
+            .await?;
         let (place, size) = (placed.held.route.at.clone(), placed.size_bytes);
         let route = placed.held.route.clone();
         self.leave(placed.held).await;
@@ -85,12 +87,12 @@ impl Client {
         let mut destination = self.order(active, &ordered, order).await?;
         self.sync(&mut destination).await?;
         let host = destination.route.at.location.host().to_owned();
-        let own = [("tpc.dst", host.as_str()), ("tpc.key", &key), ("tpc.stage", "copy")];
+        let own = [pair("tpc.dst", &host), pair("tpc.key", &key), pair("tpc.stage", "copy")];
         let registered = self.open_for_copy(source, Some(route), &own).await?;
         self.begin_copy(destination, Some(registered.held), order).await
     }
 
-    /// Without a key: who may read the source is for the source to say.
+    /// Without a rendezvous key: the source decides who may read it.
     async fn fetch_from_http(&self, active: &Resource, source: &Resource, order: &CopyOrder) -> Result<Copying> {
         let told = self.configuration(active, &[PROTOCOLS_KEY]).await?;
         let scheme = if source.location.is_encrypted() {
@@ -119,8 +121,8 @@ impl Client {
         self.begin_copy(destination, None, order).await
     }
 
-    /// What the destination is to show to the source: the query of its URL, and the token where nobody can
-    /// listen on the way to either.
+    /// What the destination shall show to the source: the query of the source's URL, and the token
+    /// where both servers are reached over TLS.
     fn source_cgi(&self, source: &Resource, active: &Resource) -> Option<Secret> {
         let query = source.location.query().unwrap_or_default();
         let secure = source.location.is_encrypted() && active.location.scheme() == Scheme::Roots;
@@ -138,8 +140,8 @@ impl Client {
         (!cgi.expose().is_empty()).then(|| Secret::new(pack_source_cgi(cgi.expose())))
     }
 
-    /// Opens the source: to look at it, or to register a key.
-    async fn open_for_copy(&self, source: &Resource, route: Option<Route>, own: &[(&str, &str)]) -> Result<Placed> {
+    /// Opens the source, to get its size or to register a key.
+    async fn open_for_copy(&self, source: &Resource, route: Option<Route>, own: &[Pair<'_>]) -> Result<Placed> {
         let options = OpenOptions::READ | OpenOptions::RETURN_STAT | OpenOptions::ASYNCHRONOUS;
         let encode: Encode<'_> = &|spot, id, out| open_request(0, options, spot.target).encode(id, out);
         let ask = Ask {
@@ -162,7 +164,7 @@ impl Client {
 
     /// Opens the destination.
     async fn order(&self, active: &Resource, ordered: &Ordered<'_>, order: &CopyOrder) -> Result<Held> {
-        // The number of further streams. Told even where it is none: without it the destination chooses by itself.
+        // The number of further streams, even when it is 0: without it the destination chooses.
         let streams = order
             .streams
             .map(|streams| streams.saturating_sub(1).min(TPC_STREAMS_MAX).to_string());
@@ -178,16 +180,16 @@ impl Client {
             ("tpc.str", streams.as_deref()),
         ];
         let mut own = vec![
-            ("tpc.dlg", ordered.from),
-            ("tpc.dlgon", "0"),
-            ("tpc.key", ordered.key),
-            ("tpc.lfn", ordered.path),
-            ("tpc.spr", ordered.protocol),
-            ("tpc.src", ordered.from),
-            ("tpc.stage", "copy"),
-            ("tpc.tpr", target_protocol),
+            pair("tpc.dlg", ordered.from),
+            pair("tpc.dlgon", "0"),
+            pair("tpc.key", ordered.key),
+            pair("tpc.lfn", ordered.path),
+            pair("tpc.spr", ordered.protocol),
+            pair("tpc.src", ordered.from),
+            pair("tpc.stage", "copy"),
+            pair("tpc.tpr", target_protocol),
         ];
-        own.extend(optional.iter().filter_map(|(key, value)| Some((*key, (*value)?))));
+        own.extend(optional.iter().filter_map(|(key, value)| Some(pair(key, (*value)?))));
         let mut options =
             OpenOptions::UPDATE | OpenOptions::ASYNCHRONOUS | OpenOptions::MAKE_PATH | OpenOptions::RETURN_STAT;
         options |= match order.overwrite {
@@ -208,7 +210,7 @@ impl Client {
         })
     }
 
-    /// The first sync: the destination checks what it can.
+    /// The first sync: the destination checks what it can before the source is ready.
     async fn sync(&self, held: &mut Held) -> Result<()> {
         let blame = |error| held.route.at.blame(error);
         let id = held.session.send(&sync_request(held.handle)).await.map_err(blame)?;
@@ -223,7 +225,7 @@ impl Client {
         }
     }
 
-    /// The second sync: the copy runs until it is answered.
+    /// The second sync: its answer is the end of the copy.
     async fn begin_copy(&self, mut destination: Held, source: Option<Held>, order: &CopyOrder) -> Result<Copying> {
         let sent = destination.session.send(&sync_request(destination.handle)).await;
         let sync = sent.map_err(|error| destination.route.at.blame(error))?;
@@ -239,7 +241,7 @@ impl Client {
         })
     }
 
-    /// Closes a file whose close nobody has to hear of.
+    /// Closes a file without waiting for the answer.
     async fn leave(&self, mut held: Held) {
         let close = Request::Close(Close { handle: held.handle });
         if held.session.send_unheard(&close).await.is_ok() {
@@ -248,7 +250,7 @@ impl Client {
     }
 }
 
-/// A name goes to the destination as the value of a key, where `&` would end it.
+/// Refuses `&` in a name: the name is the value of a key there, and `&` would end it.
 fn check_nameable(active: &Resource, path: &str) -> Result<()> {
     if path.contains('&') {
         let error = active.error(ErrorCode::PeerUnsupported, Phase::Open);
@@ -266,7 +268,7 @@ struct Placed {
     size_bytes: Option<u64>,
 }
 
-/// What the destination is told of the source.
+/// What the destination learns of the source.
 struct Ordered<'a> {
     key: &'a str,
     from: &'a str,
@@ -276,7 +278,7 @@ struct Ordered<'a> {
     size: Option<&'a str>,
 }
 
-/// A key that nobody can guess, as long as those of the reference client.
+/// A random key, as long as those of the reference client.
 fn random_key(active: &Resource) -> Result<String> {
     let mut bytes = [0; 12];
     let filled = aws_lc_rs::rand::fill(&mut bytes);
@@ -284,7 +286,7 @@ fn random_key(active: &Resource) -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A checksum as servers take it for a copy; `None` for those that most of them do not know.
+/// A checksum as servers take it for a copy; `None` for algorithms that most do not know.
 fn checksum_text(checksum: &Checksum) -> Option<String> {
     let known = [
         ChecksumAlgorithm::Adler32,
@@ -297,7 +299,7 @@ fn checksum_text(checksum: &Checksum) -> Option<String> {
         .then(|| format!("{}:{}", algorithm.name(), checksum.to_hex()))
 }
 
-/// A server that makes no third-party copies says so in these words, with one number or another.
+/// Gives the refusal of a server without third-party copies its own code, by its words.
 fn unsupported(error: Error) -> Error {
     let says_so = error
         .peer_words()
@@ -309,14 +311,14 @@ fn unsupported(error: Error) -> Error {
     }
 }
 
-/// A copy that a server makes. Dropping it closes the connections, on which both servers give it up.
+/// A copy that a server makes. Dropping it closes the connections, and both servers end the copy.
 pub(crate) struct Copying {
     client: Client,
     file: Resource,
-    /// The destination, and the source where it waits for the destination. `None` at the end.
+    /// The destination, and a source that holds a rendezvous key. `None` at the end.
     running: Option<(Held, Option<Held>)>,
     sync: StreamId,
-    /// The question for how far it is that is under way.
+    /// The question for the progress that is under way.
     look: Option<StreamId>,
     silence: Duration,
     silent_for: Duration,
@@ -324,15 +326,16 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    /// Waits for news: how far the copy is, or `None` when it has succeeded.
+    /// Waits for news of the copy; `None` when it has succeeded.
     ///
     /// # Errors
-    /// The destination's own words when it failed; `peer_stalled` when it says nothing for too long.
+    /// The destination's own words when it failed; `peer_stalled` when it says nothing for too
+    /// long.
     pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
         let Some((mut destination, source)) = self.running.take() else {
             return Ok(None);
         };
-        // When this future is dropped, or fails, the sessions are gone with it.
+        // The sessions are lost when this future fails or is dropped.
         let news = self.advance(&mut destination).await;
         match news.map_err(|error| self.file.blame(error))? {
             Some(()) => {
@@ -354,7 +357,7 @@ impl Copying {
         let session = &mut destination.session;
         loop {
             let event = match session.event_available().await? {
-                // The head of an answer has come in part; the rest is on its way.
+                // A part of an answer's head has come; the rest is on its way.
                 None if session.frames.buffered_bytes() > 0 => Some(session.event().await?),
                 event => event,
             };
@@ -374,7 +377,7 @@ impl Copying {
         }
     }
 
-    /// Asks how far it is, unless that is being answered.
+    /// Asks for the progress, unless a question is already under way.
     async fn ask(&mut self, session: &mut Session, handle: FileHandle) -> Result<()> {
         self.silent_for += LOOK_PERIOD;
         if self.silent_for >= self.silence {
@@ -392,7 +395,7 @@ impl Copying {
         let body = match event {
             Event::Body { id, length, last } => session.gather(id, length, last).await?,
             Event::Reply(_, Reply::Done(body)) => body,
-            // How far it is need not be known.
+            // The progress is optional.
             Event::Reply(..) => Vec::new(),
             Event::Pages(_) => return Err(session.misbehaved("this is no answer to a stat")),
         };
@@ -420,14 +423,14 @@ impl Copying {
         }
     }
 
-    /// The copy has been made: both files are closed, the one that was stored first.
+    /// Closes both files after the copy, the stored one first.
     async fn conclude(&mut self, mut destination: Held, source: Option<Held>) -> Result<()> {
         let close = Request::Close(Close {
             handle: destination.handle,
         });
         let session = &mut destination.session;
         if let Some(look) = self.look.take() {
-            // Its answer comes before that to the close.
+            // Its answer comes before that of the close.
             let event = session.event_of(look).await?;
             self.take_look(session, event).await?;
         }

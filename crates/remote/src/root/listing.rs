@@ -12,7 +12,7 @@ use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
 
 use super::ask::{Ask, Begun, Client, Opening};
 use super::namespace::entry_of;
-use super::route::{Route, check_path};
+use super::route::{Route, check_path, pair};
 use super::session::{Event, Reply, Session};
 use super::verdict::{recoded, refused};
 use crate::Entry;
@@ -150,7 +150,7 @@ impl Listing {
     /// Asks what the listing left out. The listing itself has no place for it, and only our servers know the question.
     async fn ask_for_unlisted(&mut self) -> Result<()> {
         let ask = Ask {
-            own: &[(Query::UNLISTED, "")],
+            own: &[pair(Query::UNLISTED, "")],
             ..Ask::looking(&|spot, id, out| Request::Query(Query::unlisted(spot.target)).encode(id, out))
         };
         let answered = match self.client.ask_on(self.route.clone(), &ask).await {

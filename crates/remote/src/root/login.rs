@@ -1,4 +1,4 @@
-//! Opening a session: connecting, versions, TLS, login, authentication.
+//! Opening a session: connecting, protocol version, TLS, login, authentication.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use xroot_wire::{Answer, Credential, Handshake, Purpose, ResponseHeader, Session
 
 use super::gsi::Gsi;
 use super::session::Session;
-use crate::client::{ClientOptions, Pin};
+use crate::client::{ClientOptions, PinnedHost};
 use crate::resource::Resource;
 
-/// Who we are where nobody said so.
+/// Our user name when no other is configured.
 const NOBODY: &str = "nobody";
 
-/// Makes a new connection to a server a further stream of a session with it. `address` is where that session's own
-/// connection leads: other addresses of the same name may be other servers.
+/// Opens a connection as a further stream of a session. `address` is that of the session's own
+/// connection, since other addresses of the same name may be other servers.
 ///
 /// # Errors
 /// No connection, `peer_tls_failed`, or the server's refusal.
@@ -34,33 +34,43 @@ pub(super) async fn bind(
     session: SessionId,
 ) -> Result<Session> {
     let host = address.ip().to_string();
-    let bound = set_up(options, (&host, address.port()), file, Purpose::Bind { session }).await;
+    let server = Dialled {
+        host: &host,
+        port: address.port(),
+    };
+    let bound = set_up(options, server, file, Purpose::Bind { session }).await;
     bound.map_err(|error| error.at_side(file.side))
 }
 
-/// Opens a session with the server of a file, at the address that `pin` names for it. `ticket` is what a redirection gave for the login.
+/// Opens a session with the server of a file, at the address that `pin` names for it. `ticket` is
+/// what a redirection gave for the login.
 ///
 /// # Errors
-/// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_denied` when none of
-/// our credentials is accepted.
+/// No connection, `peer_tls_failed` when TLS is asked for and not offered, `peer_denied` when none
+/// of our credentials is accepted.
 pub(super) async fn open(
     options: &ClientOptions,
-    pin: Option<&Pin>,
+    pin: Option<&PinnedHost>,
     file: &Resource,
     ticket: Option<&Secret>,
 ) -> Result<Session> {
-    let place = (Pin::dialled(pin, file.location.host()), file.location.port());
-    let opened = set_up(options, place, file, login(options, file, ticket)).await;
+    let server = Dialled {
+        host: PinnedHost::dialled(pin, file.location.host()),
+        port: file.location.port(),
+    };
+    let opened = set_up(options, server, file, login(options, file, ticket)).await;
     opened.map_err(|error| error.at_side(file.side))
 }
 
-async fn set_up(
-    options: &ClientOptions,
-    (host, port): (&str, u16),
-    file: &Resource,
-    purpose: Purpose,
-) -> Result<Session> {
-    let tcp = dial(host, port, options.addresses, options.connect, file.side).await?;
+/// Where a connection leads.
+#[derive(Clone, Copy)]
+struct Dialled<'a> {
+    host: &'a str,
+    port: u16,
+}
+
+async fn set_up(options: &ClientOptions, server: Dialled<'_>, file: &Resource, purpose: Purpose) -> Result<Session> {
+    let tcp = dial(server.host, server.port, options.addresses, options.connect, file.side).await?;
     let waits = Waits {
         handshake: options.connect,
         stall: options.stall,
@@ -106,7 +116,7 @@ async fn agree(mut frames: Frames, options: &ClientOptions, file: &Resource, pur
                 handshake.authenticate(&name, &credential)?
             }
             Step::Continue(message) => {
-                // What else we have takes no second step.
+                // No other credential takes a second step.
                 let Some(begun) = gsi.take() else {
                     return Err(handshake.give_up());
                 };
@@ -152,16 +162,16 @@ async fn listen(frames: &mut Frames, handshake: &mut Handshake, patience: Durati
     handshake.handle(Answer::parse(&header, &body)?)
 }
 
-/// What we show for an authentication protocol.
+/// A credential for an authentication protocol.
 enum Chosen {
-    /// One message.
+    /// A single message.
     Credential(Vec<u8>),
     /// A certificate, over several rounds.
     Gsi(ServerEntry, ClientIdentity),
 }
 
-/// What we have to show for an authentication protocol; a token only where nobody can listen, and a certificate
-/// only to a server whose offer can be understood.
+/// Our credential for an authentication protocol. A token goes only over TLS, a certificate only to
+/// a server whose offer can be understood.
 fn choose(entry: &SecurityEntry, file: &Resource, is_encrypted: bool) -> Option<(String, Chosen)> {
     let access = &file.access;
     let credential = match entry.name.as_str() {

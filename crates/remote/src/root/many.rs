@@ -1,4 +1,4 @@
-//! What many names stand for, asked together: answers are awaited while further questions are already on their way.
+//! Stat of many names at once: further requests go out before the first answers come.
 
 use crate::limits::ROOT_STATS_MAX;
 use types::{ErrorCode, Phase, Result};
@@ -15,15 +15,12 @@ use crate::Entry;
 use crate::resource::Resource;
 
 impl Client {
-    /// What many names of one server stand for, in their order. [`ROOT_STATS_MAX`] questions are under way at the same
-    /// time on one connection.
+    /// What many names of one server stand for, in their order. [`ROOT_STATS_MAX`] requests are
+    /// under way at the same time on one connection.
     ///
     /// # Errors
     /// The server's first refusal; `bad_url` for names of several servers.
-    pub(crate) async fn stat_many(&self, files: &[Resource]) -> Result<Vec<Entry>> {
-        let Some(first) = files.first() else {
-            return Ok(Vec::new());
-        };
+    pub(crate) async fn stat_many(&self, first: &Resource, files: &[Resource]) -> Result<Vec<Entry>> {
         if let Some(stranger) = files.iter().find(|file| !file.location.same_origin(&first.location)) {
             let error = stranger.error(ErrorCode::BadUrl, Phase::Open);
             return Err(error.with_detail("it is at another server than the first one"));
@@ -32,7 +29,7 @@ impl Client {
         loop {
             let mut session = self.session(&route).await.map_err(|error| first.blame(error))?;
             match self.ask_all(&mut session, &route, files).await {
-                // The server may just have closed a connection that lay idle.
+                // The server may just have closed the idle connection.
                 Err(_) if session.is_reused && session.is_unanswered() => {}
                 Err(error) => return Err(error),
                 Ok(entries) => {
@@ -43,14 +40,14 @@ impl Client {
         }
     }
 
-    /// Asks on one session. What it is to be asked for elsewhere or later is `None`.
+    /// Asks on one session. `None` for names that this server redirects or puts off.
     async fn ask_all(&self, session: &mut Session, route: &Route, files: &[Resource]) -> Result<Vec<Option<Entry>>> {
         let lost = |error: types::Error| route.at.blame(error);
         let mut entries = vec![None; files.len()];
         let mut asked: Vec<(StreamId, usize)> = Vec::new();
         let mut next = 0;
         while next < files.len() || !asked.is_empty() {
-            // In halves of the window, so that one call sends many questions.
+            // By half a window at a time, so that one call sends many questions.
             if asked.len() <= ROOT_STATS_MAX / 2 && next < files.len() {
                 while asked.len() < ROOT_STATS_MAX && next < files.len() {
                     asked.push((queue(session, route, &files[next])?, next));
@@ -66,7 +63,7 @@ impl Client {
         Ok(entries)
     }
 
-    /// Asks one by one for what the first server does not answer itself.
+    /// Looks up alone each name that the first server did not answer for.
     async fn long_way(&self, files: &[Resource], entries: Vec<Option<Entry>>) -> Result<Vec<Entry>> {
         let mut all = Vec::with_capacity(entries.len());
         for (file, entry) in files.iter().zip(entries) {

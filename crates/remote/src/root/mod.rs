@@ -1,4 +1,4 @@
-//! The XRootD protocol (`root://`, `roots://`), as a client speaks it.
+//! The client side of the XRootD protocol (`root://`, `roots://`).
 
 mod ask;
 mod at_end;
@@ -12,6 +12,7 @@ mod namespace;
 mod opened;
 mod outlet;
 mod pool;
+mod protocol;
 mod route;
 mod session;
 mod vector;
@@ -23,5 +24,4 @@ pub(crate) use download::Download;
 pub(crate) use listing::Listing;
 pub(crate) use opened::Opened;
 pub(crate) use outlet::Outlet;
-pub(crate) use route::check_path;
 pub(crate) use vector::Ranges;

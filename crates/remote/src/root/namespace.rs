@@ -1,4 +1,4 @@
-//! What is done to names, and what is asked about them.
+//! Operations on names, and questions about them.
 
 use crate::limits::{ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result};
@@ -7,12 +7,12 @@ use xroot_wire::response::{ConfigAnswer, SpaceUsage, StatText, parse_checksum};
 use xroot_wire::{Argument, Request, StatFlags};
 
 use super::ask::{Ask, Client, Encode};
-use super::route::{Route, check_path};
+use super::route::{Route, check_path, pair};
 use super::verdict::recoded;
 use crate::Entry;
 use crate::resource::{Facts, Resource};
 
-/// Permissions of a directory that is made; the server's mask takes off what it does not want.
+/// Permissions of a new directory; the server's umask may reduce them.
 const DIRECTORY_MODE: u16 = 0o755;
 
 impl Client {
@@ -25,7 +25,7 @@ impl Client {
         Ok(entry_of(file.location.path(), &stat))
     }
 
-    /// Asks what a file is, and for the first checksum of `wanted` that the server tells.
+    /// Asks what a file is, and for the first checksum of `wanted` that the server knows.
     ///
     /// # Errors
     /// The server's refusal.
@@ -33,14 +33,14 @@ impl Client {
         let (stat, route) = self.look(file).await?;
         let mut facts = facts_of(&stat, route.at.location.clone());
         for algorithm in wanted.iter().filter(|_| facts.size_bytes.is_some()) {
-            // Where the file was found: not every redirector sends such questions on.
+            // At the server of the file: not every redirector forwards this question.
             match self.checksum(&route, *algorithm).await {
                 Ok(Some(checksum)) => {
                     facts.checksums.push(checksum);
                     break;
                 }
                 Ok(None) => {}
-                // Not every server computes checksums, or this one.
+                // Not every server computes checksums, or this algorithm.
                 Err(error) if error.peer_status().is_some() => {}
                 Err(error) => return Err(error),
             }
@@ -56,14 +56,14 @@ impl Client {
         Ok((stat, answered.route))
     }
 
-    /// The checksum of a file, computed by its server if need be; `None` when what it tells is none that
-    /// is known here.
+    /// The checksum of a file, computed by its server if need be; `None` for an algorithm that we
+    /// do not know.
     ///
     /// # Errors
     /// The server's refusal, and `peer_stalled` when it computes for too long.
     async fn checksum(&self, route: &Route, algorithm: ChecksumAlgorithm) -> Result<Option<Checksum>> {
         let ask = Ask {
-            own: &[("cks.type", wire_name(algorithm))],
+            own: &[pair("cks.type", wire_name(algorithm))],
             patience: Some(ACCEPTED_POLL_PERIOD * ACCEPTED_POLLS_MAX),
             ..Ask::looking(&|spot, id, out| {
                 Request::Query(Query::new(QueryKind::Checksum, spot.target)).encode(id, out);
@@ -74,7 +74,7 @@ impl Client {
         parse_checksum(&answered.body).map_err(|error| route.at.blame(error))
     }
 
-    /// What a server says of its configuration, key by key.
+    /// Values of a server's configuration, in the order of the keys.
     ///
     /// # Errors
     /// The server's refusal.
@@ -103,7 +103,7 @@ impl Client {
         SpaceUsage::parse(&body).map_err(|error| file.blame(error))
     }
 
-    /// Makes a directory, but not those above it. Servers do not tell whether it was there before.
+    /// Makes a directory, but not its parents. Servers do not say whether it existed before.
     ///
     /// # Errors
     /// `parent_missing`, `peer_exists` for a file of that name, or another refusal.
@@ -135,7 +135,7 @@ impl Client {
         };
         match self.act(file, encode).await {
             Err(error) if says_not_empty(&error) => Err(recoded(&error, ErrorCode::NotEmpty, file)),
-            // Some servers remove empty directories so, too; others have another request for it.
+            // Some servers remove empty directories with this request; others need another one.
             Err(error) if may_be_directory(&error) && self.stat(file).await.is_ok_and(|entry| entry.is_directory) => {
                 self.remove_directory(file).await
             }
@@ -158,7 +158,7 @@ impl Client {
     /// Renames a file or directory within its server.
     ///
     /// # Errors
-    /// `peer_exists` when the new name is taken and may not be replaced (it is looked before: the
+    /// `peer_exists` when the new name is taken and may not be replaced (we ask first, since the
     /// protocol has no such condition), `cross_export` for another server, or another refusal.
     pub(crate) async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
         if !file.location.same_origin(destination) {
@@ -194,7 +194,7 @@ impl Client {
     }
 }
 
-/// Whether a server cannot rename across its file systems, which has no error number of its own.
+/// Whether a server cannot rename across its file systems. There is no error number for that.
 fn says_other_device(error: &Error) -> bool {
     let words = error.peer_words().unwrap_or_default();
     words.to_ascii_lowercase().contains("cross-device link")
@@ -233,7 +233,7 @@ pub(super) fn entry_of(path: &str, stat: &StatText) -> Entry {
     }
 }
 
-/// What a stat text says, as facts. Id, time and size together stand for the state of the file.
+/// What a stat text says, as facts. Id, time and size together identify the state of the file.
 pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
     let is_directory = stat.is_directory();
     Facts {

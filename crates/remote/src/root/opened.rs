@@ -1,9 +1,9 @@
-//! A file that is opened once and read over several connections. An open may be possible once only: the key of a
-//! third-party copy is good for one.
+//! A file that is opened once and read over several connections. The key of a third-party copy, for
+//! one, opens a file only once.
 //!
-//! Further connections are bound to the session in which the file is open (XRootD protocol 5.2, `kXR_bind`). They carry
-//! data and nothing else: the requests of all of them go out on the session's own connection, which no data come on
-//! meanwhile, so that nobody has to read it.
+//! Further connections are bound to the session in which the file is open (XRootD protocol 5.2,
+//! `kXR_bind`). They carry only data: the requests for all of them go out on the session's own
+//! connection. No data come on that one meanwhile, so no task has to read it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,8 +24,8 @@ use super::session::{Reply, Session};
 use super::verdict::refused;
 use crate::resource::{Facts, Resource};
 
-/// A file that is open at a server. Clones are the same; when the last one is dropped without [`Opened::close`], the
-/// connections end.
+/// A file that is open at a server. Clones are the same file. The connections end when the last
+/// clone is dropped without [`Opened::close`].
 #[derive(Clone)]
 pub(crate) struct Opened(Arc<Shared>);
 
@@ -36,9 +36,9 @@ struct Shared {
     facts: Facts,
     session: SessionId,
     address: Option<SocketAddr>,
-    /// The session's own connection; `None` once it is used for something else.
+    /// The session's own connection; `None` once it has another use.
     own: tokio::sync::Mutex<Option<Session>>,
-    /// Further streams that are bound and not in use.
+    /// Bound connections that are not in use.
     idle: Mutex<Vec<Session>>,
 }
 
@@ -68,10 +68,11 @@ impl Opened {
         &self.0.facts
     }
 
-    /// How long the server takes to answer.
+    /// The server's answer time.
     ///
     /// # Errors
-    /// A lost connection, a refusal; `peer_closed` when the session's own connection is used for something else.
+    /// A lost connection, a refusal; `peer_closed` when the session's own connection has another
+    /// use.
     pub(crate) async fn distance(&self) -> Result<Duration> {
         let mut own = self.0.own.lock().await;
         let own = own.as_mut().ok_or_else(|| self.closed())?;
@@ -83,8 +84,8 @@ impl Opened {
         }
     }
 
-    /// Binds one more connection to the session, for one more [`Opened::get`] at the same time. `false` when the server
-    /// does not want that, or it fails in another way: what there is already can go on.
+    /// Binds one more connection to the session, for one more [`Opened::get`] at the same time.
+    /// `false` when the server refuses, or it fails otherwise; existing connections go on.
     pub(crate) async fn bind(&self) -> bool {
         let this = &*self.0;
         let Some(address) = this.address else { return false };
@@ -114,8 +115,8 @@ impl Opened {
         Ok(download.bound_to(self.clone()))
     }
 
-    /// Reads all of it on the session's own connection, and asks for the `wanted` checksums at the end. Nothing else can be
-    /// done with it afterwards.
+    /// Reads the whole file on the session's own connection, and asks for the `wanted` checksums at
+    /// the end. The file cannot be used afterwards.
     ///
     /// # Errors
     /// `peer_closed` when that was done before.
@@ -126,7 +127,8 @@ impl Opened {
         Ok(download.asking_at_end(wanted))
     }
 
-    /// The first of the `wanted` checksums that the server tells of the open file. Nothing may be read meanwhile.
+    /// The first of the `wanted` checksums that the server knows of the open file. Nothing may be
+    /// read meanwhile.
     pub(crate) async fn checksum(&self, wanted: &[ChecksumAlgorithm]) -> Option<Checksum> {
         let mut own = self.0.own.lock().await;
         let asked = checksum_at_end(own.as_mut()?, &self.0.route, wanted).await;
@@ -136,8 +138,8 @@ impl Opened {
         asked.ok().flatten()
     }
 
-    /// Closes the file and keeps the session for others. The connections that are bound to it end.
-    pub(crate) async fn close(self) {
+    /// Closes the file and returns the session to the pool. The bound connections end.
+    pub(crate) async fn close(&self) {
         self.idle().clear();
         let close = Request::Close(Close { handle: self.0.handle });
         if let Some(mut own) = self.0.own.lock().await.take()
@@ -147,7 +149,7 @@ impl Opened {
         }
     }
 
-    /// Sends requests that are answered on further streams.
+    /// Sends requests that are answered on bound connections.
     pub(super) async fn send(&self, requests: &[u8]) -> Result<()> {
         let mut own = self.0.own.lock().await;
         let own = own.as_mut().ok_or_else(|| self.closed())?;
@@ -155,12 +157,13 @@ impl Opened {
         own.frames.stream.flush().await
     }
 
-    /// Takes back a further stream on which nothing is awaited any more.
+    /// Takes back a bound connection on which no answer is awaited.
     pub(super) fn give_back(&self, stream: Session) {
         self.idle().push(stream);
     }
 
-    /// What is known of an error of a further stream: a server that cannot answer there says so where it was asked.
+    /// The best explanation of an error on a bound connection: a server that cannot answer there
+    /// refuses on the session's own connection.
     pub(super) async fn explain(&self, error: Error) -> Error {
         if let Some(own) = self.0.own.lock().await.as_mut()
             && let Some(refusal) = own.misplaced_refusal().await

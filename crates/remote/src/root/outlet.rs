@@ -1,5 +1,5 @@
-//! Writing a file: one write request for each room that is filled, many of them under way, their
-//! answers heard in between. The file lasts only if it is closed.
+//! Writing a file: one write request for each filled buffer, with many of them under way. Answers
+//! are read in between. Only a file that is closed persists.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,21 +15,22 @@ use xroot_wire::{FileHandle, OpenOptions, PageFlags, Request, StreamId};
 
 use super::ask::{Ask, Client, Encode};
 use super::download::open_request;
-use super::route::Route;
+use super::route::{Route, pair};
 use super::session::{Event, Reply, Session};
 use super::verdict::refused;
 use crate::options::{PutOptions, Stored};
+use crate::outlet::FileUpload;
 use crate::resource::Resource;
 
-/// Permissions of a file that is made; the server's mask takes off what it does not want.
+/// Permissions of a new file; the server's umask may reduce them.
 pub(super) const FILE_MODE: u16 = 0o644;
 
 impl Client {
-    /// Opens a file to be stored: missing directories are made, and what is written disappears should
-    /// the connection break before the file is closed, where the server knows of that.
+    /// Opens a file to store it. Missing directories are made. The server drops what was written if
+    /// the connection breaks before the close, where it knows persist-on-close.
     ///
     /// # Errors
-    /// The server's refusal; `peer_exists` when the file is there and must not be replaced.
+    /// The server's refusal; `peer_exists` when the file exists and must not be replaced.
     pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
         let size = options.size_bytes.map(|size| size.to_string());
         let creation = if options.overwrite {
@@ -47,7 +48,7 @@ impl Client {
             open_request(FILE_MODE, open, spot.target).encode(id, out);
         };
         let ask = Ask {
-            own: &[("oss.asize", size.as_deref().unwrap_or_default())][..usize::from(size.is_some())],
+            own: &[pair("oss.asize", size.as_deref().unwrap_or_default())][..usize::from(size.is_some())],
             repeatable: options.overwrite,
             ..Ask::looking(encode)
         };
@@ -70,8 +71,8 @@ impl Client {
     }
 }
 
-/// A file on its way to a server. Dropping it before [`Outlet::finish`] closes the connection, on which
-/// the server drops what it has of the file.
+/// A file on its way to a server. Dropping it before it is finished closes the connection, and the
+/// server drops what it has of the file.
 pub(crate) struct Outlet {
     client: Client,
     /// `None` once the server has refused or the connection is lost.
@@ -88,22 +89,16 @@ pub(crate) struct Outlet {
     peer: Option<SocketAddr>,
 }
 
-impl Outlet {
-    /// The address of the server that stores.
-    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+impl FileUpload for Outlet {
+    fn peer_address(&self) -> Option<SocketAddr> {
         self.peer
     }
 
-    /// Payload bytes sent so far.
-    pub(crate) fn sent_bytes(&self) -> u64 {
+    fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// Room for the next payload.
-    ///
-    /// # Errors
-    /// What the server has refused meanwhile, or that the connection is lost.
-    pub(crate) async fn outgoing(&mut self) -> Result<Outgoing> {
+    async fn outgoing(&mut self) -> Result<Outgoing> {
         self.check_answer().await?;
         while self.under_way_bytes >= ROOT_WRITE_WINDOW_BYTES {
             self.hear().await?;
@@ -116,11 +111,7 @@ impl Outlet {
         }
     }
 
-    /// Sends the first `filled` bytes of the room as one write.
-    ///
-    /// # Errors
-    /// As [`Outlet::outgoing`]; `internal` when more is sent than was announced.
-    pub(crate) async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
+    async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
         if filled == 0 {
             return Ok(());
         }
@@ -140,6 +131,54 @@ impl Outlet {
         }
     }
 
+    async fn check_answer(&mut self) -> Result<()> {
+        loop {
+            match self.session()?.event_available().await {
+                Ok(Some(event)) => self.settle(event).await?,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.give_up(error)),
+            }
+        }
+    }
+
+    async fn explain(&mut self, cause: Error) -> Error {
+        let words = async {
+            loop {
+                if let Err(error) = self.hear().await {
+                    return error;
+                }
+            }
+        };
+        let heard = tokio::time::timeout(PEER_WORDS_WAIT, words).await.ok();
+        self.session = None;
+        match heard.filter(|error| error.peer_status().is_some()) {
+            Some(refusal) => refusal,
+            None => self.route.at.blame(cause),
+        }
+    }
+
+    async fn finish(mut self) -> Result<Stored> {
+        if let Some(size) = self.size_bytes.filter(|size| *size != self.sent_bytes) {
+            let error = self.route.at.error(ErrorCode::Internal, Phase::Transfer);
+            return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
+        }
+        while !self.under_way.is_empty() {
+            self.hear().await?;
+        }
+        let closed = self.close().await;
+        closed.map_err(|error| self.route.at.blame(error).in_phase(Phase::Commit))?;
+        if let Some(session) = self.session.take() {
+            self.client.keep(&self.route, session);
+        }
+        Ok(Stored {
+            is_pending: false,
+            created: self.is_new,
+            checksums: Vec::new(),
+        })
+    }
+}
+
+impl Outlet {
     async fn write(&mut self, mut outgoing: Outgoing, filled: usize) -> Result<StreamId> {
         let (handle, offset, has_pages) = (self.handle, self.sent_bytes, self.has_pages);
         let session = self.session()?;
@@ -171,21 +210,7 @@ impl Outlet {
         Ok(id)
     }
 
-    /// Hears the answers that have come.
-    ///
-    /// # Errors
-    /// The server's refusal, or that the connection is lost.
-    pub(crate) async fn check_answer(&mut self) -> Result<()> {
-        loop {
-            match self.session()?.event_available().await {
-                Ok(Some(event)) => self.settle(event).await?,
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(self.give_up(error)),
-            }
-        }
-    }
-
-    /// Waits for an answer.
+    /// Waits for an answer to a write.
     async fn hear(&mut self) -> Result<()> {
         match self.session()?.event().await {
             Ok(event) => self.settle(event).await,
@@ -193,7 +218,7 @@ impl Outlet {
         }
     }
 
-    /// Takes in the answer to a write.
+    /// Takes the answer to a write.
     async fn settle(&mut self, event: Event) -> Result<()> {
         let settled = self.judge(&event).await;
         if let Err(error) = settled {
@@ -232,53 +257,10 @@ impl Outlet {
         }
     }
 
-    /// The best explanation of a connection that broke while sending: the server's refusal, if one has
-    /// still come, else the break itself.
-    pub(crate) async fn explain(&mut self, cause: Error) -> Error {
-        let words = async {
-            loop {
-                if let Err(error) = self.hear().await {
-                    return error;
-                }
-            }
-        };
-        let heard = tokio::time::timeout(PEER_WORDS_WAIT, words).await.ok();
-        self.session = None;
-        match heard.filter(|error| error.peer_status().is_some()) {
-            Some(refusal) => refusal,
-            None => self.route.at.blame(cause),
-        }
-    }
-
-    /// Nothing more can be sent.
+    /// Ends the session after an error.
     fn give_up(&mut self, error: Error) -> Error {
         self.session = None;
         self.route.at.blame(error)
-    }
-
-    /// Waits until everything is written, and closes the file, which is when it begins to last.
-    ///
-    /// # Errors
-    /// The server's refusal, a lost connection, no answer in time; `internal` when fewer bytes were
-    /// sent than announced.
-    pub(crate) async fn finish(mut self) -> Result<Stored> {
-        if let Some(size) = self.size_bytes.filter(|size| *size != self.sent_bytes) {
-            let error = self.route.at.error(ErrorCode::Internal, Phase::Transfer);
-            return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
-        }
-        while !self.under_way.is_empty() {
-            self.hear().await?;
-        }
-        let closed = self.close().await;
-        closed.map_err(|error| self.route.at.blame(error).in_phase(Phase::Commit))?;
-        if let Some(session) = self.session.take() {
-            self.client.keep(&self.route, session);
-        }
-        Ok(Stored {
-            is_pending: false,
-            created: self.is_new,
-            checksums: Vec::new(),
-        })
     }
 
     async fn close(&mut self) -> Result<()> {
@@ -301,7 +283,7 @@ impl Outlet {
     }
 
     fn session(&mut self) -> Result<&mut Session> {
-        // Nothing can be sent any more; whoever tries has been told why before.
+        // An earlier call has already returned the reason.
         let over = || self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer);
         self.session.as_mut().ok_or_else(over)
     }

@@ -1,8 +1,8 @@
-//! Where a request has got to: redirections, waits, and the servers that were tried in vain.
+//! The route of a request: redirections, waits, and the servers that failed.
 //!
-//! The rules are those of the reference client (XRootD protocol 5.x, client redirection): a request
-//! keeps its path, the CGI of the redirection replaces that of the request where both have a key and
-//! goes back unchanged, `roots` never becomes `root`, and a server that fails is reported to the
+//! The rules are those of the reference client (XRootD protocol 5.x, client redirection). A request
+//! keeps its path. The CGI of the redirection takes precedence over that of the request, and is
+//! returned unchanged. `roots` never becomes `root`. A server that fails is reported to the
 //! redirector that named it.
 
 use std::time::Duration;
@@ -15,22 +15,34 @@ use xroot_wire::{Cgi, CgiBuilder};
 
 use crate::resource::Resource;
 
-/// A request's way.
+/// A key of the CGI of one request, with its value.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+/// A key of CGI with its value.
+pub(super) fn pair<'a>(key: &'a str, value: &'a str) -> Pair<'a> {
+    Pair { key, value }
+}
+
+/// The route of a request.
 #[derive(Clone)]
 pub(super) struct Route {
-    /// The file where the redirections have led so far. Its query is that of the request.
+    /// The file at the end of the redirections so far. Its query is that of the request.
     pub(super) at: Resource,
-    /// The CGI that the last redirection gave, to go back as it is.
+    /// The CGI of the last redirection, to be returned unchanged.
     opaque: Option<Secret>,
-    /// What the last redirection gave for the login.
+    /// The login token of the last redirection.
     pub(super) ticket: Option<Secret>,
-    /// The last redirector on the way: it may know another server.
+    /// The last redirector on the route. It may know another server.
     manager: Option<Resource>,
     /// Servers that failed, and why.
     tried: Vec<(Location, &'static str)>,
     redirects: usize,
     waited: Duration,
-    /// The redirector is to look again rather than remember.
+    /// The redirector shall look the file up again, not in its cache.
     pub(super) refresh: bool,
 }
 
@@ -48,17 +60,17 @@ impl Route {
         }
     }
 
-    /// Whether a redirection has led away from the server that was asked first.
+    /// Whether a redirection has led away from the first server.
     pub(super) fn is_redirected(&self) -> bool {
         self.redirects > 0
     }
 
-    /// The path with its CGI: what a redirection gave, the URL's own, `own`, the token (never in clear
-    /// text), and who was tried.
+    /// The path with its CGI: that of a redirection, that of the URL, `own`, the token (never in
+    /// clear text), and the servers that failed.
     ///
     /// # Errors
     /// `path_refused` for a path that this protocol cannot express.
-    pub(super) fn target(&self, own: &[(&str, &str)], is_encrypted: bool) -> Result<Secret> {
+    pub(super) fn target(&self, own: &[Pair<'_>], is_encrypted: bool) -> Result<Secret> {
         let path = self.at.location.path();
         check_path(path).map_err(|error| self.at.blame(error))?;
         let given = self.opaque.as_ref().map_or("", Secret::expose);
@@ -72,7 +84,7 @@ impl Route {
             }
         }
         let asked = Cgi::new(query);
-        for (key, value) in own {
+        for Pair { key, value } in own {
             if known.value(key).is_none() && asked.value(key).is_none() {
                 cgi = cgi.pair(key, value);
             }
@@ -86,7 +98,7 @@ impl Route {
         Ok(Secret::new(cgi.tried(&hosts, &reasons).build()))
     }
 
-    /// A path with the token, where that may be sent.
+    /// A path with the token, where the connection is encrypted.
     pub(super) fn with_token(&self, path: &str, is_encrypted: bool) -> Secret {
         let cgi = CgiBuilder::for_path(path);
         let cgi = match self.at.access.bearer.as_ref().filter(|_| is_encrypted) {
@@ -96,10 +108,10 @@ impl Route {
         Secret::new(cgi.build())
     }
 
-    /// Goes where a server sends us. `from_manager` says that it is a redirector.
+    /// Follows a redirection. `from_manager` says that it came from a redirector.
     ///
     /// # Errors
-    /// `too_many_redirects`; `peer_misbehaved` for a place that cannot be gone to.
+    /// `too_many_redirects`; `peer_misbehaved` for a target that cannot be used.
     pub(super) fn follow(&mut self, redirect: &Redirect, from_manager: bool) -> Result<()> {
         self.redirects += 1;
         if self.redirects > REDIRECTS_MAX {
@@ -149,8 +161,8 @@ impl Route {
         Ok((location, cgi))
     }
 
-    /// Goes back to the redirector, if there is one, because the server that it named failed. `false`
-    /// when there is nobody else to ask.
+    /// Returns to the redirector, if there is one, because the server that it named failed. `false`
+    /// without another server to ask.
     pub(super) fn go_back(&mut self, reason: &'static str) -> bool {
         let Some(manager) = self.manager.take() else {
             return false;
@@ -168,7 +180,7 @@ impl Route {
         true
     }
 
-    /// Waits before the same request is sent again.
+    /// Waits before the same request is repeated.
     ///
     /// # Errors
     /// `peer_stalled` when the server has put us off for too long.
@@ -183,7 +195,7 @@ impl Route {
     }
 }
 
-/// The error for a server that wants us to wait for longer than we do.
+/// The error for a server that puts a request off for too long.
 pub(super) fn put_off(file: &Resource) -> Error {
     let error = file.error(ErrorCode::PeerStalled, Phase::Open);
     error.with_detail(format!(
@@ -192,8 +204,8 @@ pub(super) fn put_off(file: &Resource) -> Error {
     ))
 }
 
-/// Nothing in a path is encoded by this protocol, so some names cannot be expressed.
-pub(crate) fn check_path(path: &str) -> Result<()> {
+/// Refuses names that the protocol cannot express, since it encodes nothing.
+pub(super) fn check_path(path: &str) -> Result<()> {
     if path.contains('?') || path.chars().any(char::is_control) {
         let error = Error::new(ErrorCode::PathRefused, types::Side::Client, Phase::Open);
         return Err(error.with_detail("the XRootD protocol cannot express this name"));

@@ -31,7 +31,7 @@ use crate::verify::{check_announced, wanted};
 pub use confirm::refuses_to_tell;
 pub use program::{InputSource, OutputSink};
 pub use remote_sink::RemoteSink;
-pub use remote_source::{RemoteSource, is_refused_look, refusal_or};
+pub use remote_source::{RemoteSource, refusal_or};
 pub use sink::{BeginOptions, Begun, PartFile, Sink, SinkAbilities, SinkFacts, UploadStream};
 pub use source::{Incoming, LocalFile, Source, SourceAbilities, SourceFacts};
 pub use store_sink::StoreSink;

@@ -50,7 +50,7 @@ impl Sink for RemoteSink {
         SinkAbilities {
             any_order: false,
             is_remote: true,
-            leaves_remains: true,
+            leaves_remains: self.client.abilities(&self.file.location).leaves_remains,
         }
     }
 

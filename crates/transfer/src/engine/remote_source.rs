@@ -34,13 +34,6 @@ impl RemoteSource {
     }
 }
 
-/// Whether only the question (HEAD) is refused, as it seems: some sources, and URLs that are signed for one method, know only
-/// GET.
-#[must_use]
-pub fn is_refused_look(error: &Error, source: &Location) -> bool {
-    source.is_http() && matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported)
-}
-
 /// Why a source cannot be read: its refusal to say what the file is, unless the failure has a better reason. XRootD fails with
 /// 500 where it may not compute the checksum that it is asked for.
 #[must_use]
@@ -53,11 +46,11 @@ pub fn refusal_or(refused: Option<Error>, failure: Error) -> Error {
 
 impl Source for RemoteSource {
     fn abilities(&self) -> SourceAbilities {
-        let location = &self.file.location;
+        let abilities = self.client.abilities(&self.file.location);
         SourceAbilities {
-            is_encrypted: location.is_encrypted(),
-            opens_once: location.is_root(),
-            prefers_checksum_first: !location.is_http() && !location.is_encrypted(),
+            is_encrypted: abilities.is_encrypted,
+            opens_once: abilities.opens_once,
+            prefers_checksum_first: abilities.prefers_checksum_first,
         }
     }
 
@@ -66,7 +59,7 @@ impl Source for RemoteSource {
     }
 
     fn may_be_read_after(&self, refusal: &Error) -> bool {
-        is_refused_look(refusal, &self.file.location)
+        self.client.abilities(&self.file.location).may_read_after(refusal)
     }
 
     fn checksums<'a>(&'a self, wanted: &'a [ChecksumAlgorithm], was_asked: bool) -> Answer<'a, Vec<Checksum>> {

@@ -132,7 +132,7 @@ pub trait Incoming: Send {
 
 impl Incoming for Download {
     fn next(&mut self) -> Answer<'_, Option<Batch>> {
-        Box::pin(Self::next(self))
+        self.boxed_next()
     }
 
     fn facts(&self) -> SourceFacts {

@@ -1,7 +1,7 @@
 //! What is known of one end of a copy.
 
+use remote::Abilities;
 use serde::{Deserialize, Serialize};
-use types::{Error, ErrorCode, Location, Phase, Result, Scheme, Side};
 
 /// Whether a server can do something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +24,8 @@ pub enum EndKind {
     File,
     /// Standard input or output of this process.
     Stream,
-    /// A server that speaks HTTP.
-    Http,
-    /// A server that speaks the XRootD protocol.
-    Xrootd,
+    /// A server.
+    Server,
 }
 
 /// One end of a copy.
@@ -42,31 +40,27 @@ pub struct End {
 }
 
 impl End {
-    /// An end of which nothing is known but its kind. Servers of the XRootD protocol fetch and do not send.
-    #[must_use]
-    pub fn new(kind: EndKind) -> Self {
-        let (pulls, pushes) = match kind {
-            EndKind::Http => (Ability::Unknown, Ability::Unknown),
-            EndKind::Xrootd => (Ability::Unknown, Ability::No),
-            EndKind::File | EndKind::Stream => (Ability::No, Ability::No),
-        };
-        Self { kind, pulls, pushes }
+    /// A file of this machine.
+    pub const FILE: Self = Self::here(EndKind::File);
+    /// Standard input or output of this process.
+    pub const STREAM: Self = Self::here(EndKind::Stream);
+
+    const fn here(kind: EndKind) -> Self {
+        Self {
+            kind,
+            pulls: Ability::No,
+            pushes: Ability::No,
+        }
     }
 
-    /// The end that a URL names.
-    ///
-    /// # Errors
-    /// `not_implemented` for a scheme without a client.
-    pub fn of(location: &Location) -> Result<Self> {
-        match location.scheme() {
-            Scheme::Http | Scheme::Https => Ok(Self::new(EndKind::Http)),
-            Scheme::Root | Scheme::Roots => Ok(Self::new(EndKind::Xrootd)),
-            Scheme::File => Ok(Self::new(EndKind::File)),
-            Scheme::Stdio => Ok(Self::new(EndKind::Stream)),
-            Scheme::Unsupported => {
-                let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
-                Err(error.with_subject(location))
-            }
+    /// A server of which only the abilities of its protocol are known.
+    #[must_use]
+    pub fn server(abilities: Abilities) -> Self {
+        let ability = |may: bool| if may { Ability::Unknown } else { Ability::No };
+        Self {
+            kind: EndKind::Server,
+            pulls: ability(abilities.pulls),
+            pushes: ability(abilities.pushes),
         }
     }
 }

@@ -87,9 +87,7 @@ pub fn route(preference: Preference, source: &End, destination: &End) -> Result<
         }
         (EndKind::File | EndKind::Stream, _) => Ok(Plan::only(Way::Upload, Reason::SourceHere)),
         (_, EndKind::File | EndKind::Stream) => Ok(Plan::only(Way::Download, Reason::DestinationHere)),
-        (EndKind::Http | EndKind::Xrootd, EndKind::Http | EndKind::Xrootd) => {
-            between_servers(preference, source, destination)
-        }
+        (EndKind::Server, EndKind::Server) => between_servers(preference, source, destination),
     }
 }
 

@@ -1,15 +1,38 @@
 //! The whole table of decisions.
 
 use super::*;
-use types::{Location, PeerStatus};
+use remote::Abilities;
+use types::PeerStatus;
 
-fn end(kind: EndKind) -> End {
-    End::new(kind)
+/// The places of the table.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    File,
+    Stream,
+    Http,
+    Xrootd,
+}
+
+fn end(place: Place) -> End {
+    let server = |pulls, pushes| {
+        End::server(Abilities {
+            pulls,
+            pushes,
+            ..Abilities::default()
+        })
+    };
+    match place {
+        Place::File => End::FILE,
+        Place::Stream => End::STREAM,
+        Place::Http => server(true, true),
+        // Servers of the XRootD protocol fetch and do not send.
+        Place::Xrootd => server(true, false),
+    }
 }
 
 fn server(pulls: Ability, pushes: Ability) -> End {
     End {
-        kind: EndKind::Http,
+        kind: EndKind::Server,
         pulls,
         pushes,
     }
@@ -26,10 +49,10 @@ fn error(code: ErrorCode) -> Error {
 
 #[test]
 fn every_pair_of_places_has_its_ways() {
-    use EndKind::{File, Http, Stream, Xrootd};
+    use Place::{File, Http, Stream, Xrootd};
     let third_party = [Way::Pull, Way::Push, Way::Stream];
     let fetched = [Way::Pull, Way::Stream];
-    let table: [(EndKind, EndKind, &[Way]); 13] = [
+    let table: [(Place, Place, &[Way]); 13] = [
         (File, File, &[Way::Local]),
         (File, Http, &[Way::Upload]),
         (File, Xrootd, &[Way::Upload]),
@@ -82,7 +105,7 @@ fn what_is_known_of_the_servers_decides_who_acts() {
 
 #[test]
 fn an_ordered_way_is_the_only_one() {
-    let (http, xrootd) = (end(EndKind::Http), end(EndKind::Xrootd));
+    let (http, xrootd) = (end(Place::Http), end(Place::Xrootd));
     for (preference, way) in [
         (Preference::Pull, Way::Pull),
         (Preference::Push, Way::Push),
@@ -93,10 +116,7 @@ fn an_ordered_way_is_the_only_one() {
         assert_eq!(plan.chosen().reason, Reason::Ordered);
         assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), None);
         // With this machine at one end there is nothing to choose.
-        assert_eq!(
-            route(preference, &end(EndKind::File), &http).unwrap().way(),
-            Way::Upload
-        );
+        assert_eq!(route(preference, &end(Place::File), &http).unwrap().way(), Way::Upload);
     }
     let refused = route(Preference::Push, &xrootd, &http).unwrap_err();
     assert_eq!(
@@ -116,7 +136,7 @@ fn an_ordered_way_is_the_only_one() {
 
 #[test]
 fn after_each_error_the_table_says_whether_another_way_is_tried() {
-    let fresh = || route(Preference::Any, &end(EndKind::Http), &end(EndKind::Http)).unwrap();
+    let fresh = || route(Preference::Any, &end(Place::Http), &end(Place::Http)).unwrap();
     for code in ErrorCode::ALL {
         let error = error(*code);
         let mut plan = fresh();
@@ -164,7 +184,7 @@ fn after_each_error_the_table_says_whether_another_way_is_tried() {
 
 #[test]
 fn ways_are_used_up_in_order_and_all_attempts_are_known() {
-    let mut plan = route(Preference::Any, &end(EndKind::Http), &end(EndKind::Http)).unwrap();
+    let mut plan = route(Preference::Any, &end(Place::Http), &end(Place::Http)).unwrap();
     assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), Some(Way::Push));
     assert_eq!(plan.after(&error(ErrorCode::PeerClosed)), Some(Way::Stream));
     assert_eq!(plan.way(), Way::Stream);
@@ -187,7 +207,7 @@ fn ways_are_used_up_in_order_and_all_attempts_are_known() {
 
 #[test]
 fn a_plan_can_be_stored_and_taken_up_again() {
-    let mut plan = route(Preference::Any, &end(EndKind::Xrootd), &end(EndKind::Http)).unwrap();
+    let mut plan = route(Preference::Any, &end(Place::Xrootd), &end(Place::Http)).unwrap();
     plan.after(&error(ErrorCode::PeerUnsupported).with_subject("https://a/f"));
     let text = serde_json::to_string(&plan).unwrap();
     let mut stored: Plan = serde_json::from_str(&text).unwrap();
@@ -202,7 +222,7 @@ fn a_plan_can_be_stored_and_taken_up_again() {
     assert_eq!(value["attempted"][0]["error"]["phase"], "open");
     let unknown = text.replace("peer_unsupported", "no_such_code");
     assert!(serde_json::from_str::<Plan>(&unknown).is_err());
-    let end: End = serde_json::from_str(r#"{"kind":"http","pulls":"no","pushes":"unknown"}"#).unwrap();
+    let end: End = serde_json::from_str(r#"{"kind":"server","pulls":"no","pushes":"unknown"}"#).unwrap();
     assert_eq!(end, server(Ability::No, Ability::Unknown));
 }
 
@@ -214,26 +234,13 @@ fn a_plan_says_what_it_is_and_why() {
             .to_string()
     };
     assert_eq!(
-        plan(EndKind::Http, EndKind::Http),
+        plan(Place::Http, Place::Http),
         "pull (the destination fetches directly from the source, if it can); if that fails, push, then stream"
     );
     assert_eq!(
-        plan(EndKind::Xrootd, EndKind::Http),
+        plan(Place::Xrootd, Place::Http),
         "pull (the destination fetches directly from the source, if it can); if that fails, stream; no push: the \
          source cannot send to other servers"
     );
-    assert_eq!(
-        plan(EndKind::File, EndKind::Http),
-        "upload (the source is on this machine)"
-    );
-}
-
-#[test]
-fn a_url_names_its_end() {
-    let kind = |text| End::of(&Location::parse(text).unwrap()).map(|end| end.kind);
-    assert_eq!(kind("davs://a/f").unwrap(), EndKind::Http);
-    assert_eq!(kind("roots://a//f").unwrap(), EndKind::Xrootd);
-    assert_eq!(kind("/tmp/f").unwrap(), EndKind::File);
-    assert_eq!(kind("-").unwrap(), EndKind::Stream);
-    assert_eq!(kind("s3://a/f").unwrap_err().code(), ErrorCode::NotImplemented);
+    assert_eq!(plan(Place::File, Place::Http), "upload (the source is on this machine)");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use storage::Overwrite;
 use storage::local::{Unfit, discard_part};
 use transfer::route::route;
-use transfer::{Order, Progress, Streams, Verification, is_refused_look, refusal_or};
+use transfer::{Order, Progress, Streams, Verification, refusal_or};
 use types::limits::CHOSEN_STREAMS_MAX;
 use types::{Checksum, Error, ErrorCode, Phase, Result, Side};
 
@@ -143,11 +143,13 @@ impl<'a> Copier<'a> {
     async fn copy_argument(&mut self, text: &str, destination: &Place, into: bool) -> Result<()> {
         let begun = async {
             let source = Place::parse(text)?;
+            let may_be_read = |refusal: &Error| {
+                let client = &self.session.client;
+                matches!(&source, Place::Remote(location) if client.abilities(location).may_read_after(refusal))
+            };
             let (info, refused) = match self.session.stat(&source, Side::Source).await {
                 // It may know only GET: the copy itself will tell.
-                Err(error) if matches!(&source, Place::Remote(location) if is_refused_look(&error, location)) => {
-                    (Info::default(), Some(error))
-                }
+                Err(error) if may_be_read(&error) => (Info::default(), Some(error)),
                 info => (info?, None),
             };
             let target = target_of(&source, destination, into)?;
@@ -231,7 +233,8 @@ impl<'a> Copier<'a> {
         if !self.options.force {
             self.refuse_existing(target).await?;
         }
-        let mut plan = route(self.options.mode.into(), &source.end()?, &target.end()?)?;
+        let client = &self.session.client;
+        let mut plan = route(self.options.mode.into(), &source.end(client), &target.end(client))?;
         if self.options.dry_run {
             self.report.would("copy", source, target, Some(&plan));
             self.count.files += 1;

@@ -1,0 +1,76 @@
+//! What HTTP adds to a resource: headers for its access, redirects, and the facts in a head.
+
+use http_wire::{RequestBuilder, ResponseHead};
+use types::{ErrorCode, Location, Phase, Result, Scheme};
+
+use crate::resource::{Access, Facts, Resource};
+
+impl Access {
+    /// Adds the headers to a request.
+    #[must_use]
+    pub(crate) fn apply(&self, mut request: RequestBuilder) -> RequestBuilder {
+        // A credential that the client gave for this server takes precedence.
+        if let Some(token) = self.bearer.as_ref().filter(|_| !self.forwarded.has_authorization()) {
+            request = request.bearer(token);
+        }
+        request = request.forwarded(&self.forwarded);
+        if let Some(info) = &self.client_info {
+            request = request.client_info(info);
+        }
+        if let Some(trace) = &self.traceparent {
+            request = request.traceparent(trace);
+        }
+        match self.scitag {
+            Some(tag) => request.scitag(tag),
+            None => request,
+        }
+    }
+}
+
+impl Resource {
+    /// The same file after a redirect.
+    ///
+    /// # Errors
+    /// `peer_misbehaved` for a redirect that leads to no HTTP URL.
+    pub(crate) fn redirected(&self, reference: &str) -> Result<Self> {
+        let misled = |why: String| self.error(ErrorCode::PeerMisbehaved, Phase::Open).with_detail(why);
+        let location = self
+            .location
+            .resolve(reference)
+            .map_err(|_| misled("the redirect leads to no valid URL".into()))?;
+        if !location.is_http() {
+            return Err(misled(
+                "the redirect leads to a scheme other than http and https".into(),
+            ));
+        }
+        Ok(Self {
+            access: self.access.clone().redirected(&self.location, &location),
+            location,
+            side: self.side,
+        })
+    }
+
+    /// Whether going to `next` leaves TLS.
+    pub(crate) fn downgrades_to(&self, next: &Self) -> bool {
+        self.location.scheme() == Scheme::Https && next.location.scheme() == Scheme::Http
+    }
+}
+
+impl Facts {
+    /// What the head of an answer says. The size is always that of the whole file.
+    pub(crate) fn of(head: &ResponseHead, location: &Location) -> Self {
+        let size_bytes = match head.content_range() {
+            Some(part) => part.size_bytes,
+            None if head.status == 206 => None,
+            None => head.content_length(),
+        };
+        Self {
+            location: location.clone(),
+            size_bytes,
+            etag: head.etag().map(str::to_owned),
+            last_modified: head.last_modified_text().map(str::to_owned),
+            checksums: head.digests(),
+            accepts_ranges: head.accepts_ranges(),
+        }
+    }
+}

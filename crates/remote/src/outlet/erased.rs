@@ -1,0 +1,61 @@
+//! [`super::FileUpload`] as a trait object: its futures go to the heap.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use net::{Outgoing, Stream};
+use types::Error;
+
+use crate::options::Stored;
+use crate::protocol::{Boxed, Pending};
+
+/// An upload of any type.
+pub(super) trait FileUpload: fmt::Debug + Send {
+    fn peer_address(&self) -> Option<SocketAddr>;
+    fn sent_bytes(&self) -> u64;
+    fn outgoing(&mut self) -> Pending<'_, Outgoing>;
+    fn send(&mut self, outgoing: Outgoing, filled: usize) -> Pending<'_, ()>;
+    fn bare_stream(&mut self) -> Option<&mut Stream>;
+    fn sent(&mut self, bytes: u64);
+    fn check_answer(&mut self) -> Pending<'_, ()>;
+    fn explain(&mut self, cause: Error) -> Boxed<'_, Error>;
+    fn finish(self: Box<Self>) -> Pending<'static, Stored>;
+}
+
+impl<T: super::FileUpload + 'static> FileUpload for T {
+    fn peer_address(&self) -> Option<SocketAddr> {
+        super::FileUpload::peer_address(self)
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        super::FileUpload::sent_bytes(self)
+    }
+
+    fn outgoing(&mut self) -> Pending<'_, Outgoing> {
+        Box::pin(super::FileUpload::outgoing(self))
+    }
+
+    fn send(&mut self, outgoing: Outgoing, filled: usize) -> Pending<'_, ()> {
+        Box::pin(super::FileUpload::send(self, outgoing, filled))
+    }
+
+    fn bare_stream(&mut self) -> Option<&mut Stream> {
+        super::FileUpload::bare_stream(self)
+    }
+
+    fn sent(&mut self, bytes: u64) {
+        super::FileUpload::sent(self, bytes);
+    }
+
+    fn check_answer(&mut self) -> Pending<'_, ()> {
+        Box::pin(super::FileUpload::check_answer(self))
+    }
+
+    fn explain(&mut self, cause: Error) -> Boxed<'_, Error> {
+        Box::pin(super::FileUpload::explain(self, cause))
+    }
+
+    fn finish(self: Box<Self>) -> Pending<'static, Stored> {
+        Box::pin(super::FileUpload::finish(*self))
+    }
+}

@@ -1,0 +1,183 @@
+//! The seam between a [`Client`](crate::Client) and the protocols that it speaks.
+//!
+//! # A further protocol
+//!
+//! It is a module beside `http` and `root` that implements [`Protocol`], and the traits of what its
+//! requests begin: [`FileDownload`](crate::FileDownload) and [`FileUpload`](crate::FileUpload), and
+//! where it has such requests [`DirectoryListing`](crate::DirectoryListing),
+//! [`RangeReader`](crate::RangeReader), [`SharedFile`](crate::SharedFile) and
+//! [`OrderedCopy`](crate::OrderedCopy). Besides its own module it touches:
+//!
+//! | file | lines | what |
+//! |---|---|---|
+//! | `remote/src/client.rs` | 1 | an entry in `protocols`, which is asked for the scheme of each URL |
+//! | `types/src/location.rs` | 3 | its schemes in `Location::parse`, `Scheme` and `Location::to_wire` |
+//! | `remote/src/outlet.rs` | 2 | only for uploads that are called without an allocation per batch |
+//!
+//! The engine and the commands ask [`Abilities`], never the scheme. A protocol from another crate
+//! joins a client with [`Client::with_protocol`](crate::Client::with_protocol), as
+//! `transfer/tests/made_up_protocol` does.
+
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use credentials::Activities;
+use http_wire::Method;
+use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret};
+
+use crate::client::PinnedHost;
+use crate::options::{CopyOrder, GetOptions, PutOptions};
+use crate::resource::{Facts, Resource};
+use crate::{Copying, Download, Entry, Listing, Opened, Outlet, Ranges, Space};
+
+/// A future in memory of its own. Connecting and hearing a refusal take 7 KiB, which would
+/// otherwise belong to the future of the whole transfer.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The answer to a request.
+pub type Pending<'a, T> = Boxed<'a, Result<T>>;
+
+/// What a protocol can do, as the engine and the commands need to know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Payload is encrypted on its way.
+    pub is_encrypted: bool,
+    /// A file is opened once, and several connections can read it:
+    /// [`Client::open`](crate::Client::open).
+    pub opens_once: bool,
+    /// With a checksum known before the first byte, payload needs none of its own on the way.
+    pub prefers_checksum_first: bool,
+    /// A server may let a file be read although it refuses [`Client::head`](crate::Client::head).
+    pub reads_without_head: bool,
+    /// An interrupted upload may leave a part of the file under its name.
+    pub leaves_remains: bool,
+    /// Its servers may fetch files from other servers.
+    pub pulls: bool,
+    /// Its servers may send files to other servers.
+    pub pushes: bool,
+    /// A client that orders a copy opens the passive server's file itself, and so authenticates
+    /// there.
+    pub opens_passive: bool,
+    /// Its servers may issue macaroons.
+    pub gives_macaroons: bool,
+}
+
+impl Abilities {
+    /// Whether a file may be readable although [`Client::head`](crate::Client::head) failed with
+    /// `refusal`: some servers allow only GET, and a URL can be signed for one method.
+    #[must_use]
+    pub fn may_read_after(&self, refusal: &Error) -> bool {
+        let is_refused = matches!(refusal.code(), ErrorCode::PeerForbidden | ErrorCode::PeerUnsupported);
+        self.reads_without_head && is_refused
+    }
+}
+
+/// A client of one protocol, for any number of servers. The methods do what those of
+/// [`Client`](crate::Client) of the same names do, with the same errors; a request that the
+/// protocol lacks is refused with `peer_unsupported`, which is what the default methods do.
+pub trait Protocol: Send + Sync {
+    /// Its schemes, for messages.
+    fn schemes(&self) -> &'static [&'static str];
+
+    /// Whether a location has one of its schemes.
+    fn speaks(&self, location: &Location) -> bool;
+
+    /// What it can do at a location that it speaks to.
+    fn abilities(&self, location: &Location) -> Abilities;
+
+    /// Whether it can express the name of a file.
+    ///
+    /// # Errors
+    /// `path_refused`.
+    fn check_name(&self, _location: &Location) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same with one address for a host, and with connections of its own.
+    fn pinned(&self, pin: PinnedHost) -> Arc<dyn Protocol>;
+
+    /// As [`Client::head`](crate::Client::head).
+    fn head<'a>(&'a self, file: &'a Resource, wanted: &'a [ChecksumAlgorithm]) -> Pending<'a, Facts>;
+
+    /// As [`Client::get`](crate::Client::get).
+    fn get<'a>(&'a self, file: &'a Resource, options: &'a GetOptions) -> Pending<'a, Download>;
+
+    /// As [`Client::put`](crate::Client::put).
+    fn put<'a>(&'a self, file: &'a Resource, options: &'a PutOptions) -> Pending<'a, Outlet>;
+
+    /// As [`Client::delete`](crate::Client::delete).
+    fn delete<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()>;
+
+    /// As [`Client::ping`](crate::Client::ping).
+    fn ping<'a>(&'a self, file: &'a Resource) -> Pending<'a, ()> {
+        Box::pin(async move { self.head(file, &[]).await.map(drop) })
+    }
+
+    /// As [`Client::stat`](crate::Client::stat).
+    fn stat<'a>(&'a self, file: &'a Resource) -> Pending<'a, Entry> {
+        refuse(file)
+    }
+
+    /// As [`Client::stat_many`](crate::Client::stat_many); there is at least one file.
+    fn stat_many<'a>(&'a self, first: &'a Resource, _files: &'a [Resource]) -> Pending<'a, Vec<Entry>> {
+        refuse(first)
+    }
+
+    /// As [`Client::list`](crate::Client::list).
+    fn list<'a>(&'a self, directory: &'a Resource) -> Pending<'a, Listing> {
+        refuse(directory)
+    }
+
+    /// As [`Client::make_directory`](crate::Client::make_directory).
+    fn make_directory<'a>(&'a self, directory: &'a Resource) -> Pending<'a, ()> {
+        refuse(directory)
+    }
+
+    /// As [`Client::rename`](crate::Client::rename).
+    fn rename<'a>(&'a self, file: &'a Resource, _to: &'a Location, _overwrite: bool) -> Pending<'a, ()> {
+        refuse(file)
+    }
+
+    /// As [`Client::open`](crate::Client::open), where [`Abilities::opens_once`] says so.
+    fn open<'a>(&'a self, file: &'a Resource) -> Pending<'a, Opened> {
+        refuse(file)
+    }
+
+    /// As [`Client::open_ranges`](crate::Client::open_ranges).
+    fn open_ranges<'a>(&'a self, file: &'a Resource) -> Pending<'a, Ranges> {
+        refuse(file)
+    }
+
+    /// As [`Client::copy`](crate::Client::copy).
+    fn copy<'a>(&'a self, active: &'a Resource, _order: &'a CopyOrder) -> Pending<'a, Copying> {
+        refuse(active)
+    }
+
+    /// As [`Client::configuration`](crate::Client::configuration).
+    fn configuration<'a>(&'a self, file: &'a Resource, _keys: &'a [&'a str]) -> Pending<'a, Vec<Option<String>>> {
+        refuse(file)
+    }
+
+    /// As [`Client::space`](crate::Client::space).
+    fn space<'a>(&'a self, file: &'a Resource) -> Pending<'a, Space> {
+        refuse(file)
+    }
+
+    /// As [`Client::options`](crate::Client::options).
+    fn options<'a>(&'a self, file: &'a Resource) -> Pending<'a, Vec<Method>> {
+        refuse(file)
+    }
+
+    /// As [`Client::request_macaroon`](crate::Client::request_macaroon), where
+    /// [`Abilities::gives_macaroons`] says so.
+    fn request_macaroon<'a>(&'a self, file: &'a Resource, _: Activities, _validity_s: u64) -> Pending<'a, Secret> {
+        refuse(file)
+    }
+}
+
+/// The protocol of this file has no such request.
+fn refuse<'a, T: Send + 'a>(file: &Resource) -> Pending<'a, T> {
+    let error = file.error(ErrorCode::PeerUnsupported, Phase::Open);
+    Box::pin(ready(Err(error.with_detail("its protocol knows no such request"))))
+}
