@@ -1,11 +1,11 @@
-//! The entries of a directory as they come. A server that tells only names is asked about each of
-//! them, many at a time.
+//! The entries of a directory as they come. If a server sends only names, each of them is looked
+//! up, many at a time.
 
 use std::collections::VecDeque;
 
 use crate::limits::ROOT_STATS_MAX;
 use net::frames::Expected;
-use types::{ErrorCode, PeerStatus, Result};
+use types::{ErrorCode, PeerStatus, Result, Unlisted};
 use xroot_wire::request::{ListDirectory, Query, Stat};
 use xroot_wire::response::{ListedEntry, ListingReader, StatText, parse_listed_checksum, parse_unlisted};
 use xroot_wire::{Argument, ErrorNumber, ListOptions, Request, StreamId};
@@ -18,6 +18,9 @@ use super::verdict::{recoded, refused};
 use crate::Entry;
 use crate::resource::Resource;
 
+/// What a caller gets to know where our server does not say what its listing omits.
+const UNLISTED_UNKNOWN: &str = "the server did not say whether this is the whole directory";
+
 /// A listing on its way from a server. Dropping it early closes the connection.
 pub(crate) struct Listing {
     client: Client,
@@ -28,10 +31,10 @@ pub(crate) struct Listing {
     reader: ListingReader,
     part: Expected,
     is_last: bool,
-    /// Names without more.
+    /// Names without properties.
     names: VecDeque<String>,
     ready: Vec<Entry>,
-    /// What a server of ours says that it left out, in words.
+    /// What the listing omits, in the words of our server.
     description: Option<String>,
 }
 
@@ -109,7 +112,7 @@ impl Listing {
         }
     }
 
-    /// Takes in the next piece of the answer.
+    /// Receives the next piece of the answer.
     async fn go_on(&mut self) -> Result<()> {
         let Some(session) = &mut self.session else {
             return Ok(());
@@ -141,30 +144,32 @@ impl Listing {
             let is_own = session.server.session.is_own();
             self.client.keep(&self.route, session);
             if is_own {
-                self.ask_for_unlisted().await?;
+                self.description = match self.ask_for_unlisted().await {
+                    Ok(unlisted) => Some(unlisted.to_string()).filter(|words| !words.is_empty()),
+                    // The directory is gone meanwhile, or another server stands behind the same
+                    // name.
+                    Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::PeerUnsupported) => None,
+                    // The entries themselves have come; they must not look complete, either.
+                    Err(error) => Some(format!("{UNLISTED_UNKNOWN}: {}", error.code().meaning())),
+                };
             }
         }
         Ok(())
     }
 
-    /// Asks what the listing left out. The listing itself has no place for it, and only our servers know the question.
-    async fn ask_for_unlisted(&mut self) -> Result<()> {
+    /// Asks what the listing omits. A listing cannot say so itself, and only our servers know the
+    /// question.
+    async fn ask_for_unlisted(&self) -> Result<Unlisted> {
         let ask = Ask {
             own: &[pair(Query::UNLISTED, "")],
             ..Ask::looking(&|spot, id, out| Request::Query(Query::unlisted(spot.target)).encode(id, out))
         };
-        let answered = match self.client.ask_on(self.route.clone(), &ask).await {
-            // It is gone meanwhile, or the session was one of another server behind the same name.
-            Err(error) if matches!(error.code(), ErrorCode::PeerNotFound | ErrorCode::PeerUnsupported) => return Ok(()),
-            answered => answered?,
-        };
+        let answered = self.client.ask_on(self.route.clone(), &ask).await?;
         self.client.keep(&answered.route, answered.session);
-        let unlisted = parse_unlisted(&answered.body)?;
-        self.description = (!unlisted.is_empty()).then(|| unlisted.to_string());
-        Ok(())
+        parse_unlisted(&answered.body)
     }
 
-    /// What the server says that the listing left out, once all have come.
+    /// What the listing omits, once all entries have come.
     pub(crate) fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
@@ -196,7 +201,7 @@ impl Listing {
         format!("{}/{name}", self.route.at.location.path().trim_end_matches('/'))
     }
 
-    /// Asks what some of the names stand for, all at the same time on another connection.
+    /// Looks some of the names up, all at the same time on another connection.
     async fn look_names_up(&mut self) -> Result<()> {
         let mut session = self.client.session(&self.route).await?;
         let mut asked = Vec::new();
@@ -220,7 +225,7 @@ impl Listing {
                 Event::Reply(_, Reply::Done(body)) => body,
                 // It is gone meanwhile.
                 Event::Reply(_, Reply::Refused(refusal)) if refusal.number == ErrorNumber::NOT_FOUND => continue,
-                // A redirection, a wait: the long way.
+                // After a redirection or a wait each name is asked for alone.
                 _ => {
                     left.push(path);
                     continue;
