@@ -1,80 +1,78 @@
-//! Limits of this crate. Those that a site may want to change are defaults that the configuration
-//! overrides; the rest are fixed.
+//! Limits of this crate. Defaults can be changed in the configuration; all others are fixed.
 
 use std::time::Duration;
 
-/// Longest value of a header with many ranges that we send, in bytes: servers take lines of 8 KiB.
+/// Longest value of our header with many ranges, in bytes. Servers accept lines of 8 KiB.
 pub const RANGES_VALUE_BYTES_MAX: usize = 7 * 1024;
-/// What a server may send between two ranges to save a part of its answer, in bytes.
+/// Most bytes that a server may send between two ranges to join their parts.
 pub const RANGES_GAP_BYTES_MAX: u64 = 64 * 1024;
-/// How long a proxy that our client delegates holds, when the one that signs it does.
+/// Lifetime of a proxy that our client delegates, unless its issuer expires earlier.
 pub const DELEGATED_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Interim answers (1xx) passed over in front of one answer of a peer.
+/// Interim answers (1xx) skipped before one final answer.
 pub const INTERIM_ANSWERS_MAX: usize = 64;
-/// Idle connections kept to one peer. Copies from one source come by the hundred, and each
-/// connection that is open already saves it a handshake; one that waits takes 5 KiB of ours, and
-/// 37 KiB of XRootD.
+/// Idle connections kept to one server. Copies from one source come by the hundred, and an open
+/// connection saves a handshake. An idle one takes 5 KiB here, and 37 KiB in XRootD.
 pub const IDLE_PEER_CONNECTIONS_MAX: usize = 128;
-/// Idle connections kept to all peers together.
+/// Idle connections kept to all servers together.
 pub const IDLE_CONNECTIONS_MAX: usize = 512;
-/// How long an idle connection to a peer is kept; most servers close theirs a little later.
+/// How long an idle connection is kept; most servers close theirs a little later.
 pub const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an upload waits for `100 Continue` before it goes on without (RFC 9110 §10.1.1 allows
-/// any time; curl waits as long).
+/// How long an upload waits for `100 Continue` before it starts (RFC 9110 §10.1.1 allows any time;
+/// curl waits as long).
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
-/// How long a peer that refuses a request may take to say why.
+/// How long a server that refuses a request may take to say why.
 pub const PEER_WORDS_WAIT: Duration = Duration::from_secs(5);
-/// Largest rest of a peer's answer that is read so that its connection can be used again, in
-/// bytes.
+/// Largest rest of an answer that is read to use its connection again, in bytes.
 pub const DRAIN_BYTES_MAX: u64 = 64 * 1024;
-/// How long to wait before asking again for a checksum that a peer is still computing.
+/// Pause before another request for a checksum that a server is still computing.
 pub const ACCEPTED_POLL_PERIOD: Duration = Duration::from_secs(5);
-/// How long a peer may be silent about a checksum before it is asked a second time, beside the
-/// first. XRootD before 5.9.1 now and then loses the answer when it has computed the checksum (its
-/// issue 2602); one that still computes takes both askers together.
+/// How long a server may be silent about a checksum before a second request goes out beside the
+/// first. XRootD before 5.9.1 sometimes loses the answer when the checksum is computed (its issue
+/// 2602); while it computes it serves both requests together.
 pub const CHECKSUM_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// How long a peer may put off an answer (Retry-After) in all. Shorter than [`PACE_WINDOW`],
+/// How long a server may put off an answer (Retry-After) in total. Shorter than `PACE_WINDOW`,
 /// within which a copy has to move data.
 pub const RETRY_AFTER_TIME: Duration = Duration::from_secs(100);
-/// The shortest pause before a peer that put off its answer is asked again.
+/// The shortest pause before a retry that the server asked for.
 pub const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
-/// How often to ask for a checksum that a peer is still computing; dCache gives up after as long.
+/// How often to ask for a checksum that a server is still computing; dCache ends its attempt after
+/// the same time.
 pub const ACCEPTED_POLLS_MAX: u32 = 52;
-/// How long a source of the XRootD protocol may take to tell the checksum of a file that has come,
-/// in the session in which it is open. Shorter than [`PACE_WINDOW`], within which a copy has to
-/// move data.
+/// How long a source of the XRootD protocol may take to answer with the checksum of a file after
+/// its data, in the session in which it is open. Shorter than `PACE_WINDOW`, within which a copy
+/// has to move data.
 pub const CHECKSUM_AT_END_WAIT: Duration = Duration::from_secs(60);
-/// Default: time between two performance markers after which a third-party copy is given up.
+/// Default: longest time between two progress markers of a third-party copy.
 pub const MARKER_SILENCE: Duration = Duration::from_secs(120);
-/// Bytes that one read request of the XRootD protocol asks for.
+/// Bytes of one read request of the XRootD protocol.
 pub const ROOT_READ_BYTES: u64 = 4 * 1024 * 1024;
 /// Read requests of one download that are under way at the same time. Together they fill a long
-/// fast link; only a server that answers out of order makes us hold any of it in memory.
+/// fast link. Data are held in memory only when a server answers out of order.
 pub const ROOT_READS_MAX: usize = 8;
-/// [`ROOT_READS_MAX`] on a further stream of a session. The reference server sends one and keeps
-/// five waiting; with one more it would take no request for any stream until there is room again.
+/// [`ROOT_READS_MAX`] on a bound connection. The reference server sends one answer and queues five
+/// requests; with one more it would read no request for any connection until the queue has room.
 pub const ROOT_BOUND_READS_MAX: usize = 6;
-/// Time in which the refusal of a request has come, where the further stream that was to carry the
-/// answer has ended.
+/// How long to wait for the refusal of a request after its bound connection has ended.
 pub const ROOT_REFUSAL_WAIT: Duration = Duration::from_millis(100);
-/// Bytes of one upload that may be under way without the server's answer.
+/// Bytes of one upload that may be under way without an answer.
 pub const ROOT_WRITE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
-/// How long a request of the XRootD protocol may be put off by its server, all waits together; the
-/// reference client gives up after as long.
+/// How long a server of the XRootD protocol may put off a request, all waits together; the same as
+/// in the reference client.
 pub const ROOT_PATIENCE: Duration = Duration::from_secs(1800);
-/// Shortest time before a request is sent again that a server asked to repeat.
+/// Shortest pause before a request is repeated at the server's wish.
 pub const ROOT_WAIT_MIN: Duration = Duration::from_millis(50);
-/// Unsolicited messages of an XRootD server that are passed over in front of one answer.
+/// Unsolicited messages of an XRootD server that are skipped before one answer.
 pub const ROOT_ATTENTIONS_MAX: usize = 64;
-/// Longest words of an XRootD server, such as an error or a redirection, that are read, in bytes.
+/// Longest text of an XRootD server that we read, such as an error or a redirection, in bytes.
 pub const ROOT_WORDS_BYTES_MAX: usize = 64 * 1024;
-/// Servers that a redirector is told not to choose again in one request.
+/// Failed servers that one request reports to a redirector.
 pub const ROOT_TRIED_MAX: usize = 8;
-/// Answers on one connection that are not awaited, such as the answer to a close.
+/// Ignored answers on one connection, such as the answer to a close.
 pub const ROOT_UNHEARD_MAX: usize = 64;
-/// Stat requests under way at the same time on one connection, as while a directory is listed
-/// whose server tells only names.
+/// Stat requests under way at the same time on one connection, as for the listing of a server that
+/// sends only names.
 pub const ROOT_STATS_MAX: usize = 64;
-/// How long the source of an XRootD third-party copy may take to open it for a client under one
-/// spelling of its host, until the other is tried as well. Far shorter than keys live.
+/// How long the source of an XRootD third-party copy may take to open the file under one spelling
+/// of the client's host, until the other is tried too. Far shorter than the lifetime of a
+/// rendezvous key.
 pub const TPC_RESPELL_WAIT: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What a file elsewhere is asked for, whatever its protocol.
+//! Options of requests, in every protocol.
 
 use std::time::Duration;
 
@@ -7,52 +7,53 @@ use types::{ByteRange, Checksum, ChecksumAlgorithm, Location, Side};
 
 use crate::resource::{Access, Validator};
 
-/// What is wanted of a file.
+/// What to read of a file.
 #[derive(Clone, Debug, Default)]
 pub struct GetOptions {
     /// One part of the file, not empty; `None` for all of it.
     pub range: Option<ByteRange>,
-    /// The state in which the file must still be.
+    /// The version that the file must still have.
     pub validator: Option<Validator>,
-    /// The server has told before that it is a file, not a directory: it need not be asked again.
+    /// The server has said before that it is a file, not a directory, so it is not asked again.
     pub is_asked: bool,
-    /// The size that it told then.
+    /// The size in that answer.
     pub size_bytes: Option<u64>,
-    /// Checksums to ask for, best first. Over the XRootD protocol they are asked for at the end, in the session in which the
-    /// file is open.
+    /// Checksums to ask for, best first. In the XRootD protocol we ask at the end, in the session
+    /// in which the file is open.
     pub wanted: Vec<ChecksumAlgorithm>,
-    /// What comes is compared, as a whole, with a checksum that the server told. Then the protocol need not protect each
-    /// page on the way: that would be the same work once more on both sides, and keep the source from sending its file
-    /// without looking at it.
+    /// The caller compares the whole file with the server's checksum. So the protocol need not
+    /// protect each page: that would double the work on both sides, and the source could not send
+    /// its file without reading it.
     pub is_compared: bool,
 }
 
-/// How a file is to be stored.
+/// How to store a file.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// Size of the file, in bytes; `None` when it is not known yet: the body then comes in chunks.
+    /// Size of the file, in bytes; `None` when it is unknown: the body is then sent in chunks.
     pub size_bytes: Option<u64>,
     /// Whether an existing file may be replaced.
     pub overwrite: bool,
-    /// The peer has just said that there is no such file: it need not be asked that again before one that may not be
-    /// replaced is sent.
+    /// The server has just said that there is no such file, so it is not asked again before a file
+    /// that must not replace another.
     pub is_absent: bool,
-    /// Checksums of what will come, for the peer to verify.
+    /// Checksums of the content, for the server to verify.
     pub declared: Vec<Checksum>,
 }
 
-/// What the peer says of a stored file.
+/// What the server says of a stored file.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
-    /// There was no such file before.
+    /// The file did not exist before.
     pub created: bool,
-    /// The peer has taken the file and not stored it yet (202): only another question tells whether it does.
+    /// The server has accepted the file and not stored it yet (202). Only another request shows
+    /// whether it does.
     pub is_pending: bool,
-    /// Checksums of the stored file, as the peer computed them.
+    /// Checksums of the stored file, as the server computed them.
     pub checksums: Vec<Checksum>,
 }
 
-/// Which way the bytes go, as seen from the server that is asked.
+/// The direction of a third-party copy, as seen from the active side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It fetches from the peer.
@@ -71,7 +72,7 @@ impl Direction {
         }
     }
 
-    /// The side of the transfer that the peer is.
+    /// The side of the transfer at which the peer is.
     #[must_use]
     pub fn peer_side(self) -> Side {
         match self {
@@ -81,32 +82,32 @@ impl Direction {
     }
 }
 
-/// What a server is to copy.
+/// An order for a third-party copy.
 #[derive(Clone, Debug)]
 pub struct CopyOrder {
     /// The other server's file.
     pub peer: Location,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// What the active server shows to the other one: goes there as transfer headers.
+    /// What the active server shows to the other one. It gets this as transfer headers.
     pub peer_access: Access,
     /// Whether an existing destination may be replaced.
     pub overwrite: bool,
-    /// How many streams; `None` leaves it to the active server, which may take several by itself.
+    /// The number of streams; `None` leaves it to the active server.
     pub streams: Option<u32>,
-    /// Whether the active server must (`true`) or need not (`false`) compare checksums.
+    /// Whether the active server must (`true`) or need not (`false`) compare checksums; `None`
+    /// leaves it to the server.
     pub verification: Option<bool>,
-    /// The checksum that the data should have.
+    /// The expected checksum of the data.
     pub expected: Option<Checksum>,
-    /// Longest time without a performance marker; never under a minute in practice, since some
-    /// servers wait as long for a slow disk.
+    /// Longest time without a progress marker. It should not be under a minute, since some servers
+    /// wait as long for a slow disk.
     pub silence: Duration,
 }
 
 impl CopyOrder {
-    /// An order with what is usual for the rest: overwriting allowed, as many streams as
-    /// the active server likes, and the active
-    /// server's own rule about checksums.
+    /// An order with defaults: overwriting is allowed, and the active server decides about streams
+    /// and checksums.
     #[must_use]
     pub fn new(peer: Location, direction: Direction, peer_access: Access) -> Self {
         Self {

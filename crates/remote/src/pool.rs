@@ -1,12 +1,12 @@
-//! Idle connections, kept a while for the next request to the same server: asking what a file is and
-//! fetching it then share one TLS handshake.
+//! Idle connections, kept for the next request to the same server: HEAD and GET of a file share one
+//! TLS handshake.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use crate::limits::{IDLE_CONNECTIONS_MAX, IDLE_PEER_CONNECTIONS_MAX, IDLE_PEER_TIMEOUT};
 
-/// The idle connections of one client, each with what it may be used again for.
+/// The idle connections of one client, each with the origin that it belongs to.
 pub(crate) struct Pool<O, C>(Mutex<Shelf<O, C>>);
 
 struct Idle<O, C> {
@@ -18,7 +18,7 @@ struct Idle<O, C> {
 struct Shelf<O, C> {
     /// Oldest first.
     idle: Vec<Idle<O, C>>,
-    /// A task is there that closes what has been idle for too long.
+    /// A task is running that closes old connections.
     swept: bool,
 }
 
@@ -38,8 +38,8 @@ impl<O, C> Shelf<O, C> {
 }
 
 impl<O: PartialEq + Send + 'static, C: Send + 'static> Pool<O, C> {
-    /// The connection that became idle last, if one is still good: open, and with nothing on it that
-    /// nobody asked for. Those that are not are closed.
+    /// The connection that became idle last and is still good: open, without unexpected bytes on
+    /// it. Others are closed.
     pub(crate) fn take(&self, origin: &O, is_good: impl Fn(&mut C) -> bool) -> Option<C> {
         loop {
             let mut connection = {
@@ -54,7 +54,7 @@ impl<O: PartialEq + Send + 'static, C: Send + 'static> Pool<O, C> {
         }
     }
 
-    /// Keeps a connection whose last message is whole. The oldest ones make room.
+    /// Keeps a connection whose last message is complete. The oldest ones make room.
     pub(crate) fn put(self: &Arc<Self>, origin: O, connection: C) {
         let mut shelf = self.lock();
         shelf.drop_old();
@@ -83,8 +83,8 @@ impl<O: PartialEq + Send + 'static, C: Send + 'static> Pool<O, C> {
     }
 }
 
-/// Closes what has been idle for too long, until nothing is left or the client is gone. Without it a
-/// quiet process would hold its last connections for ever.
+/// Closes old connections until none is left or the client is dropped. Without it a quiet process
+/// would hold its last connections forever.
 async fn sweep<O: PartialEq + Send + 'static, C: Send + 'static>(pool: Weak<Pool<O, C>>) {
     loop {
         tokio::time::sleep(IDLE_PEER_TIMEOUT).await;

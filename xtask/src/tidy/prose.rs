@@ -31,6 +31,7 @@ const CLEAN: &[&str] = &[
     "crates/policy/",
     "crates/probe/",
     "crates/records/",
+    "crates/remote/",
     "crates/testkit/",
     "crates/testsite/",
     "crates/types/",

@@ -1,4 +1,4 @@
-//! An answer in the making: its head is known, its body may still be coming.
+//! The final answer to a request, while its body still comes.
 
 use crate::limits::{DRAIN_BYTES_MAX, PEER_WORDS_WAIT};
 use http_wire::{Headers, Method, ResponseHead};
@@ -11,13 +11,13 @@ use super::exchange::Live;
 use super::verdict::{code_of, plain_words, refusal};
 use crate::resource::Resource;
 
-/// Bytes of markup that may surround the words of a peer.
+/// Bytes read for each byte of a server's words, since markup may surround them.
 const MARKUP_FACTOR: usize = 4;
 
 /// The final answer to a request. Dropping it before its body is whole closes the connection.
 pub(crate) struct Answer {
     pub(crate) head: ResponseHead,
-    /// The file where the redirects ended.
+    /// The file after all redirects.
     pub(crate) file: Resource,
     live: Live,
     incoming: Incoming,
@@ -36,7 +36,7 @@ impl Answer {
         })
     }
 
-    /// Whether the status says that the request was carried out.
+    /// Whether the status is a success.
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.head.status)
     }
@@ -47,7 +47,7 @@ impl Answer {
         batch.map_err(|error| self.file.blame(error))
     }
 
-    /// Whether the whole body has been handed out.
+    /// Whether the body has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.incoming.is_done()
     }
@@ -62,7 +62,7 @@ impl Answer {
         self.live.connection.stream.peer_address()
     }
 
-    /// How long the body may keep us waiting for a byte.
+    /// The longest wait for a byte of the body.
     pub(crate) fn set_stall(&mut self, stall: std::time::Duration) {
         self.live.connection.stream.set_stall(stall);
     }
@@ -80,14 +80,14 @@ impl Answer {
         Ok(whole)
     }
 
-    /// Gives the connection back if it can be used again.
+    /// Returns the connection to the pool if it can be used again.
     pub(crate) fn release(self) {
         if self.incoming.is_done() && self.head.keep_alive() {
             self.live.keep();
         }
     }
 
-    /// Reads the rest, if it is short and comes soon, and gives the connection back.
+    /// Reads the rest, if it is short and comes soon, and returns the connection to the pool.
     pub(crate) async fn finish(mut self) {
         let drain = async {
             let mut seen = 0;
@@ -102,14 +102,15 @@ impl Answer {
         self.release();
     }
 
-    /// The peer's own words: the beginning of the body, as far as it comes soon.
+    /// The server's own words: what comes of the body within [`PEER_WORDS_WAIT`].
     pub(crate) async fn words(mut self) -> String {
         let words = self.read_words().await;
         self.release();
         words
     }
 
-    /// As [`Answer::words`], for an answer to a request that is not all sent: its connection ends.
+    /// As [`Answer::words`], for an answer to a request of which not all was sent; closes the
+    /// connection.
     pub(crate) async fn words_and_close(mut self) -> String {
         self.read_words().await
     }
@@ -136,20 +137,20 @@ impl Answer {
         }
     }
 
-    /// The error that this answer is, by the common table.
+    /// This answer as an error, by the common table.
     pub(crate) async fn refused(self) -> Error {
         let code = code_of(self.head.status);
         self.refused_as(code).await
     }
 
-    /// The error that this answer is, with another code than the common one.
+    /// This answer as an error with another code than that of the table.
     pub(crate) async fn refused_as(self, code: ErrorCode) -> Error {
         let (file, status) = (self.file.clone(), self.head.status);
         let words = self.words().await;
         refusal(&file, code, status, &words)
     }
 
-    /// The answer when it is a success, else its error.
+    /// The answer if it is a success, else its error.
     pub(crate) async fn success(self) -> Result<Self> {
         if self.is_success() {
             Ok(self)
@@ -158,7 +159,7 @@ impl Answer {
         }
     }
 
-    /// A fault of this answer's content.
+    /// The error for an answer that breaks the rules.
     pub(crate) fn misbehaved(&self, why: impl Into<String>) -> Error {
         let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Open);
         error

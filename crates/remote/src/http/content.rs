@@ -1,4 +1,4 @@
-//! Whether what a server sends is the file as it is: neither the listing of a directory nor encoded for the way.
+//! Whether a server sends the file itself, and neither a directory listing nor encoded content.
 
 use types::{ErrorCode, Phase, Result};
 
@@ -6,21 +6,21 @@ use super::answer::Answer;
 use super::client::Client;
 use crate::resource::Resource;
 
-/// What is known of a file before its content is asked for.
+/// What is known of a file before its content is requested.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Known {
-    /// A HEAD has told that it is a file.
+    /// A HEAD has said that it is a file.
     pub(super) is_asked: bool,
-    /// The size that it told.
+    /// The size in that answer.
     pub(super) size_bytes: Option<u64>,
 }
 
 impl Client {
-    /// Gives the answer back when it is not about a directory. `asked` is what was asked for.
+    /// Returns the answer unless it is about a directory. `asked` is the requested file.
     ///
     /// # Errors
-    /// `is_directory` for a listing, and where a WebDAV server refuses to read a directory; `peer_misbehaved` for a
-    /// content coding, which nobody asked for.
+    /// `is_directory` for a listing, and where a WebDAV server refuses to read a directory;
+    /// `peer_misbehaved` for a content coding, since we never request one.
     pub(super) async fn check_content(&self, answer: Answer, asked: &Resource, known: Known) -> Result<Answer> {
         if !answer.is_success() {
             let may_be_directory = matches!(answer.head.status, 405 | 409);
@@ -46,19 +46,21 @@ impl Client {
         Ok(answer)
     }
 
-    /// Whether a WebDAV server says that it is a directory. Any other answer says nothing.
+    /// Whether a WebDAV server says that it is a directory. Other answers count as no.
     async fn is_collection(&self, file: &Resource) -> bool {
         self.properties(file).await.is_ok_and(|entry| entry.is_directory)
     }
 }
 
-/// XRootD does not say what its listings are. Of a directory HEAD tells another size than that of the listing, or nothing.
+/// XRootD does not mark its listings. The HEAD of a directory gives another size than its listing
+/// has, or none.
 fn may_be_xrootds_listing(answer: &Answer, known: Known) -> bool {
     let is_other_size = known.size_bytes.is_some() && answer.head.content_length() != known.size_bytes;
     answer.head.status == 200 && answer.head.is_from_xrootd() && (!known.is_asked || is_other_size)
 }
 
-/// Plain servers (nginx, Apache) send those who ask for a directory to the same name with a slash at its end.
+/// Plain servers (nginx, Apache) redirect from a directory to the same name with a slash at its
+/// end.
 fn gained_slash(answer: &Answer, asked: &Resource) -> bool {
     let path = answer.file.location.path();
     path.strip_suffix('/').is_some_and(|path| path == asked.location.path())

@@ -1,6 +1,7 @@
-//! Asking one server to copy from or to another (WLCG HTTP-TPC), and following it to its end.
+//! Third-party copies (WLCG HTTP-TPC): ordering a copy from a server and following it to its end.
 //!
-//! A status says only that the copy has begun; whether it succeeded is in the last line of the body.
+//! The status says only that the copy has begun. Whether it succeeded is in the last line of the
+//! body.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use crate::options::{CopyOrder, Direction};
 use crate::resource::Resource;
 
 impl CopyOrder {
-    /// Whether the active server is to act with a credential that we delegate: there is nothing else to show to the
-    /// other side.
+    /// Whether we delegate a credential to the active server, because it has nothing else to show
+    /// to the other one.
     fn delegates(&self, active: &Resource) -> bool {
         let access = &self.peer_access;
         let has_token = access.bearer.is_some() || access.forwarded.has_authorization();
@@ -34,7 +35,7 @@ impl CopyOrder {
         };
         request = request.accept_anything().overwrite(self.overwrite);
         let access = &self.peer_access;
-        // The token for the other server may not travel in clear text where TLS was asked for.
+        // A redirect led from TLS to clear text: the token for the other server stays here.
         if !hop.left_tls {
             if let Some(token) = access.bearer.as_ref().filter(|_| !access.forwarded.has_authorization()) {
                 request = request.transfer_bearer(token);
@@ -63,15 +64,15 @@ fn transfer_headers(request: RequestBuilder, headers: &http_wire::ForwardedHeade
 }
 
 impl Client {
-    /// Asks `active` to make a copy. The copy runs as long as the answer is read; redirects are
-    /// followed with all headers, but our own token stays with its origin.
+    /// Orders a copy from `active`. The copy runs as long as its answer is read. Redirects are
+    /// followed with all headers, except that our own token stays with its origin.
     ///
     /// # Errors
     /// What the server answers before it begins: its own refusal, or what it met at the other side.
     pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         let delegates = order.delegates(active);
         let mut answer = self.ask_to_copy(active, order, delegates).await?;
-        // Most servers take no delegation, and say so; the other side may still let everybody in.
+        // Most servers take no delegation, and say so. The other side may still need no credential.
         if delegates && answer.head.status == 400 {
             answer.finish().await;
             answer = self.ask_to_copy(active, order, false).await?;
@@ -103,8 +104,8 @@ impl Client {
     }
 }
 
-/// A COPY that was refused before it began. Newer servers put the other side's fault here, with its
-/// status or as a failure line.
+/// A COPY that was refused before it began. Newer servers report the other side's fault here, with
+/// its status or as a failure line.
 async fn refused(answer: Answer, order: &CopyOrder) -> Error {
     let (file, status) = (answer.file.clone(), answer.head.status);
     let words = answer.words().await;
@@ -112,7 +113,7 @@ async fn refused(answer: Answer, order: &CopyOrder) -> Error {
     let by_words = code_of_words(line.unwrap_or(&words));
     let code = match (status, line) {
         (412, None) if !order.overwrite => ErrorCode::PeerExists,
-        // StoRM says so of whatever fails early; a failure line says more than its status.
+        // StoRM uses 412 for every early failure. A failure line says more than its status.
         (412, _) | (_, Some(_)) if by_words != ErrorCode::PeerFailed => by_words,
         (415, _) => ErrorCode::PeerUnsupported,
         _ => code_of(status),
@@ -140,7 +141,7 @@ impl Copying {
     ///
     /// # Errors
     /// The active server's own words when it failed, with the side and code that they tell;
-    /// `cancelled` when it was given up there; `peer_stalled` without a marker for too long;
+    /// `cancelled` when it was cancelled there; `peer_stalled` without a marker for too long;
     /// `peer_closed` or `peer_misbehaved` when the answer ends without saying how the copy went.
     pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
         let deadline = tokio::time::Instant::now() + self.silence;
@@ -150,7 +151,7 @@ impl Copying {
                 Err(_) => {
                     self.answer = None;
                     let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
-                    return Err(error.with_detail(format!("no performance marker for {} s", self.silence.as_secs())));
+                    return Err(error.with_detail(format!("no progress marker for {} s", self.silence.as_secs())));
                 }
                 Ok(Ok(Some(batch))) => {
                     let mut news = false;
@@ -171,13 +172,13 @@ impl Copying {
         Ok(None)
     }
 
-    /// What is known so far.
+    /// The progress so far.
     #[must_use]
     pub(crate) fn progress(&self) -> &Progress {
         self.parser.progress()
     }
 
-    /// The answer has ended, properly or not, or the line that decides has come.
+    /// Judges the copy: the answer has ended, or its last line has come.
     async fn conclude(&mut self, broken: Option<Error>) -> Result<Option<Progress>> {
         let outcome = self.parser.clone().finish();
         let answer = self.answer.take();
@@ -214,7 +215,7 @@ impl Copying {
     }
 }
 
-/// Both names were on the server itself, which made a plain copy and has nothing more to tell (RFC 4918 §9.8.5).
+/// Whether both names were on the server itself, which made a plain copy (RFC 4918 §9.8.5).
 fn was_local(answer: &Answer) -> bool {
     matches!(answer.head.status, 201 | 204) && matches!(answer.head.framing(&Method::Copy), Ok(Framing::Empty))
 }

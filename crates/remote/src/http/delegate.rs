@@ -1,5 +1,5 @@
-//! Delegating a credential to a server that asks for one before it makes a copy: it names a service of GridSite, and we
-//! sign a proxy there for its key, as davix does.
+//! Delegation to a server that asks for a credential before it makes a copy. The server names a
+//! GridSite service, and we sign a proxy there for its key, as davix does.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,16 +16,16 @@ use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use crate::resource::Resource;
 
-/// The name under which we delegate; a server keeps it apart from those of others.
+/// The name under which a server keeps our delegation.
 const NAME: &str = "crossload";
-/// Clocks differ: a proxy begins to hold this much earlier, in seconds.
+/// A proxy is valid from this many seconds ago, since clocks differ.
 const CLOCK_SKEW_S: i64 = 300;
 
 impl Client {
-    /// Delegates the identity with which `file` is asked for to the service at `place`, a URL or a path.
+    /// Delegates the identity of `file` to the service at `place`, a URL or a path.
     ///
     /// # Errors
-    /// The service's refusal, or what it says that cannot be understood.
+    /// The service's refusal, or an answer that cannot be understood.
     pub(super) async fn delegate(&self, file: &Resource, place: &str) -> Result<()> {
         let identity = file.access.identity.clone();
         let identity = identity.ok_or_else(|| file.error(ErrorCode::PeerDenied, Phase::Authenticate))?;
@@ -58,7 +58,7 @@ impl Client {
             repeatable: false,
         };
         let mut answer = self.ask(service, &ask).await?;
-        // A fault has the status 500 and its words in the body.
+        // A SOAP fault has status 500, and its words in the body.
         if !answer.is_success() && answer.head.status != 500 {
             answer.success().await?;
             return Err(service.error(ErrorCode::PeerFailed, Phase::Authenticate));
@@ -69,7 +69,8 @@ impl Client {
     }
 }
 
-/// Signs a proxy for the key of a request in PEM, as full or limited as what signs it; gives it with its chain.
+/// Signs a proxy for the key of a request in PEM, limited if its issuer is. Returns it with its
+/// chain.
 fn sign(identity: &ClientIdentity, request: &str) -> std::result::Result<String, String> {
     let blocks = pem_blocks(request.as_bytes()).map_err(|why| why.to_string())?;
     let request = blocks.first().ok_or("there is no request for a proxy")?;
@@ -99,7 +100,7 @@ fn sign(identity: &ClientIdentity, request: &str) -> std::result::Result<String,
         path_length: None,
         extensions: Vec::new(),
     };
-    // How the key signs is known when it has signed something.
+    // The kind of a signature is known only from a signature.
     let (kind, _) = identity.sign(&[]).map_err(|error| error.public())?;
     let signed = draft.encode(kind, |content| {
         let (_, signature) = identity.sign(content)?;

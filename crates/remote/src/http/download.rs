@@ -1,4 +1,4 @@
-//! HEAD and GET: what a peer's file is, and its bytes.
+//! HEAD and GET: the properties of a file, and its bytes.
 
 use std::net::SocketAddr;
 
@@ -15,19 +15,20 @@ use super::verdict::{code_of, refusal};
 use crate::options::GetOptions;
 use crate::resource::{Facts, Resource, Validator};
 
-/// Of the answer to HEAD itself nothing more is to be found out.
+/// For the answer to HEAD itself.
 pub(super) const HEAD_ASKED: Known = Known {
     is_asked: true,
     size_bytes: None,
 };
 
 impl Client {
-    /// Asks what a file is (HEAD), checksums included where `wanted` names some. A peer that is
-    /// still computing them (202) is asked again, for some minutes; one that says nothing for
-    /// [`CHECKSUM_ASKED_AGAIN_AFTER`] is asked over another connection too, and the first answer counts.
+    /// Asks what a file is (HEAD), with the `wanted` checksums. A server that still computes them
+    /// (202) is asked again, for some minutes. One that is silent for
+    /// [`CHECKSUM_ASKED_AGAIN_AFTER`] is asked over another connection too, and the first answer
+    /// counts.
     ///
     /// # Errors
-    /// The peer's refusal, or no understandable answer.
+    /// The server's refusal, or an answer that cannot be understood.
     pub(crate) async fn head(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
         let mut first = Box::pin(self.ask_facts(file, wanted));
         if wanted.is_empty() {
@@ -49,8 +50,8 @@ impl Client {
         }
     }
 
-    /// XRootD that answers without the checksum is asked once more at once. The flaw for which it may not answer at all has
-    /// this effect too, and by then the checksum is computed.
+    /// Asks XRootD at once again if the checksum is missing from its answer. The bug that makes it
+    /// lose an answer can cause this too, and by then the checksum is computed.
     async fn ask_facts(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<Facts> {
         let (facts, is_from_xrootd) = self.ask_facts_once(file, wanted).await?;
         if wanted.is_empty() || !facts.checksums.is_empty() || !is_from_xrootd {
@@ -60,7 +61,7 @@ impl Client {
         Ok(again.map_or(facts, |(facts, _)| facts))
     }
 
-    /// Whether the answer is XRootD's comes with it.
+    /// The facts, and whether the server is XRootD.
     async fn ask_facts_once(&self, file: &Resource, wanted: &[ChecksumAlgorithm]) -> Result<(Facts, bool)> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_file().want_digests(wanted);
         let ask = Ask {
@@ -77,12 +78,12 @@ impl Client {
         Ok((facts, is_from_xrootd))
     }
 
-    /// Begins to read a file. The whole is answered by exactly 200; a part by 206 with exactly that
-    /// part, or by 200 when the part is all of the file.
+    /// Begins to read a file. The answer for the whole file is 200; for a part it is 206 with
+    /// exactly that part, or 200 when the part is the whole file.
     ///
     /// # Errors
-    /// The peer's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
-    /// when something else than what was asked for would come.
+    /// The server's refusal; `source_changed` when the validator no longer holds; `peer_misbehaved`
+    /// when anything but the requested bytes would come.
     pub(crate) async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
         if options.range.is_some_and(|range| range.is_empty()) {
             let error = file.error(ErrorCode::Internal, Phase::Open);
@@ -115,7 +116,7 @@ fn get_headers(request: RequestBuilder, options: &GetOptions) -> RequestBuilder 
     }
 }
 
-/// A file, or a part of it, on its way from a peer. Dropping it early closes the connection.
+/// A file, or a part of it, on its way from a server. Dropping it early closes the connection.
 pub(crate) struct Download {
     answer: Option<Answer>,
     file: Resource,
@@ -124,7 +125,7 @@ pub(crate) struct Download {
     announced_bytes: Option<u64>,
     received_bytes: u64,
     peer: Option<SocketAddr>,
-    /// A fault found together with the last payload, kept for the call behind it.
+    /// A fault that was found with the last payload, for the call after it.
     fault: Option<Error>,
 }
 
@@ -170,15 +171,15 @@ impl Download {
         })
     }
 
-    /// What the answer says of the file. Checksums that come behind the body are there once
-    /// [`Download::next`] has returned `None`.
+    /// What the answer says of the file. Checksums in trailers are there once [`Download::next`]
+    /// has returned `None`.
     #[must_use]
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Which bytes come. When the whole file was asked for and the peer does not say its size, the
-    /// end is `u64::MAX`.
+    /// Which bytes come. The end is `u64::MAX` when the whole file was requested and its size is
+    /// unknown.
     #[must_use]
     pub(crate) fn range(&self) -> ByteRange {
         self.range
@@ -193,8 +194,8 @@ impl Download {
     /// The next bytes in order; `None` when all have come.
     ///
     /// # Errors
-    /// `peer_closed` or `peer_size_differs` when not exactly the announced bytes come, `peer_stalled`,
-    /// and the peer's own verdict where it sends one behind the body (`X-Transfer-Status`).
+    /// `peer_closed` or `peer_size_differs` when not exactly the announced bytes come,
+    /// `peer_stalled`, and the server's own verdict in a trailer (`X-Transfer-Status`).
     pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -227,7 +228,7 @@ impl Download {
         }
     }
 
-    /// The body has ended: is it whole, and what does the peer say of it?
+    /// Checks the length of the body, which has ended, and what its trailers say.
     fn end(&mut self) -> Result<()> {
         let Some(answer) = self.answer.take() else {
             return Ok(());
@@ -243,7 +244,7 @@ impl Download {
             let side = self.file.error(error.code(), Phase::Transfer).side();
             error.at_side(side).in_phase(Phase::Transfer)
         })?;
-        // One that contradicts the head stays beside it: then no data fit both.
+        // A checksum that contradicts the head stays beside it: then no data match both.
         for checksum in told {
             if !self.facts.checksums.contains(&checksum) {
                 self.facts.checksums.push(checksum);
@@ -274,7 +275,7 @@ impl std::fmt::Debug for Download {
     }
 }
 
-/// Whether exactly the asked-for part comes.
+/// Whether exactly the requested part comes.
 fn check_part(answer: &Answer, facts: &Facts, wanted: ByteRange, validator: Option<&Validator>) -> Result<ByteRange> {
     if answer.head.status == 206 {
         return match answer.head.content_range().and_then(|part| part.range) {
@@ -292,7 +293,7 @@ fn check_part(answer: &Answer, facts: &Facts, wanted: ByteRange, validator: Opti
     if wanted.start == 0 && facts.size_bytes == Some(wanted.end) {
         return Ok(wanted);
     }
-    // All of the file instead of a part: either the condition failed, or ranges are not known there.
+    // The whole file instead of a part: the condition failed, or the server does no ranges.
     if validator.is_some_and(|validator| !validator.confirmed_by(facts)) {
         return Err(answer.file.error(ErrorCode::SourceChanged, Phase::Open));
     }

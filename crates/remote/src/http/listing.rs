@@ -1,4 +1,4 @@
-//! The entries of a directory as they come, in constant memory.
+//! The entries of a directory from a multistatus, in constant memory.
 
 use http_wire::webdav::MultistatusParser;
 use types::{ErrorCode, Phase, Result, decode_percent};
@@ -7,12 +7,12 @@ use super::answer::Answer;
 use crate::Entry;
 use crate::resource::Resource;
 
-/// A listing on its way from a peer. Dropping it early closes the connection.
+/// A listing on its way from a server. Dropping it early closes the connection.
 pub(crate) struct Listing {
     answer: Option<Answer>,
     parser: MultistatusParser,
     directory: Resource,
-    /// The directory's own paths: as it was asked for, and where it was found.
+    /// The directory's own paths: as requested, and after all redirects.
     own_paths: [String; 2],
     first_seen: bool,
 }
@@ -65,8 +65,8 @@ impl Listing {
         self.parser.description()
     }
 
-    /// Takes the directory's own entry out. It comes first everywhere, but not under the same path
-    /// behind every proxy; then its last name tells.
+    /// Removes the directory's own entry. It comes first everywhere. Behind some HTTP proxies its
+    /// path is another one; then its last name decides.
     fn drop_own(&mut self, entries: &mut Vec<Entry>) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Listing {
     }
 }
 
-/// A URL's path as listings name it: decoded, no trailing or doubled slash.
+/// A URL's path as listings name it: decoded, without trailing or doubled slashes.
 fn comparable(raw: &str) -> String {
     comparable_plain(&decode_percent(raw).unwrap_or_else(|| raw.to_owned()))
 }

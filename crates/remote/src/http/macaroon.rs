@@ -1,5 +1,4 @@
-//! Asking a server for a macaroon: a credential for one file and a short time, to be handed to the
-//! server that makes a copy.
+//! Macaroon requests: a credential for one file and a short time, for the server that makes a copy.
 
 use credentials::Activities;
 use http_wire::{Method, RequestBuilder};
@@ -10,17 +9,18 @@ use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use crate::resource::Resource;
 
-/// By these statuses a server says that it has no macaroons to give: it does not know POST, not POST of this type, or has
-/// not been told to.
+/// Statuses of servers that issue no macaroons: POST or this media type is unknown to them, or
+/// macaroons are not configured.
 const GIVES_NONE: [u16; 3] = [405, 415, 501];
 const MACAROON_REQUEST: &str = "application/macaroon-request";
 
 impl Client {
     /// Asks for a macaroon that allows `activities` on this file (the request form of dCache and
-    /// XRootD), valid for about `validity_s` seconds: whole minutes are asked for, rounded up.
+    /// XRootD), valid for `validity_s` seconds, rounded up to whole minutes.
     ///
     /// # Errors
-    /// `no_macaroons` when the peer's refusal means that it has none to give; its refusal; an answer without a macaroon.
+    /// `no_macaroons` when the refusal means that the server issues none; another refusal; an
+    /// answer without a macaroon.
     pub(crate) async fn request_macaroon(
         &self,
         file: &Resource,

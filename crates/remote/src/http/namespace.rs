@@ -1,4 +1,4 @@
-//! What is done to names at a peer: remove, create, rename, look, list (RFC 4918).
+//! Operations on names: remove, create, rename, stat, list (RFC 4918).
 
 use http_wire::webdav::{Property, parse_multistatus, propfind_body};
 use http_wire::{Depth, Method, RequestBuilder, parse_date};
@@ -26,10 +26,11 @@ async fn first_entry(mut answer: Answer, file: &Resource) -> Result<Entry> {
 }
 
 impl Client {
-    /// Removes a file, or a directory with what is in it as far as the peer does so.
+    /// Removes a file or an empty directory. Some servers remove directories with their content.
     ///
     /// # Errors
-    /// `not_empty` for a directory that the peer removes only when nothing is in it, or another refusal.
+    /// `not_empty` for a directory with content that the server does not remove, or another
+    /// refusal.
     pub(crate) async fn delete(&self, file: &Resource) -> Result<()> {
         let answer = self.simple(file, Method::Delete, true, |request| request).await?;
         let answer = answer.success().await.map_err(|error| {
@@ -50,7 +51,7 @@ impl Client {
     /// Makes a directory (MKCOL).
     ///
     /// # Errors
-    /// `peer_exists` when there is something of that name, `parent_missing`, or another refusal.
+    /// `peer_exists` when the name is taken, `parent_missing`, or another refusal.
     pub(crate) async fn make_directory(&self, file: &Resource) -> Result<()> {
         let answer = self.simple(file, Method::Mkcol, false, |request| request).await?;
         match answer.head.status {
@@ -74,7 +75,7 @@ impl Client {
         match answer.head.status {
             412 if !overwrite => Err(answer.refused_as(ErrorCode::PeerExists).await),
             409 => Err(answer.refused_as(ErrorCode::ParentMissing).await),
-            // RFC 4918 §9.9.4 for another server; ours say 422 between exports, too.
+            // RFC 4918 §9.9.4 for another server; ours answer 422 between exports, too.
             422 | 502 => Err(answer.refused_as(ErrorCode::CrossExport).await),
             207 => Err(answer.refused_as(ErrorCode::PeerFailed).await),
             _ => {
@@ -84,10 +85,10 @@ impl Client {
         }
     }
 
-    /// The methods that a peer offers for a file.
+    /// The methods that a server offers for a file.
     ///
     /// # Errors
-    /// The peer's refusal.
+    /// The server's refusal.
     pub(crate) async fn options(&self, file: &Resource) -> Result<Vec<Method>> {
         let answer = self.simple(file, Method::Options, true, |request| request).await?;
         let answer = answer.success().await?;
@@ -96,8 +97,8 @@ impl Client {
         Ok(methods)
     }
 
-    /// What a name stands for: PROPFIND, and HEAD where the peer is no WebDAV server. HEAD cannot
-    /// tell directories from files.
+    /// What a name stands for: by PROPFIND, or by HEAD where the server is no WebDAV server. HEAD
+    /// cannot distinguish directories from files.
     ///
     /// # Errors
     /// `peer_not_found`, or another refusal.
@@ -113,10 +114,10 @@ impl Client {
         }
     }
 
-    /// What PROPFIND tells, and nothing else.
+    /// What PROPFIND says, without HEAD as a fallback.
     ///
     /// # Errors
-    /// The peer's refusal, or an answer that is none to PROPFIND.
+    /// The server's refusal, or an answer that is no multistatus.
     pub(super) async fn properties(&self, file: &Resource) -> Result<Entry> {
         let answer = self.propfind(file, Depth::Zero).await?;
         match answer.head.status {
@@ -157,7 +158,7 @@ impl Client {
     /// The entries of a directory, a batch at a time.
     ///
     /// # Errors
-    /// The peer's refusal; `not_directory` comes with the first batch.
+    /// The server's refusal; `not_directory` comes with the first batch.
     pub(crate) async fn list(&self, file: &Resource) -> Result<Listing> {
         let answer = self.propfind(file, Depth::One).await?;
         match answer.head.status {
@@ -201,8 +202,8 @@ impl Client {
     }
 }
 
-/// Whether a server refused to remove a directory because of what is in it: by the status that most use, or in words
-/// (XRootD 5.5 answers 500).
+/// Whether a server refused to remove a directory because it is not empty: by the status that most
+/// servers use, or in words (XRootD 5.5 answers 500).
 fn says_not_empty(error: &Error) -> bool {
     let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
     error.peer_status().is_some_and(PeerStatus::is_conflict) || words.contains("not empty")

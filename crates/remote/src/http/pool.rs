@@ -1,4 +1,4 @@
-//! What an HTTP connection may be used again for, and whether it still can be.
+//! Which requests may use an idle HTTP connection, and whether it is still alive.
 
 use http_wire::HeadLimits;
 use net::http::Connection;
@@ -10,15 +10,15 @@ use crate::resource::Resource;
 /// The idle connections of one client.
 pub(super) type Pool = crate::pool::Pool<Origin, Connection>;
 
-/// What a connection may be used again for. The side belongs to it, as a connection blames it for
-/// its own failures.
+/// Which requests may use a connection again. The side is a part of it, since a connection blames
+/// it for its own failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     scheme: Scheme,
     host: String,
     port: u16,
     side: Side,
-    /// What was shown of us in the handshake.
+    /// The certificate that we showed in the handshake.
     identity: Option<ClientIdentity>,
 }
 
@@ -36,7 +36,7 @@ impl Origin {
     }
 }
 
-/// Whether the connection is open and has nothing on it that nobody asked for.
+/// Whether the connection is open, without unexpected bytes on it.
 pub(super) fn is_good(connection: &mut Connection) -> bool {
     let silent = matches!(connection.response_available(&HeadLimits::default()), Ok(None));
     silent && !connection.has_leftover()

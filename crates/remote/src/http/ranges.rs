@@ -1,7 +1,8 @@
-//! Reading many small ranges of one file with few requests (RFC 9110 §14.2): as programs that analyse data do over HTTP.
+//! Many small ranges of one file in few requests (RFC 9110 §14.2), as analysis programs read over
+//! HTTP.
 //!
-//! Servers may join ranges, change their order, and send the whole file instead; what comes is therefore placed by the
-//! offsets that the answer names.
+//! Servers may join ranges, reorder them, or send the whole file instead. So each piece is placed
+//! by the offset that the answer names.
 
 use crate::limits::{RANGES_GAP_BYTES_MAX, RANGES_VALUE_BYTES_MAX};
 use http_wire::{Method, MultipartDecoder, MultipartPiece, RequestBuilder};
@@ -14,10 +15,10 @@ use super::download::HEAD_ASKED;
 use super::exchange::{Ask, Body, Hop};
 use crate::resource::{Facts, Resource, Validator};
 
-/// A file of which ranges are read. Between two reads nothing is held but a connection in the pool.
+/// A file of which ranges are read. Between two reads its connection is in the pool.
 pub(crate) struct Ranges {
     client: Client,
-    /// Where the redirects of the first request ended.
+    /// The file after the redirects of the first request.
     file: Resource,
     facts: Facts,
 }
@@ -26,7 +27,7 @@ impl Client {
     /// Asks what a file is, to read ranges of it.
     ///
     /// # Errors
-    /// The peer's refusal, or no understandable answer.
+    /// The server's refusal, or an answer that cannot be understood.
     pub(crate) async fn open_ranges(&self, file: &Resource) -> Result<Ranges> {
         let headers = |request: RequestBuilder, _: &Hop<'_>| request.accept_file();
         let ask = Ask {
@@ -53,12 +54,14 @@ impl Ranges {
         &self.facts
     }
 
-    /// The content of each range, in their order. Long lists become several requests, one after the other.
+    /// The content of each range, in their order. Long lists become several requests, one after the
+    /// other.
     ///
     /// # Errors
-    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; `source_changed`; `peer_unsupported` when the
-    /// server sends the whole file and that is much more; `peer_misbehaved` and `peer_size_differs` when other bytes
-    /// come than were asked for; the server's refusal; a lost connection.
+    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; `source_changed`;
+    /// `peer_unsupported` when the server sends a whole file that is much longer; `peer_misbehaved`
+    /// and `peer_size_differs` when other bytes come than requested; the server's refusal; a lost
+    /// connection.
     pub(crate) async fn read(&self, ranges: &[ByteRange]) -> Result<Vec<Vec<u8>>> {
         let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
         if total > VECTOR_READ_BYTES_MAX {
@@ -168,16 +171,16 @@ async fn gather(answer: &mut Answer, placing: &mut Placing<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Puts what comes where it was asked for.
+/// Copies incoming bytes to the ranges that they belong to.
 struct Placing<'a> {
     ranges: &'a [ByteRange],
     content: &'a mut [Vec<u8>],
     wanted_bytes: u64,
-    /// How much more may come than was asked for.
+    /// How many unrequested bytes may still come.
     excess_bytes: u64,
-    /// The first range that no part was for, when they come in order.
+    /// The first range without a part so far, when parts come in order.
     next: usize,
-    /// The ranges that the present part has something for.
+    /// The ranges that overlap with the current part.
     concerned: Vec<usize>,
     /// Where in the file the next byte lies.
     offset: u64,
@@ -197,7 +200,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// A part begins. False when nothing of it was asked for, or by far too much comes.
+    /// A part begins. False when none of it was requested, or far too much comes.
     fn begin(&mut self, part: ByteRange) -> bool {
         self.offset = part.start;
         self.concerned.clear();

@@ -1,11 +1,10 @@
-//! What a peer's refusal means: the one place where statuses, and the words of peers, become error
-//! codes.
+//! What a refusal means: the one place where statuses and the words of servers become error codes.
 
 use types::{Error, ErrorCode, PeerStatus, Phase, Side};
 
 use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
 
-/// The code of a status that is no success.
+/// The code of a failure status.
 pub(crate) fn code_of(status: u16) -> ErrorCode {
     match status {
         401 | 407 => ErrorCode::PeerDenied,
@@ -17,7 +16,7 @@ pub(crate) fn code_of(status: u16) -> ErrorCode {
     }
 }
 
-/// The error for a refusal, with the peer's own words.
+/// The error for a refusal, with the server's own words.
 pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str) -> Error {
     let phase = match code {
         ErrorCode::PeerDenied => Phase::Authenticate,
@@ -27,7 +26,7 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
     file.error(code, phase).with_peer(Some(PeerStatus::Http(status)), words)
 }
 
-/// Phrases by which the many servers say the same things, in lower case. The first that fits counts.
+/// How different servers phrase the same failures, in lower case. The first match counts.
 const PHRASES: [(&str, ErrorCode); 24] = [
     (ADDRESS_REFUSED_WORDS, ErrorCode::PeerAddressRefused),
     ("checksum mismatch", ErrorCode::ChecksumMismatch),
@@ -55,7 +54,7 @@ const PHRASES: [(&str, ErrorCode); 24] = [
     ("certificate verify failed", ErrorCode::PeerTlsFailed),
 ];
 
-/// What servers write in front of the status that the other side gave them.
+/// What servers write before the status that the other side gave them.
 const STATUS_MARKS: [&str; 6] = [
     "status code ",
     "rejected get: ",
@@ -65,7 +64,7 @@ const STATUS_MARKS: [&str; 6] = [
     "returned http ",
 ];
 
-/// The code of a failed copy, as far as the active party's words tell.
+/// The code of a failed copy, from the words of the active side.
 pub(crate) fn code_of_words(words: &str) -> ErrorCode {
     let words = words.to_ascii_lowercase();
     let quoted = STATUS_MARKS.iter().find_map(|mark| {
@@ -82,8 +81,8 @@ pub(crate) fn code_of_words(words: &str) -> ErrorCode {
     by_status.or_else(by_phrase).unwrap_or(ErrorCode::PeerFailed)
 }
 
-/// Which side a failed copy failed at: ours say it in their first word, others speak of the remote
-/// side, which is not the active party's own.
+/// The side at which a copy failed. Our servers name it in their first word. Others speak of the
+/// remote side, which is not the active one.
 pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
     let words = words.trim_start().to_ascii_lowercase();
     match words.split([' ', ':']).next() {
@@ -107,7 +106,7 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
     }
 }
 
-/// A peer's answer as words for people: of WebDAV's XML the description, of HTML the text, roughly.
+/// An answer as plain words: the description in WebDAV's XML, roughly the text of HTML.
 pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
     let text = String::from_utf8_lossy(body);
     if let Some(words) = described(&text) {
@@ -139,12 +138,12 @@ pub(crate) fn plain_words(body: &[u8], is_html: bool) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What WebDAV's XML says for people (RFC 4918 §14.25).
+/// The description for people in WebDAV's XML (RFC 4918 §14.25).
 fn described(text: &str) -> Option<String> {
     const ELEMENT: &str = "responsedescription>";
     let inner = &text[text.find(ELEMENT)? + ELEMENT.len()..];
     let mut words = inner[..inner.find('<')?].to_owned();
-    // What an ampersand stood for comes last, lest it begin another reference.
+    // The ampersand comes last, so that it does not begin another reference.
     for (reference, character) in [
         ("&lt;", "<"),
         ("&gt;", ">"),
@@ -157,8 +156,8 @@ fn described(text: &str) -> Option<String> {
     Some(words)
 }
 
-/// Lines set apart by semicolons. Of an answer of our own kind the first line is kept, and the request's name, by
-/// which that server explains what it did; the others are advice for whoever asked there.
+/// Joins lines with semicolons. An answer of our own servers keeps its first line and the request's
+/// name, for `explain`; its other lines are advice for that server's client.
 fn on_one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {

@@ -1,5 +1,5 @@
-//! Reading a file: several read requests under way, so that one connection is always full, and their
-//! data handed out in order from where they lie.
+//! Reading a file. Several read requests are under way, so that the connection is always busy, and
+//! their data are handed out in order without a copy.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use super::verdict::refused;
 use crate::options::GetOptions;
 use crate::resource::{Facts, Resource, Validator};
 
-/// Damaged answers of one download that are asked for again.
+/// Damaged answers of one download that are requested again.
 const REPAIRS_MAX: u32 = 8;
 
 /// An open file on a session of its own.
@@ -79,8 +79,8 @@ impl Client {
     /// Begins to read a file, or a part of it.
     ///
     /// # Errors
-    /// The server's refusal; `source_changed` when the validator no longer holds, or the file has become
-    /// shorter than the part.
+    /// The server's refusal; `source_changed` when the validator no longer holds, or the file ends
+    /// before the part.
     pub(crate) async fn get(&self, file: &Resource, options: &GetOptions) -> Result<Download> {
         let opened = self.open_file(file).await?;
         let changed = |why: &str| {
@@ -107,9 +107,9 @@ impl Client {
     }
 }
 
-/// Opens under one spelling and, where that is refused or not answered at once, beside it under the other. XRootD does not
-/// refuse a key that comes with another client's name: it waits for that client until the key has expired
-/// (`XrdOfsTPC::Authorize`), so the second spelling must not wait for the first.
+/// Opens under one spelling, and also under the other if the first is refused or not answered at
+/// once. XRootD does not refuse a key with another client's name: it waits for that client until
+/// the key expires (`XrdOfsTPC::Authorize`), so the second spelling must not wait for the first.
 async fn either<T>(first: impl Future<Output = Result<T>>, second: impl Future<Output = Result<T>>) -> Result<T> {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let is_refused = |error: &Error| matches!(error.code(), ErrorCode::PeerForbidden | ErrorCode::PeerDenied);
@@ -130,8 +130,8 @@ async fn either<T>(first: impl Future<Output = Result<T>>, second: impl Future<O
     }
 }
 
-/// Whether only the size can be compared, and is the same. Servers that a redirector chooses among have
-/// ids and dates of their own for one file, so behind a redirection those say nothing.
+/// Whether the sizes agree, when nothing else can be compared: behind a redirector each server has
+/// its own id and date for the same file.
 fn has_same_size(validator: &Validator, facts: &Facts) -> bool {
     let size_of = |tag: &str| tag.rsplit('-').next().map(str::to_owned);
     match (validator, &facts.etag) {
@@ -151,18 +151,18 @@ pub(super) fn open_request(mode: u16, options: OpenOptions, target: &[u8]) -> Re
     })
 }
 
-/// A read request under way.
+/// A read request that is under way.
 struct Asked {
     id: StreamId,
     /// What has not come yet.
     left: ByteRange,
     /// Data that came before those of an earlier request.
     held: VecDeque<Batch>,
-    /// Where it began, to see whether its answer brought anything.
+    /// Where it began, to see whether its answer had data.
     start: u64,
     /// Its answer is complete.
     is_over: bool,
-    /// A page of the answer was damaged: what still comes of it is dropped, and asked for again.
+    /// A page of the answer was damaged: the rest is dropped and requested again.
     is_damaged: bool,
 }
 
@@ -184,7 +184,7 @@ impl Asked {
     }
 }
 
-/// Data on the connection.
+/// The data that come next on the connection.
 struct Current {
     id: StreamId,
     expected: Expected,
@@ -201,24 +201,25 @@ pub(crate) struct Download {
     handle: FileHandle,
     facts: Facts,
     range: ByteRange,
-    /// What no request has been sent for.
+    /// What has not been requested yet.
     to_ask: ByteRange,
     /// In the order of the file.
     asked: VecDeque<Asked>,
     current: Option<Current>,
     has_pages: bool,
     reads_max: usize,
-    /// How many more damaged answers are asked for again.
+    /// How many damaged answers may still be requested again.
     repairs_left: u32,
     peer: Option<SocketAddr>,
-    /// Where the requests go, when the data come on a further stream of a session.
+    /// Where the requests go when the data come on a further stream of a session.
     bound_to: Option<Opened>,
     /// Checksums to ask for at the end, best first.
     wanted: Vec<ChecksumAlgorithm>,
 }
 
 impl Download {
-    /// Reads a range of an open file on its session's own connection. `is_compared` as in [`GetOptions`].
+    /// Reads a range of an open file on its session's own connection. `is_compared` as in
+    /// [`GetOptions`].
     pub(super) fn new(client: &Client, opened: OpenFile, range: ByteRange, is_compared: bool) -> Self {
         Self {
             client: client.clone(),
@@ -272,12 +273,12 @@ impl Download {
     ///
     /// # Errors
     /// The server's refusal, a lost connection; `peer_size_differs` when the file ends early;
-    /// `peer_misbehaved` for data that were not asked for.
+    /// `peer_misbehaved` for data that were not requested.
     pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
         let Some(mut session) = self.session.take() else {
             return Ok(None);
         };
-        // When this future is dropped, or fails, the session is gone with it: nobody knows where it stands.
+        // The session is lost when this future fails or is dropped: its state is unknown.
         let batch = match self.advance(&mut session).await {
             Ok(batch) => batch,
             Err(error) => return Err(self.explain(error).await),
@@ -306,7 +307,7 @@ impl Download {
         }
     }
 
-    /// The next data in order, if they are here.
+    /// The next data in order, if they have come.
     fn take_held(&mut self) -> Option<Batch> {
         loop {
             let front = self.asked.front_mut()?;
@@ -320,7 +321,7 @@ impl Download {
         }
     }
 
-    /// Keeps as many requests under way as make sense.
+    /// Sends requests until enough are under way.
     async fn ask_more(&mut self, session: &mut Session) -> Result<()> {
         let mut requests = Vec::new();
         while self.asked.len() < self.reads_max && !self.to_ask.is_empty() {
@@ -334,7 +335,7 @@ impl Download {
         self.send(session, &requests).await
     }
 
-    /// Appends a request for a range, which is to be answered on this connection. `flags` are for pages.
+    /// Appends a request for a range, to be answered on this connection. `flags` are for pages.
     fn request(&self, session: &mut Session, range: ByteRange, flags: PageFlags, requests: &mut Vec<u8>) -> StreamId {
         let (handle, offset, path) = (self.handle, range.start, session.server.path);
         // At most `ROOT_READ_BYTES`.
@@ -370,7 +371,7 @@ impl Download {
         }
     }
 
-    /// What is known of an error that ended the download.
+    /// The best explanation of an error that ended the download.
     async fn explain(&self, error: Error) -> Error {
         let error = match &self.bound_to {
             Some(opened) => opened.explain(error).await,
@@ -383,7 +384,7 @@ impl Download {
         let at = self.asked.iter().position(|asked| asked.id == id);
         let at = at.ok_or_else(|| session.misbehaved("an answer to a request that was not made"))?;
         if at > 0 {
-            // What comes out of order is held in memory: less of it from now on.
+            // Data out of order are held in memory: one request at a time from now on.
             self.reads_max = 1;
         }
         Ok(&mut self.asked[at])
@@ -438,7 +439,7 @@ impl Download {
         Ok(())
     }
 
-    /// Takes in the next data of the piece that has begun.
+    /// Receives the next data of the piece that has begun.
     async fn receive(&mut self, session: &mut Session) -> Result<()> {
         let Some(mut current) = self.current.take() else {
             return Ok(());
@@ -465,7 +466,7 @@ impl Download {
         Ok(())
     }
 
-    /// An answer is complete. What is missing of it is asked for again, unless nothing came at all.
+    /// An answer is complete. What it lacks is requested again, unless it had no data at all.
     async fn end_answer(&mut self, session: &mut Session, id: StreamId) -> Result<()> {
         let asked = self.find(session, id)?;
         if asked.left.is_empty() {
@@ -489,7 +490,8 @@ impl Download {
         let asked = self.find(session, id)?;
         let (left, mut range, mut flags) = (asked.left, asked.left, PageFlags::empty());
         if asked.is_damaged {
-            // A server that keeps checksums with its files is to look at the page again, and takes one page at a time for that.
+            // A server that keeps checksums with its files shall check the page again; it does that
+            // for one page at a time.
             range = range.take_front(bytes_to_border(left.start) as u64);
             flags = PageFlags::RETRY;
         }
@@ -500,14 +502,15 @@ impl Download {
         self.send(session, &request).await
     }
 
-    /// All has come: the file is closed, and the session kept. A further stream may carry another range.
+    /// Closes the file and returns the session to the pool. A further stream may carry another
+    /// range.
     async fn conclude(&mut self, mut session: Session) {
         if let Some(opened) = &self.bound_to {
             return opened.give_back(session);
         }
         match checksum_at_end(&mut session, &self.route, &self.wanted).await {
             Ok(told) => self.facts.checksums.extend(told),
-            // All data are here; the connection is not worth keeping.
+            // All data have come; only the connection is lost.
             Err(_) => return,
         }
         let close = Request::Close(Close { handle: self.handle });

@@ -1,8 +1,8 @@
-//! Showing a certificate or proxy to a server over several rounds (`gsi`).
+//! Authentication with a certificate or proxy in several rounds (`gsi`).
 //!
-//! It is shown to nobody whose own certificate is not believed, and not for another host than the one that was
-//! connected to; the check is that of TLS. The name of the host must be among the alternative names of the
-//! certificate, and no name service is asked for another one.
+//! It is shown only to servers whose own certificate is trusted and names the host that we
+//! connected to; the check is that of TLS. The host must be among the alternative names of the
+//! certificate, and no name service is asked for another name.
 
 use credentials::gsi::client::{Heard, Holder, Opened, Shown};
 use gsi_wire::gsi::key::PrivateNumbers;
@@ -39,7 +39,7 @@ impl Gsi {
         calculate(move || {
             let key = identity.private_key().secret_der();
             let holder = Holder::new(identity.chain(), key).map_err(failed)?;
-            // Nothing is delegated to whom we only read from or write to.
+            // Reading and writing need no delegation.
             let (opened, message) = Opened::begin(&server, ClientOptions::default(), &mut fill);
             let state = State::Opened(opened);
             Ok((Self { holder, state }, message))
@@ -50,8 +50,8 @@ impl Gsi {
     /// Takes a message of the server, and gives the answer to it.
     ///
     /// # Errors
-    /// `peer_misbehaved` when it cannot be understood, `peer_tls_failed` when the server's certificate is not
-    /// believed or that of another host.
+    /// `peer_misbehaved` when it cannot be understood, `peer_tls_failed` when the server's
+    /// certificate is not believed or that of another host.
     pub(super) async fn step(self, message: Vec<u8>, options: &Options, host: &str) -> Result<(Self, Vec<u8>)> {
         let Self { holder, state } = self;
         match state {
@@ -78,7 +78,7 @@ impl Gsi {
     }
 }
 
-/// Calculates where nobody else waits.
+/// Calculates on a thread where no other task waits.
 async fn calculate<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = execution::blocking(work).await;
     done.unwrap_or_else(|cause| {

@@ -1,4 +1,4 @@
-//! What a session may be used again for.
+//! Which requests may use an idle session.
 
 use net::tls::ClientIdentity;
 use types::{Scheme, Secret, Side};
@@ -6,11 +6,12 @@ use types::{Scheme, Secret, Side};
 use super::session::Session;
 use crate::resource::Resource;
 
-/// The idle sessions of one client: connecting, TLS, login and authentication cost four round trips.
+/// The idle sessions of one client: connecting, TLS, login and authentication cost four round
+/// trips.
 pub(super) type Pool = crate::pool::Pool<Origin, Session>;
 
-/// Everything that was shown when a session was opened, and the side, as a connection blames it for
-/// its own failures.
+/// Everything that was shown when a session was opened, and the side, since a connection blames it
+/// for its own failures.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     scheme: Scheme,
@@ -20,12 +21,12 @@ pub(super) struct Origin {
     user: Option<String>,
     bearer: Option<Secret>,
     identity: Option<ClientIdentity>,
-    /// What a redirection gave us for the login.
+    /// The login token of a redirection.
     ticket: Option<Secret>,
 }
 
 impl Origin {
-    /// The origin of a file that is reached with this ticket.
+    /// The origin of a file that is reached with this login token.
     pub(super) fn of(file: &Resource, ticket: Option<&Secret>) -> Self {
         Self {
             scheme: file.location.scheme(),

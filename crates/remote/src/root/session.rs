@@ -1,8 +1,8 @@
-//! One logged-in connection: requests go out with stream ids, answers come back by them.
+//! A connection after login. Requests carry stream ids, and answers the id of their request.
 //!
-//! Whoever has a session has it alone, and may have any number of requests under way on it. There is no
-//! task behind it and no queue: the answer that is read next is the one that comes next, and data
-//! are handed on from where they lie.
+//! A session has one owner, which may have any number of requests under way. No task and no queue
+//! stand behind it: the owner reads answers in the order in which they come, and gets data without
+//! a copy.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use xroot_wire::request::Stat;
 use xroot_wire::response::{Attention, Body, PageStatus, PageStatusKind, Redirect, StatText};
 use xroot_wire::{Answer, ErrorNumber, Established, FileHandle, Request, ResponseHeader, Status, StreamId};
 
-/// Bits of a request's id that count. On a further stream of a session its number stands above them: the requests of all
-/// streams go out on the session's own connection, and no two of them have one id.
+/// Bits of a request's id that count. Above them stands the number of a bound connection: the
+/// requests for all connections go out on the session's own one, and each needs an id of its own.
 const ID_BITS: u32 = 12;
 
 /// An answer, or the head of one whose data follow on the connection.
@@ -25,12 +25,12 @@ pub(super) enum Event {
     Body { id: StreamId, length: usize, last: bool },
     /// Pages with their checksums follow, or the list of those that arrived damaged.
     Pages(PageStatus),
-    /// An answer without data, or one that came late and is here as a whole.
+    /// An answer without data on the connection, or one that came late as a whole.
     Reply(StreamId, Reply),
 }
 
 impl Event {
-    /// The request that it answers.
+    /// The id of its request.
     pub(super) fn id(&self) -> StreamId {
         match self {
             Self::Body { id, .. } | Self::Reply(id, _) => *id,
@@ -39,18 +39,18 @@ impl Event {
     }
 }
 
-/// An answer that is here as a whole.
+/// A complete answer.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The request was carried out.
     Done(Vec<u8>),
     /// It was refused.
     Refused(Refused),
-    /// It is to be sent elsewhere.
+    /// The request shall go to another server.
     Redirect(Redirect),
-    /// It is to be sent again after this time.
+    /// The request shall be repeated after this time.
     Wait(Duration),
-    /// An authentication goes on.
+    /// An authentication continues.
     More,
 }
 
@@ -66,23 +66,23 @@ pub(super) struct Refused {
 pub(super) struct Session {
     pub(super) frames: Frames,
     pub(super) server: Established,
-    /// It lay idle before: the server may just have closed it.
+    /// It was idle before: the server may just have closed it.
     pub(super) is_reused: bool,
-    /// Something has come since the last request was queued.
+    /// Bytes have come since the last request was queued.
     heard: bool,
     next_id: u16,
     /// Requests under way.
     pending: Vec<StreamId>,
-    /// Requests whose answers nobody waits for.
+    /// Requests whose answers are ignored.
     unheard: Vec<StreamId>,
-    /// How long the first byte of an answer may take.
+    /// The longest wait for the first byte of an answer.
     patience: Duration,
-    /// Until when a late answer is promised.
+    /// The time by which the server has promised a late answer.
     promised: Option<Instant>,
 }
 
 impl Session {
-    /// A session on a connection whose server has just said what it is.
+    /// A session on a connection that has just been set up.
     pub(super) fn new(frames: Frames, server: Established, patience: Duration) -> Self {
         Self {
             frames,
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Whether the server sends its clients elsewhere.
+    /// Whether the server redirects its clients.
     pub(super) fn is_redirector(&self) -> bool {
         self.server.is_manager()
     }
@@ -107,22 +107,22 @@ impl Session {
         self.frames.stream.is_encrypted()
     }
 
-    /// Whether nothing at all has come since the last request was sent.
+    /// Whether no byte has come since the last request was sent.
     pub(super) fn is_unanswered(&self) -> bool {
         !self.heard
     }
 
-    /// How long the first byte of an answer may take from now on.
+    /// Sets the longest wait for the first byte of an answer.
     pub(super) fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
-    /// Queues a request; the answer comes under the id.
+    /// Queues a request; its answer carries the returned id.
     pub(super) fn queue(&mut self, request: &Request<'_>) -> StreamId {
         self.queue_with(|id, out| request.encode(id, out))
     }
 
-    /// Queues the bytes of a request that are made for an id.
+    /// Queues the bytes that `encode` makes for an id.
     pub(super) fn queue_with(&mut self, encode: impl FnOnce(StreamId, &mut Vec<u8>)) -> StreamId {
         let id = self.announce();
         let mut bytes = Vec::with_capacity(64);
@@ -131,7 +131,7 @@ impl Session {
         id
     }
 
-    /// The id of a request that the caller sends.
+    /// The id for a request that the caller sends.
     pub(super) fn announce(&mut self) -> StreamId {
         let id = self.fresh_id();
         self.pending.push(id);
@@ -139,7 +139,7 @@ impl Session {
         id
     }
 
-    /// Sends a request, and what was queued before it.
+    /// Sends a request and all that was queued before it.
     ///
     /// # Errors
     /// Connection lost or stalled.
@@ -149,7 +149,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Sends a request whose answer nobody waits for.
+    /// Sends a request and ignores its answer.
     ///
     /// # Errors
     /// Connection lost or stalled.
@@ -173,8 +173,8 @@ impl Session {
         }
     }
 
-    /// Whether the session can be used again: no answer is awaited, and nothing lies on the connection
-    /// that nobody asked for.
+    /// Whether the session can be used again: no answer is awaited, and no unexpected byte is on
+    /// the connection.
     pub(super) fn is_quiet(&mut self) -> bool {
         if !self.pending.is_empty() || self.unheard.len() > ROOT_UNHEARD_MAX {
             return false;
@@ -206,10 +206,10 @@ impl Session {
         self.error(ErrorCode::PeerMisbehaved, Phase::Open).with_detail(why)
     }
 
-    /// The next answer, or the head of one, whichever request it is for.
+    /// The next answer, or the head of one, to any request.
     ///
     /// # Errors
-    /// Connection lost, no answer in time, or one that cannot be understood or was not asked for.
+    /// Connection lost, no answer in time, or one that is malformed or unexpected.
     pub(super) async fn event(&mut self) -> Result<Event> {
         for _ in 0..ROOT_ATTENTIONS_MAX {
             let now = Instant::now();
@@ -222,7 +222,7 @@ impl Session {
                 return Ok(event);
             }
         }
-        Err(self.misbehaved("nothing but messages that nobody asked for"))
+        Err(self.misbehaved("too many unsolicited messages"))
     }
 
     /// As [`Session::event`] without waiting for one to begin.
@@ -251,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Gathers the answer to the only request that is under way.
+    /// Gathers the answer to the only request under way.
     ///
     /// # Errors
     /// As [`Session::event`].
@@ -263,7 +263,7 @@ impl Session {
         }
     }
 
-    /// Gathers the parts of an answer, the first of which has begun.
+    /// Gathers the parts of an answer whose first part has begun.
     ///
     /// # Errors
     /// As [`Session::event`]; `peer_misbehaved` for more than [`ANSWER_BYTES_MAX`].
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// The server's refusal of a request that was to be answered on a further stream, if one has come here instead.
+    /// The server's refusal of a request for a bound connection, if it has come here instead.
     pub(super) async fn misplaced_refusal(&mut self) -> Option<Refused> {
         while let Some(head) = self.frames.head(ROOT_REFUSAL_WAIT).await.ok()? {
             let header = ResponseHeader::parse(&head);
@@ -317,7 +317,7 @@ impl Session {
         }
     }
 
-    /// Takes in a response of which the header has come. `None` when there is nothing to be told.
+    /// Reads the response to a header that has come. `None` for one without an event.
     async fn take(&mut self, header: ResponseHeader) -> Result<Option<Event>> {
         self.heard = true;
         let body = header.body().map_err(|error| self.blame(error))?;
@@ -401,7 +401,7 @@ impl Session {
         Ok(Some(Event::Reply(id, reply)))
     }
 
-    /// The answer to this request is complete, or all of it follows at once.
+    /// The answer to this request is complete, or all of it comes next.
     fn settle(&mut self, id: StreamId) {
         self.pending.retain(|pending| *pending != id);
     }

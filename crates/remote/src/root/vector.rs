@@ -1,4 +1,4 @@
-//! Reading many small ranges of one file with few requests: the way of programs that analyse data.
+//! Many small ranges of one file in few requests, as analysis programs read.
 
 use crate::limits::ROOT_READS_MAX;
 use net::frames::Expected;
@@ -51,8 +51,8 @@ impl Ranges {
     /// The content of each range, in their order.
     ///
     /// # Errors
-    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; the server's refusal, which a
-    /// range behind the file's end is; a lost connection.
+    /// `bad_request` for more than [`VECTOR_READ_BYTES_MAX`] together; the server's refusal, which
+    /// a range behind the file's end is; a lost connection.
     pub(crate) async fn read(&mut self, ranges: &[ByteRange]) -> Result<Vec<Vec<u8>>> {
         let total = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
         if total > VECTOR_READ_BYTES_MAX {
@@ -63,14 +63,14 @@ impl Ranges {
             return Err(self.route.at.error(ErrorCode::PeerClosed, Phase::Transfer));
         };
         let mut reading = Reading::new(self.handle, ranges);
-        // After an error the session is gone: nobody knows where it stands.
+        // After an error the session is lost: its state is unknown.
         let read = reading.run(&mut session, &self.route.at).await;
         read.map_err(|error| self.route.at.blame(error))?;
         self.session = Some(session);
         Ok(reading.content)
     }
 
-    /// Closes the file and keeps the session for others.
+    /// Closes the file and returns the session to the pool.
     pub(crate) async fn close(mut self) {
         let close = Request::Close(Close { handle: self.handle });
         if let Some(mut session) = self.session.take()
@@ -85,24 +85,24 @@ impl Ranges {
 #[derive(Clone, Copy)]
 struct Piece {
     item: VectorItem,
-    /// The number of its range.
+    /// The index of its range.
     range: usize,
 }
 
 /// A request under way.
 struct Asked {
     id: StreamId,
-    /// Its pieces, by their numbers.
+    /// Its pieces, by their indices.
     first: usize,
     count: usize,
     decoder: ReadVectorDecoder,
-    /// The range that data go to now.
+    /// The range of the data that come now.
     range: usize,
 }
 
 struct Reading {
     pieces: Vec<Piece>,
-    /// Pieces that no request has been sent for begin here.
+    /// The first piece that is not requested yet.
     next: usize,
     asked: Vec<Asked>,
     content: Vec<Vec<u8>>,
@@ -176,7 +176,7 @@ impl Reading {
         }
     }
 
-    /// Takes in a part of an answer.
+    /// Receives a part of an answer.
     async fn receive(&mut self, session: &mut Session, id: StreamId, length: usize, last: bool) -> Result<()> {
         let wrong = |session: &Session| Err(session.misbehaved("other ranges came than were asked for"));
         let Some(at) = self.asked.iter().position(|asked| asked.id == id) else {

@@ -1,4 +1,4 @@
-//! What a server's refusal means for us, and whether another server may know better.
+//! What a refusal means, and whether another server may answer instead.
 
 use types::{Error, ErrorCode, Phase};
 use xroot_wire::ErrorNumber;
@@ -6,11 +6,11 @@ use xroot_wire::ErrorNumber;
 use super::session::Refused;
 use crate::resource::{ADDRESS_REFUSED_WORDS, Resource};
 
-/// What a redirector is told of a server that could not be reached or broke off.
+/// The reason that a redirector gets for a server that was unreachable or broke off.
 pub(super) const BROKEN: &str = "srverr";
 
-/// What a redirector is told of a server that refused so, and is then asked for another one; `None`
-/// when any other would refuse as well. The list is the reference client's.
+/// The reason that a redirector gets for a server that refused, before it is asked for another one;
+/// `None` when any other would refuse as well. The list is that of the reference client.
 pub(super) fn reason_to_go_back(number: ErrorNumber) -> Option<&'static str> {
     Some(match number {
         ErrorNumber::NOT_FOUND => "enoent",
@@ -21,7 +21,7 @@ pub(super) fn reason_to_go_back(number: ErrorNumber) -> Option<&'static str> {
     })
 }
 
-/// Whether another server may be reached where this one could not be.
+/// Whether another server may be reachable although this one was not.
 pub(super) fn may_be_elsewhere(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -53,12 +53,13 @@ pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) ->
     error
 }
 
-/// Whether a server has refused the network of the other side of a copy, not the file: ours have one number for both.
+/// Whether a server has refused the address of the other side of a copy, and not the file. Our
+/// servers use the same number for both.
 fn says_address_refused(words: &str) -> bool {
     words.to_ascii_lowercase().contains(ADDRESS_REFUSED_WORDS)
 }
 
-/// The same refusal under another code.
+/// The same refusal with another code.
 pub(super) fn recoded(error: &Error, code: ErrorCode, file: &Resource) -> Error {
     let phase = match code {
         ErrorCode::PeerDenied => Phase::Authenticate,

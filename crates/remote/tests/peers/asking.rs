@@ -347,7 +347,7 @@ async fn a_server_without_macaroons_is_told_from_one_that_refuses() {
 
 #[tokio::test]
 async fn nothing_is_asked_for_what_goes_in_clear_text_and_a_token_is_handed_on_as_it_is() {
-    // Nobody listens there: whoever asked would be told so.
+    // No server listens there, so a request would fail.
     let mut file = resource("http://localhost:1/f");
     file.access.bearer = None;
     let clear = client().shown_in_copy(&file, Direction::Pull).await;

@@ -11,7 +11,8 @@ fn range(start: u64, end: u64) -> ByteRange {
     ByteRange::new(start, end)
 }
 
-/// A server that tells the file's size, and answers requests for ranges with this status, headers and body.
+/// A server that tells the file's size, and answers requests for ranges with this status, headers
+/// and body.
 async fn server(status: &'static str, headers: &'static str, body: String) -> Server {
     Server::start(move |_, mut peer| {
         let body = body.clone();

@@ -1,4 +1,5 @@
-//! A peer that says exactly what a test wants, connection by connection, and remembers what it heard.
+//! A peer that says exactly what a test wants, connection by connection, and remembers what it
+//! heard.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

@@ -67,7 +67,7 @@ async fn a_peer_that_knows_no_invitation_gets_the_body_anyway() {
     assert!(!outlet.finish().await.unwrap().created);
 }
 
-/// Whoever copies asks for room once more, before it learns that there is nothing left to be sent. A quick peer has
+/// A copy takes one more buffer before it learns that nothing is left to send. A quick server has
 /// answered by then.
 #[tokio::test]
 async fn an_answer_behind_the_last_byte_is_not_too_early() {

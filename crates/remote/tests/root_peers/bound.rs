@@ -1,5 +1,5 @@
-//! A file that is opened once and read over connections that are bound to its session: where requests and answers go, and
-//! what happens where no connection can be bound, or one breaks.
+//! A file that is opened once and read over connections that are bound to its session: where
+//! requests and answers go, and what happens where no connection can be bound, or one breaks.
 
 use std::sync::{Arc, Mutex};
 

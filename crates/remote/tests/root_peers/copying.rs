@@ -13,7 +13,7 @@ fn order(source: &Resource) -> CopyOrder {
     CopyOrder::new(source.location.clone(), Direction::Pull, source.access.clone())
 }
 
-/// A source that lets itself be looked at and registered.
+/// A source that can be opened and takes a rendezvous key.
 async fn source() -> Server {
     Server::welcoming(|_, mut peer| async move {
         while let Some(heard) = peer.request().await {
@@ -106,7 +106,8 @@ async fn the_steps_are_those_of_the_reference_client() {
     assert_eq!(open.creation(), xroot_wire::request::Creation::MustNotExist);
 }
 
-/// XRootD reads the number as that of further streams, takes 0, and goes by its own configuration without any.
+/// XRootD reads the number as that of further streams, takes 0, and goes by its own configuration
+/// without any.
 #[tokio::test]
 async fn the_destination_is_told_how_many_streams_were_asked_for_and_of_one_too() {
     let cases = [

@@ -94,7 +94,8 @@ async fn a_connection_that_was_closed_while_idle_is_no_failure() {
         if let Some(heard) = peer.request().await {
             peer.ok(heard.id(), &answer_of(&heard.text())).await;
         }
-        // The next question is read, so that it is not known to be lost before it is sent, and never answered.
+        // The next question is read, so that it is not known to be lost before it is sent, and
+        // never answered.
         let _ = peer.request().await;
     })
     .await;

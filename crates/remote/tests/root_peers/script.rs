@@ -1,5 +1,5 @@
-//! An XRootD server that says exactly what a test wants, connection by connection, and remembers what
-//! it heard.
+//! An XRootD server that says exactly what a test wants, connection by connection, and remembers
+//! what it heard.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

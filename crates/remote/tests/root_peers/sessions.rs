@@ -211,7 +211,7 @@ async fn answers_out_of_line_end_the_connection() {
         // More than any answer has.
         (None, 4003, i32::MAX),
         (None, 0, i32::MAX),
-        // An authentication and pages that nobody asked for.
+        // An authentication and pages that were not requested.
         (None, 4002, 0),
     ] {
         let code = code_after(move |mut peer, asked| {
