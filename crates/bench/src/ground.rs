@@ -40,7 +40,7 @@ impl Target {
     #[must_use]
     pub fn protocol(&self) -> &'static str {
         let place = &self.place.location;
-        match (place.is_root(), place.is_encrypted()) {
+        match (place.is_xrootd(), place.is_encrypted()) {
             (true, true) => "roots",
             (true, false) => "root",
             (false, true) => "https",

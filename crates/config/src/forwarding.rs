@@ -18,7 +18,7 @@ pub fn forward_root(urls: &[String]) -> Option<Location> {
         let scheme = if place.is_encrypted() { "roots" } else { "root" };
         Location::parse(&format!("{scheme}://{}:{}/", place.host(), place.port())).ok()
     };
-    let named = places(urls).find(Location::is_root);
+    let named = places(urls).find(Location::is_xrootd);
     named.or_else(|| forward_http(urls).and_then(of_http))
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn faults(urls: &[String]) -> Vec<String> {
     let mut seen = Vec::new();
     for url in urls {
         let place = Location::parse(url).ok();
-        let Some(place) = place.filter(|place| place.is_http() || place.is_root()) else {
+        let Some(place) = place.filter(|place| place.is_http() || place.is_xrootd()) else {
             faults.push(format!(
                 "forward_to: \"{url}\" is not a URL such as \"https://host:port\""
             ));

@@ -30,7 +30,7 @@ fn local(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Res
     let here = exchange.path.clone();
     let is_here =
         |place: &Location| copy.same_host || is_ours(exchange, head, &place.authority(), place.is_encrypted());
-    let path_of = |place: &Location| match place.is_root() {
+    let path_of = |place: &Location| match place.is_xrootd() {
         // Nothing is encoded there.
         true => LogicalPath::parse(place.path()),
         false => LogicalPath::parse_url_path(place.path()),

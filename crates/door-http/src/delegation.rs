@@ -259,7 +259,7 @@ pub(crate) async fn of_copy(
             nothing
         };
     };
-    if !other.is_encrypted() && !other.is_root() {
+    if !other.is_encrypted() && !other.is_xrootd() {
         return if is_demanded {
             unsupported("the other side is asked in clear text, where no certificate can be shown")
         } else {

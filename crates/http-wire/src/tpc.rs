@@ -279,7 +279,7 @@ fn parse_url(text: &str) -> Result<Location, Error> {
         "s3" | "s3s" => Location::parse(&format!("https://{rest}"))?,
         _ => Location::parse(text)?,
     };
-    if place.is_http() || place.is_root() {
+    if place.is_http() || place.is_xrootd() {
         Ok(place)
     } else {
         Err(refused(

@@ -103,9 +103,9 @@ impl Location {
         let port = parsed
             .port()
             .unwrap_or(if authority.ends_with(":80") { 80 } else { default_port });
-        let is_root = matches!(scheme, Scheme::Root | Scheme::Roots);
+        let is_xrootd = matches!(scheme, Scheme::Root | Scheme::Roots);
         let mut tail = &rest[authority.len()..];
-        if !is_root {
+        if !is_xrootd {
             tail = tail.split('#').next().unwrap_or_default();
         }
         let (raw_path, query) = match tail.split_once('?') {
@@ -115,7 +115,7 @@ impl Location {
         if tail.chars().any(|character| character.is_control()) {
             return Err(bad_url("a URL may not contain control characters"));
         }
-        let (path, query) = if is_root {
+        let (path, query) = if is_xrootd {
             (
                 format!("/{}", raw_path.trim_start_matches('/')),
                 query.map(str::to_owned),
@@ -159,7 +159,7 @@ impl Location {
 
     /// Whether this is a URL of the XRootD protocol.
     #[must_use]
-    pub fn is_root(&self) -> bool {
+    pub fn is_xrootd(&self) -> bool {
         matches!(self.scheme, Scheme::Root | Scheme::Roots)
     }
 
@@ -413,7 +413,7 @@ mod tests {
             "root://h/a b%/#1?x=1",
         ] {
             let place = Location::parse(text).unwrap();
-            assert!(place.is_root() && !place.is_http());
+            assert!(place.is_xrootd() && !place.is_http());
             assert_eq!(
                 (place.port(), place.path(), place.query()),
                 (1094, "/a b%/#1", Some("x=1"))

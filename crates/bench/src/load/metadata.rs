@@ -56,7 +56,7 @@ enum Question {
 
 impl Question {
     fn of(target: &Target) -> &'static [Self] {
-        match target.place.location.is_root() {
+        match target.place.location.is_xrootd() {
             true => &[Self::Stat, Self::Pipelined, Self::List],
             false => &[Self::Head, Self::Propfind, Self::List],
         }
@@ -69,7 +69,7 @@ impl Question {
             Self::Propfind => format!("PROPFIND depth 0 {protocol}"),
             Self::Stat => format!("stat {protocol}"),
             Self::Pipelined => format!("stat {protocol}, pipelined"),
-            Self::List if target.place.location.is_root() => format!("dirlist {protocol}"),
+            Self::List if target.place.location.is_xrootd() => format!("dirlist {protocol}"),
             Self::List => format!("PROPFIND depth 1 {protocol}"),
         }
     }
@@ -294,7 +294,7 @@ async fn prepare(ground: &Ground, metadata: &Metadata, target: &Target) -> std::
         false => make(ground, metadata, target, &directory).await?,
     };
     Ok(Set {
-        is_dav: directory.location.is_root() || is_dav(ground, &directory).await,
+        is_dav: directory.location.is_xrootd() || is_dav(ground, &directory).await,
         directory,
         files: Arc::new(files),
     })

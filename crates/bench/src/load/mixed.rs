@@ -374,7 +374,7 @@ impl Tallies {
     }
 
     fn case(&self, target: &Target, transfers: u32) -> Case {
-        let question = match target.place.location.is_root() {
+        let question = match target.place.location.is_xrootd() {
             true => "stat",
             false => "HEAD",
         };

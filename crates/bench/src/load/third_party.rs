@@ -45,7 +45,7 @@ impl Pair {
     /// Whether this can be asked for: servers of the XRootD protocol only fetch.
     #[must_use]
     pub fn has_way(&self, way: Direction) -> bool {
-        way == Direction::Pull || !self.source.place.location.is_root()
+        way == Direction::Pull || !self.source.place.location.is_xrootd()
     }
 
     /// The processes of both, each once.

@@ -46,8 +46,8 @@ pub(super) struct Wrapping {
 
 impl Wrapping {
     fn label(&self, target: &Target) -> String {
-        let is_root = target.place.location.is_root();
-        match (self.suite, is_root) {
+        let is_xrootd = target.place.location.is_xrootd();
+        match (self.suite, is_xrootd) {
             (Some(suite), _) => format!("{}, {suite}", target.protocol()),
             (None, true) => "root, plain".to_owned(),
             (None, false) => "http, plain".to_owned(),
@@ -265,8 +265,8 @@ async fn plain(ground: &Ground, files: &[Resource]) -> Option<Wrapping> {
 /// The same file on the same port, without the token, which must not travel in clear text.
 fn in_clear_text(file: &Resource) -> Option<Resource> {
     let place = &file.location;
-    let scheme = if place.is_root() { "root" } else { "http" };
-    let slashes = if place.is_root() { "/" } else { "" };
+    let scheme = if place.is_xrootd() { "root" } else { "http" };
+    let slashes = if place.is_xrootd() { "/" } else { "" };
     let url = format!(
         "{scheme}://{}:{}{slashes}{}",
         place.host(),

@@ -198,7 +198,7 @@ fn named(configuration: &Configuration) -> Option<Location> {
     let name = configuration.server.name.as_deref()?;
     Location::parse(name)
         .ok()
-        .filter(|place| place.is_http() || place.is_root())
+        .filter(|place| place.is_http() || place.is_xrootd())
 }
 
 /// Those with secrets of the files that the configuration names.

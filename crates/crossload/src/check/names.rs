@@ -13,7 +13,7 @@ use super::lines::Lines;
 /// A name that is no URL is no name at all: clients, macaroons and audiences know the server by its URL.
 pub(crate) fn unusable(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     let name = configuration.server.name.as_deref()?;
-    if Location::parse(name).is_ok_and(|place| place.is_http() || place.is_root()) {
+    if Location::parse(name).is_ok_and(|place| place.is_http() || place.is_xrootd()) {
         return None;
     }
     let says = format!("server.name is {name:?}, which is no URL: nothing knows the server by it");

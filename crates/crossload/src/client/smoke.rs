@@ -70,7 +70,7 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
 
 fn place(text: &str) -> Result<Location, Failure> {
     let location = Location::parse(text)?;
-    match location.is_http() || location.is_root() {
+    match location.is_http() || location.is_xrootd() {
         true => Ok(location),
         false => {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);

@@ -49,9 +49,9 @@ impl Smoke<'_> {
         let client = key.client.pinned(place.host(), address);
         let directory = resource(place, &Access::default(), Side::Active);
         let started = tokio::time::Instant::now();
-        let is_root = place.is_root();
+        let is_xrootd = place.is_xrootd();
         let asked = within(CONTROL_TIMEOUT, &directory, async {
-            match is_root {
+            match is_xrootd {
                 true => client.configuration(&directory, &["version"]).await.map(drop),
                 false => client.options(&directory).await.map(drop),
             }
@@ -61,7 +61,7 @@ impl Smoke<'_> {
             // A refusal is an answer, so the address works.
             Err(error) if error.peer_status().is_some() || error.peer_words().is_some() => Outcome::Passed,
             Err(error) => {
-                let lines = match is_root {
+                let lines = match is_xrootd {
                     true => {
                         self.context(at)
                             .xroot(&format!("xrdfs {}:{} query config version", place.host(), place.port()))

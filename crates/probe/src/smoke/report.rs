@@ -52,7 +52,7 @@ impl Protocol {
     /// The protocol of a place.
     #[must_use]
     pub fn of(place: &Location) -> Self {
-        match (place.is_root(), place.is_encrypted()) {
+        match (place.is_xrootd(), place.is_encrypted()) {
             (false, false) => Self::Http,
             (false, true) => Self::Https,
             (true, false) => Self::Root,

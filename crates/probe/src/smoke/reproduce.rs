@@ -126,7 +126,7 @@ impl Context<'_> {
 
     /// Upload of a file.
     pub(super) fn upload(&self, place: &Location) -> Vec<String> {
-        match place.is_root() {
+        match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {ANY_FILE} {}", self.root_url(place))),
             false => self.curl(&[&format!("-T {ANY_FILE}")], place),
         }
@@ -134,7 +134,7 @@ impl Context<'_> {
 
     /// Download of a file.
     pub(super) fn download(&self, place: &Location) -> Vec<String> {
-        match place.is_root() {
+        match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {} /dev/null", self.root_url(place))),
             false => self.curl(&["-o /dev/null"], place),
         }
@@ -142,7 +142,7 @@ impl Context<'_> {
 
     /// Question for a checksum.
     pub(super) fn checksum(&self, place: &Location, algorithms: &str, by_get: bool) -> Vec<String> {
-        if place.is_root() {
+        if place.is_xrootd() {
             let command = format!(
                 "xrdfs {} query checksum {}",
                 self.root_server(place),
@@ -156,7 +156,7 @@ impl Context<'_> {
 
     /// Removal of a file.
     pub(super) fn delete(&self, place: &Location) -> Vec<String> {
-        match place.is_root() {
+        match place.is_xrootd() {
             true => self.xroot(&format!(
                 "xrdfs {} rm {}",
                 self.root_server(place),
@@ -169,7 +169,7 @@ impl Context<'_> {
     /// A third-party copy that `active` makes; `header` is `Source` or `Destination`. With `scheme`
     /// our token, or else a macaroon of the other side, goes along.
     pub(super) fn copy(&self, active: &Location, header: &str, peer: &Location, scheme: Option<&str>) -> Vec<String> {
-        if active.is_root() {
+        if active.is_xrootd() {
             let (source, destination) = match header {
                 "Source" => (peer, active),
                 _ => (active, peer),

@@ -35,7 +35,12 @@ impl Smoke<'_> {
             address: None,
             macaroon_of: None,
         };
-        let fitting = |others: &[Location]| others.iter().find(|other| other.is_root() == place.is_root()).cloned();
+        let fitting = |others: &[Location]| {
+            others
+                .iter()
+                .find(|other| other.is_xrootd() == place.is_xrootd())
+                .cloned()
+        };
         let (source, target) = (fitting(&self.options.pull), fitting(&self.options.push));
         if source.is_none() {
             let why = "give --pull, a file at another server that everybody may read, in this protocol";
@@ -157,7 +162,7 @@ impl Smoke<'_> {
             expected_bytes: Some(self.content.size_bytes()),
             scheme: seed.access.bearer.is_some().then_some("Bearer"),
         };
-        if !self.copy_and_delete(key, &wanted, at).await || file.is_root() {
+        if !self.copy_and_delete(key, &wanted, at).await || file.is_xrootd() {
             return;
         }
         if let Some(lower) = in_lower_case(&seed.access) {
@@ -198,7 +203,7 @@ impl Smoke<'_> {
         };
         let pushed = self.copy_and_delete(key, &wanted, at).await;
         if pushed
-            && !file.is_root()
+            && !file.is_xrootd()
             && let Some(lower) = in_lower_case(&access)
         {
             let wanted = Wanted {

@@ -50,7 +50,7 @@ impl Client {
             access: order.peer_access.clone(),
             side: order.direction.peer_side(),
         };
-        if source.location.is_root() {
+        if source.location.is_xrootd() {
             self.rendezvous(active, &source, order).await
         } else {
             self.fetch_from_http(active, &source, order).await

@@ -28,7 +28,7 @@ impl Protocol for Client {
     }
 
     fn speaks(&self, location: &Location) -> bool {
-        location.is_root()
+        location.is_xrootd()
     }
 
     fn abilities(&self, location: &Location) -> Abilities {

@@ -148,7 +148,7 @@ impl Route {
             },
         };
         let place = Location::parse(&place).map_err(|_| misled("the redirection leads to no valid place"))?;
-        if !place.is_root() {
+        if !place.is_xrootd() {
             return Err(misled("the redirection leads to another protocol"));
         }
         if place.scheme() == Scheme::Roots {

@@ -74,7 +74,7 @@ fn unambiguous(options: &BenchCommon, targets: &[Target]) -> Result<(), Failure>
 
 fn place(text: &str) -> Result<Location, Failure> {
     let location = Location::parse(text)?;
-    match location.is_http() || location.is_root() {
+    match location.is_http() || location.is_xrootd() {
         true => Ok(location),
         false => {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
