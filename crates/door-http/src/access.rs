@@ -5,12 +5,12 @@ use policy::{Explanation, Operation};
 use storage::Stat;
 use types::{ErrorCode, LogicalPath, Result};
 
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use crate::hand_over;
 use endpoint::clock::unix_s;
-use endpoint::{Asker, Found, Granted, Holder, Permit, Place, Spot, refusal};
+use endpoint::{Asker, Found, Granted, LockHolder, LockKeys, Permit, Place, Spot, refusal};
 
-impl Exchange<'_> {
+impl FileExchange<'_, '_> {
     /// Asks policy. Why something is refused is kept under the name of the request.
     pub(crate) fn authorize(
         &mut self,
@@ -19,14 +19,14 @@ impl Exchange<'_> {
         size_bytes: Option<u64>,
     ) -> Result<Granted> {
         if let Some(redeemed) = &self.capability {
-            self.record.authorized_us = Some(self.elapsed_us());
+            self.http.record.authorized_us = Some(self.http.elapsed_us());
             // The export may have been closed since the capability was issued.
             policy::allows_at_most(self.exports.policy(), &operation, path)
                 .map_err(|error| error.with_subject(path))?;
             return hand_over::allow(&redeemed.capability, operation, path, size_bytes);
         }
-        self.note_credential();
-        let (refusals, request_id) = (&self.door.settings.site.refusals, &self.record.request_id);
+        self.http.note_credential();
+        let (refusals, request_id) = (&self.door.settings.site.refusals, &self.http.record.request_id);
         let name = || request_id.as_str();
         self.exports
             .authorize(self.asker(), operation, path, size_bytes, refusals, name)
@@ -39,14 +39,14 @@ impl Exchange<'_> {
         path: &LogicalPath,
         size_bytes: Option<u64>,
     ) -> Explanation {
-        self.note_credential();
+        self.http.note_credential();
         self.exports.explain_to_asker(self.asker(), operation, path, size_bytes)
     }
 
     pub(crate) fn asker(&self) -> Asker<'_> {
         Asker {
-            credential: &self.credential,
-            address: self.peer.ip(),
+            credential: &self.http.credential,
+            address: self.http.peer.ip(),
         }
     }
 
@@ -71,9 +71,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// As [`Exchange::authorize`], for the path of the request.
+    /// As [`FileExchange::authorize`], for the path of the request.
     pub(crate) fn authorize_here(&mut self, operation: Operation) -> Result<()> {
-        let path = self.path.clone();
+        let path = self.http.path.clone();
         self.authorize(operation, &path, None).map(drop)
     }
 
@@ -82,13 +82,13 @@ impl Exchange<'_> {
     pub(crate) fn may_replace(&self, exists: bool, size_bytes: Option<u64>) -> bool {
         let would_allow = |operation| {
             self.exports
-                .would_allow(self.asker(), operation, &self.path, size_bytes)
+                .would_allow(self.asker(), operation, &self.http.path, size_bytes)
         };
         match &self.capability {
             Some(redeemed) => {
                 let policy = self.exports.policy();
                 redeemed.capability.may_replace
-                    && policy::allows_at_most(policy, &Operation::Overwrite, &self.path).is_ok()
+                    && policy::allows_at_most(policy, &Operation::Overwrite, &self.http.path).is_ok()
             }
             None => exists || would_allow(Operation::Overwrite),
         }
@@ -96,37 +96,46 @@ impl Exchange<'_> {
 
     /// The right to store a file under the path of the request, to be asked again before it has that name.
     pub(crate) fn permit(&self) -> Permit {
-        let credential = self.capability.is_none().then_some(&self.credential);
+        let credential = self.capability.is_none().then_some(&self.http.credential);
         let exports = &self.door.settings.site.exports;
-        let permit = Permit::new(exports, &self.exports, credential, self.peer.ip(), &self.path);
+        let permit = Permit::new(exports, &self.exports, credential, self.http.peer.ip(), &self.http.path);
         permit.holding(self.lock_keys())
-    }
-
-    fn note_credential(&mut self) {
-        self.note(Holder::of(&self.credential));
-    }
-
-    /// For the log: the request was made by whoever the connection's certificate names.
-    pub(crate) fn note_visitor(&mut self) {
-        self.note(Holder::of(&Ok(self.visitor.clone())));
-    }
-
-    fn note(&mut self, holder: Holder) {
-        self.record.authorized_us = Some(self.elapsed_us());
-        self.record.note_holder(holder);
     }
 
     /// The export that the request is about. Above all exports nothing can be changed, and what is
     /// asked there is refused with `above`.
     pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<Spot> {
-        match self.place(&self.path) {
+        match self.place(&self.http.path) {
             Place::Stored(spot) => Ok(spot),
-            Place::Above(_) => Err(refusal(above, &self.path)),
+            Place::Above(_) => Err(refusal(above, &self.http.path)),
             Place::Nowhere => {
                 // Policy knows whether the token, if there is one, is of any use at all.
                 self.authorize_here(Operation::Stat)?;
-                Err(refusal(ErrorCode::NotFound, &self.path))
+                Err(refusal(ErrorCode::NotFound, &self.http.path))
             }
+        }
+    }
+
+    /// Whether locks can be taken at the path of the request; above all exports, whether they can in
+    /// any of them.
+    pub(crate) fn has_locks(&self) -> bool {
+        match self.place(&self.http.path) {
+            Place::Stored(spot) => spot.has_locks,
+            // Windows and macOS ask here before they look at a path below.
+            Place::Above(_) => self.exports.list().iter().any(|export| export.rules.has_locks()),
+            Place::Nowhere => false,
+        }
+    }
+
+    /// What the request brings to get past locks.
+    pub(crate) fn lock_keys(&self) -> LockKeys {
+        if self.submitted.is_empty() {
+            // Without a token no lock opens, so the holder does not matter.
+            return LockKeys::default();
+        }
+        LockKeys {
+            holder: LockHolder::of(&self.http.credential),
+            tokens: self.submitted.clone(),
         }
     }
 }

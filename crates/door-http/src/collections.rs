@@ -7,7 +7,7 @@ use policy::Operation;
 use storage::{Replacing, TreeFailure};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use endpoint::{Changing, Share, ShareKind, Spot, refusal};
 
 /// The status of an answer about several resources (RFC 4918 §11.1).
@@ -15,12 +15,12 @@ pub(crate) const MULTISTATUS: u16 = 207;
 
 /// Removes a collection that holds something, which `refused` says.
 pub(crate) async fn remove(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
     (spot, changing): (&Spot, Changing),
     refused: Error,
 ) -> Result<()> {
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     // RFC 4918 §9.6.1 knows no other depth here; who asks for less gets less.
     if matches!(head.depth()?, Some(Depth::Zero | Depth::One)) {
         return Err(refused);
@@ -31,14 +31,14 @@ pub(crate) async fn remove(
         None => {
             changing.forget_locks();
             drop(changing);
-            exchange.bare(204, |head| head).await
+            exchange.http.bare(204, |head| head).await
         }
         Some(failure) => partly(exchange, spot, failure).await,
     }
 }
 
 /// Whether everything in a directory may be taken away, if there is anything.
-pub(crate) async fn admit_if_full(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
+pub(crate) async fn admit_if_full(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
     let mut pages = spot.store.list(&spot.path).await?;
     if pages.next().await?.is_empty() {
         return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn naming_the_key(refused: Error, spot: &Spot) -> Error {
 }
 
 /// What a collection or file may take the place of at `path`, where something is.
-pub(crate) fn replacing(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath) -> Result<Replacing> {
+pub(crate) fn replacing(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath) -> Result<Replacing> {
     if !spot.recursive_delete {
         return Ok(Replacing::Single);
     }
@@ -69,7 +69,7 @@ pub(crate) fn replacing(exchange: &mut Exchange<'_>, spot: &Spot, path: &Logical
 }
 
 /// Whether everything below `path` may be taken away, which `refused` is about.
-fn admit(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
+fn admit(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
     if !spot.recursive_delete {
         return Err(naming_the_key(refused, spot));
     }
@@ -78,12 +78,12 @@ fn admit(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, refused: 
 }
 
 /// A client's share of the trees that are worked on at the same time; none across the beginning of another export.
-pub(crate) fn share(exchange: &Exchange<'_>, path: &LogicalPath) -> Result<Share> {
+pub(crate) fn share(exchange: &FileExchange<'_, '_>, path: &LogicalPath) -> Result<Share> {
     if exchange.exports.begins_below(path) {
         return Err(refusal(ErrorCode::Forbidden, path).with_detail("another export begins below it"));
     }
     let fair_share = &exchange.door.settings.site.fair_share;
-    fair_share.take(ShareKind::Trees, &exchange.client())
+    fair_share.take(ShareKind::Trees, &exchange.http.client())
 }
 
 /// An error of the store about something in a tree, which it names as it knows it.
@@ -96,12 +96,13 @@ pub(crate) fn shown(error: Error, spot: &Spot) -> Error {
 }
 
 /// Something in the tree stayed, and so did what it lies in (RFC 4918 §9.6.1).
-async fn partly(exchange: &mut Exchange<'_>, spot: &Spot, failure: TreeFailure) -> Result<()> {
+async fn partly(exchange: &mut FileExchange<'_, '_>, spot: &Spot, failure: TreeFailure) -> Result<()> {
     let TreeFailure { path, error } = failure;
     let path = path.under(&spot.export);
-    exchange.record.error = Some((&error).into());
+    exchange.http.record.error = Some((&error).into());
     let body = Failures::one(&path, error.code().http_status(), &error.public());
     exchange
+        .http
         .whole(MULTISTATUS, body.as_bytes(), |head| head.content_type(ContentType::Xml))
         .await
 }

@@ -4,16 +4,16 @@
 use http_wire::{CopyPeer, CopyRequest, RequestHead};
 use types::{Location, LogicalPath, Result};
 
-use crate::exchange::Exchange;
+use crate::authority::is_ours;
+use crate::exchange::FileExchange;
 use crate::local_copy::{LocalCopy, Other};
-use crate::rename::is_ours;
 use crate::{forward, tpc};
 
 /// Answers COPY.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let copy = CopyRequest::parse(head)?;
     if !copy.forwarded.is_empty() {
-        exchange.admit_secrets()?;
+        exchange.http.admit_secrets()?;
     }
     match local(exchange, head, &copy)? {
         Some(local) => local.run(exchange, head, &copy).await,
@@ -26,8 +26,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
 
 /// A copy whose other side is this server is not sent through the network: it would have to
 /// authenticate against itself, and its address may well be refused.
-fn local(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<Option<LocalCopy>> {
-    let here = exchange.path.clone();
+fn local(exchange: &FileExchange<'_, '_>, head: &RequestHead, copy: &CopyRequest) -> Result<Option<LocalCopy>> {
+    let here = exchange.http.path.clone();
     let is_here =
         |place: &Location| copy.same_host || is_ours(exchange, head, &place.authority(), place.is_encrypted());
     let path_of = |place: &Location| match place.is_xrootd() {

@@ -9,7 +9,8 @@ use crate::limits::{DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use endpoint::refusal;
 use http_wire::{
-    ContentType, CopyRequest, Delegation, DelegationAnswer, DelegationRequest, Method, RequestHead, delegation_fault,
+    ContentType, CopyRequest, Delegation, DelegationAnswer, DelegationRequest, RequestHead, ResponseBuilder,
+    delegation_fault,
 };
 use identity::delegation::{Delegations, Delegator};
 use net::tls::ClientIdentity;
@@ -17,90 +18,57 @@ use serde_json::{Value, json};
 use types::limits::DELEGATION_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Result, Side, uuid_text};
 
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
+use crate::route::{DELEGATION_SERVICE, DelegationRoute};
 
-const SERVICE: &str = "delegation";
-const WHOAMI: &str = "whoami";
 /// From which FTS' clients make the identifiers of VOs.
 const BASE_ID: &str = "01874efb-4735-4595-bc9c-591aef8240c9";
 
-/// What a path of the service asks for.
-pub(crate) enum Asked {
-    Soap,
-    Whoami,
-    /// `/delegation/ID`
-    Credential(String),
-    /// `/delegation/ID/request`
-    Request(String),
-    /// `/delegation/ID/credential`
-    Put(String),
-}
-
-/// What a request asks of the service; `None` when it is about files, or nothing can be delegated here.
-pub(crate) fn asked(exchange: &Exchange<'_>, head: &RequestHead) -> Option<Asked> {
-    exchange.door.settings.delegations.as_ref()?;
-    let mut words = exchange.path.components();
-    let path = (words.next()?, words.next(), words.next(), words.next());
-    Some(match path {
-        (WHOAMI, None, ..) if head.method == Method::Get => Asked::Whoami,
-        (SERVICE, None, ..) if head.method == Method::Post => Asked::Soap,
-        (SERVICE, Some(id), None, _) => Asked::Credential(id.to_owned()),
-        (SERVICE, Some(id), Some("request"), None) => Asked::Request(id.to_owned()),
-        (SERVICE, Some(id), Some("credential"), None) => Asked::Put(id.to_owned()),
-        _ => return None,
-    })
-}
-
-/// Answers a request that is one of the service's.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, asked: Asked) -> Result<()> {
+/// Answers a request to the service.
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, asked: DelegationRoute) -> Result<()> {
     let Some(delegations) = exchange.door.settings.delegations.clone() else {
-        return Err(refusal(ErrorCode::NotFound, &exchange.path));
+        return Err(refusal(ErrorCode::NotFound, &exchange.http.path));
     };
     let owner = delegator(exchange)?;
-    match (&asked, &head.method) {
-        (Asked::Soap, _) => soap(exchange, &delegations, &owner).await?,
-        (Asked::Whoami, _) => {
-            let text = whoami(&owner).to_string();
-            exchange
-                .whole(200, text.as_bytes(), |head| head.content_type(ContentType::Json))
-                .await?;
+    match asked {
+        DelegationRoute::Soap => soap(exchange, &delegations, &owner).await,
+        DelegationRoute::Whoami => tell(exchange, &whoami(&owner)).await,
+        DelegationRoute::Describe { id } => {
+            check_owner(&owner, &id)?;
+            tell(exchange, &describe(&delegations, &owner, &id)).await
         }
-        (Asked::Credential(id), Method::Get) => {
-            own(&owner, id)?;
-            let text = describe(&delegations, &owner, id).to_string();
-            exchange
-                .whole(200, text.as_bytes(), |head| head.content_type(ContentType::Json))
-                .await?;
-        }
-        (Asked::Credential(id), Method::Delete) => {
-            own(&owner, id)?;
-            match delegations.remove(&owner, id) {
-                true => exchange.bare(204, |head| head).await?,
-                false => return Err(refusal(ErrorCode::NotFound, &exchange.path)),
+        DelegationRoute::Remove { id } => {
+            check_owner(&owner, &id)?;
+            match delegations.remove(&owner, &id) {
+                true => exchange.http.bare(204, |head| head).await,
+                false => Err(refusal(ErrorCode::NotFound, &exchange.http.path)),
             }
         }
-        (Asked::Request(id), Method::Get) => {
-            own(&owner, id)?;
-            let request = request(delegations, owner, id.clone()).await?;
-            exchange
-                .whole(200, request.as_bytes(), |head| head.content_type(ContentType::Text))
-                .await?;
+        DelegationRoute::Request { id } => {
+            check_owner(&owner, &id)?;
+            let request = request(delegations, owner, id).await?;
+            let text = |head: ResponseBuilder| head.content_type(ContentType::Text);
+            exchange.http.whole(200, request.as_bytes(), text).await
         }
-        (Asked::Put(id), Method::Put | Method::Post) => {
-            own(&owner, id)?;
-            let chain = exchange.small_body(DELEGATION_BODY_BYTES_MAX).await?;
-            delegations.put(&owner, id, &chain, &exchange.door.settings.site.authenticator)?;
-            exchange.whole(201, &[], |head| head).await?;
+        DelegationRoute::Put { id } => {
+            check_owner(&owner, &id)?;
+            let chain = exchange.http.small_body(DELEGATION_BODY_BYTES_MAX).await?;
+            delegations.put(&owner, &id, &chain, &exchange.door.settings.site.authenticator)?;
+            exchange.http.whole(201, &[], |head| head).await
         }
-        _ => return Err(refusal(ErrorCode::MethodNotAllowed, &exchange.path)),
+        DelegationRoute::WrongMethod => Err(refusal(ErrorCode::MethodNotAllowed, &exchange.http.path)),
     }
-    Ok(())
+}
+
+async fn tell(exchange: &mut FileExchange<'_, '_>, facts: &Value) -> Result<()> {
+    let json = |head: ResponseBuilder| head.content_type(ContentType::Json);
+    exchange.http.whole(200, facts.to_string().as_bytes(), json).await
 }
 
 /// Whoever holds the certificate of the connection.
-fn delegator(exchange: &mut Exchange<'_>) -> Result<Delegator> {
-    exchange.note_visitor();
-    let visitor = &exchange.visitor;
+fn delegator(exchange: &mut FileExchange<'_, '_>) -> Result<Delegator> {
+    exchange.http.note_visitor();
+    let visitor = &exchange.http.visitor;
     if let credentials::Credential::RefusedCertificate(error) = &**visitor {
         return Err((**error).clone());
     }
@@ -111,7 +79,7 @@ fn delegator(exchange: &mut Exchange<'_>) -> Result<Delegator> {
 }
 
 /// FTS' clients have one name, and nobody asks for another's.
-fn own(owner: &Delegator, id: &str) -> Result<()> {
+fn check_owner(owner: &Delegator, id: &str) -> Result<()> {
     if id == owner.id() {
         return Ok(());
     }
@@ -175,25 +143,26 @@ fn date_time(time_s: i64) -> Option<String> {
         .ok()
 }
 
-async fn soap(exchange: &mut Exchange<'_>, delegations: &Delegations, owner: &Delegator) -> Result<()> {
-    let body = exchange.small_body(DELEGATION_BODY_BYTES_MAX).await?;
+async fn soap(exchange: &mut FileExchange<'_, '_>, delegations: &Delegations, owner: &Delegator) -> Result<()> {
+    let body = exchange.http.small_body(DELEGATION_BODY_BYTES_MAX).await?;
     let asked = DelegationRequest::parse(&body)?;
     let outcome = act(exchange, delegations, owner, &asked).await;
     let (status, text) = match outcome {
         Ok(answer) => (200, asked.answer(&answer, &body)),
         // The status of a fault is fixed (SOAP 1.1 §6.2).
         Err(error) => {
-            exchange.record.error = Some((&error).into());
+            exchange.http.record.error = Some((&error).into());
             (500, delegation_fault(&error.public()))
         }
     };
     exchange
+        .http
         .whole(status, text.as_bytes(), |head| head.content_type(ContentType::Xml))
         .await
 }
 
 async fn act(
-    exchange: &Exchange<'_>,
+    exchange: &FileExchange<'_, '_>,
     delegations: &Delegations,
     owner: &Delegator,
     asked: &DelegationRequest,
@@ -238,7 +207,7 @@ pub(crate) enum Shown {
 
 /// Finds the credential that a copy's client has delegated, or asks the client for it.
 pub(crate) async fn of_copy(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
     copy: &CopyRequest,
     other: &Location,
@@ -288,22 +257,23 @@ pub(crate) async fn of_copy(
     }
 }
 
-fn delegator_of_copy(exchange: &Exchange<'_>) -> Result<Delegator> {
-    if let credentials::Credential::RefusedCertificate(error) = &*exchange.visitor {
+fn delegator_of_copy(exchange: &FileExchange<'_, '_>) -> Result<Delegator> {
+    if let credentials::Credential::RefusedCertificate(error) = &*exchange.http.visitor {
         return Err((**error).clone());
     }
-    Delegator::of(&exchange.visitor).ok_or_else(|| {
+    Delegator::of(&exchange.http.visitor).ok_or_else(|| {
         let error = Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate);
         error.with_detail("a client certificate or proxy is needed to delegate one")
     })
 }
 
 /// Sends the client to the service, and then here again (as dCache does it).
-async fn ask(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<Shown> {
+async fn ask(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<Shown> {
     let host = head.host().unwrap_or_default();
-    let service = format!("https://{host}/{SERVICE}");
+    let service = format!("https://{host}{DELEGATION_SERVICE}");
     let again = format!("https://{host}{}", head.target.text_asked_to_delegate());
     exchange
+        .http
         .whole(302, &[], |head| head.location(&again).delegate_to(&service).no_store())
         .await?;
     Ok(Shown::Asked)

@@ -7,13 +7,13 @@ use types::{ErrorCode, Result};
 
 use crate::access::check_conditions;
 use crate::collections;
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use endpoint::{Change, Found};
 
 /// Answers DELETE.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     let operation = if found.is_directory() {
         Operation::RemoveDirectory
@@ -38,7 +38,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Ok(()) => {
             changing.forget_locks();
             drop(changing);
-            exchange.bare(204, |head| head).await
+            exchange.http.bare(204, |head| head).await
         }
         Err(error) if error.code() == ErrorCode::NotEmpty => {
             collections::remove(exchange, head, (&spot, changing), error.with_subject(&path)).await

@@ -18,27 +18,21 @@ use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Res
 use crate::access::etag;
 use crate::counted::Counted;
 use crate::digest::Wishes;
-use crate::exchange::Exchange;
-use crate::hand_over::Decided;
-use crate::{page, post, question};
+use crate::exchange::FileExchange;
+use crate::page;
+use crate::redirect::Decided;
 use endpoint::clock::unix_s;
 use endpoint::ids::hex;
 use net::random::random;
 
 /// Answers GET and HEAD.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
-    if question::is_question(&exchange.path) {
-        return Box::pin(question::answer(exchange, head)).await;
-    }
-    if post::is_discovery(&exchange.path) {
-        return post::discover(exchange, head).await;
-    }
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let is_head = head.method == Method::Head;
-    let spot = match exchange.place(&exchange.path) {
+    let spot = match exchange.place(&exchange.http.path) {
         Place::Above(names) => return Box::pin(page::above(exchange, head, &names)).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     let operation = match (is_head, found.is_directory()) {
         (true, _) => Operation::Stat,
@@ -85,7 +79,7 @@ impl Facts {
     }
 
     /// Finds the checksums that are asked for, which may take as long as reading the file.
-    async fn find_checksums(&mut self, exchange: &mut Exchange<'_>, spot: &Spot, stat: &Stat) -> Result<()> {
+    async fn find_checksums(&mut self, exchange: &mut FileExchange<'_, '_>, spot: &Spot, stat: &Stat) -> Result<()> {
         if self.wishes.algorithms().next().is_some() {
             self.checksums = Box::pin(checksums(exchange, spot, stat, self.wishes)).await?;
         }
@@ -107,7 +101,12 @@ impl Facts {
 
 /// The checksums asked for: kept ones, or computed now. None when the file was replaced meanwhile,
 /// since they would be those of another file.
-async fn checksums(exchange: &mut Exchange<'_>, spot: &Spot, seen: &Stat, wishes: Wishes) -> Result<Vec<Checksum>> {
+async fn checksums(
+    exchange: &mut FileExchange<'_, '_>,
+    spot: &Spot,
+    seen: &Stat,
+    wishes: Wishes,
+) -> Result<Vec<Checksum>> {
     let mut known = Vec::new();
     for algorithm in wishes.algorithms() {
         let kept = spot.store.stored_checksum(&spot.path, algorithm).await?;
@@ -130,10 +129,12 @@ async fn checksums(exchange: &mut Exchange<'_>, spot: &Spot, seen: &Stat, wishes
 }
 
 /// A checksum that has to be computed; given up when the client leaves.
-async fn computed(exchange: &mut Exchange<'_>, spot: &Spot, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
-    let mut asker = spot.store.ask_checksum(&spot.path, algorithm, &exchange.client())?;
+async fn computed(exchange: &mut FileExchange<'_, '_>, spot: &Spot, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
+    let mut asker = spot
+        .store
+        .ask_checksum(&spot.path, algorithm, &exchange.http.client())?;
     let limit = exchange.door.settings.limits.checksum_wait;
-    let stream = &mut exchange.connection.stream;
+    let stream = &mut exchange.http.connection.stream;
     // A client that only has nothing more to say gets what is ready in a moment.
     let gone = async {
         stream.peer_closed().await;
@@ -148,7 +149,7 @@ async fn computed(exchange: &mut Exchange<'_>, spot: &Spot, algorithm: ChecksumA
     asker.wait_for(Duration::ZERO).await
 }
 
-async fn head_of_file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
+async fn head_of_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
     let mut facts = Facts::of(head, stat);
     if is_settled(exchange, head, &facts).await? {
         return Ok(());
@@ -156,6 +157,7 @@ async fn head_of_file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Sp
     facts.find_checksums(exchange, spot, stat).await?;
     let size = stat.size_bytes;
     exchange
+        .http
         .bare(200, |head| {
             facts.tell(head.content_type(ContentType::Bytes).content_length(size))
         })
@@ -163,18 +165,18 @@ async fn head_of_file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Sp
 }
 
 /// Weighs the conditions; true when the client's own copy is still good and it has been told so.
-async fn is_settled(exchange: &mut Exchange<'_>, head: &RequestHead, facts: &Facts) -> Result<bool> {
+async fn is_settled(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, facts: &Facts) -> Result<bool> {
     match head.check_conditions(Some(facts.validators())) {
         Verdict::Proceed => Ok(false),
-        Verdict::Failed => Err(refusal(ErrorCode::PreconditionFailed, &exchange.path)),
+        Verdict::Failed => Err(refusal(ErrorCode::PreconditionFailed, &exchange.http.path)),
         Verdict::NotModified => {
             let tell = |head: ResponseBuilder| head.etag(&facts.etag).last_modified(facts.modified_s);
-            exchange.bare(304, tell).await.map(|()| true)
+            exchange.http.bare(304, tell).await.map(|()| true)
         }
     }
 }
 
-async fn file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot) -> Result<()> {
+async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Spot) -> Result<()> {
     let reader = spot.store.open(&spot.path).await?;
     let size = reader.stat().size_bytes;
     let mut facts = Facts::of(head, reader.stat());
@@ -197,11 +199,11 @@ async fn file(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot) -> R
         facts: &facts,
         size,
     };
-    let with_outcome = head.wants_status_trailer() && exchange.knows_chunks();
+    let with_outcome = head.wants_status_trailer() && exchange.http.knows_chunks();
     match ranges {
         Ranges::Unsatisfiable => {
             exchange.unsatisfied_size = Some(size);
-            Err(refusal(ErrorCode::RangeUnsatisfiable, &exchange.path))
+            Err(refusal(ErrorCode::RangeUnsatisfiable, &exchange.http.path))
         }
         Ranges::Parts(parts) if parts.len() > 1 => sending.several(exchange, &parts).await,
         Ranges::Parts(parts) => sending.one(exchange, parts.first().copied(), with_outcome).await,
@@ -219,7 +221,12 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     /// The whole file, or one part of it.
-    async fn one(&self, exchange: &mut Exchange<'_>, part: Option<ByteRange>, with_outcome: bool) -> Result<()> {
+    async fn one(
+        &self,
+        exchange: &mut FileExchange<'_, '_>,
+        part: Option<ByteRange>,
+        with_outcome: bool,
+    ) -> Result<()> {
         let range = part.unwrap_or(ByteRange::whole(self.size));
         let status = if part.is_some() { 206 } else { 200 };
         let tell = |head: ResponseBuilder| {
@@ -230,19 +237,21 @@ impl Sending<'_> {
             }
         };
         if with_outcome {
-            exchange.begin_pieces(status, |head| tell(head).status_trailer());
+            exchange.http.begin_pieces(status, |head| tell(head).status_trailer());
             return self.in_chunks(exchange, range).await;
         }
-        exchange.head(status, |head| tell(head).content_length(range.len()));
+        exchange
+            .http
+            .head(status, |head| tell(head).content_length(range.len()));
         self.send(exchange, range).await?;
-        exchange.connection.stream.flush().await
+        exchange.http.connection.stream.flush().await
     }
 
     /// Parts in one body (RFC 9110 §14.6).
-    async fn several(&self, exchange: &mut Exchange<'_>, parts: &[ByteRange]) -> Result<()> {
+    async fn several(&self, exchange: &mut FileExchange<'_, '_>, parts: &[ByteRange]) -> Result<()> {
         let multipart = Multipart::new(&hex(&random::<12>()), self.size);
         let length = multipart.length(parts);
-        exchange.head(206, |head| {
+        exchange.http.head(206, |head| {
             self.facts.tell(head.multipart(&multipart)).content_length(length)
         });
         let mut pieces = Pieces::default();
@@ -257,30 +266,30 @@ impl Sending<'_> {
         let nothing = ByteRange::new(0, 0);
         pieces.add(multipart.end().as_bytes(), &self.spot.store, self.reader, nothing);
         let counted = Counted::new(
-            &mut exchange.record.bytes_out,
+            &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
         );
-        serve_pieces(&pieces, &mut exchange.connection.stream, &counted.progress).await
+        serve_pieces(&pieces, &mut exchange.http.connection.stream, &counted.progress).await
     }
 
-    async fn send(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
+    async fn send(&self, exchange: &mut FileExchange<'_, '_>, range: ByteRange) -> Result<()> {
         let counted = Counted::new(
-            &mut exchange.record.bytes_out,
+            &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
         );
-        let stream = &mut exchange.connection.stream;
+        let stream = &mut exchange.http.connection.stream;
         serve(&self.spot.store, self.reader, range, stream, None, &counted.progress).await
     }
 
     /// In chunks, so that a trailer can say how it went (as XRootD does it). What fails on our side
     /// is told there; the client must not take the body for whole.
-    async fn in_chunks(&self, exchange: &mut Exchange<'_>, range: ByteRange) -> Result<()> {
-        exchange.connection.stream.flush().await?;
+    async fn in_chunks(&self, exchange: &mut FileExchange<'_, '_>, range: ByteRange) -> Result<()> {
+        exchange.http.connection.stream.flush().await?;
         let counted = Counted::new(
-            &mut exchange.record.bytes_out,
+            &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
         );
-        let mut drain = Chunks(&mut exchange.connection.stream);
+        let mut drain = Chunks(&mut exchange.http.connection.stream);
         let sent = serve(
             &self.spot.store,
             self.reader,
@@ -292,12 +301,12 @@ impl Sending<'_> {
         .await;
         drop(counted);
         match sent {
-            Ok(()) => exchange.end_pieces(Some(&status_trailer(200, "OK"))).await,
+            Ok(()) => exchange.http.end_pieces(Some(&status_trailer(200, "OK"))).await,
             Err(error) if error.code() == ErrorCode::ClientGone || error.code() == ErrorCode::BodyStalled => Err(error),
             Err(error) => {
-                exchange.record.error = Some((&error).into());
+                exchange.http.record.error = Some((&error).into());
                 let trailer = status_trailer(error.code().http_status(), &error.public());
-                exchange.end_pieces(Some(&trailer)).await
+                exchange.http.end_pieces(Some(&trailer)).await
             }
         }
     }

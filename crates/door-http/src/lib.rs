@@ -1,22 +1,26 @@
 //! The HTTP door of an endpoint: HTTP/1.1 and WebDAV over TLS and in clear text, and HTTP
-//! third-party copy as the active party.
+//! third-party copy as the active side.
 //!
-//! The door parses, asks policy, acts on a store or on the copy engine, and answers. It moves no
-//! payload itself, decides no rights, and writes no error sentence: it picks an error code, and the
-//! table of codes says which status and words that is.
+//! The door parses, asks policy, calls a store or the copy engine, and answers. It moves no payload
+//! itself, decides no rights, and writes no error sentence: it picks an error code, and the error
+//! table has its status and words.
 //!
-//! There is one file for each verb. [`Door`] takes connections, `connection` carries one request
-//! after the other, and `exchange` is one request with its answer.
+//! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`,
+//! `hand_over` (capabilities), `settings`, `shared`, and `route`: everything that this door can be
+//! asked, as one table. *One request*: `exchange`, and on it `access` (rights), `authority` (which
+//! hosts are us), `state` (locks), `redirect` (hand-over), `refuse` (errors). *Verbs and services*:
+//! one file each. On top, `dispatch` calls them, and [`Door`] serves connections.
 #![forbid(unsafe_code)]
 
 mod access;
+mod authority;
 mod collections;
-mod connection;
 mod copy;
 mod counted;
 mod delegation;
 mod delete;
 mod digest;
+mod dispatch;
 mod door;
 mod exchange;
 mod forward;
@@ -25,6 +29,7 @@ mod hand_over;
 pub mod limits;
 mod local_copy;
 mod lock;
+mod methods;
 mod mkcol;
 mod options;
 mod page;
@@ -33,8 +38,12 @@ mod propfind;
 mod proppatch;
 mod put;
 mod question;
+mod redirect;
+mod refuse;
 mod rename;
+mod route;
 mod settings;
+mod shared;
 mod state;
 mod tpc;
 

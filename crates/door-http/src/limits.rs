@@ -7,13 +7,6 @@ use std::time::Duration;
 pub const DELEGATION_LEFT_MIN: Duration = Duration::from_secs(20 * 60);
 /// The same when the client has just been asked for the credential.
 pub const DELEGATION_LEFT_ASKED_MIN: Duration = Duration::from_secs(2 * 60);
-/// Largest rest of a refused request's body that is read so that its connection can be used again,
-/// in bytes.
-pub const REFUSED_BODY_BYTES_MAX: u64 = 256 * 1024;
-/// Most of what a refused client still sends that is read away before its connection is closed, so
-/// that the answer is not lost to a reset, in bytes. A client on a long fast link has about as
-/// much under way before it sees the answer.
-pub const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Default: how long a third-party copy may fail with a status of its own before it is accepted.
 pub const EARLY_OUTCOME_WAIT: Duration = Duration::from_millis(300);
 /// Bytes of a multistatus that are sent at once: its entries are long, and a reader that keeps up

@@ -11,7 +11,7 @@ use types::{ErrorCode, LogicalPath, Result};
 
 use crate::access::check_conditions;
 use crate::collections;
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use crate::rename::about_target;
 
 /// Which end of the copy the request does not name in its first line.
@@ -32,9 +32,14 @@ pub(crate) struct LocalCopy {
 
 impl LocalCopy {
     /// Runs it and answers.
-    pub(crate) async fn run(&self, exchange: &mut Exchange<'_>, head: &RequestHead, copy: &CopyRequest) -> Result<()> {
+    pub(crate) async fn run(
+        &self,
+        exchange: &mut FileExchange<'_, '_>,
+        head: &RequestHead,
+        copy: &CopyRequest,
+    ) -> Result<()> {
         let others = others_credential(exchange, copy).await;
-        let own = exchange.credential.clone();
+        let own = exchange.http.credential.clone();
         let others_or_own = others.as_ref().unwrap_or(&own);
         let (reader, writer) = match self.other {
             Other::Target => (&own, others_or_own),
@@ -57,16 +62,16 @@ impl LocalCopy {
             _ => None,
         };
         exchange.authorize(here.1, here.0, size_bytes)?;
-        exchange.credential = others.unwrap_or_else(|| own.clone());
+        exchange.http.credential = others.unwrap_or_else(|| own.clone());
         let decision = exchange.authorize(there.1, there.0, size_bytes);
-        exchange.credential = own;
+        exchange.http.credential = own;
         decision?;
         let stat = source.into_stat(&self.from)?;
         if whole || target.is_directory() {
             check_conditions(head, Some(&stat), &self.from)?;
             let writer = match self.other {
                 Other::Target => others_writer.clone(),
-                Other::Origin => exchange.credential.clone(),
+                Other::Origin => exchange.http.credential.clone(),
             };
             return self
                 .tree(exchange, head, (&from, &to), (&target, copy.overwrite), writer)
@@ -88,16 +93,16 @@ impl LocalCopy {
         copied.map_err(|error| about_target(error, &self.to))?;
         drop((changing, store));
         if replaces.is_some() {
-            exchange.bare(204, |head| head).await
+            exchange.http.bare(204, |head| head).await
         } else {
-            exchange.whole(201, &[], |head| head).await
+            exchange.http.whole(201, &[], |head| head).await
         }
     }
 
     /// A copy of a collection, or in place of one (RFC 4918 §9.8.3).
     async fn tree(
         &self,
-        exchange: &mut Exchange<'_>,
+        exchange: &mut FileExchange<'_, '_>,
         head: &RequestHead,
         (from, to): (&Spot, &Spot),
         (target, overwrite): (&Found, bool),
@@ -109,9 +114,9 @@ impl LocalCopy {
             Some(Depth::One) => return Err(refusal(ErrorCode::BadRequest, &self.from).with_detail("Depth is 1")),
         };
         self.check(from, to, target.exists() && !overwrite)?;
-        let own = std::mem::replace(&mut exchange.credential, writer);
+        let own = std::mem::replace(&mut exchange.http.credential, writer);
         let replacing = self.admit(exchange, to, target.exists());
-        exchange.credential = own;
+        exchange.http.credential = own;
         let replacing = replacing?;
         let change = if target.exists() { Change::Remove } else { Change::Store };
         let changing = exchange.begin_changes(head, &[(to, &self.to, change)]).await?;
@@ -126,13 +131,13 @@ impl LocalCopy {
         if replaced {
             // With what was replaced its locks go.
             changing.forget_locks();
-            return exchange.bare(204, |head| head).await;
+            return exchange.http.bare(204, |head| head).await;
         }
-        exchange.whole(201, &[], |head| head).await
+        exchange.http.whole(201, &[], |head| head).await
     }
 
     /// Whether the writer may make a tree there, in place of what exists.
-    fn admit(&self, exchange: &mut Exchange<'_>, to: &Spot, exists: bool) -> Result<Replacing> {
+    fn admit(&self, exchange: &mut FileExchange<'_, '_>, to: &Spot, exists: bool) -> Result<Replacing> {
         exchange.authorize(Operation::CreateTree, &self.to, None)?;
         match exists {
             true => collections::replacing(exchange, to, &self.to),
@@ -154,18 +159,23 @@ impl LocalCopy {
     }
 }
 
-async fn look(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, spot: &Spot, path: &LogicalPath) -> Found {
+async fn look(
+    exchange: &FileExchange<'_, '_>,
+    credential: &Result<Arc<Credential>>,
+    spot: &Spot,
+    path: &LogicalPath,
+) -> Found {
     let asker = Asker {
         credential,
-        address: exchange.peer.ip(),
+        address: exchange.http.peer.ip(),
     };
     exchange.exports.look(asker, spot, path).await
 }
 
-fn stored(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {
+fn stored(exchange: &FileExchange<'_, '_>, credential: &Result<Arc<Credential>>, path: &LogicalPath) -> Result<Spot> {
     let asker = Asker {
         credential,
-        address: exchange.peer.ip(),
+        address: exchange.http.peer.ip(),
     };
     match exchange.exports.place(asker, path) {
         Place::Stored(spot) => Ok(spot),
@@ -176,7 +186,7 @@ fn stored(exchange: &Exchange<'_>, credential: &Result<Arc<Credential>>, path: &
 
 /// The credential for the other side, when one was handed over: it would have been shown there, had
 /// the other side been another server.
-async fn others_credential(exchange: &Exchange<'_>, copy: &CopyRequest) -> Option<Result<Arc<Credential>>> {
+async fn others_credential(exchange: &FileExchange<'_, '_>, copy: &CopyRequest) -> Option<Result<Arc<Credential>>> {
     let token = copy.forwarded.bearer()?;
     Some(exchange.door.settings.site.authenticator.bearer(token.expose()).await)
 }

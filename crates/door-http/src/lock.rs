@@ -9,17 +9,17 @@ use types::limits::LOCK_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::collections::MULTISTATUS;
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 
 /// Answers LOCK: a body asks for a new lock, none for one that is there to last longer.
-pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let (spot, found) = admit(exchange).await?;
     let timeout = lock_timeout(head.lock_timeout_s());
-    let body = exchange.small_body(LOCK_BODY_BYTES_MAX).await?;
+    let body = exchange.http.small_body(LOCK_BODY_BYTES_MAX).await?;
     if body.is_empty() {
         exchange.check_state(head).await?;
         let keys = exchange.lock_keys();
-        let refreshed = exchange.exports.locks().refresh(&exchange.path, &keys, timeout);
+        let refreshed = exchange.exports.locks().refresh(&exchange.http.path, &keys, timeout);
         let facts = refreshed.map_err(|why| refused_refresh(exchange, why))?;
         return tell(exchange, 200, &facts, false).await;
     }
@@ -31,7 +31,7 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
     if wanted.is_deep && !is_new && found.is_directory() {
         admit_tree(exchange)?;
     }
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     if is_new {
         // A new name is a change of the directory that gets it.
         exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
     }
     let (locks, token) = (exchange.exports.locks().clone(), wanted.token.clone());
     let fair_share = &exchange.door.settings.site.fair_share;
-    let taken = locks.take(wanted, fair_share, &exchange.client()).await;
+    let taken = locks.take(wanted, fair_share, &exchange.http.client()).await;
     let facts = match taken {
         Err(error) if error.code() == ErrorCode::Locked => return in_the_way(exchange, error).await,
         taken => taken?,
@@ -54,12 +54,12 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
     exchange.submitted.push(token.to_string());
     if !is_new && !exchange.look(&spot, &path).await.exists() {
         // It was removed before the lock kept it.
-        let _ = locks.release(&path, &token, &LockHolder::of(&exchange.credential));
+        let _ = locks.release(&path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(refusal(ErrorCode::Busy, &path).with_detail("it has just been removed"));
     }
     if is_new && let Err(error) = store_empty(exchange, &spot).await {
         // What cannot be stored cannot be locked.
-        let _ = locks.release(&exchange.path, &token, &LockHolder::of(&exchange.credential));
+        let _ = locks.release(&exchange.http.path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(error);
     }
     tell(exchange, if is_new { 201 } else { 200 }, &facts, true).await
@@ -67,36 +67,36 @@ pub(crate) async fn lock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Res
 
 /// Another lock is in the way. One that begins below is named as that of a member, and nothing is locked (RFC 4918
 /// §9.10.6); to who may not look there it is one of the whole.
-async fn in_the_way(exchange: &mut Exchange<'_>, error: Error) -> Result<()> {
-    let path = exchange.path.clone();
+async fn in_the_way(exchange: &mut FileExchange<'_, '_>, error: Error) -> Result<()> {
+    let path = exchange.http.path.clone();
     let error = exchange.exports.locked_for(exchange.asker(), &path, error);
     let root = error.subject().and_then(|root| LogicalPath::parse(root).ok());
     let Some(member) = root.filter(|root| *root != path && root.is_within(&path)) else {
         return Err(exchange.because(LockFault::Conflict, error));
     };
-    exchange.record.error = Some((&error).into());
+    exchange.http.record.error = Some((&error).into());
     let body = Failures::because_of_member(&path, &member, error.code().http_status(), &error.public());
     let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);
-    exchange.whole(MULTISTATUS, body.as_bytes(), xml).await
+    exchange.http.whole(MULTISTATUS, body.as_bytes(), xml).await
 }
 
 /// Answers UNLOCK. Only who took a lock ends it, whatever rights others have: it times out soon enough.
-pub(crate) async fn unlock(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn unlock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     admit(exchange).await?;
     let token = head.lock_token()?;
     exchange.check_state(head).await?;
-    let holder = LockHolder::of(&exchange.credential);
-    match exchange.exports.locks().release(&exchange.path, token, &holder) {
-        Ok(()) => exchange.bare(204, |head| head).await,
+    let holder = LockHolder::of(&exchange.http.credential);
+    match exchange.exports.locks().release(&exchange.http.path, token, &holder) {
+        Ok(()) => exchange.http.bare(204, |head| head).await,
         Err(Unusable::NotYours) => Err(not_yours(exchange)),
         Err(Unusable::Unknown) => Err(mismatch(exchange)),
     }
 }
 
 /// Asks for the right to store under the name, or to change what is there.
-async fn admit(exchange: &mut Exchange<'_>) -> Result<(Spot, Found)> {
+async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(Spot, Found)> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     exchange.authorize_here(found.upload())?;
     match spot.has_locks {
@@ -106,9 +106,9 @@ async fn admit(exchange: &mut Exchange<'_>) -> Result<(Spot, Found)> {
 }
 
 /// Asks for the right to change everything below: a lock keeps others out there too.
-fn admit_tree(exchange: &mut Exchange<'_>) -> Result<()> {
+fn admit_tree(exchange: &mut FileExchange<'_, '_>) -> Result<()> {
     const WAY_OUT: &str = "lock it with Depth 0";
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     if exchange.exports.begins_below(&path) {
         let detail = format!("another export begins below it; {WAY_OUT}");
         return Err(refusal(ErrorCode::Forbidden, &path).with_detail(detail));
@@ -122,7 +122,7 @@ fn admit_tree(exchange: &mut Exchange<'_>) -> Result<()> {
     })
 }
 
-fn new_lock(exchange: &Exchange<'_>, head: &RequestHead, request: LockRequest) -> Result<NewLock> {
+fn new_lock(exchange: &FileExchange<'_, '_>, head: &RequestHead, request: LockRequest) -> Result<NewLock> {
     let is_deep = match head.depth()? {
         None | Some(Depth::Infinity) => true,
         Some(Depth::Zero) => false,
@@ -132,19 +132,19 @@ fn new_lock(exchange: &Exchange<'_>, head: &RequestHead, request: LockRequest) -
         }
     };
     Ok(NewLock {
-        root: exchange.path.clone(),
+        root: exchange.http.path.clone(),
         token: new_lock_token(),
         is_shared: request.is_shared,
         is_deep,
         owner: request.owner,
-        holder: LockHolder::of(&exchange.credential),
+        holder: LockHolder::of(&exchange.http.credential),
         timeout: lock_timeout(None),
     })
 }
 
 /// Makes an empty file under a name that is locked before it exists (RFC 4918 §7.3).
-async fn store_empty(exchange: &mut Exchange<'_>, spot: &Spot) -> Result<Stat> {
-    let path = exchange.path.clone();
+async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &Spot) -> Result<Stat> {
+    let path = exchange.http.path.clone();
     let algorithms = exchange.door.settings.site.keep.clone();
     let options = UploadOptions {
         size_bytes: Some(0),
@@ -170,7 +170,7 @@ async fn store_empty(exchange: &mut Exchange<'_>, spot: &Spot) -> Result<Stat> {
         _ => error.with_subject(&path),
     })?;
     exchange.note_upload(&path, &stat);
-    exchange.record.committed_us = Some(exchange.elapsed_us());
+    exchange.http.record.committed_us = Some(exchange.http.elapsed_us());
     Ok(stat)
 }
 
@@ -186,16 +186,16 @@ pub(crate) fn active(facts: &LockFacts) -> ActiveLock<'_> {
     }
 }
 
-async fn tell(exchange: &mut Exchange<'_>, status: u16, facts: &LockFacts, is_new: bool) -> Result<()> {
+async fn tell(exchange: &mut FileExchange<'_, '_>, status: u16, facts: &LockFacts, is_new: bool) -> Result<()> {
     let body = lock_answer(&lock_discovery([active(facts)]));
     let fill = |head: ResponseBuilder| {
         let head = head.content_type(ContentType::Xml);
         if is_new { head.lock_token(&facts.token) } else { head }
     };
-    exchange.whole(status, body.as_bytes(), fill).await
+    exchange.http.whole(status, body.as_bytes(), fill).await
 }
 
-fn refused_refresh(exchange: &mut Exchange<'_>, why: Unusable) -> Error {
+fn refused_refresh(exchange: &mut FileExchange<'_, '_>, why: Unusable) -> Error {
     match why {
         Unusable::NotYours => not_yours(exchange),
         Unusable::Unknown if exchange.submitted.is_empty() => {
@@ -203,17 +203,17 @@ fn refused_refresh(exchange: &mut Exchange<'_>, why: Unusable) -> Error {
             error.with_detail("a LOCK has a body, or the token of the lock to refresh in the If header")
         }
         Unusable::Unknown => {
-            let error = refusal(ErrorCode::PreconditionFailed, &exchange.path);
+            let error = refusal(ErrorCode::PreconditionFailed, &exchange.http.path);
             exchange.because(LockFault::TokenMismatch, error)
         }
     }
 }
 
-fn not_yours(exchange: &Exchange<'_>) -> Error {
-    refusal(ErrorCode::Forbidden, &exchange.path).with_detail("another client took this lock")
+fn not_yours(exchange: &FileExchange<'_, '_>) -> Error {
+    refusal(ErrorCode::Forbidden, &exchange.http.path).with_detail("another client took this lock")
 }
 
-fn mismatch(exchange: &mut Exchange<'_>) -> Error {
-    let error = refusal(ErrorCode::LockUnknown, &exchange.path);
+fn mismatch(exchange: &mut FileExchange<'_, '_>) -> Error {
+    let error = refusal(ErrorCode::LockUnknown, &exchange.http.path);
     exchange.because(LockFault::TokenMismatch, error)
 }

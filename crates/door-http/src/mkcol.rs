@@ -4,15 +4,15 @@ use http_wire::RequestHead;
 use policy::Operation;
 use types::{Error, ErrorCode, Result};
 
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use endpoint::{Change, refusal};
 
 /// Answers MKCOL.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let spot = exchange.spot(ErrorCode::DirectoryExists)?;
     exchange.authorize_here(Operation::MakeDirectory)?;
-    let path = exchange.path.clone();
-    if !exchange.incoming.is_done() {
+    let path = exchange.http.path.clone();
+    if !exchange.http.incoming.is_done() {
         // RFC 4918 §9.3.1: a body would say what to put into the directory, which nobody defined.
         return Err(refusal(ErrorCode::UnsupportedMediaType, &path).with_detail("MKCOL without a body"));
     }
@@ -23,7 +23,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let made = spot.store.during(&changing).make_directory(&spot.path, false).await;
     made.map_err(|error| as_webdav_has_it(error).with_subject(&path))?;
     drop(changing);
-    exchange.whole(201, &[], |head| head).await
+    exchange.http.whole(201, &[], |head| head).await
 }
 
 /// RFC 4918 §9.3.1: a name that is taken, by a file too, is 405, and a parent that is missing 409;

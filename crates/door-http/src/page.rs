@@ -9,7 +9,7 @@ use storage::{Entry, Stat};
 use types::limits::LISTING_PIECE_BYTES;
 use types::{ErrorCode, Result, encode_path};
 
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use endpoint::clock::unix_s;
 use endpoint::{Spot, refusal};
 
@@ -21,11 +21,17 @@ const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,
                      @media(max-width:40rem){body{margin:.8rem}td,th{padding-right:.7rem}td+td+td{white-space:normal}}";
 
 /// The page of a directory of an export: in order, unless it is a large one, which is read and sent a piece at a time.
-pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, spot: &Spot, stat: &Stat) -> Result<()> {
+pub(crate) async fn directory(
+    exchange: &mut FileExchange<'_, '_>,
+    head: &RequestHead,
+    spot: &Spot,
+    stat: &Stat,
+) -> Result<()> {
     let own_path = own_path(exchange);
     if head.method == Method::Head {
         let modified_s = unix_s(stat.modified);
         return exchange
+            .http
             .bare(200, |head| {
                 head.content_type(ContentType::Html)
                     .content_location(&own_path)
@@ -34,7 +40,7 @@ pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, s
             .await;
     }
     check_wanted(exchange, head)?;
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let mut pages = exchange.exports.list_to(exchange.asker(), spot, &path).await?;
     let mut entries = Vec::new();
     let mut is_all = false;
@@ -51,28 +57,28 @@ pub(crate) async fn directory(exchange: &mut Exchange<'_>, head: &RequestHead, s
         for entry in &entries {
             page.entry(entry);
             if page.text.len() >= LISTING_PIECE_BYTES {
-                exchange.piece(page.take().as_bytes()).await?;
+                exchange.http.piece(page.take().as_bytes()).await?;
             }
         }
         entries = if is_all { Vec::new() } else { pages.next().await? };
     }
     let note = exchange.note_unlisted(&pages);
-    exchange.piece(page.finish(note.as_deref()).as_bytes()).await?;
-    exchange.end_pieces(None).await
+    exchange.http.piece(page.finish(note.as_deref()).as_bytes()).await?;
+    exchange.http.end_pieces(None).await
 }
 
 /// A page goes to those who show pages, and to those who name a directory as such, with a slash at its end. Others take
 /// what comes for a file, and store it.
-fn check_wanted(exchange: &Exchange<'_>, head: &RequestHead) -> Result<()> {
+fn check_wanted(exchange: &FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     if head.prefers_html() || head.target.path_raw.ends_with('/') {
         return Ok(());
     }
-    Err(refusal(ErrorCode::IsDirectory, &exchange.path))
+    Err(refusal(ErrorCode::IsDirectory, &exchange.http.path))
 }
 
 /// The path of the directory, with a slash at its end: by that a client knows a listing from a file.
-fn own_path(exchange: &Exchange<'_>) -> String {
-    let path = encode_path(exchange.path.as_str());
+fn own_path(exchange: &FileExchange<'_, '_>) -> String {
+    let path = encode_path(exchange.http.path.as_str());
     format!("{}/", path.trim_end_matches('/'))
 }
 
@@ -85,21 +91,21 @@ fn in_order(one: &Entry, other: &Entry) -> Ordering {
 }
 
 /// The page of a directory above all exports.
-pub(crate) async fn above(exchange: &mut Exchange<'_>, head: &RequestHead, names: &[String]) -> Result<()> {
+pub(crate) async fn above(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, names: &[String]) -> Result<()> {
     // Names of exports are no secret, but a token that is of no use is to be told so.
-    exchange.credential.clone()?;
+    exchange.http.credential.clone()?;
     if head.method == Method::Head {
         let own_path = own_path(exchange);
         let tell = |head: ResponseBuilder| head.content_type(ContentType::Html).content_location(&own_path);
-        return exchange.bare(200, tell).await;
+        return exchange.http.bare(200, tell).await;
     }
     check_wanted(exchange, head)?;
     let mut page = Page::begin(exchange, head);
     for name in names {
         page.row(name, true, "", "");
     }
-    exchange.piece(page.finish(None).as_bytes()).await?;
-    exchange.end_pieces(None).await
+    exchange.http.piece(page.finish(None).as_bytes()).await?;
+    exchange.http.end_pieces(None).await
 }
 
 /// A page in the making.
@@ -111,13 +117,13 @@ struct Page {
 }
 
 impl Page {
-    fn begin(exchange: &mut Exchange<'_>, head: &RequestHead) -> Self {
+    fn begin(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Self {
         let own_path = own_path(exchange);
-        exchange.begin_pieces(200, |head| {
+        exchange.http.begin_pieces(200, |head| {
             head.content_type(ContentType::Html).content_location(&own_path)
         });
-        let title = escape(exchange.path.as_str());
-        let prefix = match exchange.path.name() {
+        let title = escape(exchange.http.path.as_str());
+        let prefix = match exchange.http.path.name() {
             Some(name) if !head.target.path_raw.ends_with('/') => format!("./{}/", encode_path(name)),
             _ => "./".to_owned(),
         };
@@ -127,7 +133,7 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><style>{STYLE}</style></head>\n\
              <body><h1>{title}</h1>\n<table>\n<tr><th>name</th><th>bytes</th><th>modified</th></tr>\n"
         );
-        if !exchange.path.is_root() {
+        if !exchange.http.path.is_root() {
             text.push_str(&format!(
                 "<tr><td><a href=\"{up}\">..</a></td><td></td><td></td></tr>\n"
             ));

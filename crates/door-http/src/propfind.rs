@@ -15,7 +15,7 @@ use storage::Stat;
 use types::limits::{NAME_BYTES_MAX, PATH_BYTES_MAX, PROPFIND_BODY_BYTES_MAX};
 use types::{Checksum, ErrorCode, LogicalPath, Result};
 
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use crate::lock::active;
 use endpoint::clock::unix_s;
 
@@ -28,15 +28,15 @@ const SHORT_ANSWER_BYTES: usize = 1024;
 const ENTRY_BYTES: usize = 4096;
 
 /// Answers PROPFIND.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     // No depth means infinity (§9.1), which a server may refuse; clients that send none want depth 1.
     let depth = head.depth()?.unwrap_or(Depth::One);
     let deep = depth != Depth::Zero;
-    let spot = match exchange.place(&exchange.path) {
+    let spot = match exchange.place(&exchange.http.path) {
         Place::Above(names) => return above(exchange, depth, &names).await,
         _ => exchange.spot(ErrorCode::NotFound)?,
     };
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     let lists = deep && found.is_directory();
     exchange.authorize_here(if lists { Operation::List } else { Operation::Stat })?;
@@ -67,21 +67,26 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
 }
 
 /// Nobody can say how long a listing of everything below takes (§9.1: `propfind-finite-depth`).
-async fn refuse_infinity(exchange: &mut Exchange<'_>) -> Result<()> {
-    let error = refusal(ErrorCode::DepthInfinite, &exchange.path);
-    exchange.record.error = Some((&error).into());
+async fn refuse_infinity(exchange: &mut FileExchange<'_, '_>) -> Result<()> {
+    let error = refusal(ErrorCode::DepthInfinite, &exchange.http.path);
+    exchange.http.record.error = Some((&error).into());
     let body = FINITE_DEPTH_ERROR.as_bytes();
     let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);
-    exchange.whole(error.code().http_status(), body, xml).await
+    exchange.http.whole(error.code().http_status(), body, xml).await
 }
 
 /// What the body asks for.
-async fn asked(exchange: &mut Exchange<'_>) -> Result<Arc<PropfindRequest>> {
-    let body = exchange.small_body(PROPFIND_BODY_BYTES_MAX).await?;
+async fn asked(exchange: &mut FileExchange<'_, '_>) -> Result<Arc<PropfindRequest>> {
+    let body = exchange.http.small_body(PROPFIND_BODY_BYTES_MAX).await?;
     exchange.last_propfind.parse(&body)
 }
 
-async fn entries(exchange: &mut Exchange<'_>, spot: &Spot, path: &LogicalPath, answer: &mut Answer) -> Result<()> {
+async fn entries(
+    exchange: &mut FileExchange<'_, '_>,
+    spot: &Spot,
+    path: &LogicalPath,
+    answer: &mut Answer,
+) -> Result<()> {
     let mut pages = exchange.exports.list_to(exchange.asker(), spot, path).await?;
     let href = Href::of(path);
     let holds_any_name = path.as_str().len() + 1 + NAME_BYTES_MAX <= PATH_BYTES_MAX;
@@ -133,13 +138,13 @@ async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) 
 }
 
 /// A directory above all exports.
-async fn above(exchange: &mut Exchange<'_>, depth: Depth, names: &[String]) -> Result<()> {
-    exchange.credential.clone()?;
+async fn above(exchange: &mut FileExchange<'_, '_>, depth: Depth, names: &[String]) -> Result<()> {
+    exchange.http.credential.clone()?;
     if depth == Depth::Infinity {
         return refuse_infinity(exchange).await;
     }
     let request = asked(exchange).await?;
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let mut answer = Answer::new(&request);
     answer.add_above(&path);
     if depth == Depth::One {
@@ -238,7 +243,7 @@ impl Answer {
 
     /// The locks that something is under, where that is to be told: when it is asked for by name, where there are any,
     /// and `always` among all properties. In a long listing it would be most of what is sent.
-    fn locks(&self, exchange: &Exchange<'_>, spot: &Spot, path: &LogicalPath, always: bool) -> Option<String> {
+    fn locks(&self, exchange: &FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, always: bool) -> Option<String> {
         if !self.wants_locks || !spot.has_locks || !exchange.exports.has_locks_at(path) {
             return None;
         }
@@ -263,25 +268,27 @@ impl Answer {
         self.writer.entry(&mut self.piece, &entry);
     }
 
-    async fn send(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+    async fn send(&mut self, exchange: &mut FileExchange<'_, '_>) -> Result<()> {
         if !std::mem::replace(&mut self.begun, true) {
-            exchange.begin_pieces(MULTISTATUS, |head| head.content_type(ContentType::Xml));
+            exchange
+                .http
+                .begin_pieces(MULTISTATUS, |head| head.content_type(ContentType::Xml));
         }
-        exchange.piece(&self.piece).await?;
+        exchange.http.piece(&self.piece).await?;
         self.piece.clear();
         Ok(())
     }
 
-    async fn end(mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+    async fn end(mut self, exchange: &mut FileExchange<'_, '_>) -> Result<()> {
         if let Some(note) = &self.note {
             self.writer.description(&mut self.piece, note);
         }
         self.writer.end(&mut self.piece);
         if !self.begun {
             let xml = |head: ResponseBuilder| head.content_type(ContentType::Xml);
-            return exchange.whole(MULTISTATUS, &self.piece, xml).await;
+            return exchange.http.whole(MULTISTATUS, &self.piece, xml).await;
         }
         self.send(exchange).await?;
-        exchange.end_pieces(None).await
+        exchange.http.end_pieces(None).await
     }
 }

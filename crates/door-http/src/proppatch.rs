@@ -10,7 +10,7 @@ use types::limits::PROPPATCH_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::check_conditions;
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 use endpoint::{Change, Spot};
 
 /// The status of every answer about properties (RFC 4918 §9.2.1).
@@ -19,14 +19,14 @@ const MULTISTATUS: u16 = 207;
 const FAILED_DEPENDENCY: u16 = 424;
 
 /// Answers PROPPATCH.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let mut spot = exchange.spot(ErrorCode::Forbidden)?;
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     exchange.authorize_here(Operation::Overwrite)?;
     let stat = found.into_stat(&path)?;
     check_conditions(head, Some(&stat), &path)?;
-    let body = exchange.small_body(PROPPATCH_BODY_BYTES_MAX).await?;
+    let body = exchange.http.small_body(PROPPATCH_BODY_BYTES_MAX).await?;
     let changing = exchange.begin_changes(head, &[(&spot, &path, Change::Update)]).await?;
     spot.store = spot.store.during(&changing);
     let changes = Arc::new(parse_proppatch(&body)?);
@@ -47,10 +47,11 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         .map(|(index, change)| (change.name(), outcome(index)))
         .collect();
     if let Some(refused) = &refused {
-        exchange.record.error = Some((&refused.error).into());
+        exchange.http.record.error = Some((&refused.error).into());
     }
     let body = proppatch_answer(&path, stat.is_directory(), &outcomes);
     exchange
+        .http
         .whole(MULTISTATUS, body.as_bytes(), |head| head.content_type(ContentType::Xml))
         .await
 }
@@ -85,7 +86,11 @@ fn protected(changes: &[PropertyChange]) -> Option<Refused> {
 }
 
 /// Makes the changes; gives what there is no room for.
-async fn change(exchange: &Exchange<'_>, spot: &Spot, changes: &Arc<Vec<PropertyChange>>) -> Result<Option<Refused>> {
+async fn change(
+    exchange: &FileExchange<'_, '_>,
+    spot: &Spot,
+    changes: &Arc<Vec<PropertyChange>>,
+) -> Result<Option<Refused>> {
     let too_large = Arc::new(Mutex::new(None));
     let (noted, wanted) = (too_large.clone(), changes.clone());
     let apply = move |stored: &[u8]| {
@@ -112,6 +117,6 @@ async fn change(exchange: &Exchange<'_>, spot: &Spot, changes: &Arc<Vec<Property
             error,
             indexes: (0..changes.len()).collect(),
         })),
-        (Err(error), None) => Err(error.with_subject(&exchange.path)),
+        (Err(error), None) => Err(error.with_subject(&exchange.http.path)),
     }
 }

@@ -13,16 +13,17 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use crate::access::{check_conditions, etag};
 use crate::counted::Counted;
 use crate::digest::Wishes;
-use crate::exchange::Exchange;
-use crate::hand_over::Decided;
+use crate::exchange::FileExchange;
+use crate::redirect::Decided;
 use endpoint::{Change, Spot, refusal};
 
 /// Answers PUT.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
-    head.check_whole().map_err(|error| error.with_subject(&exchange.path))?;
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
+    head.check_whole()
+        .map_err(|error| error.with_subject(&exchange.http.path))?;
     if head.has_content_encoding() {
         let why = "the file as it is, without Content-Encoding";
-        return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.path).with_detail(why));
+        return Err(refusal(ErrorCode::UnsupportedMediaType, &exchange.http.path).with_detail(why));
     }
     let _active = exchange.door.uploads.begin();
     let declared = head.declared_digests()?;
@@ -32,7 +33,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         Framing::Chunked | Framing::UntilClose => None,
     };
     let spot = exchange.spot(ErrorCode::IsDirectory)?;
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
     let max_bytes = granted.max_upload_bytes;
@@ -62,9 +63,9 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let upload = spot.store.create(&spot.path, &options).await;
     // The store knows the path within its export only.
     let upload = upload.map_err(|error| error.with_subject(&path))?;
-    exchange.invite_body().await?;
+    exchange.http.invite_body().await?;
     let (bytes, mut checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
-    let behind = declared_trailer_digests(exchange.incoming.trailers())?;
+    let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &spot, (&upload, &mut checksums), &behind).await?;
     for told in [&declared, &behind] {
         verify(told, &checksums).map_err(|error| error.with_subject(&path))?;
@@ -79,11 +80,16 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let stat = spot.store.during(&changing).commit(&upload, facts).await;
     let stat = stat.map_err(|error| error.with_subject(&path))?;
     exchange.note_upload(&path, &stat);
-    exchange.record.committed_us = Some(exchange.elapsed_us());
+    exchange.http.record.committed_us = Some(exchange.http.elapsed_us());
     tell(exchange, head, present.is_some(), &stat, &checksums).await
 }
 
-fn overwrite(exchange: &mut Exchange<'_>, head: &RequestHead, exists: bool, size_bytes: Option<u64>) -> Overwrite {
+fn overwrite(
+    exchange: &mut FileExchange<'_, '_>,
+    head: &RequestHead,
+    exists: bool,
+    size_bytes: Option<u64>,
+) -> Overwrite {
     if head.must_not_exist() || !exchange.may_replace(exists, size_bytes) {
         Overwrite::Refuse
     } else {
@@ -93,7 +99,7 @@ fn overwrite(exchange: &mut Exchange<'_>, head: &RequestHead, exists: bool, size
 
 /// The checksums to compute while the bytes come: those that are always kept, those that the sender
 /// declared, and those that it wants to know.
-fn algorithms(exchange: &Exchange<'_>, head: &RequestHead, declared: &[Checksum]) -> Vec<ChecksumAlgorithm> {
+fn algorithms(exchange: &FileExchange<'_, '_>, head: &RequestHead, declared: &[Checksum]) -> Vec<ChecksumAlgorithm> {
     let others = declared.iter().map(Checksum::algorithm);
     let site = &exchange.door.settings.site;
     site.checksums_with(others.chain(Wishes::of(head).algorithms()))
@@ -101,7 +107,7 @@ fn algorithms(exchange: &Exchange<'_>, head: &RequestHead, declared: &[Checksum]
 
 /// Takes the body in. What was stored of a body that ends too early goes with the upload.
 async fn take(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut FileExchange<'_, '_>,
     spot: &Spot,
     upload: Arc<dyn Upload>,
     algorithms: &[ChecksumAlgorithm],
@@ -109,12 +115,12 @@ async fn take(
 ) -> Result<(u64, Vec<Checksum>)> {
     let mut received = Received::new(&spot.store, upload, Hasher::new(algorithms));
     let counted = Counted::new(
-        &mut exchange.record.bytes_in,
+        &mut exchange.http.record.bytes_in,
         exchange.door.settings.site.transfers.budget(),
     );
     let mut body = LimitedBody {
-        connection: exchange.connection,
-        incoming: &mut exchange.incoming,
+        connection: exchange.http.connection,
+        incoming: &mut exchange.http.incoming,
         max_bytes,
         came_bytes: 0,
     };
@@ -144,7 +150,7 @@ impl Payload for LimitedBody<'_> {
 
 /// Computes what only the trailer declared: nothing said in front of the data that it would be needed.
 async fn complete(
-    exchange: &Exchange<'_>,
+    exchange: &FileExchange<'_, '_>,
     spot: &Spot,
     (upload, computed): (&Arc<dyn Upload>, &mut Vec<Checksum>),
     behind: &[Checksum],
@@ -154,7 +160,7 @@ async fn complete(
     missing.sort_unstable();
     missing.dedup();
     if !missing.is_empty() {
-        computed.extend(spot.store.reread(upload, &missing, &exchange.client()).await?);
+        computed.extend(spot.store.reread(upload, &missing, &exchange.http.client()).await?);
     }
     Ok(())
 }
@@ -172,7 +178,7 @@ fn verify(declared: &[Checksum], computed: &[Checksum]) -> Result<()> {
 }
 
 async fn tell(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
     replaced: bool,
     stat: &Stat,
@@ -182,9 +188,13 @@ async fn tell(
     let wishes = Wishes::of(head).or_default(usual);
     let tag = etag(stat);
     if replaced {
-        return exchange.bare(204, |head| wishes.tell(head.etag(&tag), checksums)).await;
+        return exchange
+            .http
+            .bare(204, |head| wishes.tell(head.etag(&tag), checksums))
+            .await;
     }
     exchange
+        .http
         .whole(201, &[], |head| wishes.tell(head.etag(&tag), checksums))
         .await
 }

@@ -9,18 +9,10 @@ use policy::Operation;
 use serde_json::json;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::exchange::Exchange;
-
-/// Where the question is asked.
-const PLACE: &str = "/.well-known/crossload-explain";
-
-/// Whether that is asked.
-pub(crate) fn is_question(path: &LogicalPath) -> bool {
-    path.as_str() == PLACE
-}
+use crate::exchange::FileExchange;
 
 /// Answers with a list, one object for each operation that the word of the question stands for.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let malformed = |why: &str| Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(why);
     let path = |name: &str| {
         head.target
@@ -44,6 +36,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         .collect();
     let body = json!(explanations).to_string();
     exchange
+        .http
         .whole(200, body.as_bytes(), |head| {
             head.content_type(ContentType::Json).no_store()
         })

@@ -7,11 +7,12 @@ use storage::{Overwrite, Replacing};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::access::check_conditions;
+use crate::authority::is_ours;
 use crate::collections;
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 
 /// Answers MOVE.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let DestinationPath {
         authority,
         is_encrypted,
@@ -25,7 +26,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
     let Place::Stored(new) = exchange.place(&target) else {
         return Err(refusal(ErrorCode::Forbidden, &target));
     };
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(&spot, &path).await;
     let there = exchange.look(&new, &target).await;
     let own = matches!(&found, Found::Something(stat) if exchange.exports.is_own_upload(exchange.asker(), &path, stat));
@@ -69,15 +70,15 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead) -> R
         exchange.note_upload(&target, &stat);
     }
     if replaced {
-        exchange.bare(204, |head| head).await
+        exchange.http.bare(204, |head| head).await
     } else {
-        exchange.whole(201, &[], |head| head).await
+        exchange.http.whole(201, &[], |head| head).await
     }
 }
 
 /// In place of a collection, or of a file by one: it is removed as DELETE would (RFC 4918 §9.9.3), behind the new one.
 async fn over(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut FileExchange<'_, '_>,
     changing: Changing,
     spot: &Spot,
     (new, target): (&Spot, &LogicalPath),
@@ -89,7 +90,7 @@ async fn over(
     moved.map_err(|error| collections::naming_the_key(about_target(error, target), new))?;
     changing.forget_locks();
     drop((changing, store));
-    exchange.bare(204, |head| head).await
+    exchange.http.bare(204, |head| head).await
 }
 
 fn check_target(spot: &Spot, new: &Spot, path: &LogicalPath, target: &LogicalPath, taken: bool) -> Result<()> {
@@ -112,23 +113,4 @@ pub(crate) fn about_target(error: Error, target: &LogicalPath) -> Error {
     } else {
         error.with_subject(target)
     }
-}
-
-/// Whether that `host:port` is this very server: the one the client asked, one of our names, or the
-/// address that the connection came in on. The default port of a URL, which is one over TLS or not, may
-/// be spelled out on either side.
-pub(crate) fn is_ours(exchange: &Exchange<'_>, head: &RequestHead, authority: &str, is_encrypted: bool) -> bool {
-    let port = if is_encrypted { ":443" } else { ":80" };
-    let authority = authority.strip_suffix(port).unwrap_or(authority);
-    let local = exchange
-        .connection
-        .stream
-        .local_address()
-        .map(|address| address.to_string());
-    let known = exchange.door.settings.authorities.iter().map(String::as_str);
-    head.host()
-        .into_iter()
-        .chain(known)
-        .chain(local.as_deref())
-        .any(|ours| ours.strip_suffix(port).unwrap_or(ours).eq_ignore_ascii_case(authority))
 }

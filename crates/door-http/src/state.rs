@@ -2,16 +2,16 @@
 //!
 //! Both are asked behind policy and in front of the change: who may not do it anyway learns nothing of locks.
 
-use endpoint::{Change, Changing, Found, LockHolder, LockKeys, Place, Spot, refusal};
+use endpoint::{Change, Changing, Found, Place, Spot, refusal};
 use http_wire::{RequestHead, ResourceState, StateConditions};
 use policy::Operation;
 use types::{ErrorCode, Location, LogicalPath, Result};
 
 use crate::access::etag;
-use crate::exchange::Exchange;
-use crate::rename::is_ours;
+use crate::authority::is_ours;
+use crate::exchange::FileExchange;
 
-impl Exchange<'_> {
+impl FileExchange<'_, '_> {
     /// Weighs the `If` header, and keeps the tokens that it submits.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Exchange<'_> {
             known = Some((&list.resource, state));
         }
         if !holds {
-            return Err(refusal(ErrorCode::PreconditionFailed, &self.path));
+            return Err(refusal(ErrorCode::PreconditionFailed, &self.http.path));
         }
         self.submitted = conditions.tokens().map(str::to_owned).collect();
         Ok(())
@@ -45,7 +45,7 @@ impl Exchange<'_> {
     /// The state of a resource as far as the client may look at it; anything else is in none.
     async fn state_of(&self, head: &RequestHead, resource: Option<&str>) -> ResourceState {
         let path = match resource {
-            None => self.path.clone(),
+            None => self.http.path.clone(),
             Some(resource) => match self.path_of(head, resource) {
                 Some(path) => path,
                 None => return ResourceState::default(),
@@ -77,18 +77,6 @@ impl Exchange<'_> {
         is_here.then(|| LogicalPath::parse_url_path(place.path()).ok())?
     }
 
-    /// What the request brings to get past locks.
-    pub(crate) fn lock_keys(&self) -> LockKeys {
-        if self.submitted.is_empty() {
-            // Without a token no lock opens, so the holder does not matter.
-            return LockKeys::default();
-        }
-        LockKeys {
-            holder: LockHolder::of(&self.credential),
-            tokens: self.submitted.clone(),
-        }
-    }
-
     /// Weighs the `If` header, and asks whether locks let these changes be made.
     ///
     /// # Errors
@@ -114,7 +102,7 @@ impl Exchange<'_> {
     /// The same for changes that are made now: until the end of what this gives, no lock is granted that forbids them.
     ///
     /// # Errors
-    /// As [`Exchange::check_changes`].
+    /// As [`FileExchange::check_changes`].
     pub(crate) async fn begin_changes(
         &mut self,
         head: &RequestHead,

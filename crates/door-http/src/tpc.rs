@@ -21,13 +21,13 @@ use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use crate::access::check_conditions;
 use crate::delegation::{self, Shown};
-use crate::exchange::Exchange;
+use crate::exchange::FileExchange;
 
 /// A client that takes any other status than 201 for a failure.
 const WANTS_CREATED: &str = "pelican-client/";
 
 /// Answers a COPY whose other side is another server.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy: CopyRequest) -> Result<()> {
+pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, copy: CopyRequest) -> Result<()> {
     let (direction, location) = match &copy.peer {
         CopyPeer::Source(place) => (Direction::Pull, place.clone()),
         CopyPeer::Destination(place) => (Direction::Push, place.clone()),
@@ -40,7 +40,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, head: &RequestHead, copy
         Shown::Asked => return Ok(()),
     };
     let own_token = own_token(exchange, head, &copy, &location);
-    let slot = exchange.door.settings.site.transfers.take(&exchange.client())?;
+    let slot = exchange.door.settings.site.transfers.take(&exchange.http.client())?;
     let start = start(exchange, &copy, direction, &location);
     let job = CopyJob {
         client: exchange.door.settings.site.client.clone(),
@@ -68,13 +68,13 @@ struct Granted {
 
 /// What can be told without asking the other side: rights, and what stands here under the name.
 async fn check(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
     copy: &CopyRequest,
     spot: &Spot,
     direction: Direction,
 ) -> Result<Granted> {
-    let path = exchange.path.clone();
+    let path = exchange.http.path.clone();
     let found = exchange.look(spot, &path).await;
     let operation = match direction {
         Direction::Pull => found.upload(),
@@ -103,31 +103,41 @@ async fn check(
     }
 }
 
-fn start(exchange: &mut Exchange<'_>, copy: &CopyRequest, direction: Direction, location: &Location) -> TransferStart {
+fn start(
+    exchange: &mut FileExchange<'_, '_>,
+    copy: &CopyRequest,
+    direction: Direction,
+    location: &Location,
+) -> TransferStart {
     let transfer_id = fresh_id();
-    exchange.record.transfer_id = Some(transfer_id.clone());
+    exchange.http.record.transfer_id = Some(transfer_id.clone());
     TransferStart {
         transfer_id,
-        request_id: exchange.record.request_id.clone(),
+        request_id: exchange.http.record.request_id.clone(),
         mode: direction.name(),
-        path: exchange.path.as_str().to_owned(),
+        path: exchange.http.path.as_str().to_owned(),
         remote: location.to_string(),
-        client: exchange.peer,
-        credential: exchange.record.credential,
-        subject: exchange.record.subject.clone(),
-        client_info: exchange.record.client_info.clone(),
-        traceparent: child_trace(exchange.record.traceparent.as_deref()),
+        client: exchange.http.peer,
+        credential: exchange.http.record.credential,
+        subject: exchange.http.record.subject.clone(),
+        client_info: exchange.http.record.client_info.clone(),
+        traceparent: child_trace(exchange.http.record.traceparent.as_deref()),
         scitag: copy.scitag,
     }
 }
 
 /// The client's own token, where the site has decided that it may be shown to the other side (pass-through): only to
 /// hosts on a list, only encrypted, and only when the client has sent none for it.
-fn own_token(exchange: &Exchange<'_>, head: &RequestHead, copy: &CopyRequest, location: &Location) -> Option<Secret> {
+fn own_token(
+    exchange: &FileExchange<'_, '_>,
+    head: &RequestHead,
+    copy: &CopyRequest,
+    location: &Location,
+) -> Option<Secret> {
     let hosts = &exchange.door.settings.pass_token_to;
     let is_listed = hosts.iter().any(|host| host.eq_ignore_ascii_case(location.host()));
     let is_wanted = is_listed && location.is_encrypted() && !copy.forwarded.has_authorization();
-    head.bearer().filter(|_| is_wanted && exchange.credential.is_ok())
+    head.bearer().filter(|_| is_wanted && exchange.http.credential.is_ok())
 }
 
 fn resource(
@@ -154,7 +164,7 @@ fn resource(
     }
 }
 
-fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Order {
+fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool) -> Order {
     let site = &exchange.door.settings.site;
     // gfal says "not required" whenever it will compare by itself; comparing early still tells of a
     // bad copy before it has a name.
@@ -175,7 +185,7 @@ fn order(exchange: &Exchange<'_>, copy: &CopyRequest, may_replace: bool) -> Orde
         keep: site.keep.clone(),
         max_bytes: None,
         permit: None,
-        client: exchange.client(),
+        client: exchange.http.client(),
         attempts: site.copies.attempts,
         ask_first: !copy.skip_head,
         announced_bytes: None,
@@ -197,13 +207,13 @@ enum End {
 }
 
 /// Follows the engine: waits a moment whether it fails at once, then writes markers.
-async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, running: &mut Running) -> End {
+async fn follow(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, running: &mut Running) -> End {
     let progress = running.progress().clone();
     let moment = exchange.door.settings.limits.early_outcome;
     let early = tokio::select! {
         biased;
         outcome = running.outcome() => Some(outcome),
-        () = exchange.connection.stream.peer_closed() => return End::Gone,
+        () = exchange.http.connection.stream.peer_closed() => return End::Gone,
         () = tokio::time::sleep(moment) => None,
     };
     let early = match early {
@@ -219,16 +229,18 @@ async fn follow(exchange: &mut Exchange<'_>, head: &RequestHead, running: &mut R
     }
 }
 
-fn accept(exchange: &mut Exchange<'_>, head: &RequestHead) {
+fn accept(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) {
     let wants_created = head.user_agent().is_some_and(|name| name.starts_with(WANTS_CREATED));
-    exchange.begin_pieces(if wants_created { 201 } else { 202 }, |head| {
-        head.content_type(ContentType::PerfMarkers).no_store()
-    });
+    exchange
+        .http
+        .begin_pieces(if wants_created { 201 } else { 202 }, |head| {
+            head.content_type(ContentType::PerfMarkers).no_store()
+        });
 }
 
-async fn watch(exchange: &mut Exchange<'_>, running: &mut Running) -> End {
+async fn watch(exchange: &mut FileExchange<'_, '_>, running: &mut Running) -> End {
     let progress = running.progress().clone();
-    let door = exchange.door.clone();
+    let door = exchange.door;
     let period = door.settings.limits.marker_period.max(Duration::from_millis(1));
     let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -236,8 +248,8 @@ async fn watch(exchange: &mut Exchange<'_>, running: &mut Running) -> End {
         tokio::select! {
             biased;
             outcome = running.outcome() => return End::Done(outcome),
-            () = exchange.connection.stream.peer_closed() => return End::Gone,
-            () = door.gate.aborting() => return End::Aborted,
+            () = exchange.http.connection.stream.peer_closed() => return End::Gone,
+            () = door.server.gate.aborting() => return End::Aborted,
             _ = ticks.tick() => {}
         }
         if mark(exchange, &progress).await.is_err() {
@@ -246,8 +258,8 @@ async fn watch(exchange: &mut Exchange<'_>, running: &mut Running) -> End {
     }
 }
 
-async fn mark(exchange: &mut Exchange<'_>, progress: &Progress) -> Result<()> {
-    exchange.piece(marker(progress).as_bytes()).await
+async fn mark(exchange: &mut FileExchange<'_, '_>, progress: &Progress) -> Result<()> {
+    exchange.http.piece(marker(progress).as_bytes()).await
 }
 
 fn marker(progress: &Progress) -> String {
@@ -260,7 +272,7 @@ fn marker(progress: &Progress) -> String {
 }
 
 /// Tells the client and the log how it ended.
-async fn close(exchange: &mut Exchange<'_>, running: Running, end: End) -> Result<()> {
+async fn close(exchange: &mut FileExchange<'_, '_>, running: Running, end: End) -> Result<()> {
     let progress = running.progress().clone();
     let gone = || Error::new(ErrorCode::ClientGone, Side::Client, progress.phase());
     let (outcome, result) = match &end {
@@ -274,7 +286,7 @@ async fn close(exchange: &mut Exchange<'_>, running: Running, end: End) -> Resul
     };
     running.end(outcome, result.as_ref().copied()).await;
     let error = result.err();
-    exchange.record.error = error.as_ref().map(Into::into);
+    exchange.http.record.error = error.as_ref().map(Into::into);
     let text = error.as_ref().map(Error::public).unwrap_or_default();
     let line = match end {
         End::Early(error) => {
@@ -286,7 +298,7 @@ async fn close(exchange: &mut Exchange<'_>, running: Running, end: End) -> Resul
         End::Done(Err(_)) => LastLine::Failure(text),
         End::Aborted => LastLine::Aborted(text),
     };
-    exchange.queue_piece(marker(&progress).as_bytes());
-    exchange.queue_piece(line.to_line().as_bytes());
-    exchange.end_pieces(None).await
+    exchange.http.queue_piece(marker(&progress).as_bytes());
+    exchange.http.queue_piece(line.to_line().as_bytes());
+    exchange.http.end_pieces(None).await
 }

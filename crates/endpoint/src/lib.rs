@@ -39,7 +39,8 @@ pub use locks::{
 };
 pub use permit::Permit;
 pub use record::{
-    Ending, ErrorFacts, Moved, Protocol, RequestRecord, TransferOutcome, TransferRecord, TransferStart, elapsed_us,
+    Ending, ErrorFacts, Moved, Protocol, RequestLog, RequestRecord, TransferOutcome, TransferRecord, TransferStart,
+    elapsed_us,
 };
 pub use refusals::Refusals;
 pub use store::{Pages, Store};

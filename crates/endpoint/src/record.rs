@@ -148,6 +148,13 @@ pub struct RequestRecord {
     pub scitag: Option<u16>,
 }
 
+/// Where records of requests go.
+pub trait RequestLog: Send + Sync + 'static {
+    /// A request has been answered, or given up. Must return at once. Requests that move data of
+    /// open files are not reported one by one: they are part of the record of the file's close.
+    fn request(&self, record: &RequestRecord);
+}
+
 impl RequestRecord {
     /// A request of an anonymous client that has not been answered.
     #[must_use]

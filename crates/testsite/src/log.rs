@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use endpoint::{RequestRecord, TransferRecord};
+use endpoint::{RequestLog, RequestRecord, TransferRecord};
 use tokio::sync::Notify;
 use transfer::{Events, TransferEvents};
 
@@ -16,7 +16,9 @@ pub struct Log {
     news: Notify,
 }
 
-impl Events for Log {
+impl Events for Log {}
+
+impl RequestLog for Log {
     fn request(&self, record: &RequestRecord) {
         lock(&self.requests).push(record.clone());
         self.news.notify_waiters();

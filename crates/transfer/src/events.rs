@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use endpoint::{Moved, RequestRecord, TransferRecord, TransferStart};
+use endpoint::{Moved, RequestLog, RequestRecord, TransferRecord, TransferStart};
 use types::{LogicalPath, Unlisted};
 
 use crate::progress::Progress;
@@ -17,11 +17,7 @@ pub trait TransferEvents: Send + Sync + 'static {
 }
 
 /// Hears of everything that doors do. All calls must return at once.
-pub trait Events: TransferEvents {
-    /// A request has been answered, or given up. Requests that move data of open files are not
-    /// reported one by one: they are part of the record of the file's close.
-    fn request(&self, record: &RequestRecord);
-
+pub trait Events: RequestLog + TransferEvents {
     /// Data of an open file has been moved for a request.
     fn moved(&self, _moved: &Moved) {}
 
@@ -33,7 +29,9 @@ pub trait Events: TransferEvents {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEvents;
 
-impl Events for NoEvents {
+impl Events for NoEvents {}
+
+impl RequestLog for NoEvents {
     fn request(&self, _record: &RequestRecord) {}
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use door_admin::{ErrorNames, Metrics};
 use endpoint::{
-    Ending, ErrorFacts, FairShare, Moved, Protocol, RequestRecord, ShareEvents, ShareKind, ShareUsedUp, TransferRecord,
-    TransferStart,
+    Ending, ErrorFacts, FairShare, Moved, Protocol, RequestLog, RequestRecord, ShareEvents, ShareKind, ShareUsedUp,
+    TransferRecord, TransferStart,
 };
 use serde_json::json;
 use transfer::{Events, Progress, TransferEvents};
@@ -132,7 +132,7 @@ fn names(error: Option<&ErrorFacts>) -> Option<ErrorNames> {
     error.map(|error| (error.code, error.side))
 }
 
-impl Events for Observer {
+impl RequestLog for Observer {
     fn request(&self, record: &RequestRecord) {
         self.count(record);
         let is_xroot = record.protocol == Protocol::Xroot;
@@ -150,7 +150,9 @@ impl Events for Observer {
         self.names.hide_in(&mut record.error);
         self.log.write("request", &record);
     }
+}
 
+impl Events for Observer {
     fn moved(&self, moved: &Moved) {
         let method = Cow::Borrowed(moved.method);
         match moved.ending {

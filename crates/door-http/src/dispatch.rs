@@ -1,0 +1,69 @@
+//! From a request to the verb or service that answers it.
+
+use http_server::{Exchange, Fate, Server, Service};
+use http_wire::webdav::LastPropfind;
+use http_wire::{Method, RequestHead};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::exchange::FileExchange;
+use crate::route::Route;
+use crate::shared::Shared;
+use crate::{copy, delegation, delete, get, lock, mkcol, options, post, propfind, proppatch, put, question, rename};
+
+impl Service for Shared {
+    /// Clients repeat a PROPFIND with the same body.
+    type Memory = LastPropfind;
+
+    fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Beside many uploads, all other requests go first.
+    fn gives_way(&self, head: &RequestHead) -> bool {
+        head.method == Method::Put && self.uploads.are_many()
+    }
+
+    async fn answer(
+        &self,
+        exchange: &mut Exchange<'_>,
+        head: Result<RequestHead>,
+        last_propfind: &mut LastPropfind,
+    ) -> Fate {
+        let mut exchange = FileExchange::begin(self, exchange, last_propfind);
+        let result = match head {
+            Ok(head) => match exchange.take_capability(&head) {
+                Ok(()) => dispatch(&mut exchange, &head).await,
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        exchange.finish(result).await
+    }
+}
+
+async fn dispatch(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
+    let has_delegation = exchange.door.settings.delegations.is_some();
+    // Large and rare futures are boxed: the room for the largest would be moved for each request.
+    match Route::of(&head.method, &exchange.http.path, has_delegation) {
+        Route::Get => get::answer(exchange, head).await,
+        Route::Propfind => propfind::answer(exchange, head).await,
+        Route::Options => options::answer(exchange).await,
+        Route::Put => Box::pin(put::answer(exchange, head)).await,
+        Route::Delete => Box::pin(delete::answer(exchange, head)).await,
+        Route::Mkcol => Box::pin(mkcol::answer(exchange, head)).await,
+        Route::Move => Box::pin(rename::answer(exchange, head)).await,
+        Route::Copy => Box::pin(copy::answer(exchange, head)).await,
+        Route::Proppatch => Box::pin(proppatch::answer(exchange, head)).await,
+        Route::Lock => Box::pin(lock::lock(exchange, head)).await,
+        Route::Unlock => Box::pin(lock::unlock(exchange, head)).await,
+        Route::Macaroon => Box::pin(post::macaroon(exchange, head)).await,
+        Route::Token => Box::pin(post::token(exchange, head)).await,
+        Route::Discovery => Box::pin(post::discover(exchange, head)).await,
+        Route::Explain => Box::pin(question::answer(exchange, head)).await,
+        Route::Delegation(asked) => Box::pin(delegation::answer(exchange, asked)).await,
+        Route::Unknown => {
+            let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
+            Err(error.with_detail("OPTIONS lists the methods offered"))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Redirects of hand-over: a client brings a capability back, or is sent away with one.
+
+use credentials::capability::{Audience, Capability, CapabilityUse, Holder};
+use endpoint::clock::now_s;
+use endpoint::{Granted, Spot};
+use http_wire::RequestHead;
+use net::random::random;
+use storage::LinkUse;
+use types::{Result, Secret};
+
+use crate::exchange::FileExchange;
+
+/// What was decided about a request that may be handed over.
+pub(crate) struct Decided<'a> {
+    pub(crate) usage: CapabilityUse,
+    /// The size of the file, in bytes.
+    pub(crate) size_bytes: u64,
+    /// Whether a file that stands there may be replaced.
+    pub(crate) may_replace: bool,
+    /// In whose name.
+    pub(crate) granted: &'a Granted,
+}
+
+impl FileExchange<'_, '_> {
+    /// Takes the capability that a request brings; from then on it decides.
+    pub(crate) fn take_capability(&mut self, head: &RequestHead) -> Result<()> {
+        let Some(hand_over) = self.door.settings.hand_over.clone() else {
+            return Ok(());
+        };
+        self.capability = hand_over.redeem(head, &self.http.path, self.http.peer.ip())?;
+        if let Some(redeemed) = &self.capability {
+            let holder = &redeemed.capability.holder;
+            self.http.record.credential = "capability";
+            self.http.record.subject = holder.subject.clone();
+            self.http.record.token_id = holder.token_id.clone();
+        }
+        Ok(())
+    }
+
+    /// Sends the client away with a capability, when this is wanted by both sides; true when it has been.
+    pub(crate) async fn hand_over(&mut self, head: &RequestHead, decided: &Decided<'_>, spot: &Spot) -> Result<bool> {
+        let Some(url) = self.capability_url(head, decided) else {
+            return Ok(false);
+        };
+        let (status, used) = match (decided.usage, decided.may_replace) {
+            (CapabilityUse::Read, _) => (302, LinkUse::Read),
+            (CapabilityUse::Write, true) => (307, LinkUse::Overwrite),
+            (CapabilityUse::Write, false) => (307, LinkUse::Create),
+        };
+        // The server behind the capability does not check rights again.
+        let checked = spot.store.check_links(&spot.path, used).await;
+        checked.map_err(|error| error.with_subject(&self.http.path))?;
+        self.http
+            .whole(status, &[], |head| head.location(url.expose()).no_store())
+            .await?;
+        Ok(true)
+    }
+
+    fn capability_url(&self, head: &RequestHead, decided: &Decided<'_>) -> Option<Secret> {
+        let hand_over = self.door.settings.hand_over.as_deref()?;
+        let settings = hand_over.settings();
+        let is_wanted = match decided.usage {
+            CapabilityUse::Read => settings.reads,
+            // A body that is under way already would have to be sent twice.
+            CapabilityUse::Write => settings.writes && head.expects_continue(),
+        };
+        let is_secure = self.http.connection.stream.is_encrypted();
+        if !is_wanted || !is_secure || head.wants_secure_redirection() || decided.size_bytes < settings.minimum_bytes {
+            return None;
+        }
+        let issued_s = now_s();
+        let capability = Capability {
+            usage: decided.usage,
+            address: settings.bind_address.then(|| self.http.peer.ip().to_canonical()),
+            audience: match &settings.target {
+                Some(target) => Audience::endpoint(&format!("http://{}:{}", target.host(), target.port())),
+                None => hand_over.life(),
+            },
+            issued_s,
+            expires_s: issued_s + i64::try_from(settings.lifetime.as_secs()).unwrap_or(0),
+            max_bytes: decided.size_bytes,
+            may_replace: decided.may_replace,
+            holder: self.holder(decided.granted),
+        };
+        let text = capability.seal(&settings.key, random(), &self.http.path)?;
+        let target = head.target.text_with_capability(&text);
+        Some(Secret::new(match &settings.target {
+            Some(server) => server.wire_of(target.expose()),
+            None => format!("http://{}{}", head.host()?, target.expose()),
+        }))
+    }
+
+    fn holder(&self, granted: &Granted) -> Holder {
+        Holder {
+            kind: self.http.record.credential.to_owned(),
+            subject: self.http.record.subject.clone(),
+            token_id: self.http.record.token_id.clone(),
+            user: granted.user.as_deref().map(str::to_owned),
+            vo: granted.vo.as_deref().map(str::to_owned),
+        }
+    }
+}
