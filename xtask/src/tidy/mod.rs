@@ -3,6 +3,7 @@
 //! Each rule is a function from sources to findings, and each finding is printed with the reason of
 //! its rule. There are no exceptions: a rule that is wrong somewhere is changed, with its test.
 
+mod circles;
 mod floors;
 mod leftovers;
 mod names;
@@ -16,6 +17,7 @@ mod unsafety;
 pub(crate) use rule::{Finding, Rule};
 
 use crate::{docs, tree};
+use circles::Circles;
 use prose::Prose;
 use source::SourceFile;
 use std::fs;
@@ -30,6 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
     let glossary = fs::read_to_string(root.join(prose::GLOSSARY)).unwrap_or_default();
     let prose = Prose::new(&glossary);
     let mut findings = Vec::new();
+    let mut circles = Circles::default();
     let mut sources = 0_usize;
     for path in &paths {
         let Ok(text) = fs::read_to_string(root.join(path)) else {
@@ -48,11 +51,13 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
                 Ok(source) => {
                     findings.extend(check_source(&source));
                     findings.extend(prose.check_source(&source));
+                    circles.add(&source);
                 }
                 Err(finding) => findings.push(finding),
             }
         }
     }
+    findings.extend(circles.findings());
     findings.extend(docs::findings(root));
     if findings.is_empty() {
         return Ok(format!(

@@ -7,6 +7,8 @@ use std::fmt;
 pub(crate) enum Rule {
     /// A crate uses only crates on floors below its own.
     Floors,
+    /// The modules of a crate form no circle.
+    Circles,
     /// `unsafe` only in `net` and `storage`.
     UnsafePlace,
     /// Each `unsafe` is explained.
@@ -50,6 +52,7 @@ impl Rule {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Floors => "floors",
+            Self::Circles => "circles",
             Self::UnsafePlace => "unsafe-place",
             Self::UnsafeReason => "unsafe-reason",
             Self::ForbidUnsafe => "forbid-unsafe",
@@ -75,6 +78,7 @@ impl Rule {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Floors => "dependencies that only point down keep each crate testable without the ones above it",
+            Self::Circles => "modules that use each other can only be understood and changed together",
             Self::UnsafePlace => {
                 "unsafe code sits next to the sockets and files that need it, where reviewers look for it"
             }
