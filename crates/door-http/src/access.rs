@@ -1,4 +1,5 @@
-//! May this be done? Every verb asks here, with the final path, and policy decides.
+//! Rights: each verb asks here whether the client may do what it wants, with the final path. Policy
+//! decides.
 
 use http_wire::{RequestHead, Validators, Verdict};
 use policy::{Explanation, Operation};
@@ -11,7 +12,7 @@ use endpoint::clock::unix_s;
 use endpoint::{Asker, Found, Granted, LockHolder, LockKeys, Permit, Place, Spot, refusal};
 
 impl FileExchange<'_, '_> {
-    /// Asks policy. Why something is refused is kept under the name of the request.
+    /// Asks policy. The reason of a refusal is kept under the name of the request.
     pub(crate) fn authorize(
         &mut self,
         operation: Operation,
@@ -32,7 +33,7 @@ impl FileExchange<'_, '_> {
             .authorize(self.asker(), operation, path, size_bytes, refusals, name)
     }
 
-    /// Why whoever asks may do something, or not, in words for him alone.
+    /// Why the client may do something, or not, in words for this client only.
     pub(crate) fn explain_to_asker(
         &mut self,
         operation: Operation,
@@ -50,7 +51,7 @@ impl FileExchange<'_, '_> {
         }
     }
 
-    /// What stands under a name, to whoever may look at it.
+    /// What exists under a name, if the client may see it.
     pub(crate) async fn look(&self, spot: &Spot, path: &LogicalPath) -> Found {
         match &self.capability {
             Some(_) => Found::at(spot).await,
@@ -58,12 +59,12 @@ impl FileExchange<'_, '_> {
         }
     }
 
-    /// Remembers whose file this is.
+    /// Remembers that this client stored the file.
     pub(crate) fn note_upload(&self, path: &LogicalPath, stat: &Stat) {
         self.exports.note_upload(self.asker(), path, stat);
     }
 
-    /// What a path stands for, to whoever asks.
+    /// What a path stands for, for this client.
     pub(crate) fn place(&self, path: &LogicalPath) -> Place {
         match &self.capability {
             Some(_) => self.exports.place_by_capability(self.asker(), path),
@@ -77,8 +78,9 @@ impl FileExchange<'_, '_> {
         self.authorize(operation, &path, None).map(drop)
     }
 
-    /// Whether an upload may replace what stands under its name when it ends. Where nothing stood when
-    /// it began only the right to create was asked for, which is none to somebody else's file.
+    /// Whether an upload may replace what exists under its name when it ends. Where nothing existed
+    /// when it began, the client had to show only the right to create, which is no right to replace
+    /// a file of another client.
     pub(crate) fn may_replace(&self, exists: bool, size_bytes: Option<u64>) -> bool {
         let would_allow = |operation| {
             self.exports
@@ -94,7 +96,8 @@ impl FileExchange<'_, '_> {
         }
     }
 
-    /// The right to store a file under the path of the request, to be asked again before it has that name.
+    /// The right to store a file under the path of the request. It is checked once more before the
+    /// file gets that name.
     pub(crate) fn permit(&self) -> Permit {
         let credential = self.capability.is_none().then_some(&self.http.credential);
         let exports = &self.door.settings.site.exports;
@@ -102,22 +105,22 @@ impl FileExchange<'_, '_> {
         permit.holding(self.lock_keys())
     }
 
-    /// The export that the request is about. Above all exports nothing can be changed, and what is
-    /// asked there is refused with `above`.
+    /// The export of the request's path. Above all exports nothing can be changed; such requests
+    /// are refused with `above`.
     pub(crate) fn spot(&mut self, above: ErrorCode) -> Result<Spot> {
         match self.place(&self.http.path) {
             Place::Stored(spot) => Ok(spot),
             Place::Above(_) => Err(refusal(above, &self.http.path)),
             Place::Nowhere => {
-                // Policy knows whether the token, if there is one, is of any use at all.
+                // Policy reports a token that is not valid for anything.
                 self.authorize_here(Operation::Stat)?;
                 Err(refusal(ErrorCode::NotFound, &self.http.path))
             }
         }
     }
 
-    /// Whether locks can be taken at the path of the request; above all exports, whether they can in
-    /// any of them.
+    /// Whether locks can be taken at the path of the request; above all exports, whether they can
+    /// in any of them.
     pub(crate) fn has_locks(&self) -> bool {
         match self.place(&self.http.path) {
             Place::Stored(spot) => spot.has_locks,
@@ -127,10 +130,10 @@ impl FileExchange<'_, '_> {
         }
     }
 
-    /// What the request brings to get past locks.
+    /// The keys that the request has for locks.
     pub(crate) fn lock_keys(&self) -> LockKeys {
         if self.submitted.is_empty() {
-            // Without a token no lock opens, so the holder does not matter.
+            // Without a lock token no lock opens, so the holder does not matter.
             return LockKeys::default();
         }
         LockKeys {

@@ -1,5 +1,5 @@
-//! What is done to a collection with everything in it: whether the export allows it, whether the client may, and the answer
-//! when something stays.
+//! Removing and replacing a collection with everything in it: whether the export allows it, whether
+//! the client may, and the answer when something remains.
 
 use http_wire::webdav::Failures;
 use http_wire::{ContentType, Depth, RequestHead};
@@ -13,7 +13,7 @@ use endpoint::{Changing, Share, ShareKind, Spot, refusal};
 /// The status of an answer about several resources (RFC 4918 §11.1).
 pub(crate) const MULTISTATUS: u16 = 207;
 
-/// Removes a collection that holds something, which `refused` says.
+/// Removes a collection that is not empty. `refused` is the error when that is not allowed.
 pub(crate) async fn remove(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
@@ -21,7 +21,7 @@ pub(crate) async fn remove(
     refused: Error,
 ) -> Result<()> {
     let path = exchange.http.path.clone();
-    // RFC 4918 §9.6.1 knows no other depth here; who asks for less gets less.
+    // RFC 4918 §9.6.1 allows no other depth; a client that wants less removes nothing.
     if matches!(head.depth()?, Some(Depth::Zero | Depth::One)) {
         return Err(refused);
     }
@@ -37,7 +37,7 @@ pub(crate) async fn remove(
     }
 }
 
-/// Whether everything in a directory may be taken away, if there is anything.
+/// Whether the client may remove everything in a directory; an empty one needs no permission.
 pub(crate) async fn admit_if_full(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath) -> Result<()> {
     let mut pages = spot.store.list(&spot.path).await?;
     if pages.next().await?.is_empty() {
@@ -46,7 +46,8 @@ pub(crate) async fn admit_if_full(exchange: &mut FileExchange<'_, '_>, spot: &Sp
     admit(exchange, spot, path, refusal(ErrorCode::NotEmpty, path)).map(drop)
 }
 
-/// The refusal of a full directory, which names the key that would let it go.
+/// The error for a directory that is not empty, with the configuration key that would allow
+/// removing it.
 pub(crate) fn naming_the_key(refused: Error, spot: &Spot) -> Error {
     if refused.code() != ErrorCode::NotEmpty || spot.recursive_delete {
         return refused;
@@ -59,7 +60,7 @@ pub(crate) fn naming_the_key(refused: Error, spot: &Spot) -> Error {
     refused.with_detail(detail)
 }
 
-/// What a collection or file may take the place of at `path`, where something is.
+/// What may be replaced at `path`, where something exists.
 pub(crate) fn replacing(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath) -> Result<Replacing> {
     if !spot.recursive_delete {
         return Ok(Replacing::Single);
@@ -68,7 +69,7 @@ pub(crate) fn replacing(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: 
     Ok(Replacing::Tree)
 }
 
-/// Whether everything below `path` may be taken away, which `refused` is about.
+/// Whether the client may remove everything below `path`. `refused` is the error otherwise.
 fn admit(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, refused: Error) -> Result<Share> {
     if !spot.recursive_delete {
         return Err(naming_the_key(refused, spot));
@@ -77,7 +78,8 @@ fn admit(exchange: &mut FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, r
     share(exchange, path)
 }
 
-/// A client's share of the trees that are worked on at the same time; none across the beginning of another export.
+/// The client's fair share of concurrent work on trees. Refused where another export begins below
+/// `path`.
 pub(crate) fn share(exchange: &FileExchange<'_, '_>, path: &LogicalPath) -> Result<Share> {
     if exchange.exports.begins_below(path) {
         return Err(refusal(ErrorCode::Forbidden, path).with_detail("another export begins below it"));
@@ -86,7 +88,7 @@ pub(crate) fn share(exchange: &FileExchange<'_, '_>, path: &LogicalPath) -> Resu
     fair_share.take(ShareKind::Trees, &exchange.http.client())
 }
 
-/// An error of the store about something in a tree, which it names as it knows it.
+/// An error of the store about something in a tree, with the path as the client knows it.
 pub(crate) fn shown(error: Error, spot: &Spot) -> Error {
     let inner = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
     match inner {
@@ -95,7 +97,7 @@ pub(crate) fn shown(error: Error, spot: &Spot) -> Error {
     }
 }
 
-/// Something in the tree stayed, and so did what it lies in (RFC 4918 §9.6.1).
+/// Answers that something in the tree remains, and therefore its parents (RFC 4918 §9.6.1).
 async fn partly(exchange: &mut FileExchange<'_, '_>, spot: &Spot, failure: TreeFailure) -> Result<()> {
     let TreeFailure { path, error } = failure;
     let path = path.under(&spot.export);

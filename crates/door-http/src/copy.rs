@@ -24,14 +24,14 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     }
 }
 
-/// A copy whose other side is this server is not sent through the network: it would have to
-/// authenticate against itself, and its address may well be refused.
+/// Whether the other side of a copy is this server. Such a copy does not go through the network:
+/// the server would have to authenticate to itself, and its address may be refused.
 fn local(exchange: &FileExchange<'_, '_>, head: &RequestHead, copy: &CopyRequest) -> Result<Option<LocalCopy>> {
     let here = exchange.http.path.clone();
     let is_here =
         |place: &Location| copy.same_host || is_ours(exchange, head, &place.authority(), place.is_encrypted());
     let path_of = |place: &Location| match place.is_xrootd() {
-        // Nothing is encoded there.
+        // XRootD URLs are not percent-encoded.
         true => LogicalPath::parse(place.path()),
         false => LogicalPath::parse_url_path(place.path()),
     };

@@ -1,15 +1,15 @@
-//! How much payload a request has moved, which the log is told also when the request is cut off.
+//! Counts payload that a request moves. The log gets the count even when the request is cut off.
 
 use transfer::{Budget, Progress};
 
-/// Adds what was moved to a number of the record when it is dropped.
+/// Adds the moved bytes to a field of the record when dropped.
 pub(crate) struct Counted<'r> {
     pub(crate) progress: Progress,
     bytes: &'r mut u64,
 }
 
 impl<'r> Counted<'r> {
-    /// Begins with nothing moved. What moves is counted in `budget` too.
+    /// Begins with no bytes moved. They are also counted in `budget`.
     pub(crate) fn new(bytes: &'r mut u64, budget: &Budget) -> Self {
         Self {
             progress: Progress::counted_in(budget),

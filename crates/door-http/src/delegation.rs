@@ -1,9 +1,9 @@
-//! Delegation of credentials: the SOAP service of GridSite, which davix asks, and the REST service of FTS; and what a
-//! copy does with what was delegated.
+//! Delegation of credentials: the SOAP service of GridSite, which davix uses, the REST service of
+//! FTS, and the use of a delegated credential by a copy.
 //!
-//! `POST /delegation` is the SOAP service; `/whoami` and `/delegation/ID…` the other. Where delegation is switched on
-//! these paths are not part of any export. Whoever delegates does so by the certificate of the connection: a token has
-//! nothing to delegate.
+//! `POST /delegation` is the SOAP service; `/whoami` and `/delegation/ID…` are the REST service.
+//! Where delegation is on, these paths belong to no export. A client delegates by the certificate
+//! of its connection: a token has nothing to delegate.
 
 use crate::limits::{DELEGATION_LEFT_ASKED_MIN, DELEGATION_LEFT_MIN};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
@@ -21,7 +21,7 @@ use types::{Error, ErrorCode, Location, Phase, Result, Side, uuid_text};
 use crate::exchange::FileExchange;
 use crate::route::{DELEGATION_SERVICE, DelegationRoute};
 
-/// From which FTS' clients make the identifiers of VOs.
+/// Namespace from which FTS derives the identifiers of VOs.
 const BASE_ID: &str = "01874efb-4735-4595-bc9c-591aef8240c9";
 
 /// Answers a request to the service.
@@ -65,7 +65,7 @@ async fn tell(exchange: &mut FileExchange<'_, '_>, facts: &Value) -> Result<()> 
     exchange.http.whole(200, facts.to_string().as_bytes(), json).await
 }
 
-/// Whoever holds the certificate of the connection.
+/// The holder of the connection's certificate.
 fn delegator(exchange: &mut FileExchange<'_, '_>) -> Result<Delegator> {
     exchange.http.note_visitor();
     let visitor = &exchange.http.visitor;
@@ -78,7 +78,7 @@ fn delegator(exchange: &mut FileExchange<'_, '_>) -> Result<Delegator> {
     })
 }
 
-/// FTS' clients have one name, and nobody asks for another's.
+/// Checks the name of a delegation: each client has one, and only that one.
 fn check_owner(owner: &Delegator, id: &str) -> Result<()> {
     if id == owner.id() {
         return Ok(());
@@ -87,7 +87,7 @@ fn check_owner(owner: &Delegator, id: &str) -> Result<()> {
     Err(error.with_detail(format!("your delegation has the name {}", owner.id())))
 }
 
-/// Making a key takes long.
+/// Makes the request on a blocking thread, since generating a key takes long.
 async fn request(delegations: Delegations, owner: Delegator, id: String) -> Result<String> {
     let made = execution::blocking(move || delegations.request(&owner, &id)).await;
     made.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Authenticate)))
@@ -197,15 +197,15 @@ async fn act(
     })
 }
 
-/// What a copy shows to the other side.
+/// The credential of a copy for the other side.
 pub(crate) enum Shown {
     /// This certificate, if there is one.
     Identity(Option<ClientIdentity>),
-    /// The client is to delegate one, and to come again: it has been told.
+    /// The client was answered: it must delegate one and repeat the request.
     Asked,
 }
 
-/// Finds the credential that a copy's client has delegated, or asks the client for it.
+/// Finds the credential that the client of a copy has delegated, or asks the client for it.
 pub(crate) async fn of_copy(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
@@ -267,7 +267,7 @@ fn delegator_of_copy(exchange: &FileExchange<'_, '_>) -> Result<Delegator> {
     })
 }
 
-/// Sends the client to the service, and then here again (as dCache does it).
+/// Redirects the client to the service, and then back here (as dCache does it).
 async fn ask(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<Shown> {
     let host = head.host().unwrap_or_default();
     let service = format!("https://{host}{DELEGATION_SERVICE}");

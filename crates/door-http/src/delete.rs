@@ -1,5 +1,5 @@
-//! DELETE: a file, or a directory. One that holds something stays unless its export says otherwise, since a mistake in a
-//! path must not cost a data set.
+//! DELETE: a file or a directory. A directory that is not empty is refused unless its export allows
+//! removing it, since a mistake in a path must not cost a data set.
 
 use http_wire::RequestHead;
 use policy::Operation;
@@ -21,7 +21,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         Operation::Delete
     };
     exchange.authorize_here(operation)?;
-    // A link that leads nowhere can be removed as well, so trouble is left to the store.
+    // Dangling links can be removed too, so other findings are left to the store.
     if let Found::Something(stat) = &found {
         check_conditions(head, Some(stat), &path)?;
     }
@@ -30,7 +30,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         && error.code() == ErrorCode::Locked
         && found.is_directory()
     {
-        // Locks below are no business of a client that may not remove what is there.
+        // A client that may not remove the contents learns nothing about locks below.
         collections::admit_if_full(exchange, &spot, &path).await?;
     }
     let changing = begun?;

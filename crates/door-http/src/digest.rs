@@ -1,9 +1,9 @@
-//! Which checksum a client is told, and in which form (RFC 3230, RFC 9530).
+//! Which checksum a client wants, and in which header (RFC 3230, RFC 9530).
 
 use http_wire::{RequestHead, ResponseBuilder};
 use types::{Checksum, ChecksumAlgorithm};
 
-/// What a client wants to know of a file's checksum, at most one in each form.
+/// The checksums of a file that a client asks for, at most one for each header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     classic: Option<ChecksumAlgorithm>,
@@ -11,7 +11,7 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// What the request asks for. Algorithms that are not known here are as good as not asked for.
+    /// What the request asks for. Unknown algorithms are ignored.
     pub(crate) fn of(head: &RequestHead) -> Self {
         Self {
             classic: head.want_digest().first().copied(),
@@ -25,7 +25,7 @@ impl Wishes {
         self.classic.into_iter().chain(second)
     }
 
-    /// Tells what is known of what was asked.
+    /// Adds the requested checksums that are known.
     pub(crate) fn tell(self, mut head: ResponseBuilder, known: &[Checksum]) -> ResponseBuilder {
         let find = |wanted: Option<ChecksumAlgorithm>| known.iter().find(|sum| Some(sum.algorithm()) == wanted);
         if let Some(checksum) = find(self.classic) {
@@ -37,7 +37,7 @@ impl Wishes {
         }
     }
 
-    /// The wishes for something just stored: without any, the checksum that is always made.
+    /// The wishes for a file just stored: without any, the checksum that is always computed.
     pub(crate) fn or_default(self, usual: ChecksumAlgorithm) -> Self {
         match self.classic.or(self.modern) {
             Some(_) => self,

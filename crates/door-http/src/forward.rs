@@ -1,17 +1,18 @@
-//! A third-party copy that another server is to make: the client is sent there with the same request.
+//! A third-party copy that another server performs: the client is redirected to it with the same
+//! request.
 //!
-//! A site may let only some of its servers take part in third-party copies, while all of them serve
-//! the same files.
+//! A site may let only some of its servers perform third-party copies, while all of them serve the
+//! same files.
 
 use http_wire::RequestHead;
 use types::{Location, Result, Secret};
 
 use crate::exchange::FileExchange;
 
-/// Sends the client to `server`, for the same path and query.
+/// Redirects the client to `server`, with the same path and query.
 ///
-/// Many clients keep their `Authorization` to themselves when the host changes. Where both ways are
-/// encrypted the token goes along in the URL, as XRootD's servers hand it on.
+/// Many clients do not send `Authorization` to another host. Where both connections are encrypted,
+/// the token goes along in the URL, as XRootD does it.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, server: &Location) -> Result<()> {
     let both_encrypted = exchange.http.connection.stream.is_encrypted() && server.is_encrypted();
     let target = match head.bearer().filter(|_| both_encrypted) {

@@ -1,4 +1,4 @@
-//! GET and HEAD: files whole and in parts, checksums on the way, and pages for directories.
+//! GET and HEAD: whole files and ranges, checksums, and pages for directories.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     }
 }
 
-/// What a client is told of a file in every answer about it.
+/// What each answer says about a file.
 struct Facts {
     etag: String,
     modified_s: i64,
@@ -78,7 +78,7 @@ impl Facts {
         }
     }
 
-    /// Finds the checksums that are asked for, which may take as long as reading the file.
+    /// Finds the requested checksums, which may take as long as reading the file.
     async fn find_checksums(&mut self, exchange: &mut FileExchange<'_, '_>, spot: &Spot, stat: &Stat) -> Result<()> {
         if self.wishes.algorithms().next().is_some() {
             self.checksums = Box::pin(checksums(exchange, spot, stat, self.wishes)).await?;
@@ -99,8 +99,8 @@ impl Facts {
     }
 }
 
-/// The checksums asked for: kept ones, or computed now. None when the file was replaced meanwhile,
-/// since they would be those of another file.
+/// The requested checksums: stored ones, or computed now. None if the file was replaced meanwhile,
+/// since they would belong to another file.
 async fn checksums(
     exchange: &mut FileExchange<'_, '_>,
     spot: &Spot,
@@ -128,14 +128,14 @@ async fn checksums(
     Ok(known)
 }
 
-/// A checksum that has to be computed; given up when the client leaves.
+/// Computes a checksum; gives up when the client leaves.
 async fn computed(exchange: &mut FileExchange<'_, '_>, spot: &Spot, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
     let mut asker = spot
         .store
         .ask_checksum(&spot.path, algorithm, &exchange.http.client())?;
     let limit = exchange.door.settings.limits.checksum_wait;
     let stream = &mut exchange.http.connection.stream;
-    // A client that only has nothing more to say gets what is ready in a moment.
+    // A client that only closed its sending side still gets a result that is about to be ready.
     let gone = async {
         stream.peer_closed().await;
         tokio::time::sleep(LAST_WORDS_WAIT).await;
@@ -164,7 +164,8 @@ async fn head_of_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, s
         .await
 }
 
-/// Weighs the conditions; true when the client's own copy is still good and it has been told so.
+/// Checks the conditions. Returns true when the client's copy is still valid and the client has
+/// been answered.
 async fn is_settled(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, facts: &Facts) -> Result<bool> {
     match head.check_conditions(Some(facts.validators())) {
         Verdict::Proceed => Ok(false),
@@ -189,7 +190,7 @@ async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Sp
         Ranges::Whole
     };
     match facts.find_checksums(exchange, spot, reader.stat()).await {
-        // The file itself is what is wanted; it goes without.
+        // The client wants the file; it goes out without the checksum.
         Err(error) if matches!(error.code(), ErrorCode::ChecksumPending | ErrorCode::ShareUsedUp) => {}
         found => found?,
     }
@@ -247,7 +248,7 @@ impl Sending<'_> {
         exchange.http.connection.stream.flush().await
     }
 
-    /// Parts in one body (RFC 9110 §14.6).
+    /// Several ranges in one body (RFC 9110 §14.6).
     async fn several(&self, exchange: &mut FileExchange<'_, '_>, parts: &[ByteRange]) -> Result<()> {
         let multipart = Multipart::new(&hex(&random::<12>()), self.size);
         let length = multipart.length(parts);
@@ -281,8 +282,8 @@ impl Sending<'_> {
         serve(&self.spot.store, self.reader, range, stream, None, &counted.progress).await
     }
 
-    /// In chunks, so that a trailer can say how it went (as XRootD does it). What fails on our side
-    /// is told there; the client must not take the body for whole.
+    /// In chunks, so that a trailer can report the outcome (as XRootD does it). A failure on our
+    /// side is reported there, so that the client does not take the body for complete.
     async fn in_chunks(&self, exchange: &mut FileExchange<'_, '_>, range: ByteRange) -> Result<()> {
         exchange.http.connection.stream.flush().await?;
         let counted = Counted::new(
@@ -312,19 +313,19 @@ impl Sending<'_> {
     }
 }
 
-/// Wraps every load of payload into a chunk (RFC 9112 §7.1).
+/// Wraps each batch of payload into a chunk (RFC 9112 §7.1).
 struct Chunks<'s>(&'s mut Stream);
 
 impl Drain for Chunks<'_> {
     async fn outgoing(&mut self) -> Result<Outgoing> {
-        // Nothing may be sealed together with the room, not even a change of keys: the line in front
-        // of the chunk goes out before it.
+        // The buffer must stay the next record, even before a key update: so the line in front of
+        // the chunk goes out first.
         self.0.flush().await?;
         self.0.outgoing().await
     }
 
     async fn send(&mut self, outgoing: Outgoing, filled: usize) -> Result<()> {
-        // The room was taken while nothing was queued, so the line in front can still go first.
+        // Nothing was queued when the buffer was taken, so the line in front can still go first.
         self.0.queue(http_wire::chunk_head(filled).as_bytes());
         self.0.flush().await?;
         self.0.send(outgoing, filled).await?;

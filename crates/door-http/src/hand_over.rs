@@ -1,9 +1,9 @@
-//! Hand-over: what was authorised over TLS is sent in clear text, by a redirect with a capability (as DPM
-//! did it: "HTTPS redirects with a token to HTTP").
+//! Hand-over: what TLS has authorised is sent in clear text, after a redirect with a capability
+//! (DPM did it so: "HTTPS redirects with a token to HTTP").
 //!
-//! GET is handed over with 302, PUT with 307, and only when its client waits for our word before it sends
-//! the body. HEAD and everything else stays here. A client that says `Secure-Redirection: 1` wants its
-//! data encrypted, and is served over TLS.
+//! GET is redirected with 302; PUT with 307, and only if its client waits for `100 Continue` before
+//! it sends the body. HEAD and everything else stays on TLS, and so does a client that sends
+//! `Secure-Redirection: 1`.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,21 +18,21 @@ use net::random::random;
 use policy::Operation;
 use types::{Error, ErrorCode, Location, LogicalPath, Result};
 
-/// How payload is handed over, and honoured when others hand it over to us.
+/// How payload is handed over, and accepted when other servers hand it over to us.
 #[derive(Clone, Debug)]
 pub struct HandOverSettings {
-    /// The key that seals capabilities; endpoints that share it honour each other's.
+    /// The key that seals capabilities; endpoints that share it accept each other's.
     pub key: SealingKey,
-    /// The endpoint that serves the payload; `None`: this server itself, under the name that the client
+    /// The endpoint that serves the payload; `None`: this server, under the name that the client
     /// used.
     pub target: Option<Location>,
     /// The URL under which other servers hand over to this one.
     pub accept_as: Option<String>,
-    /// How long a capability holds.
+    /// Lifetime of a capability.
     pub lifetime: Duration,
-    /// Whether it holds for the client's address only.
+    /// Whether it is valid for the client's address only.
     pub bind_address: bool,
-    /// Smaller files, in bytes, are served at once: a redirect costs more than their encryption.
+    /// Smaller files, in bytes, stay on TLS: a redirect costs more than their encryption.
     pub minimum_bytes: u64,
     /// Whether reading is handed over.
     pub reads: bool,
@@ -40,18 +40,18 @@ pub struct HandOverSettings {
     pub writes: bool,
 }
 
-/// The hand-over of a server, with its memory of what was used. It must outlive the doors.
+/// The hand-over of a server, with its memory of used capabilities. It must outlive the doors.
 #[derive(Debug)]
 pub struct HandOver {
     settings: HandOverSettings,
-    /// What each process calls itself, so that nothing of before a restart counts.
+    /// The audience of this process: capabilities from before a restart are void.
     life: Audience,
     started_s: i64,
     used: Arc<Mutex<UsedCapabilities>>,
 }
 
 impl HandOver {
-    /// A hand-over that begins now.
+    /// A hand-over without used capabilities.
     #[must_use]
     pub fn new(settings: HandOverSettings) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl HandOver {
         }
     }
 
-    /// The same hand-over by other settings. What was used up with either is used up with both.
+    /// The same hand-over with other settings. Both share the memory of used capabilities.
     #[must_use]
     pub fn with_settings(&self, settings: HandOverSettings) -> Self {
         Self {
@@ -73,22 +73,22 @@ impl HandOver {
         }
     }
 
-    /// What it was made or renewed with.
+    /// The current settings.
     #[must_use]
     pub fn settings(&self) -> &HandOverSettings {
         &self.settings
     }
 
-    /// The audience of capabilities that this process honours itself.
+    /// The audience of this process.
     pub(crate) fn life(&self) -> Audience {
         self.life
     }
 
-    /// Takes the capability of a request, if it brings one.
+    /// Redeems the capability of a request, if it has one.
     ///
     /// # Errors
-    /// `capability_invalid`, `capability_expired`, `capability_used`, `capability_address`; `overloaded`
-    /// when too many are remembered.
+    /// `capability_invalid`, `capability_expired`, `capability_used`, `capability_address`;
+    /// `overloaded` when too many used ones are remembered.
     pub(crate) fn redeem(&self, head: &RequestHead, path: &LogicalPath, address: IpAddr) -> Result<Option<Redeemed>> {
         let Some(text) = head.target.capability() else {
             return Ok(None);
@@ -115,8 +115,8 @@ impl HandOver {
     }
 }
 
-/// What a capability lets do: the one thing that was decided when it was issued, in
-/// the name that it was decided for.
+/// What a capability allows: the one operation for which it was issued, for the user for whom it
+/// was issued.
 pub(crate) fn allow(
     capability: &Capability,
     operation: Operation,

@@ -1,4 +1,4 @@
-//! A copy within this server: the store does it, sharing blocks where the file system can.
+//! A copy within this server. The store does it, and shares blocks where the file system can.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::collections;
 use crate::exchange::FileExchange;
 use crate::rename::about_target;
 
-/// Which end of the copy the request does not name in its first line.
+/// Which end of the copy is not the path of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
     /// Where the bytes come from.
@@ -81,13 +81,13 @@ impl LocalCopy {
         check_conditions(head, Some(&stat), &self.from)?;
         let changing = exchange.begin_changes(head, &[(&to, &self.to, Change::Store)]).await?;
         self.check(&from, &to, replaces.is_some() && !copy.overwrite)?;
-        // What came to stand there since was not asked about.
+        // A file that appeared there since was not checked.
         let overwrite = if copy.overwrite && replaces.is_some() {
             Overwrite::Allow
         } else {
             Overwrite::Refuse
         };
-        // The copy is the writer's, who has to be able to read.
+        // The copy belongs to the writer, who must be able to read the source.
         let store = to.store.reading_as(&from.store).during(&changing);
         let copied = store.copy(&from.path, &to.path, overwrite).await;
         copied.map_err(|error| about_target(error, &self.to))?;
@@ -129,14 +129,14 @@ impl LocalCopy {
             .await;
         let replaced = copied.map_err(|error| collections::naming_the_key(about_target(error, &self.to), to))?;
         if replaced {
-            // With what was replaced its locks go.
+            // The locks of what was replaced end with it.
             changing.forget_locks();
             return exchange.http.bare(204, |head| head).await;
         }
         exchange.http.whole(201, &[], |head| head).await
     }
 
-    /// Whether the writer may make a tree there, in place of what exists.
+    /// Whether the writer may create a tree there, in place of what exists.
     fn admit(&self, exchange: &mut FileExchange<'_, '_>, to: &Spot, exists: bool) -> Result<Replacing> {
         exchange.authorize(Operation::CreateTree, &self.to, None)?;
         match exists {
@@ -184,8 +184,8 @@ fn stored(exchange: &FileExchange<'_, '_>, credential: &Result<Arc<Credential>>,
     }
 }
 
-/// The credential for the other side, when one was handed over: it would have been shown there, had
-/// the other side been another server.
+/// The credential that the client sent for the other side, which another server would have been
+/// shown.
 async fn others_credential(exchange: &FileExchange<'_, '_>, copy: &CopyRequest) -> Option<Result<Arc<Credential>>> {
     let token = copy.forwarded.bearer()?;
     Some(exchange.door.settings.site.authenticator.bearer(token.expose()).await)

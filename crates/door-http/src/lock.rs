@@ -1,4 +1,5 @@
-//! LOCK and UNLOCK (RFC 4918 §9.10, §9.11): who may change something may keep others from it for a while.
+//! LOCK and UNLOCK (RFC 4918 §9.10, §9.11): a client that may change something can keep others from
+//! changing it for a while.
 
 use endpoint::{Change, Found, LockFacts, LockHolder, NewLock, Spot, Unusable, lock_timeout, new_lock_token, refusal};
 use http_wire::webdav::{ActiveLock, Failures, LockFault, LockRequest, lock_answer, lock_discovery, parse_lock};
@@ -11,7 +12,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use crate::collections::MULTISTATUS;
 use crate::exchange::FileExchange;
 
-/// Answers LOCK: a body asks for a new lock, none for one that is there to last longer.
+/// Answers LOCK: with a body, by a new lock; without one, by a longer time for an existing lock.
 pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let (spot, found) = admit(exchange).await?;
     let timeout = lock_timeout(head.lock_timeout_s());
@@ -33,7 +34,7 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
     }
     let path = exchange.http.path.clone();
     if is_new {
-        // A new name is a change of the directory that gets it.
+        // A new name changes its directory.
         exchange.check_changes(head, &[(&spot, &path, Change::Store)]).await?;
     } else {
         found.into_stat(&path)?;
@@ -50,23 +51,24 @@ pub(crate) async fn lock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead
         Err(error) if error.code() == ErrorCode::Locked => return in_the_way(exchange, error).await,
         taken => taken?,
     };
-    // The lock is there already when its file is stored.
+    // The file is stored under the lock that was just granted.
     exchange.submitted.push(token.to_string());
     if !is_new && !exchange.look(&spot, &path).await.exists() {
-        // It was removed before the lock kept it.
+        // The file was removed before the lock protected it.
         let _ = locks.release(&path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(refusal(ErrorCode::Busy, &path).with_detail("it has just been removed"));
     }
     if is_new && let Err(error) = store_empty(exchange, &spot).await {
-        // What cannot be stored cannot be locked.
+        // A file that cannot be stored is not locked.
         let _ = locks.release(&exchange.http.path, &token, &LockHolder::of(&exchange.http.credential));
         return Err(error);
     }
     tell(exchange, if is_new { 201 } else { 200 }, &facts, true).await
 }
 
-/// Another lock is in the way. One that begins below is named as that of a member, and nothing is locked (RFC 4918
-/// §9.10.6); to who may not look there it is one of the whole.
+/// Answers that another lock is in the way. A lock below is reported as one of a member, and
+/// nothing is locked (RFC 4918 §9.10.6); to a client that may not look there, it is reported as one
+/// of the whole.
 async fn in_the_way(exchange: &mut FileExchange<'_, '_>, error: Error) -> Result<()> {
     let path = exchange.http.path.clone();
     let error = exchange.exports.locked_for(exchange.asker(), &path, error);
@@ -80,7 +82,8 @@ async fn in_the_way(exchange: &mut FileExchange<'_, '_>, error: Error) -> Result
     exchange.http.whole(MULTISTATUS, body.as_bytes(), xml).await
 }
 
-/// Answers UNLOCK. Only who took a lock ends it, whatever rights others have: it times out soon enough.
+/// Answers UNLOCK. Only the client that took a lock can release it, whatever rights others have:
+/// locks time out soon enough.
 pub(crate) async fn unlock(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     admit(exchange).await?;
     let token = head.lock_token()?;
@@ -93,7 +96,7 @@ pub(crate) async fn unlock(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     }
 }
 
-/// Asks for the right to store under the name, or to change what is there.
+/// Checks the right to store under the name, or to change what exists there.
 async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(Spot, Found)> {
     let spot = exchange.spot(ErrorCode::Forbidden)?;
     let path = exchange.http.path.clone();
@@ -105,7 +108,7 @@ async fn admit(exchange: &mut FileExchange<'_, '_>) -> Result<(Spot, Found)> {
     }
 }
 
-/// Asks for the right to change everything below: a lock keeps others out there too.
+/// Checks the right to change everything below, since the lock keeps others out there too.
 fn admit_tree(exchange: &mut FileExchange<'_, '_>) -> Result<()> {
     const WAY_OUT: &str = "lock it with Depth 0";
     let path = exchange.http.path.clone();
@@ -142,7 +145,7 @@ fn new_lock(exchange: &FileExchange<'_, '_>, head: &RequestHead, request: LockRe
     })
 }
 
-/// Makes an empty file under a name that is locked before it exists (RFC 4918 §7.3).
+/// Stores an empty file under a name that is locked before it exists (RFC 4918 §7.3).
 async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &Spot) -> Result<Stat> {
     let path = exchange.http.path.clone();
     let algorithms = exchange.door.settings.site.keep.clone();
@@ -174,7 +177,7 @@ async fn store_empty(exchange: &mut FileExchange<'_, '_>, spot: &Spot) -> Result
     Ok(stat)
 }
 
-/// A lock as the wire has it.
+/// A lock in the terms of `http-wire`.
 pub(crate) fn active(facts: &LockFacts) -> ActiveLock<'_> {
     ActiveLock {
         root: &facts.root,

@@ -13,7 +13,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     exchange.authorize_here(Operation::MakeDirectory)?;
     let path = exchange.http.path.clone();
     if !exchange.http.incoming.is_done() {
-        // RFC 4918 §9.3.1: a body would say what to put into the directory, which nobody defined.
+        // RFC 4918 §9.3.1: a body would describe the contents, in a format that does not exist.
         return Err(refusal(ErrorCode::UnsupportedMediaType, &path).with_detail("MKCOL without a body"));
     }
     if spot.path.is_root() {
@@ -26,8 +26,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     exchange.http.whole(201, &[], |head| head).await
 }
 
-/// RFC 4918 §9.3.1: a name that is taken, by a file too, is 405, and a parent that is missing 409;
-/// davix reads "exists" and "no such directory" out of these.
+/// RFC 4918 §9.3.1: 405 for a name that is taken, also by a file, and 409 for a missing parent;
+/// davix reads "exists" and "no such directory" from these.
 fn as_webdav_has_it(error: Error) -> Error {
     let code = match error.code() {
         ErrorCode::Exists => {

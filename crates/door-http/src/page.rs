@@ -1,5 +1,5 @@
-//! Directories as pages for browsers, and for programs that read links (rclone, wget): relative links only, directories
-//! with a slash at their end. Nothing on them runs, and nothing is loaded for them.
+//! Directories as pages, for browsers and for programs that read links (rclone, wget): relative
+//! links only, directories with a trailing slash, no scripts, nothing to load.
 
 use std::cmp::Ordering;
 
@@ -13,14 +13,15 @@ use crate::exchange::FileExchange;
 use endpoint::clock::unix_s;
 use endpoint::{Spot, refusal};
 
-/// How the page looks: light or dark as its reader likes it, with figures below each other.
+/// The style: light or dark as the browser prefers, with aligned figures.
 const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem}\
                      h1{font-size:1.3rem;overflow-wrap:anywhere}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
                      th{text-align:left;font-weight:600}th:nth-child(2){text-align:right}td,th{padding:.1rem 1.5rem .1rem 0;vertical-align:top}\
                      td:first-child{overflow-wrap:anywhere}td+td{white-space:nowrap;opacity:.75}\
                      @media(max-width:40rem){body{margin:.8rem}td,th{padding-right:.7rem}td+td+td{white-space:normal}}";
 
-/// The page of a directory of an export: in order, unless it is a large one, which is read and sent a piece at a time.
+/// The page of a directory of an export. It is sorted, unless the directory is large; then it is
+/// read and sent in pieces.
 pub(crate) async fn directory(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
@@ -67,8 +68,8 @@ pub(crate) async fn directory(
     exchange.http.end_pieces(None).await
 }
 
-/// A page goes to those who show pages, and to those who name a directory as such, with a slash at its end. Others take
-/// what comes for a file, and store it.
+/// Whether the client wants a page: it shows pages, or its path ends with a slash. Other clients
+/// would store the page as a file.
 fn check_wanted(exchange: &FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     if head.prefers_html() || head.target.path_raw.ends_with('/') {
         return Ok(());
@@ -76,7 +77,8 @@ fn check_wanted(exchange: &FileExchange<'_, '_>, head: &RequestHead) -> Result<(
     Err(refusal(ErrorCode::IsDirectory, &exchange.http.path))
 }
 
-/// The path of the directory, with a slash at its end: by that a client knows a listing from a file.
+/// The path of the directory with a trailing slash, by which a client distinguishes a listing from
+/// a file.
 fn own_path(exchange: &FileExchange<'_, '_>) -> String {
     let path = encode_path(exchange.http.path.as_str());
     format!("{}/", path.trim_end_matches('/'))
@@ -92,7 +94,7 @@ fn in_order(one: &Entry, other: &Entry) -> Ordering {
 
 /// The page of a directory above all exports.
 pub(crate) async fn above(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, names: &[String]) -> Result<()> {
-    // Names of exports are no secret, but a token that is of no use is to be told so.
+    // Names of exports are no secret, but an invalid token is reported.
     exchange.http.credential.clone()?;
     if head.method == Method::Head {
         let own_path = own_path(exchange);
@@ -108,11 +110,11 @@ pub(crate) async fn above(exchange: &mut FileExchange<'_, '_>, head: &RequestHea
     exchange.http.end_pieces(None).await
 }
 
-/// A page in the making.
+/// A page under construction.
 struct Page {
     text: String,
-    /// What goes in front of a name so that the link leads below this directory, however its own
-    /// path was written.
+    /// Prefix of each name, so that links lead below this directory, however its own path was
+    /// spelled.
     prefix: String,
 }
 
@@ -174,7 +176,7 @@ impl Page {
     }
 }
 
-/// Text as HTML, within quotes too.
+/// Escapes text for HTML, also within quotes.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

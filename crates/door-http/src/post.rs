@@ -1,5 +1,5 @@
-//! POST: macaroons, in the form of XRootD and dCache on any path, and in the form of OAuth 2.0 at
-//! the token endpoint, which is found by its metadata (RFC 8414).
+//! POST: issues macaroons, in the form of XRootD and dCache at any path, and in the form of OAuth
+//! 2.0 at the token endpoint, which is found by its metadata (RFC 8414).
 
 use credentials::{Issuer, MacaroonRequest, Owner, RequestForm, issue};
 use http_wire::{ContentType, RequestHead};
@@ -16,10 +16,10 @@ use net::random::random;
 /// The media types of the two forms.
 const MACAROON_REQUEST: &str = "application/macaroon-request";
 const FORM: &str = "application/x-www-form-urlencoded";
-/// The line of the configuration without which there are no macaroons.
+/// The configuration key without which no macaroons are issued.
 const SECRET_KEY: &str = "macaroons.secret_file is not set";
 
-/// Tells where the token endpoint is.
+/// Answers where the token endpoint is.
 pub(crate) async fn discover(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let known = exchange.door.settings.authorities.first();
     let host = head.host().or(known.map(String::as_str));
@@ -69,7 +69,7 @@ async fn answer(exchange: &mut FileExchange<'_, '_>, form: RequestForm) -> Resul
     if exchange.door.settings.macaroons.is_none() {
         return Err(no_macaroons());
     }
-    // The answer is as good as a password.
+    // The answer is a secret like a password.
     exchange.http.admit_secrets()?;
     let body = exchange.http.small_body(MACAROON_REQUEST_BYTES_MAX).await?;
     let request = match form {
@@ -85,7 +85,7 @@ fn no_macaroons() -> Error {
 
 async fn hand_out(exchange: &mut FileExchange<'_, '_>, request: &MacaroonRequest) -> Result<()> {
     let path = request.path.clone().unwrap_or_else(|| exchange.http.path.clone());
-    // Whoever asks must be able to do something there, with a token that is valid from where he is.
+    // The client needs some right there, and a token that is valid at its address.
     let granted = exchange.authorize(Operation::Stat, &path, None)?;
     let owner = Owner {
         user: granted.user.as_deref(),

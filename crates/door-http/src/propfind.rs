@@ -21,15 +21,16 @@ use endpoint::clock::unix_s;
 
 /// The status of every answer with properties (RFC 4918 §11.1).
 const MULTISTATUS: u16 = 207;
-/// Room for an answer about one thing.
+/// Initial capacity of an answer, enough for one resource.
 const SHORT_ANSWER_BYTES: usize = 1024;
-/// Room that a piece has left for one more entry when it is sent: enough for the longest name, encoded. The buffer grows by
-/// doubling, so it does not grow beyond the longest piece.
+/// Free space in a piece when it is sent, enough for an entry with the longest name, encoded. The
+/// buffer grows by doubling, so it does not grow beyond the longest piece.
 const ENTRY_BYTES: usize = 4096;
 
 /// Answers PROPFIND.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
-    // No depth means infinity (§9.1), which a server may refuse; clients that send none want depth 1.
+    // No depth means infinity (§9.1), which a server may refuse. Clients that send none want depth
+    // 1.
     let depth = head.depth()?.unwrap_or(Depth::One);
     let deep = depth != Depth::Zero;
     let spot = match exchange.place(&exchange.http.path) {
@@ -66,7 +67,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     answer.end(exchange).await
 }
 
-/// Nobody can say how long a listing of everything below takes (§9.1: `propfind-finite-depth`).
+/// A listing of everything below has no limit in time, so it is refused (§9.1:
+/// `propfind-finite-depth`).
 async fn refuse_infinity(exchange: &mut FileExchange<'_, '_>) -> Result<()> {
     let error = refusal(ErrorCode::DepthInfinite, &exchange.http.path);
     exchange.http.record.error = Some((&error).into());
@@ -98,8 +100,8 @@ async fn entries(
         }
         let dead = answer.dead_properties(spot, &entries).await;
         for (index, entry) in entries.iter().enumerate() {
-            // A name that no request can name is not listed either. The store has looked at the path within itself,
-            // which may be shorter.
+            // A name that no request can spell is not listed. The store has checked the path within
+            // the export, which may be shorter.
             if !holds_any_name && path.check_join(&entry.name).is_err() {
                 continue;
             }
@@ -121,8 +123,9 @@ async fn entries(
     }
 }
 
-/// Space used and left, of the directory asked about: when it is asked for by name, and in all properties of
-/// depth 0, from which Rucio takes it. Not in a listing: davix takes the number for the directory's size.
+/// Used and free space of the directory: when requested by name, and in all properties of depth 0,
+/// from which Rucio reads it. Not in a listing: davix takes the number for the size of the
+/// directory.
 async fn quota(spot: &Spot, stat: &Stat, request: &PropfindRequest, deep: bool) -> Result<Option<(u64, u64)>> {
     let asked = match request {
         PropfindRequest::Properties { known, .. } => {
@@ -155,20 +158,20 @@ async fn above(exchange: &mut FileExchange<'_, '_>, depth: Depth, names: &[Strin
     answer.end(exchange).await
 }
 
-/// The answer in the making. What is short enough is sent with its length in one go; of a longer one, piece by
-/// piece.
+/// The answer under construction. A short one is sent whole with its length, a longer one in
+/// pieces.
 struct Answer {
     writer: MultistatusWriter,
     wants_checksums: bool,
-    /// Whether there may be something to tell about locks.
+    /// Whether properties of locks may be requested.
     wants_locks: bool,
-    /// Whether what is to be told is asked for by name.
+    /// Whether properties are requested by name.
     by_name: bool,
     wants_dead: bool,
     piece: Vec<u8>,
-    /// Where tags are put together.
+    /// Buffer for entity tags.
     etag: String,
-    /// What is to be said about the whole.
+    /// Remark about the whole answer.
     note: Option<String>,
     begun: bool,
 }
@@ -191,7 +194,7 @@ impl Answer {
         answer
     }
 
-    /// Kept checksums, when they are asked for by name; none is computed for a listing.
+    /// Stored checksums, if requested by name; a listing computes none.
     async fn checksums(&self, spot: &Spot, path: &LogicalPath, stat: &Stat) -> Vec<Checksum> {
         if !self.wants_checksums || stat.is_directory() {
             return Vec::new();
@@ -199,7 +202,7 @@ impl Answer {
         spot.store.stored_checksums(path).await.unwrap_or_default()
     }
 
-    /// The dead properties of entries, in their order; none when none are asked for.
+    /// The dead properties of entries, in their order; empty when none are requested.
     async fn dead_properties(&self, spot: &Spot, entries: &[storage::Entry]) -> Vec<Vec<u8>> {
         if !self.wants_dead {
             return Vec::new();
@@ -230,7 +233,8 @@ impl Answer {
             is_directory,
             size_bytes: stat.size_bytes,
             modified_s,
-            // A file here is made in one step and never changed, so it began when it changed last.
+            // Files are created in one step and not changed later, so creation and modification
+            // times are the same.
             created_s: (!is_directory).then_some(modified_s),
             etag: has_tag.then_some(self.etag.as_str()),
             quota_bytes,
@@ -241,8 +245,8 @@ impl Answer {
         self.writer.entry(&mut self.piece, &entry);
     }
 
-    /// The locks that something is under, where that is to be told: when it is asked for by name, where there are any,
-    /// and `always` among all properties. In a long listing it would be most of what is sent.
+    /// The locks that cover something, as XML: when requested by name, when there are any, and with
+    /// `always` among all properties. In a long listing they would be most of the answer.
     fn locks(&self, exchange: &FileExchange<'_, '_>, spot: &Spot, path: &LogicalPath, always: bool) -> Option<String> {
         if !self.wants_locks || !spot.has_locks || !exchange.exports.has_locks_at(path) {
             return None;

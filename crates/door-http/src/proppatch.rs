@@ -1,5 +1,6 @@
-//! PROPPATCH: clients keep properties of their own with a file or directory (RFC 4918 §9.2). All changes of a request are
-//! made or none is. It takes the right to overwrite, as attributes of the XRootD protocol do.
+//! PROPPATCH: clients store properties of their own with a file or directory (RFC 4918 §9.2). A
+//! request makes all its changes or none. It needs the right to overwrite, like attributes in the
+//! XRootD protocol.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +16,7 @@ use endpoint::{Change, Spot};
 
 /// The status of every answer about properties (RFC 4918 §9.2.1).
 const MULTISTATUS: u16 = 207;
-/// A change that would have been made had all others been possible (§11.4).
+/// A change that is not made because another one failed (§11.4).
 const FAILED_DEPENDENCY: u16 = 424;
 
 /// Answers PROPPATCH.
@@ -68,7 +69,7 @@ impl Refused {
     }
 }
 
-/// WebDAV's own properties, which the server makes itself.
+/// Changes to WebDAV's own properties, which only the server sets.
 fn protected(changes: &[PropertyChange]) -> Option<Refused> {
     let numbered = changes.iter().enumerate();
     let indexes: Vec<usize> = numbered
@@ -85,7 +86,7 @@ fn protected(changes: &[PropertyChange]) -> Option<Refused> {
     })
 }
 
-/// Makes the changes; gives what there is no room for.
+/// Makes the changes. Returns those that do not fit.
 async fn change(
     exchange: &FileExchange<'_, '_>,
     spot: &Spot,
@@ -112,7 +113,7 @@ async fn change(
             error,
             indexes: vec![index],
         })),
-        // The file system has room for less, whichever of them it is.
+        // The file system holds less than we allow; it does not report which property is too large.
         (Err(error), None) if error.code() == ErrorCode::NoSpace => Ok(Some(Refused {
             error,
             indexes: (0..changes.len()).collect(),

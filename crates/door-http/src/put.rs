@@ -1,4 +1,5 @@
-//! PUT: a file comes in, is checked against what its sender declared, and takes its name in one step.
+//! PUT: receives a file, compares it with what its sender declared, and gives it its name in one
+//! step.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         create_parents: true,
         checksums: algorithms.clone(),
     };
-    // Who holds a lock would have to show it again.
+    // After a redirect, the holder of a lock would have to show it again.
     if let Some(size_bytes) = size_bytes.filter(|_| exchange.submitted.is_empty()) {
         let decided = Decided {
             usage: CapabilityUse::Write,
@@ -97,15 +98,15 @@ fn overwrite(
     }
 }
 
-/// The checksums to compute while the bytes come: those that are always kept, those that the sender
-/// declared, and those that it wants to know.
+/// The checksums to compute during the upload: those that are always stored, those that the sender
+/// declared, and those that it asks for.
 fn algorithms(exchange: &FileExchange<'_, '_>, head: &RequestHead, declared: &[Checksum]) -> Vec<ChecksumAlgorithm> {
     let others = declared.iter().map(Checksum::algorithm);
     let site = &exchange.door.settings.site;
     site.checksums_with(others.chain(Wishes::of(head).algorithms()))
 }
 
-/// Takes the body in. What was stored of a body that ends too early goes with the upload.
+/// Receives the body. An upload whose body ends too early is dropped with what was stored.
 async fn take(
     exchange: &mut FileExchange<'_, '_>,
     spot: &Spot,
@@ -148,7 +149,7 @@ impl Payload for LimitedBody<'_> {
     }
 }
 
-/// Computes what only the trailer declared: nothing said in front of the data that it would be needed.
+/// Computes checksums that only the trailer declared, after the data had been received.
 async fn complete(
     exchange: &FileExchange<'_, '_>,
     spot: &Spot,
@@ -165,7 +166,7 @@ async fn complete(
     Ok(())
 }
 
-/// Compares what the sender declared with what came.
+/// Compares declared checksums with computed ones.
 fn verify(declared: &[Checksum], computed: &[Checksum]) -> Result<()> {
     for expected in declared {
         let same = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());

@@ -1,8 +1,8 @@
-//! `GET /.well-known/crossload-explain?op=write&path=/data/f`: may whoever asks do that, and why? Nothing is done, and
-//! nothing of the store is looked at.
+//! `GET /.well-known/crossload-explain?op=write&path=/data/f`: may the client do that, and why?
+//! Nothing is done, and the store is not asked.
 //!
-//! The answer is about the asker's own credential and what is said about him: it names no rule that is about
-//! others, and no export but the one of the path.
+//! The answer is about the client's own credential: it names no rule about others, and no export
+//! except that of the path.
 
 use http_wire::{ContentType, RequestHead};
 use policy::Operation;
@@ -11,7 +11,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::exchange::FileExchange;
 
-/// Answers with a list, one object for each operation that the word of the question stands for.
+/// Answers with a list, one object for each operation that the word stands for.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
     let malformed = |why: &str| Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(why);
     let path = |name: &str| {

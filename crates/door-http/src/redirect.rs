@@ -1,4 +1,4 @@
-//! Redirects of hand-over: a client brings a capability back, or is sent away with one.
+//! Redirects of hand-over: a client that comes with a capability, or is redirected with one.
 
 use credentials::capability::{Audience, Capability, CapabilityUse, Holder};
 use endpoint::clock::now_s;
@@ -10,19 +10,19 @@ use types::{Result, Secret};
 
 use crate::exchange::FileExchange;
 
-/// What was decided about a request that may be handed over.
+/// The decision about a request that may be handed over.
 pub(crate) struct Decided<'a> {
     pub(crate) usage: CapabilityUse,
     /// The size of the file, in bytes.
     pub(crate) size_bytes: u64,
-    /// Whether a file that stands there may be replaced.
+    /// Whether an existing file may be replaced.
     pub(crate) may_replace: bool,
-    /// In whose name.
+    /// The user in whose name it is done.
     pub(crate) granted: &'a Granted,
 }
 
 impl FileExchange<'_, '_> {
-    /// Takes the capability that a request brings; from then on it decides.
+    /// Redeems the capability of the request, which then decides instead of policy.
     pub(crate) fn take_capability(&mut self, head: &RequestHead) -> Result<()> {
         let Some(hand_over) = self.door.settings.hand_over.clone() else {
             return Ok(());
@@ -37,7 +37,7 @@ impl FileExchange<'_, '_> {
         Ok(())
     }
 
-    /// Sends the client away with a capability, when this is wanted by both sides; true when it has been.
+    /// Redirects the client with a capability, if both sides want that. Returns true if it did.
     pub(crate) async fn hand_over(&mut self, head: &RequestHead, decided: &Decided<'_>, spot: &Spot) -> Result<bool> {
         let Some(url) = self.capability_url(head, decided) else {
             return Ok(false);
@@ -47,7 +47,7 @@ impl FileExchange<'_, '_> {
             (CapabilityUse::Write, true) => (307, LinkUse::Overwrite),
             (CapabilityUse::Write, false) => (307, LinkUse::Create),
         };
-        // The server behind the capability does not check rights again.
+        // The server that gets the capability does not check rights again.
         let checked = spot.store.check_links(&spot.path, used).await;
         checked.map_err(|error| error.with_subject(&self.http.path))?;
         self.http
@@ -61,7 +61,7 @@ impl FileExchange<'_, '_> {
         let settings = hand_over.settings();
         let is_wanted = match decided.usage {
             CapabilityUse::Read => settings.reads,
-            // A body that is under way already would have to be sent twice.
+            // Without it, the client is already sending the body, and would have to send it again.
             CapabilityUse::Write => settings.writes && head.expects_continue(),
         };
         let is_secure = self.http.connection.stream.is_encrypted();

@@ -39,11 +39,11 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     check_conditions(head, Some(&stat), &path)?;
     let is_over = there.is_directory() || (there.exists() && stat.is_directory());
     let replacing = match is_over && may_replace {
-        // Rights first: who may not replace it learns nothing of locks below.
+        // Rights first: a client that may not replace it learns nothing about locks below.
         true => Some(collections::replacing(exchange, &new, &target)?),
         false => None,
     };
-    // With a collection that is replaced go the locks in it.
+    // A collection that is replaced takes its locks with it.
     let there_too = if is_over { Change::Remove } else { Change::Store };
     let changes = [(&spot, &path, Change::Remove), (&new, &target, there_too)];
     let changing = exchange.begin_changes(head, &changes).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     if let Some(replacing) = replacing {
         return over(exchange, changing, &spot, (&new, &target), replacing).await;
     }
-    // What came to stand there since was not asked about.
+    // A file that appeared there since was not checked.
     let overwrite = if may_replace && there.exists() {
         Overwrite::Allow
     } else {
@@ -63,7 +63,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
         .rename(&spot.path, &new.path, overwrite)
         .await;
     let replaced = moved.map_err(|error| about_target(error, &target))?;
-    // Locks stay behind (RFC 4918 §7.5), and there is nothing more to lock.
+    // Locks do not move (RFC 4918 §7.5), and their resource is gone.
     changing.forget_locks();
     drop(changing);
     if own {
@@ -76,7 +76,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     }
 }
 
-/// In place of a collection, or of a file by one: it is removed as DELETE would (RFC 4918 §9.9.3), behind the new one.
+/// Moves in place of a collection, or a collection in place of a file. The replaced one is removed
+/// as by DELETE (RFC 4918 §9.9.3), after the move.
 async fn over(
     exchange: &mut FileExchange<'_, '_>,
     changing: Changing,
@@ -106,7 +107,7 @@ fn check_target(spot: &Spot, new: &Spot, path: &LogicalPath, target: &LogicalPat
     Ok(())
 }
 
-/// The source has just been seen, so what is missing now is the parent of the target.
+/// The source exists, so "missing" means the parent of the target.
 pub(crate) fn about_target(error: Error, target: &LogicalPath) -> Error {
     if is_missing(&error) {
         Error::new(ErrorCode::ParentMissing, error.side(), error.phase()).with_subject(target)

@@ -19,27 +19,28 @@ pub struct Settings {
     pub site: Site,
     /// How payload is handed over to clear text; `None`: never.
     pub hand_over: Option<Arc<HandOver>>,
-    /// What clients have delegated for the other side of their copies; `None`: nothing can be.
+    /// Credentials that clients delegated for the other side of their copies; `None`: delegation is
+    /// off.
     pub delegations: Option<Delegations>,
     /// Hosts that get a client's own token when it has sent none for them.
     pub pass_token_to: Vec<String>,
-    /// Macaroons as they are issued; without them none are.
+    /// How macaroons are issued; `None`: none are.
     pub macaroons: Option<MacaroonSettings>,
     /// Limits of this protocol.
     pub limits: Limits,
-    /// Every `host:port` under which clients know this server, beside the one that they ask for: a
-    /// copy or move between two of them stays within this server.
+    /// Every `host:port` by which clients know this server, in addition to the one they ask: a copy
+    /// or move between two of them stays here.
     pub authorities: Vec<String>,
 }
 
-/// Macaroons as this server makes them.
+/// How this server issues macaroons.
 #[derive(Clone, Debug)]
 pub struct MacaroonSettings {
     /// The key that signs.
     pub key: MacaroonKey,
     /// The server's name in a macaroon.
     pub location: String,
-    /// How long macaroons live.
+    /// Lifetimes of macaroons.
     pub lifetimes: Lifetimes,
 }
 
@@ -48,11 +49,11 @@ pub struct MacaroonSettings {
 pub struct Limits {
     /// Size of a request head.
     pub head: HeadLimits,
-    /// Time between two performance markers.
+    /// Time between two progress markers.
     pub marker_period: Duration,
-    /// How long a request waits for a checksum that is being computed.
+    /// How long a request waits for a checksum to be computed.
     pub checksum_wait: Duration,
-    /// How long a third-party copy may fail with a status of its own before it is accepted.
+    /// How long to wait for a failure of a third-party copy before it is accepted with 202.
     pub early_outcome: Duration,
 }
 

@@ -1,6 +1,7 @@
-//! What the `If` header of a request says, and whether locks let the request change something (RFC 4918 §7, §10.4).
+//! The `If` header of a request, and whether locks allow its changes (RFC 4918 §7, §10.4).
 //!
-//! Both are asked behind policy and in front of the change: who may not do it anyway learns nothing of locks.
+//! Both are checked after policy and before the change: a client without the right learns nothing
+//! about locks.
 
 use endpoint::{Change, Changing, Found, Place, Spot, refusal};
 use http_wire::{RequestHead, ResourceState, StateConditions};
@@ -12,10 +13,10 @@ use crate::authority::is_ours;
 use crate::exchange::FileExchange;
 
 impl FileExchange<'_, '_> {
-    /// Weighs the `If` header, and keeps the tokens that it submits.
+    /// Evaluates the `If` header, and keeps the lock tokens that it submits.
     ///
     /// # Errors
-    /// `precondition_failed` when it does not hold.
+    /// `precondition_failed` when it is false.
     pub(crate) async fn check_state(&mut self, head: &RequestHead) -> Result<()> {
         match head.state_conditions()? {
             None => Ok(()),
@@ -27,7 +28,7 @@ impl FileExchange<'_, '_> {
         let mut holds = false;
         let mut known: Option<(&Option<String>, ResourceState)> = None;
         for list in &conditions.lists {
-            // Lists about the same resource stand together.
+            // Lists about the same resource are adjacent.
             let state = match known.take() {
                 Some((resource, state)) if *resource == list.resource => state,
                 _ => self.state_of(head, list.resource.as_deref()).await,
@@ -42,7 +43,7 @@ impl FileExchange<'_, '_> {
         Ok(())
     }
 
-    /// The state of a resource as far as the client may look at it; anything else is in none.
+    /// The state of a resource that the client may look at; empty for all others.
     async fn state_of(&self, head: &RequestHead, resource: Option<&str>) -> ResourceState {
         let path = match resource {
             None => self.http.path.clone(),
@@ -77,7 +78,7 @@ impl FileExchange<'_, '_> {
         is_here.then(|| LogicalPath::parse_url_path(place.path()).ok())?
     }
 
-    /// Weighs the `If` header, and asks whether locks let these changes be made.
+    /// Evaluates the `If` header, and checks whether locks allow these changes.
     ///
     /// # Errors
     /// `precondition_failed`, `locked`.
@@ -99,7 +100,8 @@ impl FileExchange<'_, '_> {
         Ok(())
     }
 
-    /// The same for changes that are made now: until the end of what this gives, no lock is granted that forbids them.
+    /// The same for changes that are made now: as long as the returned value exists, no lock is
+    /// granted that forbids them.
     ///
     /// # Errors
     /// As [`FileExchange::check_changes`].

@@ -1,9 +1,9 @@
-//! Third-party copy as the active party (WLCG HTTP-TPC): a pull from, or a push to, another server.
+//! Third-party copy as the active side (WLCG HTTP-TPC): a pull from, or a push to, another server.
 //!
-//! What can be checked here is checked before the status line. Then the engine runs as a task of its
-//! own, and this one writes markers, watches the client, and stops the engine when either it or we
-//! are leaving. A source that refuses at once is answered with its own status; one that takes its
-//! time is answered with "accepted" and the outcome in the last line.
+//! What can be checked here is checked before the status line. Then the engine runs as a task of
+//! its own, while this one writes progress markers, watches the client, and stops the engine when
+//! the client leaves or the server ends. A source that refuses at once is answered with its status;
+//! otherwise the answer is "accepted", with the outcome in its last line.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::access::check_conditions;
 use crate::delegation::{self, Shown};
 use crate::exchange::FileExchange;
 
-/// A client that takes any other status than 201 for a failure.
+/// A client that treats any status other than 201 as a failure.
 const WANTS_CREATED: &str = "pelican-client/";
 
 /// Answers a COPY whose other side is another server.
@@ -58,15 +58,15 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     close(exchange, running, end).await
 }
 
-/// What the client may do here, beyond beginning the copy.
+/// Limits of what the client may do.
 struct Granted {
-    /// The largest file that its credential lets it store.
+    /// Size of the largest file that its credential allows, in bytes.
     max_bytes: Option<u64>,
-    /// Whether a file that comes to stand under the name meanwhile may be replaced.
+    /// Whether a file that appears under the name meanwhile may be replaced.
     may_replace: bool,
 }
 
-/// What can be told without asking the other side: rights, and what stands here under the name.
+/// Checks that do not need the other side: rights, and what exists under the name.
 async fn check(
     exchange: &mut FileExchange<'_, '_>,
     head: &RequestHead,
@@ -126,7 +126,7 @@ fn start(
     }
 }
 
-/// The client's own token, where the site has decided that it may be shown to the other side (pass-through): only to
+/// The client's own token for the other side (pass-through), where the site allows it: only to
 /// hosts on a list, only encrypted, and only when the client has sent none for it.
 fn own_token(
     exchange: &FileExchange<'_, '_>,
@@ -150,7 +150,7 @@ fn resource(
     Resource {
         location,
         access: Access {
-            // Not every protocol has headers to forward; each has a way to show a token.
+            // Not every protocol has headers to forward, but each can show a token.
             bearer: copy.forwarded.bearer().or(own_token),
             identity,
             user_name: None,
@@ -166,8 +166,8 @@ fn resource(
 
 fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool) -> Order {
     let site = &exchange.door.settings.site;
-    // gfal says "not required" whenever it will compare by itself; comparing early still tells of a
-    // bad copy before it has a name.
+    // gfal sends "not required" whenever it compares by itself; our comparison still finds a bad
+    // copy before it gets its name.
     let verification = match (copy.require_checksum_verification, site.copies.verification) {
         (Some(true), _) => Verification::Required,
         (Some(false), Verification::Required) => Verification::WhenAvailable,
@@ -194,19 +194,19 @@ fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool)
     }
 }
 
-/// How a copy ended, as far as its client has been told.
+/// How a copy ended, by what its client knows.
 enum End {
-    /// The engine is done; nothing has been answered yet.
+    /// The engine is done before anything was answered.
     Early(Error),
-    /// The engine is done, and the markers run.
+    /// The engine is done, and markers have been sent.
     Done(Result<Outcome>),
-    /// There is nobody left to be told.
+    /// The client has left.
     Gone,
-    /// This server stops.
+    /// The server is stopping.
     Aborted,
 }
 
-/// Follows the engine: waits a moment whether it fails at once, then writes markers.
+/// Follows the engine: waits a moment for an early failure, then writes markers.
 async fn follow(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, running: &mut Running) -> End {
     let progress = running.progress().clone();
     let moment = exchange.door.settings.limits.early_outcome;
@@ -222,7 +222,7 @@ async fn follow(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, running
     };
     accept(exchange, head);
     match early {
-        // All that there is to say goes out at once.
+        // Acceptance and outcome go out together.
         Some(outcome) => End::Done(outcome),
         None if mark(exchange, &progress).await.is_err() => End::Gone,
         None => watch(exchange, running).await,
@@ -271,7 +271,7 @@ fn marker(progress: &Progress) -> String {
     marker.to_text()
 }
 
-/// Tells the client and the log how it ended.
+/// Reports the outcome to the client and the log.
 async fn close(exchange: &mut FileExchange<'_, '_>, running: Running, end: End) -> Result<()> {
     let progress = running.progress().clone();
     let gone = || Error::new(ErrorCode::ClientGone, Side::Client, progress.phase());

@@ -20,6 +20,7 @@ const CLEAN: &[&str] = &[
     "crates/conformance/",
     "crates/credentials/",
     "crates/door-admin/",
+    "crates/door-http/",
     "crates/door-xroot/",
     "crates/endpoint/",
     "crates/execution/",

@@ -9,7 +9,7 @@ use storage::{Posix, PosixOptions};
 
 use crate::harness::{Server, export};
 
-/// A sparse file of this size would be read for hours.
+/// Reading a sparse file of this size would take hours.
 const LARGE_BYTES: u64 = 1 << 42;
 const HEAD: &str = "HEAD /data/large\nWant-Digest: md5\n";
 

@@ -1,4 +1,5 @@
-//! Collections with everything in them: removed, replaced and copied, where the export and the rights below allow it.
+//! Collections with everything in them: removed, replaced and copied, where the export and the
+//! rights below allow it.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -135,7 +136,7 @@ async fn collections_are_copied_with_everything_or_alone() {
     assert_eq!(status(&server, &copy("/data/c", "\nOverwrite: F")).await, 412);
     assert_eq!(status(&server, &copy("/data/d/sub/x", "")).await, 403);
     assert_eq!(status(&server, &copy("/data/none/x", "")).await, 409);
-    // An empty collection is replaced; of a full one the refusal names the key.
+    // An empty collection is replaced; the refusal of a full one names the key.
     assert_eq!(status(&server, &copy("/data/alone", "")).await, 204);
     for head in [
         copy("/data/c", ""),
@@ -198,7 +199,7 @@ async fn a_copy_takes_the_right_to_read_everywhere_below_its_source() {
     }
 }
 
-/// A directory with an immutable file; undone when it is dropped.
+/// A directory with an immutable file; undone when dropped.
 struct Immutable(tempfile::TempDir);
 
 fn immutable() -> Option<Immutable> {

@@ -1,5 +1,6 @@
-//! The file managers of Windows and macOS, as they mount and write. Neither can be run here: the exchanges are written down
-//! from what is known of them (the headers, their order, and the bodies that matter), not recorded.
+//! The file managers of Windows and macOS, mounting and writing. They cannot run here: these
+//! exchanges follow what is known of them (headers, their order, and the bodies that matter); they
+//! are no recordings.
 
 use crate::harness::{Answer, Raw, Server};
 
@@ -40,7 +41,7 @@ impl Client {
         answer
     }
 
-    /// Asks, with more headers behind the first line, and demands a status.
+    /// Sends a request with further headers, and expects a status.
     async fn ask(&mut self, status: u16, line: &str, body: &str) -> Answer {
         let (first, more) = line.split_once('\n').unwrap_or((line, ""));
         let more = if more.is_empty() {
@@ -52,7 +53,7 @@ impl Client {
         Self::demand(status, line, self.raw.ask(&head, body.as_bytes()).await)
     }
 
-    /// Locks, and gives back the token with its brackets.
+    /// Locks, and returns the token with its brackets.
     async fn lock(&mut self, line: &str, body: &str) -> String {
         let answer = self.ask(200, line, body).await;
         assert!(answer.text().contains("<D:lockroot>"), "{}", answer.text());
@@ -92,7 +93,7 @@ async fn windows_mounts_and_stores_a_document() {
         .await;
     let patch = "PROPPATCH /data/d/new.docx";
     client.ask(207, &format!("{patch}\nIf: ({token})"), WINDOWS_TIMES).await;
-    // Somebody else's Explorer meanwhile.
+    // Meanwhile, the Explorer of another user.
     let mut other = Client::new(&server, WINDOWS).await;
     other.ask(423, patch, WINDOWS_TIMES).await;
     other.ask(423, "PUT /data/d/new.docx", "theirs").await;
@@ -127,7 +128,7 @@ async fn macos_mounts_for_writing_and_stores_a_file_with_its_companions() {
     server.put("/data/d/old.txt", b"old").await;
     let mut client = Client::new(&server, MACOS).await;
     let offered = client.ask(200, "OPTIONS /data/", "").await;
-    // Without class 2 the Finder mounts for reading only.
+    // Without class 2 the Finder mounts read-only.
     assert!(
         offered
             .header("DAV")
@@ -171,7 +172,7 @@ async fn macos_mounts_for_writing_and_stores_a_file_with_its_companions() {
         let got = client.ask(200, &format!("GET {path}"), "").await;
         assert_eq!(got.body, content.as_bytes());
     }
-    // It locks what it opens for writing, and renames and removes with the token of what it holds open.
+    // It locks files that it opens for writing, and renames and removes them with the lock token.
     let token = client
         .lock("LOCK /data/d/old.txt\nDepth: 0\nTimeout: Second-600", MACOS_LOCK)
         .await;

@@ -1,4 +1,5 @@
-//! Third-party copies that another server is to make: the client is sent there, with all it brought.
+//! Third-party copies that another server performs: the client is redirected with its whole
+//! request.
 
 use net::tls::ServerTls;
 use policy::AnonymousAccess;
@@ -12,7 +13,7 @@ fn exports() -> Vec<endpoint::Export> {
     vec![export("/data", AnonymousAccess::Write, memory())]
 }
 
-/// A server that sends those who want third-party copies to this URL.
+/// A server that redirects third-party copies to this URL.
 async fn forwarding_to(url: &str, tls: Option<ServerTls>) -> Server {
     let to = Location::parse(url).unwrap();
     Server::start(exports(), |settings| {
@@ -37,14 +38,14 @@ async fn copies_are_sent_on_with_path_and_query_and_nothing_is_made_here() {
     let copy = "COPY /data/a%20b?x=1\nSource: http://192.0.2.1/f\nAuthorization: Bearer abc\n";
     let answer = here.ask(copy, b"").await;
     assert_eq!(answer.status, 307, "{answer:?}");
-    // A token is not written into a URL that travels in clear text.
+    // A token does not go into a URL in clear text.
     assert_eq!(answer.header("Location"), Some(there.url("/data/a%20b?x=1").as_str()));
     assert_eq!(here.door.transfers(), 0);
     let malformed = here
         .ask("COPY /data/f\nSource: http://192.0.2.1/f\nOverwrite: X\n", b"")
         .await;
     assert_eq!(malformed.status, 400);
-    // What stays within this server is no third-party copy.
+    // A copy within this server is no third-party copy.
     here.put("/data/f", b"abc").await;
     assert_eq!(here.ask("COPY /data/f\nDestination: /data/g\n", b"").await.status, 201);
 }
@@ -79,7 +80,7 @@ async fn over_tls_the_token_goes_along() {
     let mut active = resource(&here.url("/data/new").replace("http:", "https:"), Side::Active);
     let from = Location::parse(&source.url("/data/f")).unwrap();
     let order = CopyOrder::new(from, Direction::Pull, Access::default());
-    // Our client, as most, does not show its token to another host by itself.
+    // Our client, like most, does not send its token to another host by itself.
     active.access.bearer = Some(Secret::new(token));
     let mut copying = crate::harness::client().copy(&active, &order).await.unwrap();
     while copying.next().await.unwrap().is_some() {}

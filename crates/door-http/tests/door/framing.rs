@@ -179,7 +179,7 @@ async fn records_tell_what_happened_without_any_secret() {
     assert_eq!((stored.bytes_in, stored.committed_us.is_some()), (3, true));
 }
 
-/// Every input that the fuzzers start from, sent to an open door: it answers or closes, and goes on
+/// Sends every input of the fuzzers' corpus to an open door: it answers or closes, and goes on
 /// serving others.
 #[tokio::test]
 async fn nothing_of_the_fuzzers_corpus_harms_the_door() {

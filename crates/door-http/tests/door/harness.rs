@@ -1,5 +1,5 @@
 //! Doors on loopback over stores in memory or in a temporary directory, and a client that sends
-//! exactly the bytes it is told.
+//! exactly the given bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn client() -> Client {
     testsite::client(AddressPolicy::ANY)
 }
 
-/// Room for everything that is tested here.
+/// Memory for all files of these tests.
 pub(crate) fn memory() -> Memory {
     Memory::new(1 << 30)
 }
@@ -80,7 +80,7 @@ impl Server {
         }
     }
 
-    /// Anybody may do everything under `/data`, which lies in memory.
+    /// Every client may do everything under `/data`, which is in memory.
     pub(crate) async fn open() -> Self {
         Self::start(vec![export("/data", AnonymousAccess::Write, memory())], |_| {}).await
     }
@@ -110,13 +110,13 @@ impl Server {
     }
 }
 
-/// A connection that sends what it is told.
+/// A connection that sends exactly the given bytes.
 pub(crate) struct Raw {
     pub(crate) tcp: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -138,7 +138,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The last line, by which copies are judged.
+    /// The last line, which has the outcome of a copy.
     pub(crate) fn last_line(&self) -> String {
         self.text().lines().last().unwrap_or_default().to_owned()
     }
@@ -149,7 +149,7 @@ fn find<'a>(list: &'a [(String, String)], name: &str) -> Option<&'a str> {
     Some(value)
 }
 
-/// The head with what every request needs and the length of its body.
+/// The head, completed by the headers that every request needs and the length of its body.
 pub(crate) fn head_text(head: &str, length: Option<usize>) -> String {
     let (line, headers) = head.split_once('\n').unwrap();
     let mut text = format!("{line} HTTP/1.1\r\n");
@@ -261,9 +261,9 @@ impl Raw {
         answer
     }
 
-    /// Sends nothing more and waits until the server has closed too.
+    /// Closes the sending side, and waits until the server has closed too.
     pub(crate) async fn end(&mut self) {
-        // The server may have reset the connection already, which is an end as well.
+        // The server may have reset the connection already, which is an end too.
         let _ = self.tcp.shutdown().await;
         while self.more().await > 0 {}
     }
@@ -274,7 +274,7 @@ impl Raw {
     }
 }
 
-/// Bytes that no two places have in common.
+/// Bytes without repetition.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length as u64)
         .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)

@@ -1,4 +1,4 @@
-//! Symbolic links within an export: the rights of the path that they lead to count, with every verb.
+//! Symbolic links within an export: with every verb, the rights of the target path count.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use storage::{Posix, PosixOptions};
 
 use crate::harness::{Server, closed, export};
 
-/// A server on which nobody may do anything below `/data/closed`, and everything elsewhere.
+/// A server that allows nothing below `/data/closed`, and everything elsewhere.
 async fn server(directory: &Path) -> Server {
     for name in ["closed/d", "open/d"] {
         std::fs::create_dir_all(directory.join(name)).unwrap();

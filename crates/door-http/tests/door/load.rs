@@ -1,4 +1,4 @@
-//! Many connections that do nothing, or next to nothing, cost little and hinder nobody.
+//! Many connections that do nothing, or nearly nothing, cost little and do not slow down others.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn two_hundred_slow_senders_hinder_nobody() {
 #[tokio::test]
 async fn what_the_end_of_the_door_cuts_off_has_its_line() {
     let server = Server::open().await;
-    // More than sockets hold.
+    // More than socket buffers hold.
     server.put("/data/f", &vec![7; 64 << 20]).await;
     let (mut reader, mut writer) = (server.connect().await, server.connect().await);
     reader.send("GET /data/f HTTP/1.1\r\nHost: h\r\n\r\n").await;

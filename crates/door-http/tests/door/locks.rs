@@ -1,4 +1,5 @@
-//! LOCK, UNLOCK and `If` (RFC 4918): what a lock forbids to whom, at each verb, and how clients are told.
+//! LOCK, UNLOCK and `If` (RFC 4918): what a lock forbids, to which clients, at each verb, and how
+//! they learn of it.
 
 use credentials::{Macaroon, MacaroonKey};
 use endpoint::{Export, FairShare, ShareLimits};
@@ -39,7 +40,7 @@ fn removes_trees(server: &Server) {
     server.exports.replace(endpoint::Exports::new(list));
 }
 
-/// What a client shows that is somebody of this name.
+/// The credential of a client with this name.
 fn bearer(name: &str, caveat: &str) -> String {
     let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", name, [caveat]).unwrap();
     format!("Authorization: Bearer {}", minted.to_text().expose())
@@ -109,7 +110,7 @@ async fn a_name_without_a_file_gets_an_empty_one_with_its_lock() {
     assert_eq!((empty.status, empty.body.len()), (200, 0));
     assert_eq!(status(&server, "PUT /data/d/new").await, 423);
     assert_eq!(status(&server, &format!("PUT /data/d/new\nIf: (<{token}>)")).await, 204);
-    // The directory of the new name has to be there, and no lock is left where there is no file.
+    // The directory of the new name must exist, and no lock remains without a file.
     let missing = server.ask("LOCK /data/none/new\n", EXCLUSIVE.as_bytes()).await;
     assert_eq!(missing.status, 409, "{missing:?}");
     assert_eq!(status(&server, "PUT /data/none/new").await, 201);
@@ -151,7 +152,7 @@ async fn a_move_leaves_the_lock_behind() {
     assert_eq!(status(&server, &moved).await, 201);
     assert_eq!(status(&server, "PUT /data/g").await, 204);
     assert_eq!(status(&server, "PUT /data/f").await, 201);
-    // The name that is replaced keeps its own.
+    // The replaced name keeps its own lock.
     let token = lock(&server, "/data/g", "0").await;
     assert_eq!(status(&server, "MOVE /data/f\nDestination: /data/g").await, 423);
     let over = format!("MOVE /data/f\nDestination: /data/g\nIf: </data/g> (<{token}>)");
@@ -190,7 +191,7 @@ async fn a_locked_directory_neither_gets_nor_loses_names() {
             status(&server, &format!("DELETE /data/d/new\nIf: </data/d> (<{token}>)")).await,
             204
         );
-        // Anything below names the lock (indirect refresh and release).
+        // Anything below refers to the lock (indirect refresh and release).
         let below = if depth == "0" { "/data/d" } else { "/data/d/f" };
         assert_eq!(status(&server, &format!("LOCK {below}\nIf: (<{token}>)")).await, 200);
         assert_eq!(
@@ -407,7 +408,7 @@ async fn locks_are_told_in_properties() {
         let told = find(path, depth, body).await;
         assert_eq!(told.matches(&token).count(), 1, "{path} {depth}: {told}");
     }
-    // All properties of many files do not say of each that it could be locked.
+    // A listing with all properties does not repeat for each file that it could be locked.
     assert_eq!(find("/data/d", "1", "").await.matches("<D:supportedlock>").count(), 1);
 }
 
@@ -519,7 +520,7 @@ async fn a_lock_is_granted_when_the_file_that_takes_its_name_has_it() {
     while server.exports.current().locks().is_empty() {
         tokio::task::yield_now().await;
     }
-    // No later upload gets past it, and it is not granted as long as the earlier one goes on.
+    // It stops later uploads, and is not granted while the earlier one runs.
     assert_eq!(status(&server, "PUT /data/f").await, 423);
     assert!(locker.tcp.try_read(&mut [0; 1]).is_err());
     gate.open();
@@ -572,7 +573,7 @@ async fn a_lock_from_above_does_not_reach_to_where_locks_are_off() {
     server.exports.replace(endpoint::Exports::new(list));
     assert_eq!(status(&server, "PUT /data/f").await, 423);
     assert_eq!(status(&server, "PUT /data/off/f").await, 201);
-    // Nor is it told of there.
+    // Nor is it shown there.
     let body = "<D:propfind xmlns:D='DAV:'><D:prop><D:lockdiscovery/></D:prop></D:propfind>";
     for (path, depth, told) in [("/data/off/f", 0, 0), ("/data/off", 1, 0), ("/data/f", 0, 1)] {
         let head = format!("PROPFIND {path}\nDepth: {depth}\n");
@@ -605,7 +606,7 @@ async fn only_so_many_shared_locks_are_over_one_path() {
     }
 }
 
-/// A file can have other names over symbolic links; a lock on it holds for all of them.
+/// A file can have other names by symbolic links; a lock on it holds for all of them.
 #[tokio::test]
 async fn a_lock_holds_over_symbolic_links() {
     let directory = tempfile::tempdir().unwrap();
@@ -647,11 +648,12 @@ async fn a_lock_holds_over_symbolic_links() {
     ] {
         assert_eq!(status(&server, head).await, 423, "{head}");
     }
-    // What takes the place of the link itself changes nothing of what is locked.
+    // Replacing the link itself changes nothing that is locked.
     assert_eq!(status(&server, "PUT /data/file-link").await, 204);
 }
 
-/// Who may not replace a tree gets the same refusal whether something in it is locked or not.
+/// A client that may not replace a tree gets the same refusal whether something in it is locked or
+/// not.
 #[tokio::test]
 async fn who_may_not_replace_a_tree_learns_nothing_of_locks_below() {
     let server = Server::open().await;

@@ -118,7 +118,7 @@ async fn a_copy_to_this_server_is_made_here() {
     }
 }
 
-/// Whatever goes wrong in the store, the client reads the path that it asked for, and nothing of the server's disk.
+/// Whatever fails in the store, the client reads its own path, and nothing of the server's disk.
 #[tokio::test]
 async fn no_error_names_a_path_that_only_the_server_knows() {
     let directory = tempfile::tempdir().unwrap();

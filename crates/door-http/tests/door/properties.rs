@@ -63,7 +63,7 @@ async fn what_is_set_is_shown_with_all_by_name_and_as_a_name() {
             "{named}"
         );
     }
-    // On a directory too; and what is not asked for is not looked for.
+    // On a directory too; properties that are not requested are not read.
     assert_eq!(patch(&server, "/data/d", &set("<x:b/>")).await.status, 207);
     assert!(find(&server, "/data/d", "0", NAMED).await.contains("<x:b "));
     assert!(
@@ -96,7 +96,7 @@ async fn all_changes_of_a_request_are_made_or_none() {
         );
         assert!(find(&server, "/data/d/f", "0", NAMED).await.contains(">old</x:a>"));
     }
-    // In the order in which they stand.
+    // In their order in the request.
     let inner = format!(
         "{}<D:remove><D:prop><x:a/><x:none/></D:prop></D:remove>{}",
         set("<x:b>1</x:b>"),
@@ -167,7 +167,7 @@ async fn properties_go_with_the_name_through_copies_moves_and_new_content() {
         let head = format!("COPY {}\nDestination: {}\n", path("plain"), path("c"));
         assert_eq!(server.ask(&head, b"").await.status, 204);
         assert!(!shows("c").await, "{at}: the copy of one without properties has none");
-        // Another file of the name later has none of them.
+        // A later file of that name has none of them.
         assert_eq!(server.ask(&format!("DELETE {}\n", path("m")), b"").await.status, 204);
         server.put(&path("m"), b"new").await;
         assert!(!shows("m").await, "{at}: DELETE");

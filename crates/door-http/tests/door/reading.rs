@@ -111,7 +111,7 @@ async fn checksums_are_told_in_the_form_asked_for() {
     }
     let modern = client.ask("HEAD /data/f\nWant-Repr-Digest: adler=5\n", b"").await;
     assert_eq!(modern.header("Repr-Digest"), Some("adler=:EeYDmA==:"));
-    // Computed on demand, since only Adler-32 is made when a file is stored.
+    // Computed on demand, since only Adler-32 is computed when a file is stored.
     let computed = client
         .ask("HEAD /data/f\nWant-Digest: UNIXcksum, MD5;q=0.5\n", b"")
         .await;
@@ -173,7 +173,7 @@ async fn a_directory_is_a_page_with_relative_links() {
         .await
         .text();
     assert!(bare.contains("href=\"./d/sub/\""), "{bare}");
-    // Whoever asks for a file would store the page as one.
+    // A client that wants a file would store the page.
     for program in ["", "Accept: */*\n"] {
         let refused = server.ask(&format!("GET /data/d\n{program}"), b"").await;
         assert!(
@@ -201,7 +201,7 @@ async fn a_page_is_in_order_unless_its_directory_is_large() {
         .filter_map(|rest| rest.split('"').next())
         .collect();
     assert_eq!(links, ["../", "./z/", "./C", "./a", "./b"], "{text}");
-    // A large one is whole, in whatever order.
+    // A large one is complete, in any order.
     let count = LISTING_SORTED_ENTRIES + LISTING_BATCH_ENTRIES + 1;
     for number in 0..count {
         server.put(&format!("/data/large/{number}"), b"").await;
@@ -245,7 +245,7 @@ async fn propfind_lists_the_directory_itself_first() {
         top.contains("<D:href>/</D:href>") && top.contains("<D:href>/data/</D:href>"),
         "{top}"
     );
-    // In a listing the used bytes would be taken for sizes.
+    // In a listing, clients would take the used bytes for sizes.
     assert!(
         zero.contains("quota-available-bytes") && zero.contains("quota-used-bytes"),
         "{zero}"

@@ -1,10 +1,10 @@
-//! What a macaroon that allows little can do with what belongs to others, and what refusals tell.
+//! What a narrow macaroon allows with files of others, and what refusals reveal.
 
 use policy::{AnonymousAccess, Area, Rule, parse_given};
 
 use crate::harness::{Answer, Server, export, macaroon, memory};
 
-/// A server where nobody may do anything without a macaroon, and what lies there.
+/// A server that allows nothing without a macaroon, and its files.
 async fn closed() -> Server {
     let disk = memory();
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, disk)], |_| {}).await;
@@ -43,10 +43,10 @@ async fn create_alone_renames_what_its_holder_stored_and_nothing_else() {
         201
     );
     assert_eq!(step(&server, &rename("x", "y"), "UPLOAD").await.status, 201);
-    // Another file of that name is somebody else's.
+    // Another file of that name belongs to another client.
     assert_eq!(step(&server, "PUT /data/y", "UPLOAD,DELETE").await.status, 204);
     assert_eq!(step(&server, &rename("y", "z"), "UPLOAD").await.status, 403);
-    // With an exports list that was loaded anew it is still known.
+    // It is still known after the exports were loaded again.
     assert_eq!(step(&server, "PUT /data/own", "UPLOAD").await.status, 201);
     server
         .exports
@@ -56,7 +56,7 @@ async fn create_alone_renames_what_its_holder_stored_and_nothing_else() {
     assert_eq!(step(&server, &rename("h", "i"), "MANAGE").await.status, 201);
 }
 
-/// What there is under each of these names must not show in an answer to who may not look.
+/// A client that may not look gets the same answer whatever exists under these names.
 #[tokio::test]
 async fn who_may_not_look_is_told_the_same_whatever_is_there() {
     let server = closed().await;
@@ -154,7 +154,7 @@ async fn a_listing_leaves_out_what_its_reader_may_not_look_at() {
             assert_eq!(is_listed, is_shown, "{name} {listing}");
         }
     }
-    // Who may look sees them.
+    // A client that may look sees them.
     let all = step(&server, "PROPFIND /data\nDepth: 1", "LIST").await.text();
     assert!(all.contains("dead") && all.contains("pre-1"), "{all}");
 }

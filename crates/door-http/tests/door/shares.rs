@@ -49,13 +49,14 @@ async fn a_connection_counts_for_the_identity_that_uses_it() {
     for _ in 0..2 * CLIENT_SHARE_MIN {
         let mut raw = server.connect().await;
         assert_ne!(raw.ask(&request, b"").await.status, 429);
-        // Another request on it counts no more.
+        // Another request on the same connection does not count again.
         assert_ne!(raw.ask(&request, b"").await.status, 429);
         held.push(raw);
     }
     let mut next = server.connect().await;
     assert_eq!(next.ask(&request, b"").await.status, 429);
-    // The connection is good for others, and the identity has the place again that another connection gave up.
+    // The connection still serves others, and the identity has the place again that another
+    // connection released.
     assert_ne!(next.ask("GET /data/none\n", b"").await.status, 429);
     held[0].ask("GET /data/none\n", b"").await;
     assert_ne!(next.ask(&request, b"").await.status, 429);

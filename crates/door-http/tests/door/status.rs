@@ -1,5 +1,5 @@
-//! Every verb against every way in which it can be refused: the status is that of the table of
-//! codes, and the body says what happened, what to do, and under which name the log has it.
+//! Every verb with every way to be refused: the status is that of the error table, and the body
+//! says what happened, what to do, and the name of the request in the log.
 
 use policy::{AnonymousAccess, ExportRules};
 use storage::{Effect, Fault, Faulty, Operation};
@@ -85,7 +85,7 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
         "Destination: http://127.0.0.1:1/x",
         ErrorCode::Unauthenticated,
     ),
-    // One that is of no use.
+    // An invalid credential.
     ("GET /data/f", "Authorization: Bearer nonsense", ErrorCode::InvalidToken),
     ("GET /", "Authorization: Bearer nonsense", ErrorCode::InvalidToken),
     (
@@ -149,7 +149,7 @@ const TABLE: &[(&str, &str, ErrorCode)] = &[
     ("PUT /filling/n", "", ErrorCode::NoSpace),
     ("COPY /full/f", "Destination: /full/n", ErrorCode::NoSpace),
     ("GET /broken/f", "", ErrorCode::StorageFailed),
-    // What the request says.
+    // The request itself.
     ("GET /data/f", "Range: bytes=100-", ErrorCode::RangeUnsatisfiable),
     ("GET /data/f", "If-Match: \"x\"", ErrorCode::PreconditionFailed),
     ("HEAD /data/f", "If-Match: \"x\"", ErrorCode::PreconditionFailed),

@@ -125,7 +125,7 @@ async fn peers_on_this_machine_are_refused_unless_allowed() {
         .ask(&copy("/data/f", &format!("Source: {}", there.url("/data/f"))), b"")
         .await;
     assert_eq!(answer.status, ErrorCode::PeerAddressRefused.http_status());
-    // Nor by an address of an interface, whatever it is written as.
+    // Nor by an address of an interface, however it is written.
     here.put("/data/own", b"own").await;
     let own = testkit::own_address().into_iter();
     for host in own.flat_map(|own| [own.to_string(), format!("[::ffff:{own}]"), format!("[64:ff9b::{own}]")]) {
@@ -187,7 +187,7 @@ async fn a_destination_that_fails_in_the_middle_is_told_in_the_last_line() {
 /// A source that answers, sends a little, and then nothing.
 struct SilentSource {
     url: String,
-    /// Permits come when a GET has been answered, and when its connection has been closed.
+    /// Permits arrive when a GET was answered, and when its connection was closed.
     begun: Arc<Semaphore>,
     closed: Arc<Semaphore>,
 }
@@ -281,7 +281,7 @@ async fn a_client_that_leaves_stops_the_copy_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let posix = Posix::open(directory.path(), &PosixOptions::default()).unwrap();
     let here = Server::start(vec![export("/data", AnonymousAccess::Write, posix)], |settings| {
-        // No marker will tell: only looking at the connection does.
+        // No marker fails: only watching the connection shows it.
         settings.limits.marker_period = Duration::from_secs(3600);
         settings.limits.early_outcome = Duration::from_millis(20);
     })
@@ -341,8 +341,8 @@ async fn transfers_have_a_limit_of_their_own() {
     assert_eq!((answer.status, answer.header("Retry-After").is_some()), (503, true));
 }
 
-/// A peer that answers by method, with what `say` makes of the number of requests before and of the
-/// request; remembers the methods. An answer to a PUT comes behind its body.
+/// A peer that answers by method, with the text that `say` makes from the number of earlier
+/// requests and the request; remembers the methods. It answers a PUT after its body.
 struct ScriptedPeer {
     url: String,
     methods: Arc<std::sync::Mutex<Vec<String>>>,
@@ -441,7 +441,7 @@ async fn a_destination_that_tells_its_checksum_with_the_upload_is_asked_no_more(
     let line = push_to(&peer, "").await;
     assert!(line.starts_with("failure") && line.contains("00000001"), "{line}");
     assert_eq!(peer.methods(), "HEAD PUT DELETE");
-    // One that has no word of it, or knows another algorithm only, is asked.
+    // A peer that reports no checksum, or only an unknown algorithm, is asked.
     let peer = ScriptedPeer::start(|before, head| match head.split(' ').next() {
         Some("HEAD") if before == 0 => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
         Some("HEAD") => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\n".to_owned(),
@@ -456,11 +456,11 @@ async fn a_destination_that_tells_its_checksum_with_the_upload_is_asked_no_more(
 #[tokio::test]
 async fn a_rest_that_belongs_to_a_longer_file_is_not_taken_for_that_of_the_old_one() {
     let peer = ScriptedPeer::start(|before, _| match before {
-        // Asked, and broken off in the middle.
+        // Asked, and broken in the middle.
         0 => "HTTP/1.1 200 OK\r\nConnection: close\r\nETag: \"a\"\r\nDigest: adler32=00000001\r\nContent-Length: 8\r\n\r\n"
             .to_owned(),
         1 => "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nold ".to_owned(),
-        // The file has been replaced, and the peer knows no conditions.
+        // The file was replaced, and the peer ignores conditions.
         2 => "HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Range: bytes 4-7/12\r\nContent-Length: 4\r\n\r\nfile"
             .to_owned(),
         3 => "HTTP/1.1 200 OK\r\nConnection: close\r\nDigest: adler32=1d00047f\r\nContent-Length: 12\r\n\r\n"

@@ -1,4 +1,4 @@
-//! The same door over TLS, told from clear text by the first byte.
+//! The same door over TLS, which it recognises by the first byte.
 
 use net::tls::ServerTls;
 use policy::AnonymousAccess;

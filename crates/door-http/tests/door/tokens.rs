@@ -1,4 +1,4 @@
-//! Macaroons: asked for in both forms, used, and refused.
+//! Macaroons: requested in both forms, used, and refused.
 
 use credentials::MacaroonKey;
 use identity::{Authenticator, ClearText, Sources};
@@ -8,7 +8,7 @@ use storage::Memory;
 
 use crate::harness::{Answer, Server, closed, export, head_text, memory};
 
-/// The same files twice: open, to ask for macaroons, and closed but for macaroons.
+/// The same files twice: open, to request macaroons, and closed except for macaroons.
 async fn server() -> Server {
     let disk: Memory = memory();
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, disk)], |_| {}).await;
@@ -210,7 +210,7 @@ async fn without_a_secret_it_is_said_which_line_is_missing() {
     }
 }
 
-/// A server that takes no token in clear text; the file behind it is open to all.
+/// A server that accepts no token in clear text; the file on it is public.
 async fn strict() -> Server {
     let server = Server::start(vec![export("/data", AnonymousAccess::Write, memory())], |settings| {
         settings.site.authenticator = Authenticator::new(Sources {
@@ -333,7 +333,7 @@ async fn a_macaroon_keeps_what_its_requester_may_do_and_says_what_it_lacks() {
         "{}",
         none.text()
     );
-    // The rule that closed it is gone; who asked had no right there all the same.
+    // The rule that closed it is gone; the client had no right there all the same.
     close(&server);
     assert_eq!(step(&server, "GET /data/f", &token).await.status, 200);
     for (line, words) in [

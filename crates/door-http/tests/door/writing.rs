@@ -1,4 +1,4 @@
-//! PUT: what is stored, what is refused, and what is left behind then.
+//! PUT: what is stored, what is refused, and what remains then.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn files_below(directory: &std::path::Path) -> usize {
     entries
         .map(|entry| match entry.file_type().unwrap().is_dir() {
             true => files_below(&entry.path()),
-            // The lock by which a running server is known is no part of any file.
+            // The lock that marks a running server belongs to no file.
             false => usize::from(entry.metadata().unwrap().len() > 0),
         })
         .sum()
@@ -215,7 +215,7 @@ async fn parts_and_encodings_are_not_stored_and_the_connection_lives_on() {
     assert_eq!(client.ask("GET /data/f\n", b"").await.body, b"old");
 }
 
-/// Begins an upload to `/data/in/job/f`, which stands there already; the body is to follow.
+/// Begins an upload to `/data/in/job/f`, which exists already; the body is to follow.
 async fn begin_held(server: &Server) -> Raw {
     server.put("/data/in/job/f", b"old").await;
     let mut client = server.connect().await;
