@@ -14,21 +14,21 @@ use super::server::size;
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum BenchLoad {
-    /// Large files: throughput against connections and streams
+    /// Throughput of large files, by connections and streams
     Bulk(BulkOptions),
-    /// Many small questions: stat over each protocol in its own ways, and listing a directory
+    /// Rate of small requests: stat over each protocol, and listings
     Metadata(MetadataOptions),
-    /// Small questions beside large downloads and uploads: how long they wait, against how many of these there are
+    /// Latency of small requests beside large downloads and uploads
     Mixed(MixedOptions),
-    /// Writing over existing files against writing new ones
+    /// Overwriting existing files compared with writing new ones
     Overwrite(OverwriteOptions),
-    /// What encryption costs: each cipher suite beside clear text, and connections made in a second
+    /// Cost of encryption by cipher suite, and new connections per second
     Tls(TlsOptions),
-    /// Third-party copies from the first of two targets to the second: throughput against how many are under way
+    /// Throughput of third-party copies, by the number at once
     Tpc(TpcOptions),
-    /// Long lines: throughput against round-trip time and streams, with a relay that delays
+    /// Throughput by round-trip time and streams, through a relay that delays
     Latency(LatencyOptions),
-    /// Many small pieces in each request, as an analysis reads them
+    /// Vector reads: many small pieces per request, as an analysis reads them
     Vector(VectorOptions),
 }
 
@@ -64,72 +64,91 @@ impl BenchLoad {
 
 /// Options that all loads have.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of all loads")]
 pub(crate) struct BenchCommon {
-    /// Directories to measure, in which a directory for the run is made and removed again; URLs with the same NAME are one
-    /// server over several protocols [default NAME: the URL's host and port]
-    #[arg(required = true, value_name = "[NAME=]URL", value_parser = named)]
+    /// Directories to measure, where you may write
+    ///
+    /// Each run makes a directory of its own in them, and removes it at the end. URLs with the
+    /// same NAME are one server over several protocols. Default NAME: host and port of the URL.
+    #[arg(
+        required = true,
+        value_name = "[NAME=]URL",
+        value_parser = named,
+        help_heading = None,
+        verbatim_doc_comment
+    )]
     pub(crate) targets: Vec<Named>,
-    /// Read this file instead of one that is uploaded, at the target of the same scheme, host and port
-    #[arg(long, value_name = "URL")]
+    /// Read this file instead of uploading one; can be repeated
+    ///
+    /// It counts for the target with the same scheme, host and port.
+    #[arg(long, value_name = "URL", verbatim_doc_comment)]
     pub(crate) file: Vec<String>,
-    /// A server's process on this machine, for its processor time and to tell it from what disturbs; children belong to it
-    #[arg(long = "pid", value_name = "[NAME=]PID", value_parser = process)]
+    /// Measure the processor time of this process and its children
+    ///
+    /// The server NAME runs as this process on this machine. Without it, the run takes the
+    /// server for a disturbance.
+    #[arg(
+        long = "pid",
+        value_name = "[NAME=]PID",
+        value_parser = process,
+        verbatim_doc_comment
+    )]
     pub(crate) processes: Vec<Process>,
-    /// How often each case is measured
+    /// Samples per figure
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repetitions: u32,
-    /// Write the report to this file as JSON, which --compare reads
-    #[arg(long, value_name = "FILE")]
+    /// Write the report to this file as JSON, for --compare
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) json: Option<PathBuf>,
     /// Write all figures to this file as CSV
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write the report to this file as a page with plots
-    #[arg(long, value_name = "FILE")]
+    /// Write a page with tables and plots to this file
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) html: Option<PathBuf>,
-    /// Put an earlier run beside this one: a file of --json
-    #[arg(long, value_name = "FILE")]
+    /// Compare with an earlier run: a file that --json wrote
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) compare: Option<PathBuf>,
-    /// End after this time, in seconds or as 30s, 5m, 2h, with what has been measured
+    /// End after this time with what is measured, in seconds or as 30s, 5m, 2h
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
-    /// Say nothing while measuring
+    /// Print no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Say more
+    /// Print details, such as which credential is sent
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(flatten)]
     pub(crate) access: Access,
 }
 
-/// A URL, and what its server is called.
+/// A URL, and the name of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: Option<String>,
     pub(crate) url: String,
 }
 
-/// A process, and which server it belongs to.
+/// A process, and the name of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) name: Option<String>,
     pub(crate) id: u32,
 }
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Direction {
-    /// From the server
+    /// Downloads
     Get,
-    /// To the server
+    /// Uploads
     Put,
 }
 
-/// The option of loads that go both ways.
+/// The option of loads with downloads and uploads.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Ways {
-    /// Ways in which files are moved
+    /// Measure only these
     #[arg(
         long,
         value_enum,
@@ -141,7 +160,7 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// As loads take them.
+    /// In the type of the loads.
     pub(super) fn list(&self) -> Vec<Way> {
         let way = |way: &Direction| match way {
             Direction::Get => Way::Get,
@@ -156,16 +175,16 @@ impl Ways {
 pub(crate) struct BulkOptions {
     #[command(flatten)]
     pub(crate) ways: Ways,
-    /// Files that are under way at the same time
+    /// Files in transfer at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,16", value_parser = many())]
     pub(crate) connections: Vec<u32>,
-    /// Ranges on connections of their own in which each file is read
+    /// Ranges per file, each on a connection of its own
     #[arg(short = 'n', long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = many())]
     pub(crate) streams: Vec<u32>,
     /// Size of each file, such as 1GiB
     #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
     pub(crate) size: u64,
-    /// What a sample moves at the least: few connections take several files one after the other
+    /// Least bytes per sample; few connections move several files each
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = positive_size)]
     pub(crate) volume: u64,
     #[command(flatten)]
@@ -173,7 +192,7 @@ pub(crate) struct BulkOptions {
 }
 
 impl BulkOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self) -> Bulk {
         Bulk {
             ways: self.ways.list(),
@@ -186,7 +205,7 @@ impl BulkOptions {
     }
 }
 
-/// A number of connections or streams: beyond, the client would be measured.
+/// Parses a number of connections or streams. With more, the client would be the limit.
 pub(super) fn many() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=4096)
 }
@@ -199,7 +218,7 @@ pub(super) fn positive_size(text: &str) -> Result<u64, String> {
 }
 
 fn named(text: &str) -> Result<Named, String> {
-    // A name has no slash; what has one is the beginning of a URL with "=" in it.
+    // A name has no slash. Text with a slash is the beginning of a URL that contains "=".
     Ok(match text.split_once('=').filter(|(name, _)| !name.contains('/')) {
         Some(("", _)) => return Err("the name before = is empty".to_owned()),
         Some((name, url)) => Named {
@@ -220,7 +239,7 @@ fn process(text: &str) -> Result<Process, String> {
     };
     let id = id
         .parse()
-        .map_err(|_| format!("\"{id}\" is not the number of a process"))?;
+        .map_err(|_| format!("\"{id}\" is not a process ID"))?;
     Ok(Process { name, id })
 }
 

@@ -1,4 +1,4 @@
-//! Options of the loads of `bench` that are about names, small questions beside large files, overwriting, and encryption.
+//! Options of `bench metadata`, `mixed`, `overwrite` and `tls`.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use super::client::time;
 /// Options of `bench metadata`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MetadataOptions {
-    /// How many files are made and asked about
+    /// Files to make and to ask about
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) files: u32,
-    /// Ask about files that are in the targets themselves, and make none
+    /// Use the files that are in the targets, and make none
     #[arg(long)]
     pub(crate) existing: bool,
-    /// Connections that ask at the same time
+    /// Connections that send requests at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,16,64", value_parser = many())]
     pub(crate) connections: Vec<u32>,
-    /// For how long each sample asks
+    /// Length of each sample
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
     pub(crate) during: Duration,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) struct MetadataOptions {
 }
 
 impl MetadataOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self) -> Metadata {
         Metadata {
             files: self.files,
@@ -48,13 +48,22 @@ impl MetadataOptions {
 pub(crate) struct MixedOptions {
     #[command(flatten)]
     pub(crate) ways: Ways,
-    /// Downloads or uploads, each on a connection of its own, beside which is asked; 0 is a server at rest
+    /// Transfers beside the requests, one connection each; 0 is a server at rest
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "0,1,16,64", value_parser = clap::value_parser!(u32).range(..=4096))]
     pub(crate) connections: Vec<u32>,
-    /// Size of each file, such as 1GiB; uploads are smaller where they would take more than 2 GiB together
-    #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
+    /// Size of each file, such as 1GiB
+    ///
+    /// Uploads are smaller where they would take more than 2 GiB together.
+    #[arg(
+        short,
+        long,
+        value_name = "SIZE",
+        default_value = "256MiB",
+        value_parser = positive_size,
+        verbatim_doc_comment
+    )]
     pub(crate) size: u64,
-    /// For how long each sample asks
+    /// Length of each sample
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
     pub(crate) during: Duration,
     #[command(flatten)]
@@ -62,7 +71,7 @@ pub(crate) struct MixedOptions {
 }
 
 impl MixedOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self) -> Mixed {
         Mixed {
             ways: self.ways.list(),
@@ -77,10 +86,10 @@ impl MixedOptions {
 /// Options of `bench overwrite`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OverwriteOptions {
-    /// Connections that write at the same time
+    /// Files in transfer at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,16", value_parser = many())]
     pub(crate) connections: Vec<u32>,
-    /// Files that each connection writes one after the other
+    /// Files per connection
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) files: u32,
     /// Size of each file, such as 1GiB
@@ -91,7 +100,7 @@ pub(crate) struct OverwriteOptions {
 }
 
 impl OverwriteOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self) -> Overwrite {
         Overwrite {
             connections: self.connections.clone(),
@@ -105,19 +114,19 @@ impl OverwriteOptions {
 /// Options of `bench tls`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TlsOptions {
-    /// Files that are under way at the same time
+    /// Files in transfer at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = many())]
     pub(crate) connections: Vec<u32>,
     /// Size of each file, such as 1GiB
     #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
     pub(crate) size: u64,
-    /// What a sample moves at the least: few connections take several files one after the other
+    /// Least bytes per sample; few connections move several files each
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = positive_size)]
     pub(crate) volume: u64,
-    /// Clients that make new connections at the same time
+    /// Clients that open new connections at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = many())]
     pub(crate) clients: u32,
-    /// For how long each sample makes new connections
+    /// Length of each sample of new connections
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
     pub(crate) during: Duration,
     #[command(flatten)]
@@ -125,7 +134,7 @@ pub(crate) struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self) -> Tls {
         Tls {
             connections: self.connections.clone(),

@@ -1,4 +1,4 @@
-//! Options of the loads of `bench` that are about copies between servers, long lines, and vector reads.
+//! Options of `bench tpc`, `latency` and `vector`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::bench::{BenchCommon, many, positive_size};
 use super::client::time;
 use super::server::size;
 
-/// Who makes a copy.
+/// The active side of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CopyWay {
-    /// The destination fetches
+    /// The destination fetches from the source
     Pull,
-    /// The source sends
+    /// The source sends to the destination
     Push,
 }
 
@@ -32,10 +32,10 @@ impl CopyWay {
     }
 }
 
-/// Options of `bench tpc`. The targets are pairs: copies go from the first to the second, from the third to the fourth.
+/// Options of `bench tpc`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TpcOptions {
-    /// Ways to measure; servers of the XRootD protocol only fetch
+    /// Measure only these; with the XRootD protocol there is only pull
     #[arg(
         long = "only",
         value_enum,
@@ -44,19 +44,19 @@ pub(crate) struct TpcOptions {
         default_value = "pull,push"
     )]
     pub(crate) ways: Vec<CopyWay>,
-    /// Copies that are under way at the same time
+    /// Copies at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,10,100", value_parser = many())]
     pub(crate) concurrency: Vec<u32>,
-    /// Streams that each copy is asked to take; 0 leaves it to the server
+    /// Streams to request per copy; 0 leaves it to the server
     #[arg(short = 'n', long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = streams())]
     pub(crate) streams: Vec<u32>,
     /// Size of each file, such as 1GiB
     #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
     pub(crate) size: u64,
-    /// How many different files are copied
+    /// Number of different files to copy
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) files: u32,
-    /// For how long each sample begins new copies
+    /// Length of each sample; copies that run at its end are completed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) during: Duration,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct TpcOptions {
 }
 
 impl TpcOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self, pairs: Vec<Pair>) -> Tpc {
         Tpc {
             pairs,
@@ -79,16 +79,16 @@ impl TpcOptions {
     }
 }
 
-/// Which way bytes go over a long line.
+/// The direction of a transfer over a long line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LineWay {
-    /// From a server to this client
+    /// Downloads
     Get,
-    /// From this client to a server
+    /// Uploads
     Put,
-    /// From the first of two servers to the second, which fetches
+    /// The destination fetches from the source
     Pull,
-    /// From the first of two servers, which sends, to the second
+    /// The source sends to the destination
     Push,
 }
 
@@ -101,39 +101,51 @@ impl LineWay {
 /// Options of `bench latency`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LatencyOptions {
-    /// Ways to measure; pull and push take the targets in pairs, which must be on this machine
+    /// Measure only these
+    ///
+    /// pull and push take the targets in pairs. The servers must run on this machine.
     #[arg(
         long = "only",
         value_enum,
         value_name = "WAY,...",
         value_delimiter = ',',
-        default_value = "get,put"
+        default_value = "get,put",
+        verbatim_doc_comment
     )]
     pub(crate) ways: Vec<LineWay>,
-    /// Round-trip times that are added, in milliseconds
+    /// Round-trip times to add, in milliseconds
     #[arg(long, value_name = "MS,...", value_delimiter = ',', default_value = "0,10,30,100,300", value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub(crate) rtt: Vec<u32>,
-    /// Streams, each a connection; for pull and push 0 leaves it to the server
+    /// Streams, one connection each; with pull and push 0 leaves it to the server
     #[arg(short = 'n', long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,10", value_parser = streams())]
     pub(crate) streams: Vec<u32>,
-    /// What a sample moves, such as 256MiB
+    /// Bytes per sample, such as 256MiB
     #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = positive_size)]
     pub(crate) size: u64,
-    /// What may be under way on a connection in each direction: a size, "none" for no bounds, or "buffers" for what this
-    /// machine's socket buffers allow
-    #[arg(long, value_name = "SIZE", default_value = "buffers", value_parser = window)]
+    /// Most bytes in flight per connection and direction
+    ///
+    /// - a size, such as 4MiB
+    /// - buffers: as this machine's socket buffers allow
+    /// - none: no limit
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "buffers",
+        value_parser = window,
+        verbatim_doc_comment
+    )]
     pub(crate) window: Window,
     #[command(flatten)]
     pub(crate) common: BenchCommon,
 }
 
 impl LatencyOptions {
-    /// Whether servers are to copy, for which there must be pairs of them.
+    /// Whether copies between servers are measured, which needs pairs of targets.
     pub(crate) fn has_copies(&self) -> bool {
         self.ways.iter().any(|way| way.is_copy())
     }
 
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self, pairs: Vec<Pair>) -> Latency {
         let way = |way: &LineWay| match way {
             LineWay::Get => Way::Get,
@@ -160,20 +172,21 @@ impl LatencyOptions {
 /// Options of `bench vector`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct VectorOptions {
-    /// Read these pieces: a file with "offset length" in each line, and an empty line behind each request [default: a
-    /// pattern like that of an analysis of a ROOT file]
-    #[arg(long, value_name = "FILE")]
+    /// Read the pieces that this file lists [default: like an analysis of a ROOT file]
+    ///
+    /// Each line is "offset length" in bytes. An empty line ends a request.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub(crate) pattern: Option<PathBuf>,
-    /// Pieces in each request [default: as the pattern has them, or 64]
+    /// Pieces per request [default: those of the pattern, or 64]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) pieces: Option<u32>,
-    /// Connections that read at the same time
+    /// Connections that send requests at the same time
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,16", value_parser = many())]
     pub(crate) connections: Vec<u32>,
-    /// Size of the file, without --pattern
+    /// Size of the file to read, without --pattern
     #[arg(short, long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
     pub(crate) size: u64,
-    /// For how long each sample begins new requests
+    /// Length of each sample
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
     pub(crate) during: Duration,
     #[command(flatten)]
@@ -181,7 +194,7 @@ pub(crate) struct VectorOptions {
 }
 
 impl VectorOptions {
-    /// As the load takes them.
+    /// In the type of the load.
     pub(crate) fn load(&self, pattern: Pattern) -> Vector {
         Vector {
             pattern,
@@ -192,7 +205,7 @@ impl VectorOptions {
     }
 }
 
-/// A number of streams: more than servers take is not asked for.
+/// Parses a number of streams, up to what servers accept.
 fn streams() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=100)
 }

@@ -10,50 +10,60 @@ use types::{Checksum, ChecksumAlgorithm};
 
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "General options")]
 pub(crate) struct Common {
-    /// Say more; twice, say everything
+    /// Print details, such as which credential is sent
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Give the whole command up after this time, in seconds or as 30s, 5m, 2h
+    /// Abort after this time, in seconds or as 30s, 5m, 2h [default: no limit]
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
-    /// Print JSON, one object in each line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// What the request is for, as key=value; goes to the servers' logs
+    /// Text for the servers' logs, as key=value; can be repeated
     #[arg(short = 'C', long, value_name = "TEXT", value_parser = visible)]
     pub(crate) client_info: Vec<String>,
     #[command(flatten)]
     pub(crate) access: Access,
 }
 
-/// How servers are reached and believed.
+/// How the client authenticates, and which servers it trusts.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Credentials and trust")]
 pub(crate) struct Access {
-    /// Believe every server, whatever its certificate says
-    #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
-    /// Trust the authorities in this file too
-    #[arg(long, value_name = "PEM")]
-    pub(crate) cacert: Vec<PathBuf>,
-    /// Trust the authorities in this directory instead of X509_CERT_DIR or /etc/grid-security/certificates
-    #[arg(long, value_name = "DIR")]
-    pub(crate) capath: Option<PathBuf>,
-    /// Send the bearer token in this file [default: found by the WLCG discovery rules]
-    #[arg(long, value_name = "FILE")]
+    /// Send the token or macaroon in this file
+    ///
+    /// Default (WLCG token discovery): BEARER_TOKEN, the file named by BEARER_TOKEN_FILE,
+    /// bt_u<uid> in XDG_RUNTIME_DIR, /tmp/bt_u<uid>; the first that exists.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub(crate) token_file: Option<PathBuf>,
-    /// Show this certificate; with its key in the same file, or in that of --key
+    /// Authenticate with this proxy
+    ///
+    /// Default: X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u<uid>; the
+    /// first that exists.
+    #[arg(long, value_name = "PEM", verbatim_doc_comment)]
+    pub(crate) proxy: Option<PathBuf>,
+    /// Authenticate with this certificate; its key is in the same file or in that of --key
     #[arg(long, value_name = "PEM", conflicts_with = "proxy")]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert
+    /// Private key of --cert
     #[arg(long, value_name = "PEM", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// Show this proxy [default: X509_USER_PROXY, X509_USER_CERT with X509_USER_KEY, /tmp/x509up_u<uid>]
+    /// Also trust the authorities in this file; can be repeated
     #[arg(long, value_name = "PEM")]
-    pub(crate) proxy: Option<PathBuf>,
+    pub(crate) cacert: Vec<PathBuf>,
+    /// Trust the authorities in this directory
+    ///
+    /// Default: X509_CERT_DIR, or /etc/grid-security/certificates.
+    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
+    pub(crate) capath: Option<PathBuf>,
+    /// Do not verify server certificates (unsafe)
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
 }
 
-/// How the bytes travel between two servers.
+/// Which side moves the bytes of a copy between two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// Pull, then push, then stream: the first that works
@@ -62,7 +72,7 @@ pub(crate) enum Mode {
     Pull,
     /// The source sends to the destination
     Push,
-    /// Through this machine
+    /// This machine reads from the source and writes to the destination
     #[value(alias = "streamed")]
     Stream,
 }
@@ -78,18 +88,18 @@ impl From<Mode> for Preference {
     }
 }
 
-/// Which sides' checksums are checked.
+/// Whose checksum is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChecksumMode {
-    /// The source's, before the copy
+    /// That of the source, before the copy
     Source,
-    /// The destination's, after the copy
+    /// That of the destination, after the copy
     Target,
-    /// Both, and compared with each other
+    /// Both, and they must be equal
     Both,
 }
 
-/// A checksum to verify: the algorithm, and the value when it is known beforehand.
+/// A checksum to verify: the algorithm, and the value if the user knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChecksumWish {
     pub(crate) algorithm: ChecksumAlgorithm,
@@ -99,10 +109,14 @@ pub(crate) struct ChecksumWish {
 /// Options of `copy`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CopyOptions {
-    /// What to copy, and last where to: http, https, dav, davs, root, roots URLs, local paths, or - for standard input or output
-    #[arg(required = true, value_name = "SRC... DST")]
+    /// The sources, and last the destination
+    ///
+    /// - http, https, dav, davs, root or roots URLs
+    /// - local paths
+    /// - a single - for standard input or output
+    #[arg(required = true, value_name = "PLACE", verbatim_doc_comment)]
     pub(crate) places: Vec<String>,
-    /// Copy directories and what is in them
+    /// Copy directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// Overwrite existing files
@@ -111,30 +125,62 @@ pub(crate) struct CopyOptions {
     /// Make missing parent directories of the destination
     #[arg(short, long)]
     pub(crate) parent: bool,
-    /// Connections that carry one file at the same time; without it one, and more where they make it faster
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) nbstreams: Option<u32>,
-    /// Verify this checksum: adler32, crc32c, md5 or sha-256, with the value when it is known
-    #[arg(short = 'K', long, value_name = "ALG[:VALUE]", value_parser = checksum_wish)]
-    pub(crate) checksum: Option<ChecksumWish>,
-    /// Which side's checksum is verified
-    #[arg(long, value_enum, default_value_t = ChecksumMode::Both)]
-    pub(crate) checksum_mode: ChecksumMode,
-    /// How the bytes travel between two servers
-    #[arg(long, visible_alias = "copy-mode", value_enum, default_value_t = Mode::Auto)]
-    pub(crate) mode: Mode,
-    /// Say what would be done, and look whether the sources exist
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Tag of the flow for the network's accounting (SciTags)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) scitag: Option<u16>,
+    /// Read the sources from this file, one per line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from_file: Option<PathBuf>,
     /// Stop at the first file that fails
     #[arg(long)]
     pub(crate) abort_on_failure: bool,
-    /// Read the sources from this file, one in each line; - is standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) from_file: Option<PathBuf>,
+    /// Only print what would be copied, and by which mode
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Which side moves the bytes between two servers
+    #[arg(
+        long,
+        visible_alias = "copy-mode",
+        value_enum,
+        default_value_t = Mode::Auto,
+        help_heading = "Transfer"
+    )]
+    pub(crate) mode: Mode,
+    /// Connections per file, 1 to 100 [default: 1, and more where that is faster]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+        help_heading = "Transfer"
+    )]
+    pub(crate) nbstreams: Option<u32>,
+    /// Flow label for network accounting (SciTags)
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..),
+        help_heading = "Transfer"
+    )]
+    pub(crate) scitag: Option<u16>,
+    /// Verify this checksum: adler32, crc32c, md5 or sha-256
+    ///
+    /// With a value, both sides must have it. Without, they must have the same.
+    #[arg(
+        short = 'K',
+        long,
+        value_name = "ALG[:VALUE]",
+        value_parser = checksum_wish,
+        help_heading = "Verification",
+        verbatim_doc_comment
+    )]
+    pub(crate) checksum: Option<ChecksumWish>,
+    /// Whose checksum --checksum verifies
+    #[arg(
+        long,
+        value_name = "SIDE",
+        value_enum,
+        default_value_t = ChecksumMode::Both,
+        help_heading = "Verification"
+    )]
+    pub(crate) checksum_mode: ChecksumMode,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -142,19 +188,19 @@ pub(crate) struct CopyOptions {
 /// Options of `ls`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListOptions {
-    /// Directories or files
-    #[arg(required = true)]
+    /// Directories or files: URLs or local paths
+    #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
-    /// Show kind, size and time
+    /// Print kind, size and time
     #[arg(short)]
     pub(crate) long: bool,
-    /// Show names that begin with a dot
+    /// Include names that begin with a dot
     #[arg(short, long)]
     pub(crate) all: bool,
-    /// Show the directory itself
+    /// Print the directory itself, not its entries
     #[arg(short, long)]
     pub(crate) directory: bool,
-    /// Sizes for people, such as 1.2G
+    /// Print sizes such as 1.2G, in powers of 1024
     #[arg(short = 'H', long)]
     pub(crate) human_readable: bool,
     #[command(flatten)]
@@ -164,8 +210,8 @@ pub(crate) struct ListOptions {
 /// Options of `stat`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatOptions {
-    /// Files or directories
-    #[arg(required = true)]
+    /// Files or directories: URLs or local paths
+    #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -174,9 +220,9 @@ pub(crate) struct StatOptions {
 /// Options of `sum`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SumOptions {
-    /// The file
+    /// File: a URL or local path
     pub(crate) place: String,
-    /// adler32, crc32c, md5 or sha-256
+    /// Algorithm: adler32, crc32c, md5 or sha-256
     #[arg(default_value = "adler32", value_parser = algorithm)]
     pub(crate) algorithm: ChecksumAlgorithm,
     #[command(flatten)]
@@ -186,10 +232,10 @@ pub(crate) struct SumOptions {
 /// Options of `mkdir`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MakeDirectoryOptions {
-    /// Directories to make
-    #[arg(required = true)]
+    /// Directories to make: URLs or local paths
+    #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
-    /// Make missing parents; an existing directory is no error
+    /// Make missing parents too; accept a directory that exists
     #[arg(short, long)]
     pub(crate) parents: bool,
     #[command(flatten)]
@@ -199,13 +245,13 @@ pub(crate) struct MakeDirectoryOptions {
 /// Options of `rm`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RemoveOptions {
-    /// Files, and with -r directories
-    #[arg(required = true)]
+    /// Files, or with -r directories: URLs or local paths
+    #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
-    /// Remove directories with all that is in them
+    /// Remove directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Only say what would be removed
+    /// Only print what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -215,11 +261,11 @@ pub(crate) struct RemoveOptions {
 /// Options of `mv`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RenameOptions {
-    /// The old name
+    /// Old name: a URL or local path
     pub(crate) source: String,
-    /// The new name, on the same server
+    /// New name, on the same server
     pub(crate) destination: String,
-    /// Replace an existing file
+    /// Overwrite an existing file
     #[arg(short, long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -229,14 +275,14 @@ pub(crate) struct RenameOptions {
 /// Options of `cat`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CatOptions {
-    /// Files, one after the other
-    #[arg(required = true)]
+    /// Files to print, in this order: URLs or local paths
+    #[arg(required = true, value_name = "PLACE")]
     pub(crate) places: Vec<String>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// gfal's tools take seconds without a unit.
+/// Parses a time. A number without a unit is seconds, as in gfal's tools.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let plain = text.parse::<u64>().ok().map(Duration::from_secs);
     plain
@@ -258,7 +304,7 @@ fn checksum_wish(text: &str) -> Result<ChecksumWish, String> {
     };
     let algorithm = algorithm(name)?;
     let value = Checksum::from_hex(algorithm, value)
-        .ok_or_else(|| format!("\"{value}\" is not a value of {algorithm} in hexadecimal digits"))?;
+        .ok_or_else(|| format!("\"{value}\" is not a hexadecimal {algorithm} value"))?;
     Ok(ChecksumWish {
         algorithm,
         value: Some(value),
@@ -269,5 +315,5 @@ fn visible(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     plain
         .then(|| text.to_owned())
-        .ok_or_else(|| "only visible ASCII characters".to_owned())
+        .ok_or_else(|| "only printable ASCII characters are allowed".to_owned())
 }

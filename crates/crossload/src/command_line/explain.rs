@@ -8,20 +8,20 @@ use types::LogicalPath;
 
 use super::server::{logical_path, size};
 
-/// What is asked of the server.
+/// The operation to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AskedOperation {
-    /// Look at size, time and checksum
+    /// Read size, time and checksum
     Stat,
     /// Read a file
     Read,
     /// List a directory
     List,
-    /// Write a file, once as a new one and once in place of an existing one
+    /// Write a file: both create and overwrite
     Write,
     /// Write a new file
     Create,
-    /// Write in place of an existing file
+    /// Overwrite an existing file
     Overwrite,
     /// Delete a file
     #[value(alias = "rm")]
@@ -32,13 +32,13 @@ pub(crate) enum AskedOperation {
     Rmtree,
     /// Make a directory
     Mkdir,
-    /// Give a file another name, see --to
+    /// Rename a file to that of --to
     #[value(alias = "mv")]
     Rename,
 }
 
 impl AskedOperation {
-    /// The word by which a server is asked.
+    /// The name of the operation in a query to a server.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -59,49 +59,80 @@ impl AskedOperation {
 /// Options of `explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainOptions {
-    /// The request that a server refused, by the name that it told the client: asks it why
+    /// Request ID of a refusal: ask the server of --admin for its reasons
     #[arg(value_name = "ID", requires = "admin", conflicts_with_all = ["op", "path", "to", "token", "proxy", "size", "url"])]
     pub(crate) id: Option<String>,
-    /// The server's admin address, for ID
-    #[arg(long, value_name = "URL", requires = "id", conflicts_with = "op")]
+    /// Admin address of the server that refused ID
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "id",
+        conflicts_with = "op",
+        help_heading = "Asking the server"
+    )]
     pub(crate) admin: Option<String>,
-    /// What is asked
-    #[arg(long, value_enum, required_unless_present = "id")]
+    /// The operation
+    #[arg(long, value_enum, value_name = "OP", required_unless_present = "id")]
     pub(crate) op: Option<AskedOperation>,
-    /// For which path [default: that of --url]
+    /// The path to work on [default: that of --url]
     #[arg(long, value_name = "/PATH", value_parser = logical_path, required_unless_present_any = ["id", "url"])]
     pub(crate) path: Option<LogicalPath>,
     /// The new name, for --op rename
     #[arg(long, value_name = "/PATH", value_parser = logical_path, required_if_eq("op", "rename"))]
     pub(crate) to: Option<LogicalPath>,
-    /// The file with the token or macaroon that is shown; - is standard input [default: no token]
+    /// File with the token or macaroon; - is standard input [default: none]
     #[arg(long, visible_aliases = ["token-file", "macaroon"], value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
-    /// Fetch the keys of the token's issuer, when they are not at hand, to check its signature
-    #[arg(long, requires = "token", conflicts_with = "url")]
+    /// Fetch the keys of the token's issuer if needed to verify its signature
+    #[arg(
+        long,
+        requires = "token",
+        conflicts_with = "url",
+        help_heading = "Deciding here"
+    )]
     pub(crate) online: bool,
-    /// The proxy, or certificate with its key, that is shown
+    /// File with the client's proxy, or its certificate and key [default: none]
     #[arg(long, value_name = "PEM", conflicts_with = "token")]
     pub(crate) proxy: Option<PathBuf>,
-    /// Ask this server what it would do, with the credential shown to it; nothing is done
-    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "from"])]
+    /// Ask this server instead of deciding here; it does not do the operation
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = ["config", "from"],
+        help_heading = "Asking the server"
+    )]
     pub(crate) url: Option<String>,
-    /// Believe the server of --url, whatever its certificate says
-    #[arg(short = 'k', long, requires = "url")]
+    /// Do not verify server certificates (unsafe)
+    #[arg(short = 'k', long, requires = "url", help_heading = "Asking the server")]
     pub(crate) insecure: bool,
-    /// Trust the authorities in this file too, for --url
-    #[arg(long, value_name = "PEM", requires = "url")]
+    /// Also trust the authorities in this file; can be repeated
+    #[arg(
+        long,
+        value_name = "PEM",
+        requires = "url",
+        help_heading = "Asking the server"
+    )]
     pub(crate) cacert: Vec<PathBuf>,
-    /// The server's configuration file
-    #[arg(long, value_name = "FILE", default_value = "/etc/crossload/crossload.toml")]
+    /// Configuration file of the server
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/crossload/crossload.toml",
+        help_heading = "Deciding here"
+    )]
     pub(crate) config: PathBuf,
-    /// The client's address
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    /// Address of the client
+    #[arg(
+        long,
+        value_name = "IP",
+        default_value = "127.0.0.1",
+        help_heading = "Deciding here"
+    )]
     pub(crate) from: IpAddr,
-    /// The size of the file that is written, such as 4GiB
+    /// Size of the file to write, such as 4GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) size: Option<u64>,
-    /// Print JSON, one object in each line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }

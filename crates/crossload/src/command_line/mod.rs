@@ -1,11 +1,11 @@
-//! What can be written on the command line. Option letters are those of gfal's tools where both
-//! have the same option.
+//! The command line. Options that gfal's tools have too keep their letters.
 
 mod bench;
 mod bench_files;
 mod bench_transfers;
 mod check;
 mod client;
+mod examples;
 mod explain;
 mod server;
 mod smoke;
@@ -33,17 +33,34 @@ pub(crate) struct CommandLine {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve a directory, or what a configuration file says, over HTTP and WebDAV
+    /// Serve directories over HTTP, WebDAV and the XRootD protocol
+    ///
+    /// Either one directory with the options below, or everything that a configuration file says.
+    #[command(
+        verbatim_doc_comment,
+        override_usage = "crossload serve [OPTIONS] <DIRECTORY>\n       crossload serve [OPTIONS] --config <FILE>",
+        after_help = examples::SERVE
+    )]
     Serve(ServeOptions),
     /// Copy files and directories between servers and this machine
-    #[command(visible_alias = "cp")]
+    ///
+    /// Between two servers the bytes go directly, as a third-party copy. A file appears under its
+    /// name only when it is complete and its checksum matches.
+    #[command(
+        visible_alias = "cp",
+        verbatim_doc_comment,
+        override_usage = "crossload copy [OPTIONS] <SOURCE>... <DESTINATION>\n       \
+                          crossload copy [OPTIONS] --from-file <FILE> <DESTINATION>",
+        after_help = examples::COPY
+    )]
     Copy(CopyOptions),
-    /// List a directory
+    /// List directories
+    #[command(after_help = examples::LS)]
     Ls(ListOptions),
-    /// Show what is known of a file or directory
+    /// Print size, time and checksums of files and directories
     Stat(StatOptions),
     /// Print the checksum of a file
     Sum(SumOptions),
@@ -51,31 +68,45 @@ pub(crate) enum Command {
     Mkdir(MakeDirectoryOptions),
     /// Remove files and directories
     Rm(RemoveOptions),
-    /// Give a file or directory another name on the same server
+    /// Rename a file or directory
     Mv(RenameOptions),
     /// Print files
     Cat(CatOptions),
-    /// Look into tokens, ask for macaroons, and narrow them
+    /// Inspect tokens, request macaroons and restrict them
     #[command(subcommand)]
     Token(TokenAction),
-    /// Say whether something may be done on a server, why, and what would make it pass
+    /// Explain why a server allows or refuses an operation
+    ///
+    /// Prints each rule that was considered, the decision, and what would change it. Nothing is
+    /// done on the server.
+    #[command(verbatim_doc_comment, after_help = examples::EXPLAIN)]
     Explain(ExplainOptions),
-    /// Examine a server's configuration and all that it names, and say what to change
+    /// Check a server's configuration and everything that it names
+    ///
+    /// Prints each mistake with its line and the remedy. It changes nothing and does not disturb a
+    /// running server. Run it on the server's machine, as the server's user.
+    #[command(verbatim_doc_comment, after_help = examples::CHECK)]
     Check(CheckOptions),
-    /// Probe an endpoint: uploads, downloads, checksums, macaroons, third-party copies
+    /// Test an endpoint: transfers, checksums, macaroons, third-party copies
+    ///
+    /// Works with any server, ours or not. Removes everything that it stored, also after Ctrl-C.
+    #[command(verbatim_doc_comment, after_help = examples::SMOKE)]
     Smoke(SmokeOptions),
-    /// Measure endpoints: throughput, requests, TLS; print tables, write pages with plots, compare runs
-    #[command(subcommand)]
+    /// Measure endpoints and compare them
+    ///
+    /// Works with any server, ours or not. Prints tables, and writes JSON, CSV or a page with
+    /// plots.
+    #[command(subcommand, verbatim_doc_comment, after_help = examples::BENCH)]
     Bench(BenchLoad),
-    /// Describe or check the configuration file
+    /// Print the manual of the configuration file, or check one
     #[command(subcommand)]
     Config(ConfigAction),
-    /// Show third-party copies between two endpoints on this machine
+    /// Demonstrate third-party copies between two endpoints on this machine
     Demo(DemoOptions),
 }
 
 impl Command {
-    /// The name that error messages begin with.
+    /// The command's name in error messages.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Serve(_) => "serve",

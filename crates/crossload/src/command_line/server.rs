@@ -10,35 +10,35 @@ use types::LogicalPath;
 /// Options of `serve`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeOptions {
-    /// Directory to serve; everybody may read it
+    /// Directory to serve, readable for everyone
     #[arg(required_unless_present = "config")]
     pub(crate) directory: Option<PathBuf>,
-    /// Configuration file
+    /// Configuration file (crossload config docs lists its keys)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on; port 0 takes any free one [default: 127.0.0.1:8080]
+    /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Let everybody write to the directory and delete in it
-    #[arg(long, requires = "directory")]
-    pub(crate) write: bool,
-    /// URL path under which the directory is shown
-    #[arg(long, value_name = "/PATH", requires = "directory", value_parser = logical_path)]
-    pub(crate) path: Option<LogicalPath>,
-    /// The server's certificate chain; without it only clear text is spoken
-    #[arg(long, value_name = "PEM", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// The private key of the certificate
-    #[arg(long, value_name = "PEM", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
-    /// Authorities to trust when connecting to other servers
-    #[arg(long, value_name = "PEM")]
-    pub(crate) cacert: Vec<PathBuf>,
-    /// Address for metrics and health
+    /// Address for metrics and health [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Allow third-party copies from and to loopback and link-local addresses, and this machine's own
-    #[arg(long)]
+    /// Let everyone write and delete in DIRECTORY
+    #[arg(long, requires = "directory")]
+    pub(crate) write: bool,
+    /// URL path of DIRECTORY [default: /]
+    #[arg(long, value_name = "/PATH", requires = "directory", value_parser = logical_path)]
+    pub(crate) path: Option<LogicalPath>,
+    /// Certificate chain of the server [default: none, clear text only]
+    #[arg(long, value_name = "PEM", requires = "key", help_heading = "TLS and third-party copies")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert
+    #[arg(long, value_name = "PEM", requires = "cert", help_heading = "TLS and third-party copies")]
+    pub(crate) key: Option<PathBuf>,
+    /// Also trust the authorities in this file, when connecting to peers
+    #[arg(long, value_name = "PEM", help_heading = "TLS and third-party copies")]
+    pub(crate) cacert: Vec<PathBuf>,
+    /// Allow copies from and to loopback, link-local and this host's addresses
+    #[arg(long, help_heading = "TLS and third-party copies")]
     pub(crate) allow_local_peers: bool,
 }
 
@@ -49,14 +49,14 @@ pub(crate) enum ConfigAction {
     Docs,
     /// Print a configuration file with every key
     Example,
-    /// Print the rules of an XRootD authdb as they stand in a configuration file
+    /// Convert an XRootD authdb into rules of a configuration file, and print them
     ImportAuthdb {
-        /// The file
+        /// The authdb
         file: PathBuf,
     },
-    /// Say what is wrong with a configuration file
+    /// List the mistakes in a configuration file
     Check {
-        /// The file
+        /// The configuration file
         file: PathBuf,
     },
 }
@@ -67,7 +67,7 @@ pub(crate) struct DemoOptions {
     /// Copy the files of this directory instead of generated data
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Leave the endpoints up until Ctrl-C
+    /// Keep the endpoints running until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
     /// Size of the generated file

@@ -9,20 +9,36 @@ use super::server::size;
 /// Options of `smoke`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SmokeOptions {
-    /// The directory to probe, where files may be made; give it as an https and as a root URL to probe both protocols
-    #[arg(required = true, value_name = "URL")]
+    /// Directory to probe, where you may write
+    ///
+    /// Give its https URL and its root URL to probe both protocols.
+    #[arg(required = true, value_name = "URL", verbatim_doc_comment)]
     pub(crate) places: Vec<String>,
-    /// A file at another server that everybody may read, for pulls; once for each protocol
-    #[arg(long, value_name = "URL")]
+    /// Public file at another server, to pull from
+    ///
+    /// Give it once per protocol. Default: no pulls of public files.
+    #[arg(long, value_name = "URL", verbatim_doc_comment)]
     pub(crate) pull: Vec<String>,
-    /// A directory at another server that you may write to, for pushes and for pulls that need a credential; once for
-    /// each protocol
-    #[arg(long, value_name = "URL")]
+    /// Directory at another server where you may write, to push to
+    ///
+    /// Pulls with a credential use it too. Give it once per protocol. Default: no such copies.
+    #[arg(long, value_name = "URL", verbatim_doc_comment)]
     pub(crate) push: Vec<String>,
-    /// Probe with these: anonymous, token, macaroon, x509 [default: all that are at hand]
-    #[arg(long, value_name = "KIND,...", value_delimiter = ',', value_parser = kind)]
+    /// Probe with these kinds of credentials [default: all that you have]
+    ///
+    /// - anonymous: no credential
+    /// - token: the token of --token-file
+    /// - macaroon: one that the endpoint issues
+    /// - x509: the proxy or certificate
+    #[arg(
+        long,
+        value_name = "KIND,...",
+        value_delimiter = ',',
+        value_parser = kind,
+        verbatim_doc_comment
+    )]
     pub(crate) credential_kinds: Vec<Kind>,
-    /// Size of the files that are made, such as 1MiB
+    /// Size of the files to upload, such as 1MiB
     #[arg(long, value_name = "SIZE", default_value = "1200KB", value_parser = size)]
     pub(crate) size: u64,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Command lines as people and scripts write them.
+//! Command lines of users and scripts, and the help.
 
 use super::client::Mode;
 use super::*;
@@ -16,7 +16,7 @@ fn copy(line: &str) -> CopyOptions {
 }
 
 #[test]
-fn the_description_is_sound() {
+fn the_description_is_consistent() {
     CommandLine::command().debug_assert();
 }
 
@@ -37,7 +37,7 @@ fn gfals_letters_mean_the_same_here() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn contradictions_and_impossible_values_are_refused() {
     for line in [
         "crossload copy",
         "crossload copy -n 0 a b",
@@ -80,12 +80,80 @@ fn a_directory_is_served_without_a_file() {
 fn the_help_names_every_command() {
     let help = CommandLine::command().render_help().to_string();
     for name in [
-        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "config", "demo",
+        "serve", "copy", "ls", "stat", "sum", "mkdir", "rm", "mv", "cat", "token", "explain", "check", "smoke",
+        "bench", "config", "demo",
     ] {
         assert!(
             help.lines()
                 .any(|line| line.trim_start().starts_with(&format!("{name} "))),
             "{name}:\n{help}"
         );
+    }
+}
+
+/// Every command with the commands below it.
+fn all_commands() -> Vec<clap::Command> {
+    let mut waiting = vec![CommandLine::command()];
+    let mut all = Vec::new();
+    while let Some(command) = waiting.pop() {
+        waiting.extend(command.get_subcommands().cloned());
+        all.push(command);
+    }
+    all
+}
+
+#[test]
+fn each_example_is_a_valid_command_line() {
+    let mut examples = 0;
+    for command in all_commands() {
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let joined = after.replace("\\\n", " ");
+        for line in joined.lines().filter(|line| line.starts_with("  crossload ")) {
+            if let Err(error) = parse(line) {
+                panic!("{line}: {error}");
+            }
+            examples += 1;
+        }
+    }
+    assert!(examples > 20, "{examples}");
+}
+
+#[test]
+fn help_fits_in_100_columns() {
+    for mut command in all_commands() {
+        let help = command.render_long_help().to_string();
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+        }
+    }
+}
+
+#[test]
+fn an_option_of_several_commands_has_the_same_words() {
+    for name in ["verbose", "json", "insecure", "cacert", "activity", "for", "output"] {
+        let mut words = Vec::new();
+        for command in all_commands() {
+            // The loads of `bench` write --json to a file, and `serve` trusts --cacert at peers
+            // only.
+            let options = command.get_arguments().filter(|option| option.get_long() == Some(name));
+            let alike = options.filter(|option| match name {
+                "json" => !option.get_action().takes_values(),
+                _ => command.get_name() != "serve",
+            });
+            words.extend(alike.filter_map(|option| option.get_help().map(ToString::to_string)));
+        }
+        assert!(words.len() > 1, "{name}");
+        words.dedup();
+        assert_eq!(words.len(), 1, "{words:?}");
+    }
+}
+
+#[test]
+fn a_command_with_many_options_groups_them() {
+    for command in all_commands() {
+        let ungrouped = command
+            .get_arguments()
+            .filter(|argument| !argument.is_positional() && argument.get_help_heading().is_none());
+        assert!(ungrouped.count() <= 10, "{}", command.get_name());
     }
 }

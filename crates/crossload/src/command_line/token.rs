@@ -13,21 +13,22 @@ use super::server::{logical_path, size};
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenAction {
-    /// Say what a token is and what it allows, without asking anybody
+    /// Show what a token is and what it allows, offline
     Inspect(InspectOptions),
-    /// Ask a server for a macaroon, and print it
+    /// Request a macaroon from a server, and print it
+    #[command(after_help = super::examples::MACAROON)]
     Macaroon(MacaroonOptions),
-    /// Narrow a macaroon on this machine, and print the narrower one
+    /// Restrict a macaroon further, offline, and print the result
     Attenuate(AttenuateOptions),
 }
 
 /// Options of `token inspect`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InspectOptions {
-    /// The file with the token; - or none is standard input
+    /// File with the token or macaroon; - is standard input [default: -]
     #[arg(long, visible_alias = "token-file", value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
-    /// Print JSON
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -35,20 +36,22 @@ pub(crate) struct InspectOptions {
 /// Options of `token macaroon`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MacaroonOptions {
-    /// The server, and the path for which the macaroon is to be
+    /// Server and path: an https or davs URL
     pub(crate) url: String,
-    /// What it allows: LIST, DOWNLOAD, UPLOAD, DELETE, MANAGE, READ_METADATA, UPDATE_METADATA, STAGE
-    #[arg(long, value_name = "NAME,...", value_parser = activities)]
+    /// Allow only these activities
+    ///
+    /// LIST, DOWNLOAD, UPLOAD, DELETE, MANAGE, READ_METADATA, UPDATE_METADATA, STAGE
+    #[arg(long, value_name = "NAME,...", value_parser = activities, verbatim_doc_comment)]
     pub(crate) activity: Activities,
-    /// The path for which it is to be, instead of that of the URL
+    /// Allow only this path and everything below it [default: that of the URL]
     #[arg(long, value_name = "/PATH", value_parser = logical_path)]
     pub(crate) path: Option<LogicalPath>,
-    /// How long it lives, such as 90s, 30m or 12h
+    /// Lifetime from now on, such as 90s, 30m or 12h
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = time)]
     pub(crate) lifetime: Duration,
     #[command(flatten)]
     pub(crate) limits: MacaroonLimits,
-    /// Write it to this new file, which only you can read, instead of printing it
+    /// Write to this new file, readable only for you [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -58,35 +61,37 @@ pub(crate) struct MacaroonOptions {
 /// Options of `token attenuate`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AttenuateOptions {
-    /// The file with the macaroon; - or none is standard input
+    /// File with the token or macaroon; - is standard input [default: -]
     #[arg(long, visible_alias = "token-file", value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Allow only these activities
-    #[arg(long, value_name = "NAME,...", value_parser = activities)]
+    ///
+    /// LIST, DOWNLOAD, UPLOAD, DELETE, MANAGE, READ_METADATA, UPDATE_METADATA, STAGE
+    #[arg(long, value_name = "NAME,...", value_parser = activities, verbatim_doc_comment)]
     pub(crate) activity: Option<Activities>,
-    /// Allow only this path and what is below it
+    /// Allow only this path and everything below it
     #[arg(long, value_name = "/PATH", value_parser = logical_path)]
     pub(crate) path: Option<LogicalPath>,
-    /// Let it live no longer than this from now on, such as 90s, 30m or 12h
+    /// Lifetime from now on, such as 90s, 30m or 12h
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) lifetime: Option<Duration>,
     #[command(flatten)]
     pub(crate) limits: MacaroonLimits,
-    /// Write it to this new file, which only you can read, instead of printing it
+    /// Write to this new file, readable only for you [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Print JSON
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Restrictions that every macaroon can have.
+/// Restrictions for any macaroon.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MacaroonLimits {
-    /// Allow it only from these addresses or networks
+    /// Allow only these client addresses or networks
     #[arg(long, value_name = "ADDR[/BITS]", value_delimiter = ',', value_parser = address)]
     pub(crate) ip: Vec<AddressRange>,
-    /// Allow no upload above this size, such as 4GiB
+    /// Allow uploads up to this size, such as 4GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_upload: Option<u64>,
 }
