@@ -1,4 +1,4 @@
-//! How many files and connections this process may have open, and how they are shared out.
+//! The limit of file descriptors, and how the server divides it.
 
 use crate::limits::{
     CHECKSUMS_COMPUTED_MAX, DESCRIPTORS_PER_CONNECTION, DESCRIPTORS_PER_FILE, DESCRIPTORS_PER_TRANSFER,
@@ -9,11 +9,11 @@ use endpoint::ShareLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use types::limits::TPC_KEYS_MAX;
 
-/// Raises the soft limit, which is usually 1024, to the hard one: each connection takes a descriptor, and each transfer
-/// several.
+/// Raises the soft limit, usually 1024, to the hard limit. Each connection takes a descriptor, each
+/// transfer several.
 ///
 /// # Errors
-/// The limit as it stays, and the system's words.
+/// The unchanged limit, and the system's error.
 pub(crate) fn raise_limit() -> Result<(), (Option<u64>, std::io::Error)> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -23,23 +23,24 @@ pub(crate) fn raise_limit() -> Result<(), (Option<u64>, std::io::Error)> {
     setrlimit(Resource::Nofile, raised).map_err(|cause| (limit.current, cause.into()))
 }
 
-/// How many descriptors this process may have.
+/// The limit of descriptors of this process.
 pub(crate) fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many of them no client gets.
+/// The number of descriptors kept from clients.
 fn reserved(limit: u64) -> u64 {
     (limit / 16).clamp(DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_MAX)
 }
 
-/// A client's connection with this descriptor or a later one is turned away: what is left is for administrators.
+/// The first descriptor that no client gets. A connection with this or a higher one is refused; the
+/// rest is for administrators.
 pub(crate) fn clients_end(limit: u64) -> u64 {
     limit.saturating_sub(reserved(limit) / 2)
 }
 
-/// Shares out so many descriptors. Even when each connection has an upload under way, each place for an open file
-/// is taken, and each for a copy, the reserve is left.
+/// Divides the descriptors. The reserve is left even if each connection has a running upload and
+/// all places for open files and copies are taken.
 pub(crate) fn share_out(limit: u64, wanted: &Limits) -> ShareLimits {
     let all = limit.saturating_sub(reserved(limit));
     let connections = u64::from(wanted.connections).min(all / 4);

@@ -1,5 +1,5 @@
-//! `crossload explain`: may this be done, and why? Decided here against a configuration file, by the
-//! same rules and with the same words as on the server; or asked of the server that refused.
+//! `crossload explain`: whether an operation is allowed, and why. It decides by a configuration
+//! file, with the code of the server, or asks a server.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::server::offline::{self, ReadToken};
 use crate::server::rules;
 use crate::{client, output, token};
 
-/// Explains. The exit code is 0 when it is allowed (of a file that is written, as a new one), else that
-/// of the refusal.
+/// Explains. The exit code is 0 if the operation is allowed, else that of the refusal. For `write`
+/// it is that of `create`.
 ///
 /// # Errors
-/// When the configuration, the credential or the key of macaroons cannot be read, or the server not be asked.
+/// An unreadable configuration, credential or macaroon secret, or failures to ask the server.
 pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     if let (Some(id), Some(admin)) = (&options.id, &options.admin) {
         return client::why::run(id, admin, options.json);
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     Ok(exit_code.unwrap_or_default())
 }
 
-/// What the server would make of what is shown: a token, with its text, or the certificates of a proxy.
+/// The credential of the options as the server would read it, and the text of a token.
 fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result<(ReadToken, Option<Secret>), Failure> {
     let plain = |credential| ReadToken {
         credential: Ok(credential),
@@ -72,7 +72,7 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
     if options.token.is_none() {
         return Ok((plain(Arc::new(Credential::Anonymous)), None));
     }
-    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let shown = token::read(options.token.as_deref())?;
     let read = runtime.block_on(offline::bearer(
         configuration,
@@ -83,13 +83,13 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
     Ok((read, Some(shown)))
 }
 
-/// What a token says that the server would not take; it helps to see why.
+/// The content of a token that the server would refuse. It helps to see why.
 fn unverified(credential: &Result<Arc<Credential>, Error>, shown: Option<&Secret>, now_s: i64) -> Vec<String> {
     match (credential, shown) {
         (Err(error), Some(token)) if error.code().refuses_token() => {
             let inspection = inspect(token.expose(), now_s).to_string();
             let lines = inspection.lines().map(|line| format!("  {line}"));
-            std::iter::once("what it says of itself:".to_owned())
+            std::iter::once("content of the token:".to_owned())
                 .chain(lines)
                 .collect()
         }
@@ -97,7 +97,7 @@ fn unverified(credential: &Result<Arc<Credential>, Error>, shown: Option<&Secret
     }
 }
 
-/// What is asked, as policy knows it.
+/// The operations of the options, in the types of policy.
 fn operations(options: &ExplainOptions) -> Vec<Operation> {
     let asked = options.op.map(AskedOperation::word);
     let operations = asked.and_then(|word| Operation::from_word(word, options.to.clone()));

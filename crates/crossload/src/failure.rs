@@ -1,4 +1,4 @@
-//! How the program ends when it fails: one line of words, and an exit code.
+//! Failures of the program: an error line and an exit code.
 
 use config::Faults;
 use types::{Error, ErrorCode};
@@ -6,12 +6,12 @@ use types::{Error, ErrorCode};
 /// The exit code of a failure that has no `errno` of its own (EINVAL).
 const INVALID: u8 = 22;
 
-/// Why the program fails.
+/// A failure of the program.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// What happened.
     pub(crate) words: String,
-    /// What the reader can do, where `words` do not say it.
+    /// What the reader can do, if `words` do not say it.
     pub(crate) advice: Option<Advice>,
     pub(crate) exit_code: u8,
 }
@@ -19,13 +19,13 @@ pub(crate) struct Failure {
 /// What the reader of a failure can do.
 #[derive(Debug)]
 pub(crate) enum Advice {
-    /// What the table says to this reader.
+    /// The sentence of the error table for this reader.
     Of(ErrorCode),
-    /// Something better.
+    /// A more specific sentence.
     Own(String),
 }
 
-/// Who reads a failure.
+/// The reader of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// The user of the client.
@@ -35,7 +35,7 @@ pub(crate) enum Reader {
 }
 
 impl Failure {
-    /// A failure of our own, such as a configuration that cannot be used.
+    /// A failure without an error code, such as an invalid configuration.
     pub(crate) fn invalid(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// A failure for which the table's advice is wrong, with advice of its own.
+    /// An error with advice that fits better than that of the table.
     pub(crate) fn advised(error: &Error, advice: &str) -> Self {
         Self {
             words: story(error),
@@ -63,8 +63,8 @@ impl Failure {
         }
     }
 
-    /// What happened, and what this reader can do.
-    pub(crate) fn told(&self, reader: Reader) -> String {
+    /// The failure, and what this reader can do.
+    pub(crate) fn message(&self, reader: Reader) -> String {
         let advice = match &self.advice {
             None => return self.words.clone(),
             Some(Advice::Own(advice)) => advice.clone(),
@@ -79,7 +79,7 @@ impl Failure {
 
 impl From<Faults> for Failure {
     fn from(faults: Faults) -> Self {
-        Self::invalid(format!("the configuration cannot be used\n{faults}"))
+        Self::invalid(format!("invalid configuration\n{faults}"))
     }
 }
 
@@ -94,16 +94,16 @@ impl From<Error> for Failure {
     }
 }
 
-/// An error in gfal's form, with what a user of the client can do next.
+/// An error in gfal's format, with what a user of the client can do next.
 pub(crate) fn describe(error: &Error) -> String {
-    Failure::from(error.clone()).told(Reader::User)
+    Failure::from(error.clone()).message(Reader::User)
 }
 
-/// An error in gfal's form: number, the system's words for it, and the whole story.
+/// An error in gfal's format: number, the system's words for it, and details.
 fn story(error: &Error) -> String {
     let number = error.code().exit_code();
     let mut text = format!("{number} ({}) - {}", system_words(number), error.public());
-    // On a person's own machine nothing has to be hidden from that person.
+    // The reader runs this program and may see its internal details.
     if let Some(private) = error.private() {
         text.push_str(&format!(" [{private}]"));
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn each_reader_gets_advice_for_their_own_program() {
         let unusable = Failure::from(Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Tls));
-        let (user, administrator) = (unusable.told(Reader::User), unusable.told(Reader::Administrator));
+        let (user, administrator) = (unusable.message(Reader::User), unusable.told(Reader::Administrator));
         assert!(
             user.contains("; next: ") && user.contains("--proxy") && !user.contains("server.key"),
             "{user}"
@@ -158,7 +158,7 @@ mod tests {
         );
         let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
         let own = Failure::advised(&error, "Do this.");
-        assert!(own.told(Reader::User).ends_with("; next: Do this."));
-        assert_eq!(Failure::invalid("no").told(Reader::User), "no");
+        assert!(own.message(Reader::User).ends_with("; next: Do this."));
+        assert_eq!(Failure::invalid("no").message(Reader::User), "no");
     }
 }

@@ -1,5 +1,5 @@
-//! The crossload binary: command line, configuration, and the wiring of all other rooms. Only here
-//! are arguments and the environment read.
+//! The `crossload` program: command line, client commands, and the wiring of the server. Only this
+//! crate reads arguments and the environment.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -21,8 +21,8 @@ use clap::Parser as _;
 use command_line::{Command, CommandLine, ConfigAction, TokenAction};
 use failure::{Failure, Reader};
 
-/// A request about metadata makes many small allocations, which took 7 % of its processor time with the C library's allocator;
-/// with this one such a request costs 6 to 8 % less (`docs/experiments/2026-11-22-small-requests.md`).
+/// Metadata requests make many small allocations. They cost 6 to 8 % less processor time than with
+/// the allocator of the C library (`docs/experiments/2026-11-22-small-requests.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     match run(parsed.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            output::complain(&format!("crossload {name} error: {}", failure.told(reader)));
+            output::complain(&format!("crossload {name} error: {}", failure.message(reader)));
             ExitCode::from(failure.exit_code)
         }
     }
@@ -69,7 +69,7 @@ fn configure(action: &ConfigAction) -> Result<(), Failure> {
         ConfigAction::Check { file } => {
             let configuration = config::Configuration::load(file)?;
             server::rules::policy(&configuration)?;
-            output::line(&format!("{}: nothing is wrong with it", file.display()));
+            output::line(&format!("{}: no mistakes found", file.display()));
         }
     }
     Ok(())

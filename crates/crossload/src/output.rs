@@ -1,29 +1,29 @@
-//! Standard output and standard error: the only place of the house that prints.
+//! Standard output and standard error. Only this module prints.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command line program prints; everything else calls these functions"
+    reason = "the command line program prints through these functions"
 )]
 
 use std::borrow::Cow;
 use std::io::Write as _;
 
-/// Prints a line on standard output. A reader that went away (`| head`) is no error.
+/// Prints a line on standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn line(text: &str) {
     write_out(format!("{}\n", harmless(text)).as_bytes());
 }
 
-/// Writes bytes to standard output as they are.
+/// Writes bytes to standard output unchanged.
 pub(crate) fn write_out(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    // A closed pipe ends the program's purpose, not its correctness.
+    // Errors are ignored: after a closed pipe no one reads the output.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
 /// Prints a JSON value as one line on standard output.
 pub(crate) fn json(value: &serde_json::Value) {
     let text = value.to_string();
-    // JSON leaves those of Unicode's control characters as they are that terminals obey, too.
+    // JSON does not escape all control characters of Unicode, and terminals act on some of them.
     let escaped = escape(&text, char::is_control, |c| format!("\\u{:04x}", u32::from(c)));
     write_out(format!("{escaped}\n").as_bytes());
 }
@@ -33,12 +33,12 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
 }
 
-/// A name as it can be shown within a line: its control characters are written as `\x` and two digits.
+/// A name that is safe within a line: control characters become `\x` and two digits.
 pub(crate) fn name(text: &str) -> Cow<'_, str> {
     escape(text, char::is_control, hexadecimal)
 }
 
-/// Text without what a terminal would obey: names on servers and disks may hold anything.
+/// Text without terminal control characters, which names on servers and disks may contain.
 fn harmless(text: &str) -> Cow<'_, str> {
     escape(text, |c| c.is_control() && !matches!(c, '\n' | '\t'), hexadecimal)
 }

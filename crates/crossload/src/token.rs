@@ -1,7 +1,6 @@
-//! `crossload token inspect` and `crossload token attenuate`: what can be done with a token without
-//! asking anybody.
+//! `crossload token inspect` and `crossload token attenuate`, which work offline.
 //!
-//! `inspect` shows neither the token nor its signature, so its output can be handed on.
+//! `inspect` prints neither the token nor its signature, so its output is safe to share.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write as _};
@@ -18,13 +17,13 @@ use crate::command_line::{AttenuateOptions, InspectOptions, MacaroonLimits};
 use crate::failure::Failure;
 use crate::output;
 
-/// Blanks and line ends around a token in its file.
+/// Allowance for white space around a token in its file.
 const SURROUNDINGS_BYTES_MAX: u64 = 64;
 
 /// `token inspect`.
 ///
 /// # Errors
-/// When the token cannot be read; `invalid_token` when it is none, behind what could be said of it.
+/// The token cannot be read; `invalid_token` after printing what could be decoded.
 pub(crate) fn show(options: &InspectOptions) -> Result<u8, Failure> {
     let token = read(options.token.as_deref())?;
     let inspection = inspect(token.expose(), now_s());
@@ -41,13 +40,13 @@ pub(crate) fn show(options: &InspectOptions) -> Result<u8, Failure> {
 /// `token attenuate`.
 ///
 /// # Errors
-/// When the token is no macaroon, or would not allow anything any more.
+/// The token is not a macaroon, or would allow nothing.
 pub(crate) fn narrow(options: &AttenuateOptions) -> Result<u8, Failure> {
     let token = read(options.token.as_deref())?;
     if token.expose().contains('.') {
         let error = Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate);
         return Err(error
-            .with_detail("only a macaroon can be narrowed; what was given has the form of a JSON Web Token")
+            .with_detail("only macaroons can be attenuated; this is a JSON Web Token")
             .into());
     }
     let macaroon = Macaroon::parse(token.expose())?;
@@ -62,7 +61,7 @@ pub(crate) fn narrow(options: &AttenuateOptions) -> Result<u8, Failure> {
         .collect();
     if restrictions.is_empty() {
         return Err(Failure::invalid(
-            "nothing to narrow: give --activity, --path, --for, --ip or --max-upload",
+            "no restriction: give --activity, --path, --for, --ip or --max-upload",
         ));
     }
     let narrowed = attenuate(&macaroon, &restrictions)?;
@@ -70,21 +69,21 @@ pub(crate) fn narrow(options: &AttenuateOptions) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The caveat of a lifetime that begins now.
+/// The caveat for a lifetime that begins now.
 pub(crate) fn before(lifetime_s: u64) -> Caveat {
     Caveat::Before(now_s().saturating_add_unsigned(lifetime_s))
 }
 
-/// The caveats of restrictions that every macaroon can have.
+/// The caveats for the restrictions of the options.
 pub(crate) fn limits(limits: &MacaroonLimits) -> impl Iterator<Item = Caveat> + use<> {
     let addresses = (!limits.ip.is_empty()).then(|| Caveat::Address(limits.ip.clone()));
     addresses.into_iter().chain(limits.max_upload.map(Caveat::MaxUpload))
 }
 
-/// Prints a macaroon, which is what it was asked for, or writes it to a new file of the user's own.
+/// Prints a macaroon, or writes it to a new file that only the user can read.
 ///
 /// # Errors
-/// When the file cannot be made; one that exists is not overwritten.
+/// The file cannot be made. An existing file is not overwritten.
 pub(crate) fn hand_out(macaroon: &Secret, file: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let Some(file) = file else {
         match as_json {
@@ -108,10 +107,10 @@ pub(crate) fn hand_out(macaroon: &Secret, file: Option<&Path>, as_json: bool) ->
     Ok(())
 }
 
-/// Reads a token from a file, or from standard input; more than a token can be is not read.
+/// Reads a token from a file or standard input, up to the size limit of tokens.
 ///
 /// # Errors
-/// When it cannot be read, or is no text.
+/// The input cannot be read, or is not text.
 pub(crate) fn read(file: Option<&Path>) -> Result<Secret, Failure> {
     let named = file.filter(|file| *file != Path::new("-"));
     let source: Box<dyn Read> = match named {
@@ -126,7 +125,7 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Secret, Failure> {
         .map_err(|cause| Failure::system(&place, &cause))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| {
         let error = Error::new(ErrorCode::InvalidToken, Side::Client, Phase::Authenticate);
-        error.with_detail(format!("what stands in {place} is not a token"))
+        error.with_detail(format!("{place} does not contain a token"))
     })?;
     Ok(Secret::new(text.trim()))
 }

@@ -211,7 +211,7 @@ fn whoever_is_refused_is_told_what_was_shown() {
             let run = run.failed_with(1);
             assert!(run.text().contains("Permission denied"), "{load}: {}", run.said());
             assert!(
-                run.stderr.contains("shown to servers: ") && run.stderr.contains(shown),
+                run.stderr.contains("credential sent to servers: ") && run.stderr.contains(shown),
                 "{load}: {}",
                 run.said()
             );
@@ -221,7 +221,7 @@ fn whoever_is_refused_is_told_what_was_shown() {
                 "{load}: {}",
                 run.said()
             );
-            assert_eq!(run.stderr.matches("shown to servers: ").count(), 1, "{}", run.said());
+            assert_eq!(run.stderr.matches("credential sent to servers: ").count(), 1, "{}", run.said());
         }
     }
     assert_eq!(visible(site.server.data()), Vec::<String>::new());

@@ -1,6 +1,7 @@
-//! What the client shows of its user to servers: which token, which certificate, and why those.
+//! The user's credentials: which token and which certificate the client sends, and where it found
+//! them.
 //!
-//! Both may be shown. Servers let a token decide where there is one, and so its place is told first.
+//! Both may be sent. Servers prefer the token, so it is named first.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,18 +19,17 @@ use crate::command_line::Access;
 pub(crate) struct Credentials {
     pub(crate) token: Option<FoundToken>,
     pub(crate) identity: Option<ClientIdentity>,
-    /// Which certificate it is, and who named it.
+    /// The certificate's subject and file, and the option or variable that named it.
     identity_words: String,
-    /// What was found and is not used.
+    /// A certificate that was found but is not used, and why.
     pub(crate) passed_over: Option<String>,
 }
 
 impl Credentials {
-    /// Looks for a token and a certificate, as the options say or in the customary places.
+    /// Finds a token and a certificate: those of the options, else those in the usual places.
     ///
     /// # Errors
-    /// When something that was named cannot be used. What merely lies in the customary place is then
-    /// passed over, and this is said.
+    /// A credential that the user named is unusable. One in a usual place is skipped with a notice.
     pub(crate) fn find(access: &Access) -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
         let mut found = Self {
@@ -44,7 +44,7 @@ impl Credentials {
             None => {
                 let files = user_certificate(variable, Path::is_file, uid());
                 let why = files.as_ref().and_then(|files| files.variable);
-                (files, why.unwrap_or("the customary place"))
+                (files, why.unwrap_or("the usual place"))
             }
         };
         if let Some(files) = files {
@@ -67,7 +67,7 @@ impl Credentials {
         if has_ended(&identity) {
             let words = format!("the certificate in {place} ({why}) expired at {}", end_of(&identity));
             self.passed_over = Some(format!("{words}: it is not used"));
-            // A token may do; without one the user is to know at once.
+            // A token may be enough. Without one the command fails now, with the reason.
             return match &self.token {
                 None if is_named => Err(expired(&words)),
                 _ => Ok(()),
@@ -82,7 +82,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// What is shown to servers, in words.
+    /// The credentials that servers receive, as a sentence.
     pub(crate) fn describe(&self) -> String {
         let token = self.token.as_ref();
         let token = token.map(|token| format!("the token found in {}", token.place));
@@ -126,13 +126,13 @@ fn expired(words: &str) -> Error {
     error.with_detail(words)
 }
 
-/// Whether the first of its certificates has ended.
+/// Whether the first certificate has expired.
 fn has_ended(identity: &ClientIdentity) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.is_ok_and(|now| i64::try_from(now.as_secs()).is_ok_and(|now| identity.expires_s() <= now))
 }
 
-/// When that is.
+/// When the first certificate expires.
 fn end_of(identity: &ClientIdentity) -> String {
     let time = time::OffsetDateTime::from_unix_timestamp(identity.expires_s()).ok();
     let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
@@ -143,12 +143,12 @@ fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The environment in which only the named token file exists.
+/// An environment that only has the named token file.
 fn named_only(name: &str, file: &Path) -> Option<String> {
     (name == "BEARER_TOKEN_FILE").then(|| file.to_string_lossy().into_owned())
 }
 
-/// Reads a token file; more than a token can be is not read.
+/// Reads a token file, up to the size limit of tokens.
 fn read_token(path: &Path) -> std::io::Result<Option<String>> {
     use std::io::Read as _;
     let file = match std::fs::File::open(path) {

@@ -1,4 +1,4 @@
-//! `crossload token macaroon`: asks a server for a macaroon.
+//! `crossload token macaroon`: requests a macaroon from a server.
 
 use credentials::{Activities, Caveat, Exception, Grant, Macaroon, attenuate};
 use types::{Error, ErrorCode, Location, Phase, Secret, Side};
@@ -9,13 +9,13 @@ use crate::command_line::MacaroonOptions;
 use crate::failure::Failure;
 use crate::{output, token};
 
-/// The client asks in whole minutes, which every server understands.
+/// Lifetimes are requested in whole minutes, which every server understands.
 const MINUTE_S: u64 = 60;
 
-/// Asks, narrows what came to what was asked for, and hands it out.
+/// Requests a macaroon, adds the caveats that the server left out, and prints it.
 ///
 /// # Errors
-/// The server's refusal, or an answer that is no macaroon.
+/// The server's refusal, or an answer that is not a macaroon.
 pub(crate) async fn run(session: &Session, options: &MacaroonOptions) -> Result<u8, Failure> {
     let location = location(options)?;
     let lifetime_s = options.lifetime.as_secs().max(1);
@@ -38,14 +38,14 @@ fn location(options: &MacaroonOptions) -> Result<Location, Failure> {
         }),
         _ => {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open);
-            let error = error.with_detail("macaroons are asked for over HTTP: give an https or davs URL");
+            let error = error.with_detail("macaroons are requested over HTTP: give an https or davs URL");
             Err(error.with_subject(&options.url).into())
         }
     }
 }
 
-/// Adds what the request could not say, and what the server did not heed: XRootD grants everything that
-/// the requester may do when nothing of what was asked for can be had.
+/// Adds the caveats that the request cannot express, and those that the server ignored: XRootD
+/// grants all rights of the requester when it cannot grant any of the requested ones.
 fn fit(given: &Secret, options: &MacaroonOptions, lifetime_s: u64, deadline: Caveat) -> Result<Secret, Failure> {
     let mut restrictions: Vec<Caveat> = token::limits(&options.limits).collect();
     let macaroon = Macaroon::parse(given.expose());
@@ -75,14 +75,14 @@ fn fit(given: &Secret, options: &MacaroonOptions, lifetime_s: u64, deadline: Cav
     Ok(attenuate(&macaroon?, &restrictions)?.to_text())
 }
 
-/// What a macaroon allows, when all its caveats are understood.
+/// The activities that a macaroon allows, if all its caveats are understood.
 fn activities_of(macaroon: &Macaroon) -> Option<Activities> {
     let grant = Grant::from_caveats(&macaroon.read_caveats().ok()?).ok()?;
     let scopes = grant.scopes.iter();
     Some(scopes.fold(Activities::NONE, |all, scope| all.union(scope.activities)))
 }
 
-/// Where a macaroon allows less than it names.
+/// Paths where a macaroon allows less than its activities say.
 fn exceptions_of(macaroon: &Macaroon) -> Option<Vec<Exception>> {
     Some(Grant::from_caveats(&macaroon.read_caveats().ok()?).ok()?.except)
 }

@@ -1,4 +1,4 @@
-//! The client: copies, and what is done to names, on servers and on this machine.
+//! The client's commands, for files on servers and on this machine.
 
 pub(crate) mod bench;
 mod copy;
@@ -19,20 +19,20 @@ use crate::command_line::{Command, Common, TokenAction};
 use crate::failure::{Advice, Failure};
 use session::Session;
 
-/// The exit code of gfal's tools when they are interrupted (EINTR).
+/// Exit code of an interrupted command, as gfal's tools have it (EINTR).
 const INTERRUPTED: u8 = 4;
-/// The exit code when the whole command took too long (ETIMEDOUT).
+/// Exit code at the end of `--timeout` (ETIMEDOUT).
 const TIMED_OUT: u8 = 110;
 
-/// Runs one of the client's commands; returns the exit code.
+/// Runs one of the client's commands and returns its exit code.
 ///
 /// # Errors
-/// What the command failed at.
+/// The failure of the command.
 pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let Some(common) = common_of(&command).cloned() else {
-        return Err(Failure::invalid("this is no command of the client"));
+        return Err(Failure::invalid("not a command of the client"));
     };
-    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let result = runtime.block_on(async {
         let session = Session::open(&common)?;
         tokio::select! {
@@ -45,12 +45,14 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
             }),
             () = wait(common.timeout) => Err(Failure {
                 words: "110 (Connection timed out) - the command took longer than --timeout allows".to_owned(),
-                advice: Some(Advice::Own("Allow more time; an interrupted download continues.".to_owned())),
+                advice: Some(Advice::Own(
+                    "Give a longer --timeout; an interrupted download continues.".to_owned(),
+                )),
                 exit_code: TIMED_OUT,
             }),
         }
     });
-    // A read of standard input cannot be cancelled, and must not keep the program up.
+    // A blocked read of standard input cannot be cancelled. It must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
 }

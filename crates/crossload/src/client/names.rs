@@ -24,7 +24,7 @@ pub(crate) async fn make_directories(session: &Session, options: &MakeDirectoryO
     Ok(0)
 }
 
-/// What to say of a directory that could not be made: a taken name may be that of a file.
+/// The failure for a directory that could not be made. The name may belong to a file.
 async fn why_not_made(session: &Session, place: &Place, error: Error) -> Failure {
     if !is_taken(&error) {
         return error.into();
@@ -34,7 +34,7 @@ async fn why_not_made(session: &Session, place: &Place, error: Error) -> Failure
             let exists = Error::new(ErrorCode::DirectoryExists, Side::Destination, Phase::Open);
             exists.with_subject(place).into()
         }
-        Ok(_) => Failure::advised(&error, "Use another name: a file has this one."),
+        Ok(_) => Failure::advised(&error, "Use another name: this one belongs to a file."),
         Err(_) => error.into(),
     }
 }
@@ -58,7 +58,7 @@ pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result
         }
         _ => {
             let error = Error::new(ErrorCode::CrossExport, Side::Client, Phase::Open);
-            Err(error.with_detail("the two names are on different machines"))
+            Err(error.with_detail("mv renames on one server only; use copy and rm between servers"))
         }
     };
     match renamed {
@@ -67,8 +67,8 @@ pub(crate) async fn rename(session: &Session, options: &RenameOptions) -> Result
     }
 }
 
-/// What to say of a rename that failed: a new name that is a directory's has to be given whole, other than with the
-/// system's `mv`.
+/// The failure of a rename. Unlike the system's `mv`, this one does not move into an existing
+/// directory: the new name must be complete.
 async fn why_not_renamed(session: &Session, source: &Place, destination: &Place, error: Error) -> Failure {
     let may_be_directory = is_taken(&error)
         || matches!(
@@ -83,7 +83,7 @@ async fn why_not_renamed(session: &Session, source: &Place, destination: &Place,
     match (found, within) {
         (Ok(found), Ok(within)) if found.is_directory => {
             let taken = Error::new(ErrorCode::IsDirectory, Side::Destination, Phase::Open).with_subject(destination);
-            Failure::advised(&taken, &format!("Give the whole new name: {within}"))
+            Failure::advised(&taken, &format!("Give the complete new name: {within}"))
         }
         _ => error.into(),
     }

@@ -1,4 +1,4 @@
-//! `rm`: one line for each name, as gfal-rm prints them.
+//! `rm`: prints a line per name, in the format of gfal-rm.
 
 use serde_json::json;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -10,7 +10,7 @@ use crate::failure::{Failure, describe};
 use crate::output;
 use storage::local::Unfit;
 
-/// Removes everything that was named; goes on after a failure.
+/// Removes all arguments, and continues after a failure.
 pub(crate) async fn run(session: &Session, options: &RemoveOptions) -> std::result::Result<u8, Failure> {
     let mut last = None;
     let mut failures = 0;
@@ -46,7 +46,7 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
 
 async fn remove_argument(session: &Session, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
     let info = match session.stat(&place, Side::Destination).await {
-        // A link that leads nowhere is not there for who looks, but its name can be removed.
+        // A dangling symbolic link looks missing, but its name can be removed.
         Err(error) if is_missing(&error) && !options.dry_run => Info::default(),
         found => found?,
     };
@@ -64,20 +64,22 @@ async fn remove_argument(session: &Session, options: &RemoveOptions, place: Plac
     remove_tree(session, options, first).await
 }
 
-/// A name to be removed.
+/// A name to remove.
 struct Pending {
     place: Place,
     shown: String,
     is_directory: bool,
-    /// What was in it has been removed.
+    /// Whether its entries have been removed.
     is_entered: bool,
-    /// What its server says of names in it that it does not list, which keep the directory.
+    /// The server's words about entries that it does not list. They keep the directory.
     unlisted: Option<String>,
     is_first: bool,
 }
 
-/// The name goes first, and only a directory that is not empty is entered: where a server shows a symbolic link as the
-/// directory that it leads to, the link goes and the directory stays. Goes on after a failure and returns the first.
+/// Removes a tree; continues after a failure and returns the first error.
+///
+/// It tries to remove each name before it enters it. Where a server shows a symbolic link as the
+/// directory behind it, this removes the link and keeps the directory.
 async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending) -> Result<()> {
     let mut pending = vec![first];
     let mut failure = None;
@@ -127,11 +129,11 @@ async fn remove_tree(session: &Session, options: &RemoveOptions, first: Pending)
     failure.map_or(Ok(()), Err)
 }
 
-/// Puts what is in a directory on the list, before the directory itself. Returns the names that cannot be said.
+/// Queues the entries of a directory before the directory itself. Returns the unusable names.
 async fn enter(session: &Session, directory: Pending, pending: &mut Vec<Pending>) -> Result<Vec<(String, Error)>> {
     let entries = session.list(&directory.place, Side::Destination).await?;
     let (at, mut unsaid) = (pending.len(), Vec::new());
-    // What its server does not list keeps the directory from being removed, and the refusal says so.
+    // Entries that the server does not list keep the directory. The refusal says so.
     let (unlisted, listed): (Vec<_>, Vec<_>) = entries
         .into_iter()
         .partition(|entry| entry.unfit == Some(Unfit::Unlisted));
@@ -170,11 +172,11 @@ fn not_empty(words: &str, shown: &str) -> Error {
     error.with_detail(words).with_subject(shown)
 }
 
-/// The first failure is told by the caller where it is that of the argument itself.
+/// Prints a failure, except the first of the argument itself, which the caller prints.
 fn tell_failure(options: &RemoveOptions, shown: &str, error: &Error, first: &mut Option<Error>, is_argument: bool) {
     if !is_argument {
         say(options, shown, "FAILED");
-        // That a directory is not empty follows from what was told before.
+        // A directory is not empty because of a failure that was printed before.
         if first.is_none() || error.code() != ErrorCode::NotEmpty {
             output::complain(&format!("crossload rm error: {}", describe(error)));
         }

@@ -1,4 +1,4 @@
-//! How a copy shows itself: a bar on a terminal, lines elsewhere, JSON for programs.
+//! Output of `copy`: a bar on a terminal, lines elsewhere, JSON for programs.
 
 use std::future::Future;
 use std::io::IsTerminal as _;
@@ -16,9 +16,9 @@ use crate::failure::describe;
 use crate::output;
 use storage::local::Unfit;
 
-/// How often a bar is drawn anew.
+/// Interval at which a bar is redrawn.
 const BAR_PERIOD: Duration = Duration::from_millis(200);
-/// How often a program is told.
+/// Interval of progress events in JSON.
 const JSON_PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +29,13 @@ enum Style {
     Quiet,
 }
 
-/// Shows the copies of one command.
+/// Prints the progress and results of one command.
 pub(crate) struct Report {
     style: Style,
     verbose: bool,
 }
 
-/// What came of the files of one command.
+/// Totals of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) files: u64,
@@ -45,19 +45,19 @@ pub(crate) struct Count {
     pub(crate) bytes: u64,
 }
 
-/// A copy that has ended well.
+/// A successful copy.
 pub(crate) struct Done<'a> {
     pub(crate) source: &'a Place,
     pub(crate) destination: &'a Place,
     pub(crate) bytes: u64,
     pub(crate) elapsed: Duration,
     pub(crate) way: Way,
-    /// What was compared, in words.
+    /// What was compared.
     pub(crate) verified: Option<String>,
 }
 
 impl Report {
-    /// Chooses the style; when the payload itself goes to standard output nothing else may.
+    /// Chooses the style. Nothing is printed on standard output when the payload goes there.
     pub(crate) fn new(json: bool, verbose: bool, payload_on_stdout: bool) -> Self {
         let style = match (payload_on_stdout, json) {
             (true, _) => Style::Quiet,
@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Runs a copy and shows how far it is.
+    /// Runs a copy and shows its progress.
     pub(crate) async fn watch<T>(&self, progress: &Progress, copy: impl Future<Output = T>) -> T {
         let bar = (self.style == Style::Bar).then(new_bar);
         let period = if bar.is_some() { BAR_PERIOD } else { JSON_PERIOD };
@@ -122,7 +122,7 @@ impl Report {
         }
     }
 
-    /// A way of copying did not work; `next` is tried now.
+    /// One way failed; `next` is tried now.
     pub(crate) fn mode_failed(&self, way: Way, error: &Error, next: Way) {
         let (mode, next) = (way.name(), next.name());
         match self.style {
@@ -130,11 +130,11 @@ impl Report {
                 "mode_failed",
                 json!({"mode": mode, "next": next, "error": error_json(error)}),
             ),
-            _ => output::complain(&format!("{mode} did not work: {}; trying {next}", error.public())),
+            _ => output::complain(&format!("{mode} failed: {}; trying {next}", error.public())),
         }
     }
 
-    /// A copy has ended well.
+    /// A copy has succeeded.
     pub(crate) fn done(&self, done: &Done<'_>) {
         let seconds = done.elapsed.as_secs_f64();
         match self.style {
@@ -169,7 +169,7 @@ impl Report {
         output::complain(&format!("crossload copy error: {}", describe(error)));
     }
 
-    /// Something of a tree is not copied.
+    /// An entry of a tree is not copied.
     pub(crate) fn left_out(&self, source: &str, why: Unfit) {
         if self.style == Style::Json {
             let message = why.words();
@@ -181,14 +181,14 @@ impl Report {
         output::complain(&format!("left out {}: {}", output::name(source), why.words()));
     }
 
-    /// Something worth a line for whoever asked for more.
+    /// A detail, printed with `--verbose`.
     pub(crate) fn note(&self, words: &str) {
         if self.verbose {
             output::complain(words);
         }
     }
 
-    /// What `--dry-run` would do, and by which way.
+    /// What would be done without `--dry-run`, and by which way.
     pub(crate) fn would(&self, what: &str, source: &Place, destination: &Place, plan: Option<&Plan>) {
         match self.style {
             Style::Json => event(
@@ -203,7 +203,7 @@ impl Report {
         }
     }
 
-    /// All ways that were tried for a file that was not copied, if there was more than one.
+    /// The ways that were tried for a failed file, if there was more than one.
     pub(crate) fn tried(&self, source: &Place, plan: &Plan) {
         let attempted = plan.attempted();
         if attempted.len() < 2 {
@@ -222,7 +222,7 @@ impl Report {
         output::complain(&format!("tried {}", each.join(", then ")));
     }
 
-    /// All copies together.
+    /// The totals.
     pub(crate) fn summary(&self, count: &Count, elapsed: Duration) {
         let Count {
             files,

@@ -1,4 +1,4 @@
-//! What all commands of the client work with: the connection to servers, credentials, local files.
+//! The tools of all client commands: connections to servers, credentials, local files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::command_line::Common;
 use crate::output;
 use storage::local::{self, LocalEntry, LocalFiles, Unfit};
 
-/// The exit codes of whoever may not do something (EPERM, EACCES).
+/// Exit codes of refusals (EPERM, EACCES).
 const DENIED: [u8; 2] = [1, 13];
 
-/// What is known of a file or directory, wherever it is.
+/// Properties of a file or directory, remote or local.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Info {
     pub(crate) name: String,
@@ -31,7 +31,7 @@ pub(crate) struct Info {
     pub(crate) modified_s: Option<i64>,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) etag: Option<String>,
-    /// Why it is neither a file nor a directory to work with.
+    /// Why it cannot be used as a file or directory.
     pub(crate) unfit: Option<Unfit>,
 }
 
@@ -75,7 +75,7 @@ impl From<LocalEntry> for Info {
     }
 }
 
-/// Runs what asks the file system.
+/// Runs a file system call on a blocking thread.
 async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = execution::blocking(ask).await;
     done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)))
@@ -85,14 +85,14 @@ async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T> + Send + 's
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) files: Store,
-    /// What all copies of the command share.
+    /// Limits shared by all copies of the command.
     pub(crate) budget: Budget,
     pub(crate) common: Common,
     tls: ClientTls,
     credentials: Credentials,
 }
 
-/// The client of every command: it may go wherever its user sends it.
+/// The client of every command. It connects to any address that the user names.
 pub(crate) fn new_client(tls: ClientTls) -> Client {
     Client::new(client_options(tls))
 }
@@ -109,10 +109,10 @@ fn client_options(tls: ClientTls) -> ClientOptions {
 }
 
 impl Session {
-    /// Loads trust and looks for a token.
+    /// Loads the authorities and finds the credentials.
     ///
     /// # Errors
-    /// When a named file cannot be read, or what was found is no token.
+    /// A named file that cannot be read, or an invalid token.
     pub(crate) fn open(common: &Common) -> Result<Self> {
         let access = &common.access;
         let variable = |name: &str| std::env::var(name).ok();
@@ -132,7 +132,7 @@ impl Session {
             output::complain(words);
         }
         if common.verbose > 0 {
-            output::complain(&format!("shown to servers: {}", credentials.describe()));
+            output::complain(&format!("credential sent to servers: {}", credentials.describe()));
         }
         let client = new_client(tls.clone());
         Ok(Self {
@@ -145,12 +145,12 @@ impl Session {
         })
     }
 
-    /// How further clients of this command reach servers.
+    /// Options for further clients of this command.
     pub(crate) fn client_options(&self) -> ClientOptions {
         client_options(self.tls.clone())
     }
 
-    /// What is shown to a server itself.
+    /// The access data for requests to a server.
     pub(crate) fn access(&self, scitag: Option<u16>) -> Access {
         let info = &self.common.client_info;
         Access {
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// A server's file as a party of side `side`.
+    /// A file on a server, as the given side of a copy.
     pub(crate) fn resource(&self, location: &Location, side: Side) -> Resource {
         Resource {
             location: location.clone(),
@@ -172,21 +172,21 @@ impl Session {
         }
     }
 
-    /// Tells whoever was refused, which the exit code says, what was shown: it is often not what was meant.
+    /// After a refusal, prints which credential was sent. It is often not the intended one.
     pub(crate) fn explain_denial(&self, exit_code: u8) {
         if DENIED.contains(&exit_code) {
             self.tell_what_was_shown();
         }
     }
 
-    /// Tells what was shown to servers, unless `-v` has told it already.
+    /// Prints which credential was sent, unless `-v` has printed it already.
     pub(crate) fn tell_what_was_shown(&self) {
         if self.common.verbose == 0 {
-            output::complain(&format!("shown to servers: {}", self.credentials.describe()));
+            output::complain(&format!("credential sent to servers: {}", self.credentials.describe()));
         }
     }
 
-    /// What a place is.
+    /// The properties of a file or directory.
     ///
     /// # Errors
     /// `not_found` or `peer_not_found`, and other refusals.
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// What a place is; `None` when there is nothing.
+    /// The properties of a file or directory; `None` if it does not exist.
     ///
     /// # Errors
     /// Other refusals.
@@ -214,11 +214,11 @@ impl Session {
         }
     }
 
-    /// The entries of a directory, in the order of their names. Where its server says that it leaves some out, an entry
-    /// that is [`Unfit::Unlisted`] has its words for a name.
+    /// The entries of a directory, sorted by name. If the server reports that it left some out, an
+    /// entry that is [`Unfit::Unlisted`] has the server's words as its name.
     ///
     /// # Errors
-    /// When it cannot be listed.
+    /// The server's or the system's refusal.
     pub(crate) async fn list(&self, place: &Place, side: Side) -> Result<Vec<Info>> {
         let mut entries = Vec::new();
         match place {
@@ -244,10 +244,10 @@ impl Session {
         Ok(entries)
     }
 
-    /// Makes a directory; with `parents` those above it too, and then an existing one is fine.
+    /// Makes a directory; with `parents` also its missing parents, and an existing one is accepted.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The server's or the system's refusal.
     pub(crate) async fn make_directory(&self, place: &Place, parents: bool) -> Result<()> {
         let mut missing = vec![place.clone()];
         while let Some(next) = missing.pop() {
@@ -278,10 +278,10 @@ impl Session {
         Ok(())
     }
 
-    /// The checksum of a file, asked of its server, or computed here.
+    /// The checksum of a file, from its server or computed here.
     ///
     /// # Errors
-    /// `checksum_unavailable` when the server tells none.
+    /// `checksum_unavailable` if the server returns none.
     pub(crate) async fn sum(&self, place: &Place, algorithm: ChecksumAlgorithm, side: Side) -> Result<Checksum> {
         match place {
             Place::Remote(location) => {
@@ -290,7 +290,7 @@ impl Session {
                 let none = || Error::new(ErrorCode::ChecksumUnavailable, side, Phase::Checksum);
                 found.ok_or_else(|| {
                     none()
-                        .with_detail(format!("{algorithm} is not told"))
+                        .with_detail(format!("the server returns no {algorithm}"))
                         .with_subject(place)
                 })
             }
@@ -308,7 +308,7 @@ fn depth(place: &Place) -> usize {
     place.to_string().matches('/').count()
 }
 
-/// Whether there is nothing of that name.
+/// Whether the name does not exist.
 pub(crate) fn is_missing(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -323,7 +323,7 @@ fn is_parentless(error: &Error) -> bool {
     )
 }
 
-/// Whether something has that name already.
+/// Whether the name exists already.
 pub(crate) fn is_taken(error: &Error) -> bool {
     matches!(
         error.code(),

@@ -1,4 +1,4 @@
-//! `ls`, `stat` and `sum`: what is where.
+//! `ls`, `stat` and `sum`.
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -61,7 +61,7 @@ async fn list_one(session: &Session, options: &ListOptions, text: &str) -> types
     Ok(())
 }
 
-/// Like `ls -l`, without what servers do not tell: kind, size, time, name.
+/// Like `ls -l`, with what servers report: kind, size, time, name.
 fn long_line(info: &Info, human: bool) -> String {
     let kind = match info.unfit {
         Some(Unfit::Link) => "l",
@@ -83,7 +83,7 @@ fn long_line(info: &Info, human: bool) -> String {
     )
 }
 
-/// `1.2G` and so on, in powers of 1024, as `ls -h` has it.
+/// A size such as `1.2G`, in powers of 1024, as `ls -h` prints it.
 pub(crate) fn human_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "K", "M", "G", "T"] {
@@ -147,7 +147,7 @@ pub(crate) async fn stat(session: &Session, options: &StatOptions) -> Result<u8,
     Ok(0)
 }
 
-/// `sum`: the URL and the value, as gfal-sum prints them.
+/// `sum`: prints the URL and the value, in the format of gfal-sum.
 pub(crate) async fn sum(session: &Session, options: &SumOptions) -> Result<u8, Failure> {
     let place = Place::parse(&options.place)?;
     let sum = session.sum(&place, options.algorithm, Side::Source).await?;

@@ -1,4 +1,4 @@
-//! `crossload smoke`: asks an endpoint everything that a transfer will ask of it, and tells what fails.
+//! `crossload smoke`: tests an endpoint with every request that a transfer needs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::command_line::{Common, SmokeOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// How long the clean-up after an interruption may take.
+/// Time limit of the clean-up after an interruption.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Probes. The exit code is 0 when all went well, 1 when something failed, 2 when something was skipped.
+/// Runs the probes. The exit code is 0 if all passed, 1 if one failed, 2 if one was skipped.
 ///
 /// # Errors
-/// When a URL cannot be used or a credential not be read; when it is interrupted, after cleaning up.
+/// An unusable URL, an unreadable credential, or an interruption, after cleaning up.
 pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
-    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(probe(options))
 }
 
@@ -49,9 +49,9 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
         _ = tokio::signal::ctrl_c() => Some("interrupted"),
         () = super::wait(options.common.timeout) => Some("stopped by --timeout"),
     };
-    // A second interruption is heard by nobody: what was made on a server must not stay there.
+    // A second interruption has no effect here, so that no files stay behind on the servers.
     if tokio::time::timeout(CLEAN_UP_TIMEOUT, smoke.clean_up()).await.is_err() {
-        output::complain("the clean-up was given up: files of the name smoke-test-… may be left");
+        output::complain("clean-up timed out: files named smoke-test-… may be left behind");
     }
     let tally = Tally::of(&smoke.probes());
     match as_json {
@@ -60,7 +60,7 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     }
     match interrupted {
         Some(why) => Err(Failure {
-            words: format!("{INTERRUPTED} (Interrupted system call) - {why}; what had been made was removed"),
+            words: format!("{INTERRUPTED} (Interrupted system call) - {why}; the test files were removed"),
             advice: None,
             exit_code: INTERRUPTED,
         }),
@@ -75,13 +75,13 @@ fn place(text: &str) -> Result<Location, Failure> {
         false => {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
             Err(error
-                .with_detail("only http, https, dav, davs, root and roots can be probed")
+                .with_detail("smoke takes http, https, dav, davs, root and roots URLs")
                 .into())
         }
     }
 }
 
-/// What is at hand, each alone, and what is not.
+/// The available credentials, each on its own, and the reasons for the missing ones.
 fn credentials(session: &Session) -> (Vec<Credential>, Vec<(Kind, String)>) {
     let mut access = session.access(None);
     let (token, identity) = (access.bearer.take(), access.identity.take());
@@ -100,7 +100,7 @@ fn credentials(session: &Session) -> (Vec<Credential>, Vec<(Kind, String)>) {
         }
         None => missing.push((
             Kind::Token,
-            "no token at hand: give --token-file, or BEARER_TOKEN in the environment".to_owned(),
+            "no token: give --token-file, or set BEARER_TOKEN".to_owned(),
         )),
     }
     match identity {
@@ -110,13 +110,13 @@ fn credentials(session: &Session) -> (Vec<Credential>, Vec<(Kind, String)>) {
         }
         None => missing.push((
             Kind::Proxy,
-            "no proxy certificate at hand: give --proxy, or X509_USER_PROXY in the environment".to_owned(),
+            "no proxy: give --proxy, or set X509_USER_PROXY".to_owned(),
         )),
     }
     (found, missing)
 }
 
-/// Whom the commands that reproduce a failure are to trust.
+/// The trust options for the commands that reproduce a failure.
 fn trust(common: &Common) -> Trust {
     let access = &common.access;
     let variable = |name: &str| std::env::var(name).ok();
@@ -132,7 +132,7 @@ fn trust(common: &Common) -> Trust {
     }
 }
 
-/// A part of names that no other test has.
+/// A name component that is unique to this test.
 fn mark() -> String {
     format!("{:x}-{}", crate::token::now_s(), std::process::id())
 }

@@ -1,5 +1,5 @@
-//! `crossload explain ID` asks a server's admin address why it refused a request; `crossload explain --url` asks a
-//! server itself what it would do, and why, with the credential that it is shown.
+//! `crossload explain ID` asks a server's admin address why it refused a request.
+//! `crossload explain --url` asks a server how it would decide for the credential that is sent.
 
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, GetOptions, Resource};
@@ -12,13 +12,13 @@ use crate::command_line::{self, Common, ExplainOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// Where a server answers questions about itself and whoever asks.
+/// The path where a server explains its decisions.
 const QUESTION: &str = "/.well-known/crossload-explain";
 
-/// Prints what the server says of a request; `not_found` when it has forgotten it.
+/// Prints the server's explanation of a request.
 ///
 /// # Errors
-/// When the server cannot be asked, or does not know the request.
+/// `not_found` if the server does not know the request, or no longer; failures to ask.
 pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Failure> {
     if request_id.is_empty()
         || !request_id
@@ -26,25 +26,25 @@ pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Fa
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     {
         return Err(Failure::invalid(
-            "the name of a request has letters, digits and hyphens",
+            "a request ID has only letters, digits and hyphens",
         ));
     }
     let base = Location::parse(admin)?;
     if !base.is_http() {
         let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(admin);
         return Err(error
-            .with_detail("--admin takes a URL such as http://127.0.0.1:9090")
+            .with_detail("--admin needs a URL such as http://127.0.0.1:9090")
             .into());
     }
     let format = if as_json { "/json" } else { "" };
     let location = base.with_path(&format!("/explain/{request_id}{format}"));
-    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let text = runtime.block_on(fetch(location))?;
     output::write_out(&text);
     Ok(0)
 }
 
-/// Fetches a small page. No token is shown: the page is for administrators, who reach the address.
+/// Fetches a small page, without a token: administrators are those who can reach the address.
 async fn fetch(location: Location) -> types::Result<Vec<u8>> {
     let (tls, _) = ClientTls::load(&Trust {
         files: Vec::new(),
@@ -73,14 +73,15 @@ async fn read_page(client: &Client, page: &Resource) -> types::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Asks a server what it would do, and prints it. The exit code is 0 when it is allowed, else that of the refusal.
+/// Asks a server how it would decide, and prints the answer. The exit code is 0 if the operation is
+/// allowed, else that of the refusal.
 ///
 /// # Errors
-/// When the server cannot be asked, or gives no such answers.
+/// Failures to ask, or a server that does not explain.
 pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
     let server = Location::parse(url)?;
     if !server.is_http() {
-        return Err(Failure::invalid("--url takes the https URL of a file or directory"));
+        return Err(Failure::invalid("--url needs the https URL of a file or directory"));
     }
     let path = options.path.as_ref().map_or(server.path(), |path| path.as_str());
     let mut query = format!("?op={}&path={}", options.op.map_or("", |op| op.word()), encoded(path));
@@ -91,13 +92,13 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
         query.push_str(&format!("&size={size_bytes}"));
     }
     let location = server.resolve(&format!("{QUESTION}{query}"))?;
-    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let body = runtime.block_on(async {
         let session = Session::open(&common(options))?;
         read_page(&session.client, &session.resource(&location, Side::Source)).await
     })?;
     let answers: Vec<Value> = serde_json::from_slice(&body)
-        .map_err(|_| Failure::invalid("the server does not explain itself: it is none like this one"))?;
+        .map_err(|_| Failure::invalid("this server cannot explain its decisions: it is not Crossload"))?;
     for (index, answer) in answers.iter().enumerate() {
         match options.json {
             true => output::json(answer),
@@ -107,7 +108,7 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
     Ok(answers.first().map_or(0, exit_code))
 }
 
-/// How the server is reached, and what it is shown.
+/// The options for connecting and authenticating.
 fn common(options: &ExplainOptions) -> Common {
     Common {
         verbose: 0,
@@ -132,7 +133,7 @@ fn exit_code(answer: &Value) -> u8 {
     known.map_or(0, |code| code.exit_code())
 }
 
-/// A part of a query, with everything encoded that is not surely plain (RFC 3986 §2.3).
+/// Percent-encodes a part of a query, except unreserved characters (RFC 3986 §2.3).
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let each = text.bytes().map(|byte| match plain(byte) {
@@ -142,7 +143,7 @@ fn encoded(text: &str) -> String {
     each.collect()
 }
 
-/// The explanation as it is printed of a configuration file, too.
+/// The explanation, in the same form as for a configuration file.
 fn in_words(answer: &Value) -> String {
     let mut text = format!("asked     {}", answer["asked"].as_str().unwrap_or_default());
     for (name, key) in [("received", "received"), ("read", "read"), ("rules", "rules")] {

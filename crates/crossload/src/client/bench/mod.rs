@@ -1,4 +1,4 @@
-//! `crossload bench`: puts a load on endpoints and tells how they bore it.
+//! `crossload bench`: measures endpoints under load.
 
 mod outputs;
 mod show;
@@ -18,25 +18,25 @@ use crate::failure::Failure;
 use crate::output;
 use outputs::Outputs;
 
-/// How long the clean-up may take: ten thousand files at a slow server.
+/// Time limit of the clean-up: ten thousand files at a slow server.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(300);
 /// The exit code when something could not be measured.
 const FAILED: u8 = 1;
-/// The exit code of programs that an interruption ended (128 and the number of the signal).
+/// The exit code of an interrupted program: 128 plus the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Measures. The exit code is 0 when all went well, 1 when something failed, 130 when it was interrupted.
+/// Measures. The exit code is 0 for success, 1 if something failed, 130 if interrupted.
 ///
 /// # Errors
-/// When a URL cannot be used, a credential or an earlier report not be read, or a file not be written.
+/// An invalid URL, an unreadable credential or earlier report, or a file that cannot be written.
 pub(crate) fn run(load: &BenchLoad) -> Result<u8, Failure> {
-    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(measure(load))
 }
 
 async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let options = load.common();
-    // With fewer, loads of hundreds of connections fail by themselves, and say so.
+    // If this fails, loads with hundreds of connections run out of descriptors and report it.
     let _ = descriptors::raise_limit();
     let outputs = Outputs::prepare(options)?;
     let session = Session::open(&common(options))?;
@@ -49,10 +49,10 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
     let run = Run::start(&ground);
     let (parameters, measured) = perform(load, &ground).await?;
     let report = run.finish(&ground, PROGRAM, load.name(), parameters, measured);
-    // A second interruption is heard by nobody: what was made on a server must not stay there.
+    // A second interruption has no effect here, so that no files stay behind on the servers.
     clean_up(&ground).await;
     watch.abort();
-    // It shares the ground, and only the last to let go of it takes the progress off the screen.
+    // The task shares `ground`. The progress line is removed when the last reference is dropped.
     let _ = watch.await;
     drop(ground);
     outputs.write(&report)?;
@@ -64,53 +64,53 @@ async fn measure(load: &BenchLoad) -> Result<u8, Failure> {
 
 const PROGRAM: &str = concat!("crossload ", env!("CARGO_PKG_VERSION"));
 
-/// The load itself, and the parameters that explain its figures. A new load is one more line.
+/// Runs the load. Returns the parameters for the report and the figures.
 ///
 /// # Errors
-/// When what the load needs beside its options cannot be had; nothing has been measured then.
+/// The pairs or the pattern of the load are invalid. Nothing has been measured then.
 async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measured), Failure> {
     let mut parameters = Parameters::new();
-    let mut tell = |name: &str, value: Value| drop(parameters.insert(name.to_owned(), value));
-    tell("repetitions", load.common().repetitions.into());
+    let mut add = |name: &str, value: Value| drop(parameters.insert(name.to_owned(), value));
+    add("repetitions", load.common().repetitions.into());
     let measured = match load {
         BenchLoad::Bulk(options) => {
-            tell("file size in bytes", options.size.into());
-            tell("bytes in a sample, at the least", options.volume.into());
+            add("file size in bytes", options.size.into());
+            add("least bytes per sample", options.volume.into());
             load::bulk::run(ground, &options.load()).await
         }
         BenchLoad::Metadata(options) => {
-            tell("files", options.files.into());
-            tell("seconds of a sample", options.during.as_secs_f64().into());
+            add("files", options.files.into());
+            add("seconds per sample", options.during.as_secs_f64().into());
             load::metadata::run(ground, &options.load()).await
         }
         BenchLoad::Mixed(options) => {
-            tell("file size in bytes", options.size.into());
-            tell("seconds of a sample", options.during.as_secs_f64().into());
+            add("file size in bytes", options.size.into());
+            add("seconds per sample", options.during.as_secs_f64().into());
             load::mixed::run(ground, &options.load()).await
         }
         BenchLoad::Overwrite(options) => {
-            tell("file size in bytes", options.size.into());
-            tell("files on each connection", options.files.into());
+            add("file size in bytes", options.size.into());
+            add("files per connection", options.files.into());
             load::overwrite::run(ground, &options.load()).await
         }
         BenchLoad::Tls(options) => {
-            tell("file size in bytes", options.size.into());
-            tell("bytes in a sample, at the least", options.volume.into());
-            tell("clients that make connections", options.clients.into());
-            tell(
-                "seconds of a sample of connections",
+            add("file size in bytes", options.size.into());
+            add("least bytes per sample", options.volume.into());
+            add("clients that open connections", options.clients.into());
+            add(
+                "seconds per sample of connections",
                 options.during.as_secs_f64().into(),
             );
             load::tls::run(ground, &options.load()).await
         }
         BenchLoad::Tpc(options) => {
-            tell("file size in bytes", options.size.into());
-            tell("seconds of a sample", options.during.as_secs_f64().into());
+            add("file size in bytes", options.size.into());
+            add("seconds per sample", options.during.as_secs_f64().into());
             let pairs = transfers::pairs(&ground.targets)?;
             load::tpc::run(ground, &options.load(pairs)).await
         }
         BenchLoad::Latency(options) => {
-            tell("bytes in a sample", options.size.into());
+            add("bytes per sample", options.size.into());
             let pairs = match options.has_copies() {
                 true => transfers::pairs(&ground.targets)?,
                 false => Vec::new(),
@@ -118,7 +118,7 @@ async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measu
             load::latency::run(ground, &options.load(pairs)).await
         }
         BenchLoad::Vector(options) => {
-            tell("seconds of a sample", options.during.as_secs_f64().into());
+            add("seconds per sample", options.during.as_secs_f64().into());
             let pattern = transfers::pattern(options)?;
             load::vector::run(ground, &options.load(pattern)).await
         }
@@ -129,7 +129,7 @@ async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measu
 async fn clean_up(ground: &Ground) {
     match tokio::time::timeout(CLEAN_UP_TIMEOUT, ground.clean_up()).await {
         Ok(complaints) => complaints.iter().for_each(|words| output::complain(words)),
-        Err(_) => output::complain("the clean-up was given up: directories crossload-bench-… may be left"),
+        Err(_) => output::complain("clean-up timed out: directories crossload-bench-… may be left behind"),
     }
 }
 
@@ -141,7 +141,7 @@ fn exit_code(report: &Report) -> u8 {
     }
 }
 
-/// Asks the load to end when somebody wants that, or when its time is over.
+/// Stops the load on a signal or at the end of `--timeout`.
 async fn interrupt(ground: Arc<Ground>, timeout: Option<Duration>) {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
@@ -152,20 +152,20 @@ async fn interrupt(ground: Arc<Ground>, timeout: Option<Duration>) {
     };
     let why = tokio::select! {
         _ = tokio::signal::ctrl_c() => "interrupted",
-        () = terminated => "told to end",
-        () = super::wait(timeout) => "the time of --timeout is over",
+        () = terminated => "terminated",
+        () = super::wait(timeout) => "--timeout reached",
     };
     ground.stop.set();
-    let words = format!("{why}: ending with what has been measured, and removing what was made");
+    let words = format!("{why}: stopping with the figures so far, and removing the files at the targets");
     ground.progress.aside(words);
 }
 
-/// A part of names that no other run has.
+/// A name component that is unique to this run.
 fn mark() -> String {
     format!("{:x}-{}", crate::token::now_s(), std::process::id())
 }
 
-/// As the client's other commands have it.
+/// The common options of the client's other commands.
 fn common(options: &BenchCommon) -> Common {
     Common {
         verbose: options.verbose,

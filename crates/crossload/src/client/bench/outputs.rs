@@ -1,4 +1,4 @@
-//! Where a report goes: the terminal, and the files that were asked for.
+//! Output of a report: the terminal, and the files of `--json`, `--csv` and `--html`.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::command_line::BenchCommon;
 use crate::failure::Failure;
 use crate::output;
 
-/// A larger file is no report.
+/// Largest report that `--compare` reads.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
 /// The files of one run.
@@ -21,14 +21,14 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Reads the earlier report, and looks whether the files can be written: an hour later would be too late.
+    /// Reads the earlier report and opens the output files, so that mistakes show before the run.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// A file that cannot be read or written.
     pub(super) fn prepare(options: &BenchCommon) -> Result<Self, Failure> {
         let files = [&options.json, &options.csv, &options.html];
         for file in files.into_iter().flatten() {
-            // What is in it stays until there is something better.
+            // Append mode keeps the old content until the run has a result.
             let opened = OpenOptions::new().create(true).append(true).open(file);
             opened.map_err(|cause| Failure::system(file.display(), &cause))?;
         }
@@ -43,7 +43,7 @@ impl Outputs {
     /// Prints the report, and writes the files.
     ///
     /// # Errors
-    /// When a file cannot be written. The others are, all the same.
+    /// A file that cannot be written. The other files are still written.
     pub(super) fn write(&self, report: &Report) -> Result<(), Failure> {
         let view = View::new(report, self.earlier.as_ref());
         output::write_out(text::write(&view).as_bytes());
@@ -68,7 +68,7 @@ fn read(file: &Path) -> Result<Report, Failure> {
     let size_bytes = fs::metadata(file).map_err(failed)?.len();
     if size_bytes > REPORT_BYTES_MAX {
         return Err(Failure::invalid(format!(
-            "{}: it is too large for a report",
+            "{}: too large for a report",
             file.display()
         )));
     }

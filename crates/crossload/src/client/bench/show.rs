@@ -1,4 +1,4 @@
-//! How a run shows how far it is: one line that is rewritten on a terminal, a line for each measurement elsewhere.
+//! Progress of a run: one line, updated in place, on a terminal; else one line per measurement.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use crate::output;
 
-/// How often the line is drawn anew, for its clock.
+/// Interval at which the line is redrawn, for its clock.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Who is told: standard error, unless it is to be quiet.
+/// Reports progress on standard error, unless `quiet`.
 pub(super) fn progress(quiet: bool) -> Progress {
     if quiet {
         return Progress::silent();
@@ -44,7 +44,7 @@ fn redraw(bar: &ProgressBar, event: &Event, standing: &Standing) {
     }
 }
 
-/// The line of an event; the beginning of a measurement has none.
+/// The line for an event; `None` for the start of a measurement.
 fn line(event: &Event, standing: &Standing) -> Option<String> {
     match event {
         Event::Began { .. } => None,

@@ -1,4 +1,4 @@
-//! Whom to measure: what the command line says, made into targets.
+//! The targets of a run, from the command line.
 
 use bench::ground::Target;
 use types::{Error, ErrorCode, Location, Phase, Side};
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// The targets, with their files and processes.
 ///
 /// # Errors
-/// When a URL cannot be measured, or a file or process belongs to no target.
+/// An unusable URL, or a file or process that belongs to no target.
 pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     for Named { name, url } in &options.targets {
@@ -31,7 +31,7 @@ pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Targe
             .find(|target| target.place.location.same_origin(&location));
         let home = home.ok_or_else(|| {
             Failure::invalid(format!(
-                "--file {location} is at none of the targets: scheme, host and port must be the same"
+                "--file {location} belongs to no target: scheme, host and port must be equal"
             ))
         })?;
         home.file = Some(session.resource(&location, Side::Source));
@@ -52,7 +52,7 @@ pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Targe
         }
         if bench::machine::cpu_seconds(process.id).is_none() {
             return Err(Failure::invalid(format!(
-                "--pid {}: there is no such process here",
+                "--pid {}: no such process",
                 process.id
             )));
         }
@@ -61,12 +61,12 @@ pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Targe
     Ok(targets)
 }
 
-/// A process without a name is for the only server; of several, nobody knows which.
+/// A process without a name is only accepted with a single server.
 fn unambiguous(options: &BenchCommon, targets: &[Target]) -> Result<(), Failure> {
     let several = targets.iter().any(|target| target.name != targets[0].name);
     match options.processes.iter().any(|process| process.name.is_none()) && several {
         true => Err(Failure::invalid(
-            "--pid needs a NAME=, because there are several targets",
+            "--pid needs NAME= because there are several targets",
         )),
         false => Ok(()),
     }
@@ -78,7 +78,7 @@ fn place(text: &str) -> Result<Location, Failure> {
         true => Ok(location),
         false => {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
-            let words = "only http, https, dav, davs, root and roots can be measured";
+            let words = "bench takes http, https, dav, davs, root and roots URLs";
             Err(error.with_detail(words).into())
         }
     }

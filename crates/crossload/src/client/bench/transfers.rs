@@ -1,4 +1,4 @@
-//! What the loads of copies, long lines and vector reads need beside their options: pairs of servers, and a pattern.
+//! Inputs of the loads `tpc`, `latency` and `vector`: pairs of servers, and the read pattern.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,28 +12,28 @@ use bench::load::vector::Pattern;
 use crate::command_line::VectorOptions;
 use crate::failure::Failure;
 
-/// Pieces in each request of a pattern that is made here.
+/// Pieces per request of the default pattern.
 const PIECES: usize = 64;
-/// A larger file is no pattern: it would be a line of forty characters for each piece that is allowed.
+/// Largest pattern file: 40 characters for each piece that is allowed.
 const PATTERN_FILE_BYTES_MAX: u64 = 40 << 20;
 
 /// The targets in pairs.
 ///
 /// # Errors
-/// When one is left over.
+/// An odd number of targets.
 pub(super) fn pairs(targets: &[Target]) -> Result<Vec<Pair>, Failure> {
     tpc::pairs(targets).ok_or_else(|| {
         Failure::invalid(
-            "copies are measured between two servers: give their URLs in pairs, from where and then to where"
+            "copies need pairs of URLs: source, destination, source, destination, …"
                 .to_owned(),
         )
     })
 }
 
-/// The pattern that the options name, or one that is made.
+/// The pattern of `--pattern`, or the default one.
 ///
 /// # Errors
-/// When the file cannot be read, or is no pattern.
+/// A file that cannot be read or is not a pattern.
 pub(super) fn pattern(options: &VectorOptions) -> Result<Pattern, Failure> {
     let pieces = options.pieces.map(|pieces| pieces as usize);
     match &options.pattern {
@@ -52,7 +52,7 @@ fn read(path: &Path) -> Result<String, Failure> {
         .map_err(failed)?;
     match text.len() as u64 > PATTERN_FILE_BYTES_MAX {
         true => Err(Failure::invalid(format!(
-            "{}: it is too large for a pattern",
+            "{}: too large for a pattern",
             path.display()
         ))),
         false => Ok(text),
