@@ -243,7 +243,7 @@ fn a_port_that_another_program_holds_is_said_plainly() {
     let refused = conformance::run(command.env("RUST_BACKTRACE", "0"));
     assert!(refused.code.is_some_and(|code| code != 0), "{}", refused.said());
     assert!(
-        refused.said().contains("another program holds it"),
+        refused.said().contains("another program uses it"),
         "{}",
         refused.said()
     );

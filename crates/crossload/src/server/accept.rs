@@ -1,5 +1,5 @@
-//! The reception: accepts connections up to the limit, tells their protocols apart by the first
-//! byte, and hands each to the door that speaks it.
+//! Accepts connections up to the limit, recognises the protocol by the first byte, and passes each
+//! connection to its door.
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
@@ -18,17 +18,17 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::events::Observer;
 
-/// How long to wait after a connection could not be accepted.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// The doors behind the listening sockets. Clones are the same.
+/// The doors behind the listeners. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Reception(Arc<Inner>);
 
-/// One door for each protocol.
+/// One door per protocol.
 pub(crate) struct Doors {
     pub(crate) http: door_http::Door,
-    /// `None`: not spoken here.
+    /// `None`: the protocol is disabled.
     pub(crate) xroot: Option<door_xroot::Door>,
 }
 
@@ -36,17 +36,18 @@ struct Inner {
     doors: Doors,
     gate: Gate,
     fair_share: FairShare,
-    /// A connection with this descriptor or a later one is turned away.
+    /// Connections with this descriptor or a higher one are refused.
     descriptors_end: u64,
     refusals: Arc<Semaphore>,
-    /// How long a connection may be silent before its first byte.
+    /// Time limit for the first byte of a connection.
     idle: Duration,
     observer: Arc<Observer>,
     rota: Rota,
 }
 
 impl Reception {
-    /// Takes in connections as they are shared out, as long as their descriptors are below `descriptors_end`.
+    /// Accepts connections within the clients' fair shares, with descriptors below
+    /// `descriptors_end`.
     pub(crate) fn new(
         doors: Doors,
         (fair_share, descriptors_end): (FairShare, u64),
@@ -66,8 +67,8 @@ impl Reception {
         }))
     }
 
-    /// Accepts connections until [`Reception::shut_down`]. Several loops may run for several
-    /// addresses; the limit on connections holds for all of them together.
+    /// Accepts connections until [`Reception::shut_down`]. Several loops may run, one per listener.
+    /// The limit on connections is for all of them together.
     pub(crate) async fn accept_loop(&self, listener: Acceptor, worker: usize) {
         loop {
             let accepted = tokio::select! {
@@ -76,8 +77,7 @@ impl Reception {
             };
             match accepted {
                 Ok((tcp, peer)) => self.take_in(tcp, peer, worker),
-                // A connection that was gone before it was accepted costs nothing; a lack of
-                // descriptors passes only when others close.
+                // Without the pause, a lack of descriptors would make this a busy loop.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
@@ -100,7 +100,7 @@ impl Reception {
             Err(refusal) => refusal,
         };
         inner.observer.connection_refused(peer, &refusal);
-        // Words would keep a descriptor for a moment, and these are not for clients.
+        // An answer would hold a reserved descriptor until it is sent.
         if inner.is_reserved(&tcp) {
             return;
         }
@@ -112,7 +112,8 @@ impl Reception {
         }
     }
 
-    /// Closes all doors, see [`door_http::Door::shut_down`]. Returns when every connection is closed.
+    /// Closes all doors, see [`door_http::Door::shut_down`]. Returns when every connection is
+    /// closed.
     pub(crate) async fn shut_down(&self, grace: Duration) {
         let xroot = async {
             if let Some(xroot) = &self.0.doors.xroot {
@@ -122,15 +123,15 @@ impl Reception {
         tokio::join!(self.0.gate.shut_down(grace), self.0.doors.http.shut_down(grace), xroot);
     }
 
-    /// Connections that are open now.
+    /// The number of open connections.
     pub(crate) fn connections(&self) -> usize {
         self.0.gate.visitors()
     }
 }
 
 impl Inner {
-    /// Whether a connection has taken a descriptor of the reserve. The system gives the lowest number that is free, so
-    /// it tells how many are taken.
+    /// Whether a connection took a reserved descriptor. The system assigns the lowest free number,
+    /// so the number shows how many are in use.
     fn is_reserved(&self, tcp: &std::net::TcpStream) -> bool {
         u64::try_from(tcp.as_raw_fd()).is_ok_and(|number| number >= self.descriptors_end)
     }
@@ -151,12 +152,12 @@ impl Inner {
         };
         match (opening, &self.doors.xroot) {
             (Opening::Zero, Some(xroot)) => xroot.serve_connection(tcp, peer).await,
-            // What is no HTTP is told so in HTTP's words.
+            // An unknown protocol gets an HTTP error.
             (opening, _) => self.doors.http.serve_connection(tcp, opening, peer).await,
         }
     }
 
-    /// Only HTTP in clear text has words for it that cost less than the connection itself.
+    /// Answers in clear-text HTTP only; other protocols need a handshake first.
     async fn turn_away(&self, tcp: std::net::TcpStream, refusal: &Error) {
         let Ok(tcp) = TcpStream::from_std(tcp) else { return };
         if let Ok(Opening::Text) = opening(&tcp, LAST_WORDS_WAIT).await {
@@ -176,7 +177,7 @@ mod tests {
     use crate::server::log::Log;
     use config::Configuration;
 
-    /// A reception for two connections at the most, over a directory with nothing in it.
+    /// Doors for at most two connections, over an empty directory.
     async fn reception(directory: &std::path::Path) -> (Reception, SocketAddr) {
         let text = format!(
             "[[export]]\ndirectory = \"{}\"\nanonymous = \"read\"\n",
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn protocols_are_told_apart_by_their_first_byte() {
+    async fn protocols_are_recognised_by_their_first_byte() {
         let directory = tempfile::tempdir().unwrap();
         let (reception, address) = reception(directory.path()).await;
         let mut text = TcpStream::connect(address).await.unwrap();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn too_many_connections_are_told_so_and_those_inside_are_served_on() {
+    async fn a_connection_over_the_limit_gets_503_and_others_are_still_served() {
         let directory = tempfile::tempdir().unwrap();
         let (reception, address) = reception(directory.path()).await;
         let mut inside = TcpStream::connect(address).await.unwrap();

@@ -1,4 +1,4 @@
-//! The server's certificate: what TLS shows, and when it expires, for metrics and readiness.
+//! The server's certificate: for TLS, and its expiry for metrics and readiness.
 
 use std::path::Path;
 
@@ -18,15 +18,15 @@ use crate::token::now_s;
 
 /// The certificate in use.
 pub(crate) struct OwnCertificate {
-    /// `None`: only clear text is spoken.
+    /// `None`: clear text only.
     pub(crate) tls: Current<Option<ServerTls>>,
     /// The end of its validity, in seconds since 1970.
     expiry_s: Current<Option<i64>>,
-    /// The end that the log was told of.
-    told_expiry_s: Current<Option<i64>>,
+    /// The expiry that was logged last.
+    logged_expiry_s: Current<Option<i64>>,
 }
 
-/// The files of the certificate and its key, where there are any.
+/// The files of the certificate and its key, if configured.
 fn files(configuration: &Configuration) -> Option<(&Path, &Path)> {
     let server = &configuration.server;
     server.certificate.as_deref().zip(server.key.as_deref())
@@ -42,11 +42,11 @@ impl Subsystem for OwnCertificate {
         Ok(Self {
             tls: Current::new(tls),
             expiry_s: Current::new(files(configuration).and_then(|(certificate, _)| expiry_s(certificate))),
-            told_expiry_s: Current::new(None),
+            logged_expiry_s: Current::new(None),
         })
     }
 
-    /// While there is TLS, before and after, doors keep what they have: it shows the new certificate.
+    /// Doors keep their `ServerTls` if TLS stays on: it is updated to the new certificate.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
         let asks = choices::client_certificates(change.fresh);
         let Some((certificate, key)) = files(change.fresh) else {
@@ -76,13 +76,13 @@ impl Subsystem for OwnCertificate {
 }
 
 impl OwnCertificate {
-    /// Says in the log that the certificate has expired, once for each certificate.
+    /// Logs that the certificate has expired, once per certificate.
     pub(crate) fn tell_expiry(&self, log: &Log) {
         let end = self.expiry_s.get();
-        let Some(end) = end.filter(|end| *end <= now_s() && self.told_expiry_s.get() != Some(*end)) else {
+        let Some(end) = end.filter(|end| *end <= now_s() && self.logged_expiry_s.get() != Some(*end)) else {
             return;
         };
-        self.told_expiry_s.set(Some(end));
+        self.logged_expiry_s.set(Some(end));
         let error = format!(
             "the server's certificate expired on {}: clients refuse to connect",
             date(end)
@@ -90,22 +90,22 @@ impl OwnCertificate {
         log.write("certificate_expired", &json!({"error": error}));
     }
 
-    /// Seconds until the certificate of each moment expires, for the admin door.
+    /// Seconds until the current certificate expires, for the admin door.
     pub(crate) fn expiry(&self) -> impl Fn() -> Option<i64> + Send + Sync + 'static {
         let expiry = self.expiry_s.clone();
         move || expiry.get().map(|end| end - now_s())
     }
 }
 
-/// The end of validity of the first certificate in the file, in seconds since 1970. `None` when
-/// there is none to be read.
+/// The end of validity of the first certificate in the file, in seconds since 1970. `None` if it
+/// cannot be read.
 pub(crate) fn expiry_s(file: &Path) -> Option<i64> {
     let first = CertificateDer::pem_file_iter(file).ok()?.next()?.ok()?;
     let (_, parsed) = x509_parser::parse_x509_certificate(&first).ok()?;
     Some(parsed.validity().not_after.timestamp())
 }
 
-/// The names and addresses for which the first certificate in the file is good, without patterns.
+/// The names and addresses in the first certificate of the file, without wildcards.
 pub(crate) fn names(file: &Path) -> Vec<String> {
     let first = || CertificateDer::pem_file_iter(file).ok()?.next()?.ok();
     let Some(first) = first() else {

@@ -1,8 +1,8 @@
-//! The choices of the configuration, in the types of the parts that they are for.
+//! Converts enumerations of the configuration to those of the crates that use them.
 
 use config::Configuration;
 
-/// Where credentials count that came in clear text.
+/// From which addresses credentials are accepted in clear text.
 pub(super) fn clear_text(configuration: &Configuration) -> identity::ClearText {
     match configuration.clear_text() {
         config::ClearText::Never => identity::ClearText::Never,
@@ -11,7 +11,7 @@ pub(super) fn clear_text(configuration: &Configuration) -> identity::ClearText {
     }
 }
 
-/// Whether clients are asked for certificates.
+/// Whether TLS asks clients for certificates.
 pub(super) fn client_certificates(configuration: &Configuration) -> net::tls::ClientCertificates {
     match configuration.x509.client_certificate_mode() {
         config::ClientCertificates::Off => net::tls::ClientCertificates::Off,
@@ -28,7 +28,7 @@ pub(super) fn verification(configuration: &Configuration) -> transfer::Verificat
     }
 }
 
-/// How sessions of the XRootD protocol say who they are.
+/// The authentication methods of the XRootD protocol.
 pub(super) fn authentication(configuration: &Configuration) -> Vec<door_xroot::AuthenticationMethod> {
     let method = |method| match method {
         config::AuthenticationMethod::Token => door_xroot::AuthenticationMethod::Token,

@@ -1,4 +1,4 @@
-//! Every key of the configuration: what it says about reloads is what happens. A key that is declared and not here fails.
+//! Tests that each configuration key reloads as it declares. A declared key without a case fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use super::events::Observer;
 use super::log::Log;
 use super::subsystem::{self, Change};
 
-/// Key, other keys of its section, the value before (none: not set) and after, and other sections.
+/// Key, other keys of its section, the value before (empty: not set) and after, and other sections.
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const EXPORT: &str = "[[export]]\ndirectory = \"data\"\nanonymous = \"read\"\n";
@@ -290,7 +290,7 @@ fn text(case: &Case, value: &str) -> String {
     format!("{export}{trust}{others}{heading}\n{lines}\n{value}")
 }
 
-/// What counts for connections that are open already.
+/// The state that existing connections use.
 fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     let tls = assembly.certificate.tls.get();
     let shown = tls.as_ref().and_then(|tls| tls.identity());
@@ -309,7 +309,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     )
 }
 
-/// What counts for new connections: all that a door holds.
+/// The state that new connections use: everything that a door holds.
 fn door(assembly: &Assembly, configuration: &Configuration) -> (String, Option<Delegations>) {
     let site = assembly.site(configuration);
     let http = assembly.http_settings(configuration, &site);
@@ -348,7 +348,7 @@ fn door(assembly: &Assembly, configuration: &Configuration) -> (String, Option<D
     (format!("{shown} {xroot:?}"), http.delegations)
 }
 
-/// Whether there is to be a new door.
+/// Reloads; returns whether a new door is needed.
 fn reload(assembly: &Assembly, old: &Configuration, fresh: &Configuration) -> bool {
     let keys = &Changes::new(old, fresh, &[]);
     let change = Change { old, fresh, keys };
@@ -356,7 +356,7 @@ fn reload(assembly: &Assembly, old: &Configuration, fresh: &Configuration) -> bo
     need_new_one(&change)
 }
 
-/// Changes a key in a server, and compares what the server does with what the key says.
+/// Changes a key in a server, and compares the effect with the key's declaration.
 fn change(site: &Path, case: &Case) {
     let (name, _, before, after, _) = case;
     let parse = |value: &str| Configuration::parse(&text(case, value), site, name).unwrap();
@@ -397,7 +397,7 @@ fn each_key_changes_what_it_says_it_does() {
     assert_eq!(declared, tried, "each key has its case");
     let site = site();
     for case in CASES {
-        // Whether this process may act as others is up to the kernel.
+        // The kernel decides whether this process may act as other users.
         if !case.0.starts_with("users.") || endpoint::Users::can_switch() {
             change(site.path(), case);
         }

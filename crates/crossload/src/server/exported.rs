@@ -1,4 +1,4 @@
-//! The exports of a server: their stores, and who may do what in them in whose name.
+//! The exports of a server: their stores, rules and local users.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,33 +15,33 @@ use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use super::{exposed, rules, users};
 use crate::failure::Failure;
 
-/// What makes two exports share one store.
+/// Exports with equal keys share a store.
 type StoreKey = (PathBuf, bool, u64, u64, Vec<VoQuota>);
 
 /// The exports.
 pub(crate) struct Exported {
-    /// As doors use them.
+    /// For the doors.
     pub(crate) exports: SharedExports,
-    /// As the admin door shows them.
+    /// For the admin door.
     pub(crate) shown: Current<Vec<door_admin::Export>>,
     stores: Current<HashMap<StoreKey, Store>>,
-    /// What no store gives to clients.
+    /// Files that no store serves.
     secrets: SecretFiles,
     fair_share: FairShare,
     log: Log,
 }
 
-/// All that a configuration says about files, opened.
+/// The opened exports of a configuration.
 struct Opened {
-    /// Stores by what they were opened with.
+    /// Stores by their options.
     stores: HashMap<StoreKey, Store>,
-    /// The exports that use them; with each, whether it can be written.
+    /// The exports, each with whether it is writable.
     exports: Vec<(endpoint::Export, bool)>,
-    /// Who may do what in them.
+    /// The rules of the policy.
     rules: Vec<Rule>,
-    /// As whom files are used.
+    /// The local users, if files are used as such.
     users: Option<Users>,
-    /// The files of the server that are secret.
+    /// The server's secret files.
     secrets: Vec<PathBuf>,
 }
 
@@ -68,7 +68,7 @@ impl Subsystem for Exported {
 }
 
 impl Exported {
-    /// Opens the stores of all exports. Those that are open already, with the same options, stay.
+    /// Opens the stores of all exports. A store that is open with the same options is kept.
     fn open(&self, configuration: &Configuration) -> Result<Opened, Failure> {
         let open = self.stores.get();
         let mut stores = HashMap::new();
@@ -116,7 +116,7 @@ impl Exported {
         self.stores.set(opened.stores);
     }
 
-    /// What the stores were opened with.
+    /// The options of the stores.
     #[cfg(test)]
     pub(crate) fn opened_with(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.stores.get().keys().map(|key| format!("{key:?}")).collect();
@@ -125,7 +125,7 @@ impl Exported {
     }
 }
 
-/// Whether any client may write to the export. A read-only export needs no hidden directory.
+/// Whether any client may write to the export. If not, it needs no hidden directory.
 pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
     let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
     let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();

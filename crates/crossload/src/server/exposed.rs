@@ -1,4 +1,5 @@
-//! Files of the server itself that lie inside an export: clients could fetch its secrets, or change who may do what.
+//! Finds files of the server inside exports, where clients could read its secrets or change the
+//! rules.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,13 @@ use crate::failure::Failure;
 
 /// A file or directory of the server inside an export.
 pub(crate) struct Exposed {
-    /// What it is, for people.
+    /// What it is, in words.
     pub(crate) what: &'static str,
     pub(crate) path: PathBuf,
-    /// The URL path of the export that shows it, and the export's directory.
+    /// The URL path and directory of the export.
     pub(crate) export: String,
     pub(crate) directory: PathBuf,
-    /// The key that names it; `None` for the configuration file itself.
+    /// The configuration key that names it; `None` for the configuration file itself.
     pub(crate) place: Option<Place>,
 }
 
@@ -25,22 +26,22 @@ impl std::fmt::Display for Exposed {
         let (what, path, directory) = (self.what, self.path.display(), self.directory.display());
         write!(
             formatter,
-            "{what} {path} lies in {directory}, which is exported as {}: clients could reach it",
+            "{what} {path} is inside {directory}, which is exported as {}: clients could access it",
             self.export
         )
     }
 }
 
-/// A file or directory that no client may reach.
+/// A file or directory that clients must not read or change.
 pub(crate) struct Guarded {
     what: &'static str,
     path: PathBuf,
     place: Option<Place>,
-    /// It may be read by clients, and only must not be changed by them.
+    /// Clients may read it, but not change it.
     is_public: bool,
 }
 
-/// Everything of the server that lies inside an export. `file` is the configuration file.
+/// Finds all files of the server inside exports. `file` is the configuration file.
 pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Exposed> {
     let own = file.map(|path| Guarded {
         what: "the configuration",
@@ -51,7 +52,7 @@ pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Ex
     among(guarded(configuration.files()).into_iter().chain(own), configuration)
 }
 
-/// Those that an export shows.
+/// Those of `all` that are inside an export.
 pub(crate) fn among(all: impl IntoIterator<Item = Guarded>, configuration: &Configuration) -> Vec<Exposed> {
     let mut found = Vec::new();
     for guarded in all {
@@ -73,8 +74,8 @@ pub(crate) fn among(all: impl IntoIterator<Item = Guarded>, configuration: &Conf
     found
 }
 
-/// What a configuration names and clients are not served: they must not read secrets, and must not change what
-/// says who may do what, and whom to believe.
+/// The files of a configuration to protect from clients: they must not read secrets, nor change
+/// rules, mappings or trusted authorities.
 pub(crate) fn guarded(named: Vec<NamedFile>) -> Vec<Guarded> {
     named
         .into_iter()
@@ -88,14 +89,14 @@ pub(crate) fn guarded(named: Vec<NamedFile>) -> Vec<Guarded> {
         .collect()
 }
 
-/// The files that are secret.
+/// The secret files.
 pub(crate) fn secrets(configuration: &Configuration) -> impl Iterator<Item = PathBuf> {
     let files = configuration.files().into_iter();
     files.filter(|file| file.purpose.is_secret()).map(|file| file.path)
 }
 
-/// A secret file with further hard links. One of them may lie in an export; only a search of the whole file system
-/// would find it.
+/// A secret file with several hard links, any of which may be inside an export. Finding it would
+/// need a search of the whole file system.
 pub(crate) struct Linked {
     what: &'static str,
     pub(crate) path: PathBuf,
@@ -108,12 +109,12 @@ impl std::fmt::Display for Linked {
         let (what, path, links) = (self.what, self.path.display(), self.links);
         write!(
             formatter,
-            "{what} {path} has {links} names (hard links): another one may lie in an export"
+            "{what} {path} has {links} names (hard links): another link may be inside an export"
         )
     }
 }
 
-/// The secret files with further names, where an export is on the same file system.
+/// Secret files with several hard links, if an export is on the same file system.
 pub(crate) fn linked(configuration: &Configuration) -> Vec<Linked> {
     let devices: Vec<u64> = configuration
         .exports
@@ -136,10 +137,10 @@ pub(crate) fn linked(configuration: &Configuration) -> Vec<Linked> {
     secrets.filter_map(linked).collect()
 }
 
-/// Refuses a configuration that shows files of the server to clients.
+/// Refuses a configuration that exposes files of the server to clients.
 ///
 /// # Errors
-/// Names every such file.
+/// All such files.
 pub(crate) fn refuse(configuration: &Configuration, file: Option<&Path>) -> Result<(), Failure> {
     let found = find(configuration, file);
     if found.is_empty() {
@@ -147,13 +148,13 @@ pub(crate) fn refuse(configuration: &Configuration, file: Option<&Path>) -> Resu
     }
     let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
     Err(Failure::invalid(format!(
-        "{}; move what belongs to the server out of every export",
+        "{}; move these files out of all exports",
         lines.join("; ")
     )))
 }
 
-/// The directories that hold a file, itself included when it is one: those of its name, and those of what a symbolic
-/// link leads to. A file that is still to be made is held by the directory that it will be in.
+/// All directories above a file, and the file itself if it is a directory. Symbolic links count
+/// with their targets too. The file need not exist yet.
 fn holders(path: &Path) -> Vec<(u64, u64)> {
     let by_name = path.parent().map(|parent| match parent.as_os_str().is_empty() {
         true => Path::new("."),
@@ -170,7 +171,7 @@ fn holders(path: &Path) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Device and inode, which are the same by whatever name or mount a directory is reached.
+/// Device and inode, which do not depend on the name or mount of a directory.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let facts = std::fs::metadata(path).ok()?;
     Some((facts.dev(), facts.ino()))
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_secret_is_found_in_an_export_and_refused() {
+    fn every_secret_file_in_an_export_is_found_and_refused() {
         let site = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(site.path().join("data/own/state")).unwrap();
         let cases = [
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_with_another_name_is_told() {
+    fn a_secret_with_a_second_hard_link_is_reported() {
         let site = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(site.path().join("data")).unwrap();
         std::fs::write(site.path().join("secret"), "").unwrap();
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_rights_may_be_read_and_not_written() {
+    fn clients_may_read_a_file_that_decides_rights_but_not_write_it() {
         let site = tempfile::tempdir().unwrap();
         std::fs::create_dir(site.path().join("data")).unwrap();
         let file = site.path().join("data/crossload.toml");

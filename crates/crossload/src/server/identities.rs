@@ -1,4 +1,4 @@
-//! What the credentials of clients are checked against, and the macaroons that this server issues.
+//! Verification of clients' credentials, and issuing of macaroons.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use super::tokens::TokenSources;
 use super::{choices, secret};
 use crate::failure::Failure;
 
-/// Tokens, macaroons, and where they are taken.
+/// Tokens and macaroons, and the rules for accepting them.
 pub(crate) struct Identities {
-    /// How macaroons are issued; `None`: they are not.
+    /// Settings for issuing macaroons; `None`: they are not issued.
     pub(crate) macaroons: Current<Option<MacaroonSettings>>,
     ground: Ground,
 }
@@ -42,7 +42,7 @@ impl Subsystem for Identities {
     }
 }
 
-/// What credentials are checked against. Issuers that are known already keep their keys.
+/// The issuers, keys and rules that credentials are verified with. Known issuers keep their keys.
 fn sources(
     ground: &Ground,
     configuration: &Configuration,
@@ -68,7 +68,7 @@ fn sources(
     })
 }
 
-/// How macaroons are issued, and the keys of those that are accepted.
+/// Settings for issuing macaroons, and the keys of accepted ones.
 fn macaroons(configuration: &Configuration) -> Result<(Option<MacaroonSettings>, Vec<MacaroonKey>), Failure> {
     let wanted = &configuration.macaroons;
     let Some(file) = &wanted.secret_file else {

@@ -1,7 +1,7 @@
-//! The log: JSON objects, one in each line, written by one thread of its own.
+//! The log: one JSON object per line, written by a thread of its own.
 //!
-//! Whoever logs never waits: a line that finds the queue full is dropped, counted, and the count is
-//! logged when there is room again.
+//! Logging never blocks the caller. If the queue is full, lines are dropped and counted, and the
+//! count is logged when there is space again.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -17,19 +17,19 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// What waits to be written. Lines lie one behind the other in one buffer: a line of its own for each, made here and
-/// freed by the writer, costs more than making its text.
+/// Queued lines, concatenated in one buffer. A separate allocation per line, freed by another
+/// thread, costs more than formatting the line.
 #[derive(Default)]
 struct Waiting {
     text: Vec<u8>,
     lines: usize,
-    /// The file is to be opened again behind so many bytes.
+    /// Reopen the file after this many bytes.
     reopen_at: Option<usize>,
-    /// Who waits until all this is written.
+    /// Callers that wait until all this is written.
     flushes: Vec<SyncSender<()>>,
-    /// The writer has nothing to do and must be woken.
+    /// The writer is idle and must be woken.
     writer_sleeps: bool,
-    /// Nobody logs any more.
+    /// The last [`Log`] was dropped.
     is_closed: bool,
 }
 
@@ -54,12 +54,12 @@ impl Queue {
         }
     }
 
-    /// What waits holds no promise that a panic could break.
+    /// A panic cannot leave `Waiting` inconsistent, so poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what waits, and wakes the writer if that is needed.
+    /// Changes the queue, and wakes the writer if it is idle.
     fn add<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
         let mut waiting = self.lock();
         let result = change(&mut waiting);
@@ -71,7 +71,7 @@ impl Queue {
         result
     }
 
-    /// Appends a line; false when there are too many already.
+    /// Appends a line; false if the queue is full.
     fn push(&self, line: &[u8]) -> bool {
         self.add(|waiting| {
             let has_room = waiting.lines < self.lines_max;
@@ -83,7 +83,7 @@ impl Queue {
         })
     }
 
-    /// Everything that waits, in exchange for `emptied`, whose buffer is used again.
+    /// Takes the queue and leaves `emptied` in its place, to reuse the buffer.
     fn take(&self, emptied: Waiting) -> Waiting {
         let mut waiting = self.lock();
         let is_closed = waiting.is_closed;
@@ -92,7 +92,7 @@ impl Queue {
         taken
     }
 
-    /// Waits until there is something; false when nothing will come any more.
+    /// Waits for lines; false if the queue is closed.
     fn wait(&self) -> bool {
         let mut waiting = self.lock();
         loop {
@@ -108,13 +108,13 @@ impl Queue {
     }
 }
 
-/// The way to the log. Clones write to the same one.
+/// A handle to the log. Clones write to the same log.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Way>);
 
 struct Way {
     queue: Arc<Queue>,
-    /// Dropped and not yet logged as such.
+    /// Dropped lines that are not reported yet.
     dropped: AtomicU64,
     dropped_in_all: AtomicU64,
 }
@@ -125,11 +125,11 @@ impl Drop for Way {
     }
 }
 
-/// Appends a line: time and event in front of the fields of `body`, which is an object. (What serde offers for
-/// that, `flatten`, takes each field through a form between.) False, and nothing added, for anything else.
+/// Appends a line: time and event, then the fields of `body`. Returns false and appends nothing if
+/// `body` is not an object. (Serde's `flatten` would buffer each field.)
 fn push_line<T: Serialize>(text: &mut Vec<u8>, (time, event): (&str, &str), body: &T) -> bool {
     let start = text.len();
-    // Neither holds anything that JSON would escape.
+    // Times and event names need no JSON escaping.
     for piece in ["{\"time\":\"", time, "\",\"event\":\"", event, "\""] {
         text.extend_from_slice(piece.as_bytes());
     }
@@ -149,7 +149,7 @@ fn push_line<T: Serialize>(text: &mut Vec<u8>, (time, event): (&str, &str), body
     true
 }
 
-/// Where a thread makes its lines.
+/// Buffers with which a thread formats lines.
 #[derive(Default)]
 struct Desk {
     text: Vec<u8>,
@@ -161,10 +161,10 @@ thread_local! {
 }
 
 impl Log {
-    /// Opens the file (standard error without one) and starts the writer.
+    /// Opens the file, or standard error without one, and starts the writer.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// The file cannot be opened.
     pub(crate) fn open(file: Option<PathBuf>) -> io::Result<Self> {
         let sink = Sink::open(file)?;
         let queue = Arc::new(Queue::new(LOG_LINES_QUEUED_MAX));
@@ -204,17 +204,17 @@ impl Log {
         }
     }
 
-    /// Lines that were dropped since the start.
+    /// The number of lines dropped since the start.
     pub(crate) fn dropped_in_all(&self) -> u64 {
         self.0.dropped_in_all.load(Ordering::Relaxed)
     }
 
-    /// Opens the file again, after it was rotated away.
+    /// Reopens the file, after log rotation.
     pub(crate) fn reopen(&self) {
         self.0.queue.add(|waiting| waiting.reopen_at = Some(waiting.text.len()));
     }
 
-    /// Waits until everything is written. Blocks.
+    /// Blocks until everything is written.
     pub(crate) fn flush(&self) {
         let (done, wait) = sync_channel(1);
         self.0.queue.add(|waiting| waiting.flushes.push(done));
@@ -222,7 +222,7 @@ impl Log {
     }
 }
 
-/// The time as RFC 3339 with milliseconds, in UTC. What is the same for a second is made once.
+/// Formats the time as RFC 3339 with milliseconds, in UTC. The part up to the second is cached.
 #[derive(Default)]
 struct Stamp {
     second: u64,
@@ -230,7 +230,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Length of the part that is the same for a second, its point included.
+    /// Length of the cached part, including the decimal point.
     const SECOND_BYTES: usize = "2026-01-01T00:00:00.".len();
 
     fn now(&mut self) -> &str {
@@ -276,7 +276,7 @@ impl Sink {
 
     fn reopen(&mut self) {
         let _ = self.writer.flush();
-        // When the new file cannot be opened the old one goes on taking the lines.
+        // If the new file cannot be opened, lines still go to the old one.
         if let Some(file) = self.file.as_ref().and_then(|path| append_to(path).ok()) {
             self.writer = BufWriter::with_capacity(64 * 1024, Box::new(file));
         }
@@ -290,17 +290,17 @@ fn append_to(path: &std::path::Path) -> io::Result<File> {
 fn write_lines(queue: &Queue, mut sink: Sink) {
     let mut emptied = Waiting::default();
     while queue.wait() {
-        // While this thread sleeps nobody has to wake it, and lines are written together: under load that saves system
-        // calls on both sides for every line.
+        // During this pause callers need not wake the thread, and lines collect. Under load this
+        // saves system calls on both sides.
         std::thread::sleep(LOG_GATHER_TIME);
         emptied = write_out(queue.take(emptied), &mut sink);
     }
 }
 
-/// Writes what has waited. Gives its buffer back, empty.
+/// Writes the lines. Returns the empty buffer.
 fn write_out(mut taken: Waiting, sink: &mut Sink) -> Waiting {
     let (before, behind) = taken.text.split_at(taken.reopen_at.unwrap_or(taken.text.len()));
-    // A disk that is full must not stop the server.
+    // A full disk must not stop the server.
     let _ = sink.writer.write_all(before);
     if taken.reopen_at.is_some() {
         sink.reopen();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_logged_last_is_written_when_nobody_logs_any_more() {
+    fn the_last_lines_are_written_after_the_log_is_dropped() {
         let queue = Arc::new(Queue::new(2));
         let log = Log::to(queue.clone());
         log.write("last", &serde_json::json!({}));

@@ -1,5 +1,5 @@
-//! `crossload serve`: puts the rooms together, says where it listens, and keeps the server up until
-//! it is told to stop.
+//! `crossload serve`: builds the server from its parts, prints where it listens, and runs it until
+//! it is stopped.
 
 mod accept;
 mod assemble;
@@ -52,14 +52,15 @@ use log::Log;
 use subsystem::Subsystem;
 use watch::Watch;
 
-/// Time in which the tasks that are left at the very end clean up after themselves.
+/// Time for the last tasks to clean up, after the grace time.
 const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
-/// Time in which connections end when the server is told to stop a second time.
+/// Time for connections to end after a second signal.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// Runs the server until it is told to stop.
+
+/// Runs the server until it is stopped.
 ///
 /// # Errors
-/// What keeps it from starting: the configuration, a file, a directory, an address.
+/// Failures at the start: the configuration, a file, a directory, an address.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let configuration = configure(options)?;
     exposed::refuse(&configuration, options.config.as_deref())?;
@@ -67,7 +68,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         output::complain(&warning);
     }
     let log = Log::open(configuration.log.file.clone())
-        .map_err(|cause| Failure::system("the log file cannot be opened", &cause))?;
+        .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
     if !configuration.server.core_dumps {
         forbid_core_dumps(&log);
     }
@@ -76,7 +77,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         let fields = json!({"current": current, "error": cause.to_string()});
         log.write("descriptor_limit", &fields);
     }
-    let threads = start_threads(&configuration).map_err(|cause| Failure::system("no threads", &cause))?;
+    let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let outcome = threads.block_on(Server::start(
         options.clone(),
         configuration,
@@ -92,8 +93,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     result
 }
 
-/// What is in memory stays there: no core dump, and nobody of the same user attaches to the process or reads its
-/// memory. The second call matters where the system pipes dumps to a program, which the limit does not prevent.
+/// Keeps secrets in memory: no core dumps, and no debuggers of the same user. The limit does not
+/// prevent dumps that the system pipes to a program; the second call does.
 fn forbid_core_dumps(log: &Log) {
     let nothing = Rlimit {
         current: Some(0),
@@ -106,7 +107,7 @@ fn forbid_core_dumps(log: &Log) {
     }
 }
 
-/// Says so when the command line lets the whole network write.
+/// The warning if the command line lets the whole network write.
 fn write_warning(options: &ServeOptions, configuration: &Configuration) -> Option<String> {
     let mut listen = configuration.server.listen.iter();
     let address = listen.find(|address| !address.ip().to_canonical().is_loopback())?;
@@ -131,7 +132,7 @@ fn start_threads(configuration: &Configuration) -> std::io::Result<ServerThreads
     )
 }
 
-/// The configuration file, or the defaults, with what the command line says on top.
+/// The configuration file or the defaults, overridden by the command line.
 pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure> {
     let mut configuration = match &options.config {
         Some(file) => Configuration::load(file)?,
@@ -165,13 +166,13 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     configuration.trust.ca_files.extend(options.cacert.iter().cloned());
     if configuration.exports.is_empty() {
         return Err(Failure::invalid(
-            "nothing is exported: add an [[export]] section with path and directory",
+            "no export: add an [[export]] section with path and directory",
         ));
     }
     Ok(configuration)
 }
 
-/// A panic ends its own task; that it happened must be seen.
+/// Logs panics, which otherwise end only their own task.
 fn log_panics(log: Log) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(ToString::to_string);
@@ -179,16 +180,15 @@ fn log_panics(log: Log) {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let words = text
             .or_else(|| payload.downcast_ref::<&str>().copied())
-            .unwrap_or("no words");
+            .unwrap_or("no message");
         log.write("panic", &json!({"place": place, "words": words}));
     }));
 }
 
-/// The generator gathers its seed when it is used first, which takes long; done now, so that the
-/// first client does not have to wait for it.
+/// Seeds the random generator, which is slow, so that the first client need not wait for it.
 fn gather_randomness() -> Result<(), Failure> {
-    let none = || std::io::Error::other("the generator gives no bytes");
-    aws_lc_rs::rand::fill(&mut [0; 16]).map_err(|_| Failure::system("no randomness", &none()))
+    let none = || std::io::Error::other("the generator returned no bytes");
+    aws_lc_rs::rand::fill(&mut [0; 16]).map_err(|_| Failure::system("no random numbers", &none()))
 }
 
 /// A running server.
@@ -246,7 +246,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Says on standard output where the server is to be found, as scripts expect it.
+    /// Prints the server's addresses on standard output, for scripts.
     async fn announce(&mut self) -> Result<(), Failure> {
         let scheme = if self.configuration.server.certificate.is_some() {
             "https"
@@ -298,8 +298,8 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for signals and changed files, and stops in good order when told to. Returns how long the tasks that are
-    /// left may take.
+    /// Handles signals and changed files until the server is stopped, and drains it. Returns the
+    /// time for the remaining tasks.
     async fn serve(mut self) -> Duration {
         let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
             signal(SignalKind::terminate()),
@@ -340,7 +340,7 @@ impl Server {
             () = self.drain(grace) => true,
             _ = terminate.recv() => false,
             _ = interrupt.recv() => false,
-            // Somebody waits for a disk that does not answer.
+            // A task is stuck, for example on a disk that does not respond.
             () = tokio::time::sleep(grace + LAST_TASKS_WAIT) => true,
         };
         let wait = match in_time {
@@ -354,13 +354,13 @@ impl Server {
         wait
     }
 
-    /// All parts, in the order in which a change of the configuration reaches them: doors take what the others have.
+    /// All parts, in reload order: doors come last because they use the others.
     fn parts(&self) -> impl Iterator<Item = &dyn Subsystem> {
         let doors: &dyn Subsystem = &self.doors;
         self.assembly.parts().into_iter().chain([doors])
     }
 
-    /// Ends what is under way in all of them.
+    /// Ends the running requests and transfers of all parts.
     async fn drain(&self, grace: Duration) {
         let mut ending: Vec<_> = self.parts().map(|part| part.drain(grace)).collect();
         std::future::poll_fn(|context| {
@@ -379,15 +379,15 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         .and_then(tokio::net::TcpListener::into_std)
         .map_err(|cause| {
             let why = match cause.kind() {
-                ErrorKind::AddrInUse => ": another program holds it (`ss -ltnp` shows which)",
-                ErrorKind::AddrNotAvailable => ": this machine does not have the address",
+                ErrorKind::AddrInUse => ": another program uses it (`ss -ltnp` shows which)",
+                ErrorKind::AddrNotAvailable => ": this machine does not have this address",
                 _ => "",
             };
             Failure::system(format!("cannot listen on {address}{why}"), &cause)
         })
 }
 
-/// Watches all files whose change means that something is to be read again.
+/// Watches all files whose change needs a reload.
 fn watch_named(watch: &mut Watch, configuration: &Configuration) {
     let files = configuration.files().into_iter();
     files
@@ -416,7 +416,7 @@ mod tests {
         for address in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:80", "[::ffff:192.0.2.1]:80"] {
             let words = warning(&["--write", "--listen", address]).expect("a warning");
             assert!(words.contains(address) && words.contains("--write"), "{words}");
-            assert_eq!(warning(&["--listen", address]), None, "nobody can write");
+            assert_eq!(warning(&["--listen", address]), None, "read-only");
         }
         for address in ["127.0.0.1:8080", "[::1]:0", "[::ffff:127.0.0.1]:1"] {
             assert_eq!(warning(&["--write", "--listen", address]), None, "{address}");

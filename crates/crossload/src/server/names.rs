@@ -1,7 +1,7 @@
-//! Names of people in the log, or what stands there in their place.
+//! Personal names in the log, or hashes in their place.
 //!
-//! A hash of the name lets an administrator see that two requests were made by the same person without learning by whom.
-//! Its key is made at each start and kept nowhere: nobody can try names against an old log.
+//! A hash shows that two requests came from the same person, but not from whom. Its key is made at
+//! each start and never stored, so names cannot be tried against an old log.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use endpoint::ErrorFacts;
 use net::random::random;
 use types::ErrorCode;
 
-/// As many bytes of the hash are shown.
+/// Bytes of the hash in the log.
 const SHOWN_BYTES: usize = 8;
 
-/// Shows names, or hashes of them.
+/// Logs names, or hashes of them.
 pub(crate) struct Names {
     shown: AtomicBool,
     key: Key,
@@ -28,17 +28,17 @@ impl Names {
         }
     }
 
-    /// Says whether names are shown from now on.
+    /// Sets whether names are logged from now on.
     pub(crate) fn set_shown(&self, shown: bool) {
         self.shown.store(shown, Ordering::Relaxed);
     }
 
-    /// Whether names are shown as they are.
+    /// Whether names are logged.
     pub(crate) fn are_shown(&self) -> bool {
         self.shown.load(Ordering::Relaxed)
     }
 
-    /// Puts a hash in the place of a name.
+    /// Replaces a name by its hash.
     pub(crate) fn hide(&self, name: &mut Option<String>) {
         let Some(text) = name else { return };
         let hash = sign(&self.key, text.as_bytes());
@@ -49,7 +49,7 @@ impl Names {
         *text = hidden;
     }
 
-    /// Takes out of an error what may name somebody: the details of who was not let in.
+    /// Removes details that may name a person: those of failed authentication or authorisation.
     pub(crate) fn hide_in(&self, error: &mut Option<ErrorFacts>) {
         let Some(error) = error
             .as_mut()

@@ -1,4 +1,4 @@
-//! What the server would make of a credential, on a machine that has its configuration and files: for explanations.
+//! Reads credentials as the server would, from its configuration and files, for `explain`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::tokens::{TokenSources, fetcher};
 use super::trust_files::{files, trust};
 use crate::failure::Failure;
 
-/// Judges certificates as the server of that configuration does.
+/// Verifies certificates as a server with this configuration does.
 pub(crate) fn authenticator(configuration: &Configuration) -> Authenticator {
     let certificates = files(configuration).map(|files| files.read(None).0);
     Authenticator::new(Sources {
@@ -22,19 +22,19 @@ pub(crate) fn authenticator(configuration: &Configuration) -> Authenticator {
     })
 }
 
-/// A bearer token as it was read.
+/// A bearer token after verification.
 pub(crate) struct ReadToken {
-    /// The credential, or why there is none.
+    /// The credential, or why it is refused.
     pub(crate) credential: Result<Arc<Credential>>,
-    /// With which keys it was verified, and what could not be.
+    /// Which keys verified it, and what was not verified.
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a token as the server of that configuration would. Its issuer is asked for keys only with `online`; when there
-/// are none the signature is not verified, and the notes say so.
+/// Reads a token as a server with this configuration would. Fetches keys from its issuer only with
+/// `online`. Without any keys the signature is not verified, and the notes say so.
 ///
 /// # Errors
-/// When a file that the configuration names cannot be used.
+/// An unusable file that the configuration names.
 pub(crate) async fn bearer(
     configuration: &Configuration,
     token: &str,
@@ -68,7 +68,7 @@ pub(crate) async fn bearer(
     })
 }
 
-/// The keys of an issuer: those that the site gave, those that the issuer gives, or those that the server keeps on disk.
+/// The keys of an issuer: from `jwks_file`, from the issuer, or from the server's state directory.
 async fn keys_of(
     sources: &TokenSources,
     configuration: &Configuration,
@@ -79,31 +79,31 @@ async fn keys_of(
 ) -> Result<Option<Arc<KeySet>>> {
     let at = sources.rules.issuers.iter().position(|issuer| issuer.url == url);
     if let Some(keys) = at.and_then(|index| sources.fixed[index].clone()) {
-        notes.push("its signature was checked with the keys of jwks_file".to_owned());
+        notes.push("signature verified with the keys of jwks_file".to_owned());
         return Ok(Some(keys));
     }
     if online {
         let (tls, _) = ClientTls::load(&trust(configuration))?;
         let fetched = fetcher(configuration, &tls).fetch(url).await?;
-        notes.push("its signature was checked with keys that its issuer gave just now".to_owned());
+        notes.push("signature verified with keys that were just fetched from the issuer".to_owned());
         return Ok(Some(Arc::new(fetched.keys)));
     }
     let directory = configuration.tokens.state_directory.as_deref();
     let Some(stored) = directory.and_then(|directory| stored_keys(directory, url)) else {
         notes.push(
-            "its signature was NOT checked, it could be forged: no keys of its issuer are here; --online fetches them"
+            "signature NOT verified, the token may be forged: no keys of its issuer here; --online fetches them"
                 .to_owned(),
         );
         return Ok(None);
     };
     let age = duration_in_words(now_s.abs_diff(stored.fetched_s));
     notes.push(format!(
-        "its signature was checked with the keys that the server fetched {age} ago"
+        "signature verified with the keys that the server fetched {age} ago"
     ));
     Ok(Some(Arc::new(stored.keys)))
 }
 
-/// The keys of the server's macaroons. None is made here: a new one would fit no macaroon.
+/// The keys of the server's macaroons. A missing one is not made: it would fit no macaroon.
 fn keys(configuration: &Configuration) -> std::result::Result<Vec<MacaroonKey>, Failure> {
     let wanted = &configuration.macaroons;
     let Some(newest) = &wanted.secret_file else {

@@ -1,4 +1,4 @@
-//! What a server keeps of others' credentials: delegated ones, and capabilities of the hand-over to clear text.
+//! Delegated credentials, and capabilities for the hand-over to clear text.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::secret;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 
-/// What clients have delegated; `None`: nothing can be.
+/// Credentials that clients delegated; `None`: delegation is off.
 pub(crate) struct Delegated(pub(crate) Current<Option<Delegations>>);
 
 impl Subsystem for Delegated {
@@ -22,7 +22,7 @@ impl Subsystem for Delegated {
         Ok(Self(Current::new(delegations(configuration)?)))
     }
 
-    /// Opened anew only when something of it changed: requests that wait for their answer are in memory.
+    /// Reopens only if its keys changed: pending delegation requests are in memory.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
         Ok(self.0.becomes(match change.keys.concern("delegation") {
             true => delegations(change.fresh)?,
@@ -43,13 +43,13 @@ fn delegations(configuration: &Configuration) -> Result<Option<Delegations>, Fai
     let opened = Delegations::open(settings);
     opened
         .map(Some)
-        .map_err(|cause| Failure::system(format!("delegated credentials in {}", directory.display()), &cause))
+        .map_err(|cause| Failure::system(format!("delegation.directory {}", directory.display()), &cause))
 }
 
-/// The hand-over to clear text, with a memory that outlives the doors; `None`: there is none.
+/// The hand-over to clear text, with its memory of used capabilities; `None`: it is off.
 pub(crate) struct HandedOver {
     pub(crate) current: Current<Option<Arc<HandOver>>>,
-    /// Seals capabilities where no file has a key for it.
+    /// Seals capabilities if no `key_file` is configured.
     own_key: SealingKey,
 }
 
@@ -73,7 +73,8 @@ impl Subsystem for HandedOver {
     }
 }
 
-/// The hand-over to clear text, where something is to be handed over or taken. What there was before keeps its memory.
+/// The hand-over to clear text, if this server sends or accepts it. A previous one keeps its
+/// memory.
 fn hand_over(
     configuration: &Configuration,
     before: Option<&HandOver>,

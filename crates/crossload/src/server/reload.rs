@@ -1,7 +1,7 @@
-//! Taking over a changed configuration or certificate without a restart.
+//! Reloads a changed configuration or certificate without a restart.
 //!
-//! A broken new state changes nothing: the old one stays in use and the log says why. Connections
-//! in progress end under the rules under which they began.
+//! If the new state is broken, the old one stays in use and the log says why. Existing connections
+//! keep the rules under which they began.
 
 use std::sync::PoisonError;
 
@@ -14,13 +14,13 @@ use super::{Server, configure, exposed, watch_named};
 use crate::failure::{Failure, Reader};
 
 impl Server {
-    /// Reads everything again.
+    /// Reads the configuration and its files again.
     pub(super) fn reload(&mut self, why: &str) {
         let outcome = self.try_reload();
         let fault = outcome
             .as_ref()
             .err()
-            .map(|failure| failure.told(Reader::Administrator));
+            .map(|failure| failure.message(Reader::Administrator));
         *self.reload_fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
         match outcome {
             Ok(()) => {
@@ -32,14 +32,14 @@ impl Server {
                 let kept = "the old configuration stays in use";
                 self.log.write(
                     "reload_failed",
-                    &json!({"why": why, "error": failure.told(Reader::Administrator), "kept": kept}),
+                    &json!({"why": why, "error": failure.message(Reader::Administrator), "kept": kept}),
                 );
             }
         }
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
-        // Before anything is read, so that what changes meanwhile is seen at the next look.
+        // Made before reading, so that the next check notices changes during the reload.
         let mut watch = Watch::default();
         self.options.config.iter().for_each(|file| watch.add(file.clone()));
         let mut fresh = configure(&self.options)?;
@@ -57,7 +57,7 @@ impl Server {
         for place in changes.ignored() {
             self.log.write(
                 "reload_ignored",
-                &json!({"key": place.name(), "says": "this key takes a restart"}),
+                &json!({"key": place.name(), "says": "this key needs a restart"}),
             );
         }
         self.watch = watch;

@@ -1,5 +1,4 @@
-//! The rules of who may do what where: those of the configuration file, and behind them those of an XRootD
-//! `authdb`.
+//! The policy's rules: those of the configuration file, then those of an XRootD `authdb`.
 
 use std::path::Path;
 
@@ -8,16 +7,16 @@ use policy::{Policy, Rule, read_authdb};
 
 use crate::failure::Failure;
 
-/// The exports and rules of a configuration, as policy wants them.
+/// The policy of a configuration: its exports and rules.
 ///
 /// # Errors
-/// What is wrong with the `authdb`, a line for each fault.
+/// The faults of the `authdb`, one per line.
 pub(crate) fn policy(configuration: &Configuration) -> Result<Policy, Failure> {
     let exports = configuration.exports.iter().map(|export| export.rules()).collect();
     Ok(Policy::new(exports, rules(configuration)?))
 }
 
-/// All rules, in the order in which they hold.
+/// All rules, in order.
 ///
 /// # Errors
 /// As [`policy`].
@@ -32,7 +31,7 @@ pub(crate) fn rules(configuration: &Configuration) -> Result<Vec<Rule>, Failure>
 /// The rules of an XRootD `authdb`.
 ///
 /// # Errors
-/// When it cannot be read, and everything in it that cannot be said in rules.
+/// It cannot be read, or has records that no rule can express.
 pub(crate) fn authdb(file: &Path) -> Result<Vec<Rule>, Failure> {
     let text = std::fs::read_to_string(file).map_err(|cause| Failure::system(file.display().to_string(), &cause))?;
     read_authdb(&text).map_err(|faults| {

@@ -1,4 +1,4 @@
-//! Secrets in files: base64, in the form that XRootD uses for that of macaroons, made when they are missing.
+//! Secret files: base64, as XRootD's macaroon secret, made if missing.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -12,27 +12,27 @@ use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
-/// Random bytes of a new secret; XRootD's manual makes as many.
+/// Random bytes of a new secret, as in XRootD's manual.
 const SECRET_BYTES: usize = 64;
-/// A secret file that is longer is something else.
+/// Largest secret file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// The shortest secret of a key that seals.
+/// Shortest secret for a sealing key.
 const SEALING_BYTES_MIN: usize = 32;
-/// Permissions for others than the owner.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Reads the key; makes the file when `create` and it is missing.
+/// Reads a macaroon key. With `create`, makes a missing file.
 ///
 /// # Errors
-/// When others may read the file, it cannot be read or made, or holds no secret.
+/// Others may access the file, it cannot be read or made, or it holds no valid secret.
 pub(crate) fn load(file: &Path, create: bool) -> Result<MacaroonKey, Failure> {
     let text = read("macaroon secret", file, create)?;
     MacaroonKey::from_base64(&text)
         .map_err(|error| Failure::invalid(format!("macaroon secret {}: {}", file.display(), error.public())))
 }
 
-/// Reads a key that seals what only this server, or those with the same file, may read; makes the file when `create`
-/// and it is missing.
+/// Reads a sealing key: only servers with the same file can open what it seals. With `create`,
+/// makes a missing file.
 ///
 /// # Errors
 /// As [`load`].
@@ -43,7 +43,7 @@ pub(crate) fn load_sealing_key(file: &Path, create: bool) -> Result<SealingKey, 
     match secret {
         Ok(secret) if secret.len() >= SEALING_BYTES_MIN => Ok(SealingKey::new(&secret)),
         _ => Err(Failure::invalid(format!(
-            "key {}: it is not base64 of {SEALING_BYTES_MIN} bytes or more",
+            "key {}: not base64 of at least {SEALING_BYTES_MIN} bytes",
             file.display()
         ))),
     }
@@ -63,7 +63,7 @@ fn read(what: &str, file: &Path, create: bool) -> Result<Zeroizing<String>, Fail
     let mode = opened.metadata().map_err(system)?.mode();
     if mode & OTHERS != 0 {
         return Err(about(&format!(
-            "others may read or write it (mode {:o}); run chmod 600 on it, and replace it if it has been seen",
+            "others may read or write it (mode {:o}); run chmod 600, and replace the secret if it may have leaked",
             mode & 0o777
         )));
     }
@@ -76,7 +76,8 @@ fn make(file: &Path) -> std::io::Result<()> {
     let mut secret = Zeroizing::new([0_u8; SECRET_BYTES]);
     aws_lc_rs::rand::fill(secret.as_mut()).map_err(|_| std::io::Error::other("no random bytes"))?;
     let text = Zeroizing::new(STANDARD.encode(secret.as_ref()));
-    // Written beside and linked into place, so that servers that start together agree on one secret.
+    // Written to a temporary name and hard-linked, so that servers that start at the same time
+    // agree on one secret.
     let beside = file.with_extension(format!("new-{}", std::process::id()));
     let mut target = OpenOptions::new()
         .write(true)

@@ -1,4 +1,4 @@
-//! Parts of the server that only pass on what the configuration says: shares, and what the log holds.
+//! Parts of the server that only pass on configuration: fair shares and log contents.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::subsystem::{Change, Ground, Renewal, Subsystem};
 use crate::descriptors;
 use crate::failure::Failure;
 
-/// What each client may hold.
+/// The fair share of each client.
 pub(crate) struct Shares(Ground);
 
 impl Subsystem for Shares {
@@ -34,7 +34,7 @@ impl Shares {
     }
 }
 
-/// What the log holds.
+/// The contents of the log.
 pub(crate) struct Logged(Arc<Observer>);
 
 impl Subsystem for Logged {

@@ -1,4 +1,4 @@
-//! What a part of the server does when it is started, when the configuration changes, and when the server stops.
+//! The life of a part of the server: start, reload, stop.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// A part of the server that follows the configuration.
 pub(crate) trait Subsystem {
-    /// What it stands on.
+    /// What it is built on.
     type Ground
     where
         Self: Sized;
@@ -25,28 +25,28 @@ pub(crate) trait Subsystem {
     /// Starts it.
     ///
     /// # Errors
-    /// What cannot be opened or read.
+    /// A file or directory that cannot be opened or read.
     fn build(ground: &Self::Ground, configuration: &Configuration) -> Result<Self, Failure>
     where
         Self: Sized;
 
-    /// Prepares for another configuration. Whatever can fail is done here and changes nothing; what is returned makes the
-    /// new configuration count, once all parts are prepared.
+    /// Prepares a new configuration. It does everything that can fail, and changes nothing. The
+    /// returned closure activates it, after all parts are prepared.
     ///
     /// # Errors
-    /// What cannot be opened or read.
+    /// A file or directory that cannot be opened or read.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure>;
 
-    /// Ends what is under way, within `grace`.
+    /// Ends running work within `grace`.
     fn drain(&self, _grace: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Makes a change count. It cannot fail.
+/// Activates a prepared change. It cannot fail.
 pub(crate) type Renewal<'a> = Box<dyn FnOnce() + 'a>;
 
-/// One configuration after another.
+/// A change from one configuration to another.
 #[derive(Clone, Copy)]
 pub(crate) struct Change<'a> {
     pub(crate) old: &'a Configuration,
@@ -54,25 +54,25 @@ pub(crate) struct Change<'a> {
     pub(crate) keys: &'a Changes,
 }
 
-/// What the parts of a server have in common, and keep while it runs.
+/// What all parts share for the server's lifetime.
 #[derive(Clone)]
 pub(crate) struct Ground {
     pub(crate) log: Log,
     pub(crate) observer: Arc<Observer>,
-    /// The addresses that are listened on.
+    /// The listening addresses.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// What each client may hold, over all doors.
+    /// The fair share of each client, over all doors.
     pub(crate) fair_share: FairShare,
-    /// Whose certificates are believed when this server connects to others.
+    /// The authorities trusted when this server connects to peers.
     pub(crate) trust: ClientTls,
-    /// Who checks what clients show; it outlives the doors.
+    /// Verifies clients' credentials.
     pub(crate) authenticator: Authenticator,
 }
 
 /// Renews all parts, or none.
 ///
 /// # Errors
-/// The first that cannot be prepared; nothing has changed then.
+/// That of the first part that cannot be prepared. Nothing has changed then.
 pub(crate) fn renew<'a>(
     parts: impl IntoIterator<Item = &'a dyn Subsystem>,
     change: &Change<'a>,
@@ -83,7 +83,7 @@ pub(crate) fn renew<'a>(
     Ok(())
 }
 
-/// The value of the moment. Clones share it.
+/// A value that can be replaced. Clones share it.
 pub(crate) struct Current<T>(Arc<Mutex<T>>);
 
 impl<T> Clone for Current<T> {
@@ -93,22 +93,22 @@ impl<T> Clone for Current<T> {
 }
 
 impl<T: Clone> Current<T> {
-    /// Begins with this value.
+    /// Starts with this value.
     pub(crate) fn new(value: T) -> Self {
         Self(Arc::new(Mutex::new(value)))
     }
 
-    /// The value.
+    /// The current value.
     pub(crate) fn get(&self) -> T {
         self.lock().clone()
     }
 
-    /// Another value from now on.
+    /// Replaces the value.
     pub(crate) fn set(&self, value: T) {
         *self.lock() = value;
     }
 
-    /// Takes a value that was prepared.
+    /// A renewal that replaces the value.
     pub(crate) fn becomes<'a>(&self, value: T) -> Renewal<'a>
     where
         T: 'a,

@@ -1,4 +1,5 @@
-//! The issuers whose tokens are taken, from the configuration and from an XRootD `scitokens.cfg`, and what belongs to them.
+//! Accepted token issuers, from the configuration and an XRootD `scitokens.cfg`, with their keys
+//! and mappings.
 
 use std::fs;
 use std::io::Read as _;
@@ -18,21 +19,21 @@ use super::certificate;
 use super::log::Log;
 use crate::failure::Failure;
 
-/// What is said about tokens, with the content of all files that belong to it.
+/// The rules for tokens, with the contents of all files that they name.
 pub(crate) struct TokenSources {
     /// The issuers and audiences.
     pub(crate) rules: TokenRules,
-    /// Of each issuer its keys, when they were given by the site.
+    /// The keys of each issuer that has a `jwks_file`.
     pub(crate) fixed: Vec<Option<Arc<KeySet>>>,
-    /// What of the files does not hold here.
+    /// Parts of the files that are ignored.
     pub(crate) remarks: Vec<String>,
 }
 
 impl TokenSources {
-    /// Reads all files. `addresses` are those that are listened on.
+    /// Reads all files. `addresses` are the listening addresses.
     ///
     /// # Errors
-    /// A file that cannot be read, or what is wrong in it.
+    /// A file that cannot be read or is invalid.
     pub(crate) fn read(configuration: &Configuration, addresses: &[SocketAddr]) -> Result<Self, Failure> {
         let tokens = &configuration.tokens;
         let mut all = Self {
@@ -69,7 +70,7 @@ impl TokenSources {
         Ok(())
     }
 
-    /// An issuer that both files name is what the configuration says.
+    /// Adds the issuers of `scitokens.cfg`. The configuration wins for an issuer that both name.
     fn add_file(&mut self, file: &Path) -> Result<(), Failure> {
         let config = SciTokensConfig::parse(&read(file)?).map_err(|why| fault(file, &why))?;
         self.remarks.extend(
@@ -87,7 +88,7 @@ impl TokenSources {
         for (rules, map) in config.issuers {
             if self.rules.issuers.iter().any(|known| known.url == rules.url) {
                 self.remarks
-                    .push(format!("{}: {} is named before", file.display(), rules.url));
+                    .push(format!("{}: {} is already configured", file.display(), rules.url));
                 continue;
             }
             let map = map.map(|name| beside.join(name));
@@ -96,7 +97,7 @@ impl TokenSources {
         Ok(())
     }
 
-    /// The keeper of the keys of all issuers, which takes over what `previous` knows.
+    /// The keys of all issuers, starting with those that `previous` knows.
     pub(crate) fn issuers(
         &self,
         configuration: &Configuration,
@@ -110,14 +111,14 @@ impl TokenSources {
             refresh: configuration.tokens.key_refresh,
             expiry: configuration.tokens.key_expiry,
             state_directory: configuration.tokens.state_directory.clone(),
-            tell: tell(log.clone()),
+            tell: log_events(log.clone()),
         };
         let named = self.rules.issuers.iter().map(|issuer| issuer.url.as_str());
         Issuers::new(named.zip(self.fixed.iter().cloned()), &settings, previous)
     }
 }
 
-/// How issuers are asked for keys.
+/// Fetches issuers' keys.
 pub(crate) fn fetcher(configuration: &Configuration, trust: &ClientTls) -> KeyFetcher {
     KeyFetcher {
         tls: trust.clone(),
@@ -126,8 +127,8 @@ pub(crate) fn fetcher(configuration: &Configuration, trust: &ClientTls) -> KeyFe
     }
 }
 
-/// Notes in the log what becomes of the keys.
-fn tell(log: Log) -> TellIssuerEvent {
+/// Logs events about issuers' keys.
+fn log_events(log: Log) -> TellIssuerEvent {
     Arc::new(move |issuer, event| {
         match event {
         IssuerEvent::Fetched(keys) => {
@@ -152,8 +153,8 @@ fn tell(log: Log) -> TellIssuerEvent {
     })
 }
 
-/// Every name under which clients may know this server, as an audience (WLCG Common JWT Profiles): without the default
-/// port, and with it, since issuers are told either.
+/// All names of this server as audiences (WLCG Common JWT Profiles). With the default port there
+/// are two forms, with and without it, because clients request either.
 fn own_audiences(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<String> {
     let server = &configuration.server;
     let mut audiences: Vec<String> = server
@@ -198,7 +199,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     let opened = fs::File::open(file).and_then(|open| open.take(TOKEN_FILE_BYTES_MAX + 1).read_to_string(&mut text));
     opened.map_err(|cause| Failure::system(file.display(), &cause))?;
     if text.len() as u64 > TOKEN_FILE_BYTES_MAX {
-        return Err(fault(file, &format!("it is larger than {TOKEN_FILE_BYTES_MAX} bytes")));
+        return Err(fault(file, &format!("larger than {TOKEN_FILE_BYTES_MAX} bytes")));
     }
     Ok(text)
 }

@@ -1,8 +1,7 @@
-//! Keeping up with the files of authorities: those that clients' certificates are judged by, and those that are believed
-//! when this server connects to others.
+//! Follows changes of the authorities' files: those for clients' certificates, and those trusted
+//! when this server connects to peers.
 //!
-//! They are looked at on a thread that may wait for disks, never by a request, and what was made of them is exchanged as a
-//! whole.
+//! A blocking thread reads them, never a request. The result is replaced as a whole.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +18,11 @@ use super::log::Log;
 use super::subsystem::{Change, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 
-/// What is to be read, and when it was read.
+/// The files to read, and the state of the last reading.
 struct Watched {
-    /// For clients' certificates; `None`: nobody's are believed.
+    /// For clients' certificates; `None`: none are accepted.
     files: Option<CertificateFiles>,
-    /// For connections to others.
+    /// For connections to peers.
     trust: Trust,
     refresh: Duration,
     fingerprint: u64,
@@ -42,7 +41,7 @@ impl Watched {
     }
 }
 
-/// The files and what is made of them. Clones are the same.
+/// The files and their contents. Clones share them.
 #[derive(Clone)]
 pub(crate) struct TrustFiles {
     watched: Arc<Mutex<Watched>>,
@@ -55,7 +54,7 @@ pub(crate) struct TrustFiles {
 impl Subsystem for TrustFiles {
     type Ground = Ground;
 
-    /// Begins with what lies there now.
+    /// Reads the files.
     fn build(ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
         let watched = Watched {
             files: files(configuration),
@@ -77,7 +76,7 @@ impl Subsystem for TrustFiles {
         Ok(this)
     }
 
-    /// Authorities that cannot be used stop the reload.
+    /// Unusable authorities stop the reload.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
         let fresh = change.fresh;
         ClientTls::load(&trust(fresh))?;
@@ -86,19 +85,19 @@ impl Subsystem for TrustFiles {
 }
 
 impl TrustFiles {
-    /// What was read of the files for clients' certificates. Does not wait for a reading that goes on.
+    /// Facts about the files for clients' certificates. Does not wait for a running read.
     pub(crate) fn facts(&self) -> door_admin::Trust {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is read, and how often.
+    /// The files and the interval.
     #[cfg(test)]
     pub(crate) fn followed(&self) -> String {
         let watched = self.lock();
         format!("{:?} {:?} {:?}", watched.files, watched.trust, watched.refresh)
     }
 
-    /// Reads other files from now on, beginning at once.
+    /// Switches to other files and reads them at once.
     fn replace(&self, configuration: &Configuration) {
         let mut watched = self.lock();
         watched.trust = trust(configuration);
@@ -107,12 +106,12 @@ impl TrustFiles {
         self.read(&mut watched);
     }
 
-    /// Looks at the files now and then, for as long as the server runs.
+    /// Checks the files periodically, while the server runs.
     pub(crate) async fn keep(self) {
         loop {
             tokio::time::sleep(FILE_WATCH_PERIOD).await;
             let this = self.clone();
-            // Should it panic, the next look is not affected.
+            // A panic does not affect the next check.
             let _ = execution::blocking(move || this.look()).await;
         }
     }
@@ -128,7 +127,8 @@ impl TrustFiles {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads everything. The fingerprint is taken first, so that a change in between is seen at the next look.
+    /// Reads everything. The fingerprint is taken first, so that the next check notices a change
+    /// during the read.
     fn read(&self, watched: &mut Watched) {
         watched.fingerprint = watched.fingerprint();
         watched.read = Instant::now();
@@ -173,7 +173,7 @@ impl TrustFiles {
     }
 }
 
-/// Whose certificates are believed when this server connects to others.
+/// The authorities trusted when this server connects to peers.
 pub(super) fn trust(configuration: &Configuration) -> Trust {
     Trust {
         files: configuration.trust.ca_files.clone(),
@@ -183,7 +183,7 @@ pub(super) fn trust(configuration: &Configuration) -> Trust {
     }
 }
 
-/// What certificates of clients are judged by; `None` when nobody's is believed.
+/// The files for clients' certificates; `None` if none are accepted.
 pub(super) fn files(configuration: &Configuration) -> Option<CertificateFiles> {
     let named = named_place(configuration).map(|place| place.host().to_owned());
     let x509 = &configuration.x509;

@@ -1,4 +1,4 @@
-//! Which directories that clients do not see whole the log has named already.
+//! Directories with unlisted entries that the log has reported already.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::limits::{UNLISTED_AGAIN_TIME, UNLISTED_DIRECTORIES_MAX};
 use types::LogicalPath;
 
-/// Bounds the log lines: each directory once per [`UNLISTED_AGAIN_TIME`], and no more than
-/// [`UNLISTED_DIRECTORIES_MAX`] directories in that time.
+/// Limits log lines to one per directory in [`UNLISTED_AGAIN_TIME`], for at most
+/// [`UNLISTED_DIRECTORIES_MAX`] directories.
 #[derive(Debug, Default)]
 pub(crate) struct NamedDirectories(HashMap<LogicalPath, Duration>);
 
 impl NamedDirectories {
-    /// Whether the log is to name the directory now, so long after the start.
+    /// Whether to log the directory. `now` is the time since the start.
     pub(crate) fn names(&mut self, directory: &LogicalPath, now: Duration) -> bool {
         let is_recent = |named: &Duration| now.saturating_sub(*named) < UNLISTED_AGAIN_TIME;
         if self.0.get(directory).is_some_and(is_recent) {

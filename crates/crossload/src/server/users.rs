@@ -1,4 +1,4 @@
-//! From the configuration to local users and quotas of virtual organisations.
+//! Local users and quotas of virtual organisations, from the configuration.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use types::LogicalPath;
 
 use crate::failure::Failure;
 
-/// The local users that files are used as; `None`: all files are those of the server's account.
+/// The local users; `None`: all files belong to the server's account.
 ///
 /// # Errors
-/// When acting as others is required and the kernel does not let this process.
+/// `users.switch = "required"` and the kernel refuses.
 pub(super) fn users(configuration: &Configuration) -> Result<Option<Users>, Failure> {
     let users = &configuration.users;
     let acts = users.switch != Switch::Never && Users::can_switch();
@@ -29,7 +29,7 @@ pub(super) fn users(configuration: &Configuration) -> Result<Option<Users>, Fail
     Ok(acts.then(|| Users::new(settings)))
 }
 
-/// The quotas that the files of a directory count for.
+/// The quotas that count the files of a directory.
 pub(super) fn quotas_in(configuration: &Configuration, directory: &Path) -> Vec<VoQuota> {
     let of_export = |export: &Export| {
         let holding = |path: &LogicalPath| {

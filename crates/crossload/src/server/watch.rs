@@ -1,26 +1,26 @@
-//! Noticing that files have changed, by looking at them now and then.
+//! Detects changed files by polling.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What tells one state of a file from another; `None` when there is no file.
+/// Identifies a state of a file; `None` if it does not exist.
 type Fingerprint = Option<(u64, u64, i64, i64)>;
 
-/// Files that are looked at.
+/// The watched files.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(Vec<Watched>);
 
 #[derive(Debug)]
 struct Watched {
     file: PathBuf,
-    /// As it was at the beginning.
+    /// At the beginning.
     first: Fingerprint,
-    /// As it was at the last look.
+    /// At the last check.
     last: Fingerprint,
 }
 
 impl Watch {
-    /// Looks at a file too, beginning with what it is now.
+    /// Adds a file, in its current state.
     pub(crate) fn add(&mut self, file: PathBuf) {
         let first = fingerprint(&file);
         self.0.push(Watched {
@@ -30,7 +30,7 @@ impl Watch {
         });
     }
 
-    /// Takes files that were not there as they are now: whoever calls this has just made them.
+    /// Accepts files that did not exist before, because the caller has just made them.
     pub(crate) fn take_made(&mut self) {
         for watched in self.0.iter_mut().filter(|one| one.first.is_none()) {
             watched.first = fingerprint(&watched.file);
@@ -38,7 +38,7 @@ impl Watch {
         }
     }
 
-    /// Whether any file has changed since the last look.
+    /// Whether any file has changed since the last check.
     pub(crate) fn changed(&mut self) -> bool {
         let mut any = false;
         for watched in &mut self.0 {
@@ -49,7 +49,7 @@ impl Watch {
         any
     }
 
-    /// The files that are not what they were at the beginning.
+    /// The files that have changed since the beginning.
     pub(crate) fn touched(&self) -> Vec<PathBuf> {
         let touched = self.0.iter().filter(|one| fingerprint(&one.file) != one.first);
         touched.map(|one| one.file.clone()).collect()
