@@ -1,5 +1,4 @@
-//! The server's own certificate: whether it can be used, for which names, how long, and whether clients can
-//! follow its chain.
+//! Checks the server's certificate: key, names, validity, strength and chain.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,17 +9,17 @@ use rustls_pki_types::pem::PemObject as _;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 use super::trust::Authorities;
 
 const DAY_S: i64 = 24 * 3600;
-/// Permissions for others than the owner.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// Bits of RSA keys that are still thought safe (NIST SP 800-131A).
+/// Least size of an RSA key, in bits (NIST SP 800-131A).
 const RSA_BITS_MIN: usize = 2048;
-/// Bits of elliptic curves that are still thought safe.
+/// Least size of an elliptic curve key, in bits.
 const CURVE_BITS_MIN: usize = 256;
-/// Signature algorithms that clients do not believe any more: MD2, MD5 and SHA-1 with RSA, SHA-1 with ECDSA.
+/// Signature algorithms that clients refuse: MD2, MD5 and SHA-1 with RSA, SHA-1 with ECDSA.
 const WEAK_SIGNATURES: [&str; 4] = [
     "1.2.840.113549.1.1.2",
     "1.2.840.113549.1.1.4",
@@ -28,12 +27,12 @@ const WEAK_SIGNATURES: [&str; 4] = [
     "1.2.840.10045.4.1",
 ];
 
-/// What is examined.
+/// The certificate to check.
 pub(crate) struct Subject<'a> {
     pub(crate) certificate: &'a Path,
     pub(crate) key: &'a Path,
-    pub(crate) certificate_spot: Spot,
-    pub(crate) key_spot: Spot,
+    pub(crate) certificate_position: Position,
+    pub(crate) key_position: Position,
     /// The host name under which clients know the server.
     pub(crate) name: Option<&'a str>,
     pub(crate) authorities: &'a Authorities,
@@ -42,41 +41,41 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Examines certificate and key.
+    /// Checks certificate and key.
     pub(crate) fn check(&self) -> Vec<Finding> {
         let file = self.certificate.display();
         let chain =
             match read(self.certificate) {
                 Ok(chain) => chain,
                 Err(why) => {
-                    let says = format!("the certificate {file} cannot be used: {why}");
+                    let says = format!("the certificate {file} is unusable: {why}");
                     return vec![self.certificate(Finding::error("certificate_unreadable", says)).change(
-                        "name a PEM file with the server's certificate first and those of its issuers behind it",
+                        "name a PEM file with the server's certificate first, then those of its issuers",
                     )];
                 }
             };
         if let Err(error) = std::fs::File::open(self.key) {
             let says = format!("the key {} cannot be read: {error}", self.key.display());
-            let finding = Finding::error("key_unreadable", says).at(self.key_spot.clone());
+            let finding = Finding::error("key_unreadable", says).at(self.key_position.clone());
             return vec![finding.change("name a PEM file that the server's user can read")];
         }
-        // A key that others may use is not loaded at all; that is a finding of its own.
+        // A key that others may read is not loaded. `secrets` reports it.
         let key_is_open = std::fs::metadata(self.key).is_ok_and(|facts| facts.mode() & OTHERS != 0);
         let loaded = ServerTls::load(self.certificate, self.key);
         if let Some(error) = loaded.err().filter(|_| !key_is_open) {
             let says = format!(
-                "certificate and key do not make a pair: {}",
+                "certificate and key do not match: {}",
                 error.detail().unwrap_or_default()
             );
-            let finding = Finding::error("key_does_not_fit", says).at(self.key_spot.clone());
-            return vec![finding.change("name the key that the certificate was made for")];
+            let finding = Finding::error("key_does_not_fit", says).at(self.key_position.clone());
+            return vec![finding.change("name the key of this certificate")];
         }
         let parsed: Vec<X509Certificate<'_>> = chain
             .iter()
             .filter_map(|one| X509Certificate::from_der(one).ok().map(|(_, parsed)| parsed))
             .collect();
         let Some(own) = parsed.first() else {
-            let says = format!("the certificate {file} cannot be understood");
+            let says = format!("the certificate {file} cannot be parsed");
             let finding = self.certificate(Finding::error("certificate_unreadable", says));
             return vec![finding.change("name a PEM file with X.509 certificates")];
         };
@@ -89,7 +88,7 @@ impl Subject<'_> {
     }
 
     fn certificate(&self, finding: Finding) -> Finding {
-        finding.at(self.certificate_spot.clone())
+        finding.at(self.certificate_position.clone())
     }
 
     fn validity(&self, own: &X509Certificate<'_>) -> Finding {
@@ -99,23 +98,23 @@ impl Subject<'_> {
         let finding = if self.now_s < begin {
             Finding::error(
                 "certificate_not_yet_valid",
-                format!("the certificate is valid only from {} on", date(begin)),
+                format!("the certificate is not valid before {}", date(begin)),
             )
-            .change("look at this machine's clock, or wait")
+            .change("check this machine's clock, or wait")
         } else if self.now_s >= end {
             Finding::error(
                 "certificate_expired",
                 format!("the certificate expired on {}", date(end)),
             )
-            .change("renew it; a running server takes a new file over by itself")
+            .change("renew it; a running server notices the new file by itself")
         } else if days < i64::from(self.warn_days) {
             let says = format!("the certificate expires in {days} days, on {}", date(end));
             Finding::warning("certificate_expires_soon", says)
-                .change("renew it; a running server takes a new file over by itself")
+                .change("renew it; a running server notices the new file by itself")
         } else {
             Finding::ok(
                 "certificate",
-                format!("it is valid for {days} days more, until {}", date(end)),
+                format!("valid for {days} more days, until {}", date(end)),
             )
         };
         self.certificate(finding)
@@ -124,21 +123,21 @@ impl Subject<'_> {
     fn names(&self, own: &X509Certificate<'_>) -> Option<Finding> {
         let names = names_of(own);
         if names.is_empty() {
-            let says = "the certificate names no host in its subjectAltName: no client of today believes it";
+            let says = "the certificate has no host name in subjectAltName: current clients refuse it";
             let finding = Finding::error("certificate_without_names", says);
             return Some(
                 self.certificate(finding)
-                    .change("have it issued with the server's names"),
+                    .change("request a certificate with the server's names"),
             );
         }
         let wanted = self.name?;
         let is_named = names.iter().any(|name| matches(name, wanted));
         let listed = names.join(", ");
         let finding = match is_named {
-            true => Finding::ok("certificate_names", format!("it is for {wanted} (it names {listed})")),
+            true => Finding::ok("certificate_names", format!("valid for {wanted} (it names {listed})")),
             false => {
                 let says = format!("the certificate is for {listed}, not for {wanted}: clients will refuse it");
-                let change = format!("have it issued for {wanted} too, or set server.name to what it names");
+                let change = format!("request one that also names {wanted}, or set server.name to a name in it");
                 Finding::error("certificate_name_differs", says).change(change)
             }
         };
@@ -154,48 +153,48 @@ impl Subject<'_> {
         };
         if let Some((kind, bits, least)) = size.filter(|(_, bits, least)| bits < least) {
             let says = format!("its {kind} key has {bits} bits, which many clients refuse");
-            let change = format!("have it issued for a key of at least {least} bits");
+            let change = format!("request one for a key of at least {least} bits");
             findings.push(self.certificate(Finding::warning("weak_key", says)).change(change));
         }
         let algorithm = own.signature_algorithm.algorithm.to_id_string();
         if WEAK_SIGNATURES.contains(&algorithm.as_str()) {
             let says = "it is signed with MD5 or SHA-1, which many clients refuse";
             let finding = self.certificate(Finding::warning("weak_signature", says));
-            findings.push(finding.change("have it issued again, signed with SHA-256 or better"));
+            findings.push(finding.change("request a new one, signed with SHA-256 or better"));
         }
         findings
     }
 
-    /// Most clients, ours among them, refuse a server that shows the certificate of an authority
-    /// (RFC 5280 §4.2.1.9).
+    /// Most clients, ours included, refuse a server with an authority's certificate (RFC 5280
+    /// §4.2.1.9).
     fn authority(&self, own: &X509Certificate<'_>) -> Option<Finding> {
         if !own.is_ca() {
             return None;
         }
         let says = "it is the certificate of an authority (CA:TRUE), which most clients refuse from a server";
         let finding = Finding::warning("certificate_is_authority", says);
-        let change = "have it issued with CA:FALSE (openssl req -x509: -addext basicConstraints=critical,CA:FALSE)";
+        let change = "request one with CA:FALSE (openssl req -x509: -addext basicConstraints=critical,CA:FALSE)";
         Some(self.certificate(finding).change(change))
     }
 
-    /// Each certificate must be followed by its issuer's, up to one that an authority has issued which
-    /// clients know. Those that are known here stand for those that they know.
+    /// Each certificate must be followed by its issuer's, up to one issued by an authority that
+    /// clients trust. The authorities trusted here stand in for those.
     fn chain(&self, chain: &[CertificateDer<'_>], parsed: &[X509Certificate<'_>]) -> Finding {
         for pair in parsed.windows(2) {
             if pair[0].issuer().as_raw() != pair[1].subject().as_raw() {
                 let says = format!(
-                    "in the file the certificate of {} is followed by that of {}, which did not issue it",
+                    "the certificate of {} is followed by that of {}, which did not issue it",
                     pair[0].subject(),
                     pair[1].subject()
                 );
                 let finding = self.certificate(Finding::error("chain_out_of_order", says));
-                return finding.change("write the server's certificate first, then its issuer's, then the next one's");
+                return finding.change("put the server's certificate first, then its issuer's, then the next issuer's");
             }
         }
         let is_root = |one: &&X509Certificate<'_>| one.issuer().as_raw() == one.subject().as_raw();
         let last = parsed.iter().take_while(|one| !is_root(one)).last().or(parsed.first());
         let Some(last) = last else {
-            return self.certificate(Finding::ok("chain", "it has no issuer but itself"));
+            return self.certificate(Finding::ok("chain", "self-signed"));
         };
         let of_last = parsed
             .iter()
@@ -205,24 +204,24 @@ impl Subject<'_> {
             .authorities
             .has_issued(last.issuer().as_raw(), of_last.map_or(&[], |der| der));
         let finding = match issued {
-            Some(true) => Finding::ok("chain", format!("it leads to {}, which is trusted here", last.issuer())),
+            Some(true) => Finding::ok("chain", format!("leads to {}, which is trusted here", last.issuer())),
             Some(false) => {
                 let says = format!(
-                    "an authority with the name {} is trusted here, but it has not signed this certificate: clients \
+                    "an authority named {} is trusted here, but did not sign this certificate: clients \
                      will refuse it",
                     last.issuer()
                 );
                 Finding::error("chain_signature", says)
-                    .change("add the authority that signed it to [trust], or have the certificate issued again")
+                    .change("add the authority that signed it to [trust], or request a new certificate")
             }
             None => {
                 let says = format!(
-                    "the chain ends at a certificate of {}, which is no authority that is trusted here: clients may \
+                    "the chain ends at {}, an issuer that is not trusted here: clients may \
                      not be able to follow it",
                     last.issuer()
                 );
                 Finding::warning("chain_incomplete", says).change(
-                    "append the certificates of the issuers in between to the file; or add the authority to [trust]",
+                    "append the intermediate certificates to the file, or add the authority to [trust]",
                 )
             }
         };
@@ -235,13 +234,13 @@ fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = std::fs::read(file).map_err(|cause| cause.to_string())?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match chain {
-        Ok(chain) if chain.is_empty() => Err("there is no certificate in it".to_owned()),
+        Ok(chain) if chain.is_empty() => Err("it contains no certificate".to_owned()),
         Ok(chain) => Ok(chain),
         Err(cause) => Err(cause.to_string()),
     }
 }
 
-/// The hosts that a certificate is for (RFC 9525 §2: the common name is none).
+/// The hosts in a certificate. The common name does not count (RFC 9525 §2).
 fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(extension)) = certificate.subject_alternative_name() else {
         return Vec::new();
@@ -260,7 +259,7 @@ fn address(bytes: &[u8]) -> Option<String> {
     address.map(|address| address.to_string())
 }
 
-/// Whether a name of a certificate means a host; `*` stands for one whole label (RFC 9525 §6.3).
+/// Whether a certificate's name matches a host; `*` stands for one whole label (RFC 9525 §6.3).
 fn matches(name: &str, host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     match name.strip_prefix("*.") {
@@ -271,7 +270,7 @@ fn matches(name: &str, host: &str) -> bool {
     }
 }
 
-/// A day, as people write it.
+/// A date such as 2026-01-31.
 pub(crate) fn date(unix_s: i64) -> String {
     let time = time::OffsetDateTime::from_unix_timestamp(unix_s);
     time.map_or_else(|_| "an impossible date".to_owned(), |time| time.date().to_string())

@@ -1,5 +1,5 @@
-//! What is needed for clients to be known and acted for: the authorities of their certificates, the local users that
-//! mappings name, and the directory of what they delegate.
+//! Checks what serving clients needs: the authorities of their certificates, the local users that
+//! mappings name, and the directory of delegated credentials.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,16 +11,16 @@ use credentials::x509::{GridMap, Revocation, VomsMap};
 use endpoint::{UserSettings, Users};
 use types::ErrorCode;
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 use super::lines::Lines;
 use super::trust::Authorities;
 
-/// Permissions for others than the owner.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// Users that are looked up; a directory service is not to be asked for all its people.
+/// Most users to look up, to spare the directory service.
 const USERS_MAX: usize = 200;
 
-/// Examines them; local users only where this process could act as them.
+/// Checks them; local users only if this process could act as them.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines, now_s: i64) -> Vec<Finding> {
     let mut findings = authorities(configuration, lines, now_s);
     findings.extend(voms(configuration, lines));
@@ -31,7 +31,7 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines, now_s: i64) ->
     findings
 }
 
-/// The authorities whose users are let in: more is at stake than with those of other servers.
+/// The authorities of clients. Faults are worse here than with those for peers.
 fn authorities(configuration: &Configuration, lines: &Lines, now_s: i64) -> Vec<Finding> {
     let x509 = &configuration.x509;
     let Some(directory) = &x509.trust_directory else {
@@ -46,10 +46,10 @@ fn authorities(configuration: &Configuration, lines: &Lines, now_s: i64) -> Vec<
     found.check_of_clients(&lines.of("x509", "trust_directory"), demanded)
 }
 
-/// A directory that names no server of any virtual organisation makes nobody a member.
+/// A VOMS directory without any server gives no membership.
 fn voms(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     let directory = configuration.x509.voms_directory.as_deref()?;
-    // One that cannot be read is a finding of its own.
+    // An unreadable directory is reported elsewhere.
     let organisations = std::fs::read_dir(directory).ok()?;
     let names_server = |file: &Path| matches!(file.extension().and_then(OsStr::to_str), Some("lsc" | "pem"));
     let mut files = organisations
@@ -61,41 +61,42 @@ fn voms(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
         return None;
     }
     let says = format!(
-        "{} has no .lsc file in the directory of any virtual organisation: no VOMS attribute is believed",
+        "{} has no .lsc file in the directory of any virtual organisation: VOMS attributes are ignored",
         directory.display()
     );
     let finding = Finding::warning("voms_directory_empty", says).at(lines.of("x509", "voms_directory"));
     Some(finding.change("install the .lsc files of the virtual organisations, as VO/HOST.lsc"))
 }
 
-/// The server does not start where others may look at what was delegated.
+/// The server does not start if others can access delegated credentials.
 fn delegations(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     let directory = configuration.delegation.directory.as_deref()?;
     let shown = directory.display();
-    let spot = lines.of("delegation", "directory");
+    let position = lines.of("delegation", "directory");
     let Ok(facts) = std::fs::metadata(directory) else {
         let says = format!("{shown} will be made when the server starts");
-        return Some(Finding::note("delegations_not_made_yet", says).at(spot));
+        return Some(Finding::note("delegations_not_made_yet", says).at(position));
     };
     let mode = facts.mode() & 0o7777;
     if !facts.is_dir() {
-        let says = format!("{shown}, where delegated credentials are to be kept, is no directory");
-        let finding = Finding::error("delegations_unusable", says).at(spot);
-        return Some(finding.change("name a directory of its own"));
+        let says = format!("{shown}, for delegated credentials, is not a directory");
+        let finding = Finding::error("delegations_unusable", says).at(position);
+        return Some(finding.change("name a separate directory"));
     }
     if mode & OTHERS != 0 {
         let says =
-            format!("others may look at the delegated credentials in {shown} (mode {mode:o}): no server starts so");
-        let finding = Finding::error("delegations_open_to_others", says).at(spot);
+            format!("others can access the delegated credentials in {shown} (mode {mode:o}): the server does not start");
+        let finding = Finding::error("delegations_open_to_others", says).at(position);
         return Some(finding.change(format!("chmod 700 {shown}")));
     }
     Some(Finding::ok(
         "delegations",
-        format!("only its owner may look into {shown}"),
+        format!("only its owner can access {shown}"),
     ))
 }
 
-/// Local users that are named and cannot be acted as: whoever is mapped to one is refused everything.
+/// Local users that the server cannot act as. Clients that are mapped to one are refused
+/// everything.
 fn users(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let named = named_users(configuration, lines);
     let settings = UserSettings {
@@ -109,34 +110,34 @@ fn users(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     };
     let count = named.len().min(USERS_MAX);
     let mut findings: Vec<Finding> = Vec::new();
-    for (name, spot) in named.into_iter().take(USERS_MAX) {
+    for (name, position) in named.into_iter().take(USERS_MAX) {
         let Err(error) = runtime.block_on(users.find(Some(&name))) else {
             continue;
         };
-        let says = format!("the local user {name} cannot be acted as: {}", error.public());
+        let says = format!("the server cannot act as the local user {name}: {}", error.public());
         let finding = match error.code() {
-            ErrorCode::UserUnknown => Finding::error("user_unknown", says).change("make the user, or name another one"),
+            ErrorCode::UserUnknown => Finding::error("user_unknown", says).change("add the user, or name another one"),
             ErrorCode::UserRefused => {
                 Finding::error("user_refused", says).change("name another user, or lower users.minimum_uid")
             }
-            _ => Finding::warning("users_unavailable", says).change("see why the name service does not answer"),
+            _ => Finding::warning("users_unavailable", says).change("check the name service (nsswitch.conf)"),
         };
-        findings.push(finding.at(spot));
+        findings.push(finding.at(position));
     }
     if findings.is_empty() && count > 0 {
         findings.push(Finding::ok(
             "users",
-            format!("{count} local users that are named can be acted as"),
+            format!("the server can act as all {count} local users in the configuration"),
         ));
     }
     findings
 }
 
-/// All that the configuration and its maps name, each with the first place that does so.
-fn named_users(configuration: &Configuration, lines: &Lines) -> BTreeMap<String, Spot> {
-    let mut named: BTreeMap<String, Spot> = BTreeMap::new();
-    let mut add = |name: &str, spot: Spot| {
-        named.entry(name.to_owned()).or_insert(spot);
+/// All local users in the configuration and its mappings, each with the first key that names it.
+fn named_users(configuration: &Configuration, lines: &Lines) -> BTreeMap<String, Position> {
+    let mut named: BTreeMap<String, Position> = BTreeMap::new();
+    let mut add = |name: &str, position: Position| {
+        named.entry(name.to_owned()).or_insert(position);
     };
     if let Some(name) = &configuration.users.default_user {
         add(name, lines.of("users", "default_user"));
@@ -151,7 +152,7 @@ fn named_users(configuration: &Configuration, lines: &Lines) -> BTreeMap<String,
             add(name, lines.of_item("issuer", index, "default_user"));
         }
     }
-    // What cannot be read is a finding of its own.
+    // An unreadable file is reported elsewhere.
     let text = |file: Option<&Path>| {
         file.and_then(|file| std::fs::read_to_string(file).ok())
             .unwrap_or_default()

@@ -1,5 +1,4 @@
-//! This machine's clock, compared with those of the servers that it works with: tokens and certificates are
-//! valid only for a time.
+//! Compares this machine's clock with other servers: tokens and certificates depend on the time.
 
 use std::time::Duration;
 
@@ -13,27 +12,27 @@ use types::{Error, Location, Side};
 
 use super::finding::Finding;
 
-/// How long a server may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// From this difference on tokens are refused as not valid yet (WLCG token profile: 60 s of skew).
+/// Time limit for a server's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Difference from which tokens are refused as not yet valid (WLCG token profile: 60 s of skew).
 const SKEW_ERROR_S: i64 = 60;
-/// From this difference on somebody should look.
+/// Difference that is worth a warning.
 const SKEW_WARNING_S: i64 = 5;
 
-/// Compares with one server. `None` when it cannot be asked, which is another check's business.
+/// Compares with one server. `None` if it does not answer, which another check reports.
 pub(crate) async fn check(place: &Location, tls: &ClientTls) -> Option<Finding> {
     let before = crate::token::now_s();
-    let date = tokio::time::timeout(PATIENCE, date_of(place, tls)).await.ok()?.ok()??;
+    let date = tokio::time::timeout(ANSWER_TIMEOUT, date_of(place, tls)).await.ok()?.ok()??;
     Some(judge(place.host(), before, date, crate::token::now_s()))
 }
 
-/// What a server says the time is.
+/// The time of a server.
 async fn date_of(place: &Location, tls: &ClientTls) -> Result<Option<i64>, Error> {
     let side = Side::Source;
-    let tcp = dial(place.host(), place.port(), AddressPolicy::ANY, PATIENCE, side).await?;
+    let tcp = dial(place.host(), place.port(), AddressPolicy::ANY, ANSWER_TIMEOUT, side).await?;
     let waits = Waits {
-        handshake: PATIENCE,
-        stall: PATIENCE,
+        handshake: ANSWER_TIMEOUT,
+        stall: ANSWER_TIMEOUT,
     };
     let stream = match place.is_encrypted() {
         true => Stream::connect_tls(tcp, tls, place.host(), side, waits).await?,
@@ -43,17 +42,17 @@ async fn date_of(place: &Location, tls: &ClientTls) -> Result<Option<i64>, Error
     let request = RequestBuilder::new(&Method::Head, place).accept_anything().close();
     connection.stream.queue(&request.finish());
     connection.stream.flush().await?;
-    Ok(connection.response(&HeadLimits::default(), PATIENCE).await?.date())
+    Ok(connection.response(&HeadLimits::default(), ANSWER_TIMEOUT).await?.date())
 }
 
-/// What a server's time means, which came between two moments here.
+/// Judges a server's time that arrived between `before_s` and `after_s` of this machine.
 pub(crate) fn judge(host: &str, before_s: i64, date_s: i64, after_s: i64) -> Finding {
     let skew = match date_s {
         date if date < before_s => before_s - date,
         date if date > after_s => after_s - date,
         _ => 0,
     };
-    // Servers tell whole seconds.
+    // Servers report whole seconds.
     let away = skew.abs() - 1;
     let direction = if skew > 0 { "ahead of" } else { "behind" };
     let says = format!(
@@ -62,9 +61,9 @@ pub(crate) fn judge(host: &str, before_s: i64, date_s: i64, after_s: i64) -> Fin
     );
     match away {
         away if away >= SKEW_ERROR_S => Finding::error("clock_wrong", says)
-            .change("let chrony or systemd-timesyncd set the clock: tokens are refused meanwhile"),
+            .change("run chrony or systemd-timesyncd; until then tokens are refused"),
         away if away >= SKEW_WARNING_S => Finding::warning("clock_differs", says)
-            .change("look whether chrony or systemd-timesyncd runs, here and there"),
-        _ => Finding::ok("clock", format!("it agrees with that of {host}")),
+            .change("check that chrony or systemd-timesyncd runs on both machines"),
+        _ => Finding::ok("clock", format!("agrees with {host}")),
     }
 }

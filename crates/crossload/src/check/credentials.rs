@@ -1,4 +1,4 @@
-//! Files and directories that say who is who, and the right to act as others.
+//! Checks the files of mappings and issuers, and the right to act as local users.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use config::{Configuration, NamedFile, Sections as _, Switch};
 use super::finding::Finding;
 use super::lines::Lines;
 
-/// Examines them on behalf of the user `uid`.
+/// Checks them on behalf of the user `uid`.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines, uid: u32) -> Vec<Finding> {
     let mut findings = files(&configuration.files(), lines);
     findings.extend(switching(configuration, lines, uid));
@@ -15,7 +15,7 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines, uid: u32) -> V
     findings
 }
 
-/// Whatever is named must be there to be read.
+/// Every named file must be readable.
 pub(super) fn files(named: &[NamedFile], lines: &Lines) -> Vec<Finding> {
     let missing = named
         .iter()
@@ -37,9 +37,9 @@ fn unreadable(path: &Path) -> Option<String> {
     read.err().map(|cause| cause.to_string())
 }
 
-/// Rules that name local users mean nothing to a server that may not act as them.
+/// Local users have no effect in a server that may not act as them.
 fn switching(configuration: &Configuration, lines: &Lines, uid: u32) -> Option<Finding> {
-    // The capabilities of a server that runs as somebody else are given by its unit, and not seen from here.
+    // The server may get its capabilities from its systemd unit, which this process cannot see.
     if uid == 0 {
         return None;
     }
@@ -53,11 +53,12 @@ fn switching(configuration: &Configuration, lines: &Lines, uid: u32) -> Option<F
         Switch::Never => return None,
         Switch::Required => Finding::warning(
             "users_switch",
-            "local users are acted as, which takes root or CAP_SETUID and CAP_SETGID: seen from here there is neither",
+            "the server acts as local users, which needs root or CAP_SETUID and CAP_SETGID: this process has neither",
         ),
         Switch::Auto if names_users => Finding::warning(
             "users_switch",
-            "local users are named, and without root or CAP_SETUID and CAP_SETGID all files belong to the server's own",
+            "local users are configured, but without root or CAP_SETUID and CAP_SETGID all files belong to the \
+             server's account",
         ),
         Switch::Auto => return None,
     };
@@ -65,7 +66,7 @@ fn switching(configuration: &Configuration, lines: &Lines, uid: u32) -> Option<F
     Some(finding.change("add AmbientCapabilities=CAP_SETUID CAP_SETGID to the unit, or set users.switch = \"never\""))
 }
 
-/// For whom tokens must be.
+/// The audiences that tokens must have.
 fn audiences(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     if configuration.issuers.is_empty() {
         return None;
@@ -76,7 +77,7 @@ fn audiences(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
         (true, Some(name)) => Finding::ok("audiences", format!("tokens must be for {name} or the server's addresses")),
         (true, None) => Finding::warning(
             "audiences_unknown",
-            "tokens must be for this server, whose name is not told: only its addresses and the certificate's names count",
+            "server.name is not set: tokens must have an address or a certificate name of the server as audience",
         )
         .at(lines.of("server", "name"))
         .change("set server.name, or tokens.audiences"),

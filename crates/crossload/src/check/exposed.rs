@@ -1,5 +1,5 @@
-//! Files of the server itself that an export shows: the server does not start so. And secrets that one may show under
-//! another name.
+//! Reports files of the server inside exports, with which it does not start, and secrets with
+//! several hard links.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::finding::Finding;
 use super::lines::Lines;
 use crate::server::exposed::{Exposed, find, linked};
 
-/// Names each of them.
+/// Reports each of them.
 pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -> Vec<Finding> {
     let finding = |exposed: &Exposed| {
         let finding = Finding::error("exported_secret", format!("{exposed}; the server does not start"));
-        let finding = finding.change(format!("move {} out of every export", exposed.path.display()));
+        let finding = finding.change(format!("move {} out of all exports", exposed.path.display()));
         match exposed.place {
             Some(place) => finding.at(lines.of_place(&place)),
             None => finding,
@@ -21,7 +21,7 @@ pub(crate) fn check(configuration: &Configuration, file: &Path, lines: &Lines) -
     };
     let linked = linked(configuration).into_iter().map(|linked| {
         let change = format!(
-            "replace {} by a copy, and search the exports for the other name",
+            "replace {} by a copy, and search the exports for the other link",
             linked.path.display()
         );
         let finding = Finding::warning("linked_secret", linked.to_string()).change(change);

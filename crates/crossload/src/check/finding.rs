@@ -1,22 +1,22 @@
-//! What the examination finds.
+//! Findings of `crossload check`.
 
 use serde_json::{Value, json};
 
-/// How bad something is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
-    /// It is as it should be.
+    /// Correct.
     Ok,
     /// Worth knowing.
     Note,
-    /// It works, and will not for long or not for all; or it is unsafe.
+    /// It works, but not for long or not for everyone, or it is unsafe.
     Warning,
     /// It does not work.
     Error,
 }
 
 impl Severity {
-    /// The word in tables and JSON.
+    /// The name in tables and JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -29,67 +29,67 @@ impl Severity {
 
 /// A place in the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct Position {
     pub(crate) file: String,
-    /// The line, where the key or its section is written.
+    /// The line of the key or its section.
     pub(crate) line: Option<usize>,
     /// The key with its section, such as `server.certificate`.
     pub(crate) key: String,
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
     /// The stable name.
     pub(crate) code: &'static str,
-    /// What was found, in one sentence.
+    /// One sentence.
     pub(crate) says: String,
-    /// Where it is set; for a key that is not set, the section.
-    pub(crate) spot: Option<Spot>,
-    /// What to do or to write.
+    /// The key; for a key that is not set, its section.
+    pub(crate) position: Option<Position>,
+    /// The remedy.
     pub(crate) change: Option<String>,
 }
 
 impl Finding {
-    /// A finding without a place.
+    /// A finding that belongs to no key.
     pub(crate) fn new(severity: Severity, code: &'static str, says: impl Into<String>) -> Self {
         Self {
             severity,
             code,
             says: says.into(),
-            spot: None,
+            position: None,
             change: None,
         }
     }
 
-    /// As it should be.
+    /// Something correct.
     pub(crate) fn ok(code: &'static str, says: impl Into<String>) -> Self {
         Self::new(Severity::Ok, code, says)
     }
 
-    /// Worth knowing.
+    /// Something worth knowing.
     pub(crate) fn note(code: &'static str, says: impl Into<String>) -> Self {
         Self::new(Severity::Note, code, says)
     }
 
-    /// To be changed soon.
+    /// Something to change soon.
     pub(crate) fn warning(code: &'static str, says: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, says)
     }
 
-    /// To be changed now.
+    /// Something to change now.
     pub(crate) fn error(code: &'static str, says: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, says)
     }
 
-    /// Where it is set.
-    pub(crate) fn at(mut self, spot: Spot) -> Self {
-        self.spot = Some(spot);
+    /// With the key's position.
+    pub(crate) fn at(mut self, position: Position) -> Self {
+        self.position = Some(position);
         self
     }
 
-    /// What to do about it.
+    /// With a remedy.
     pub(crate) fn change(mut self, words: impl Into<String>) -> Self {
         self.change = Some(words.into());
         self
@@ -97,14 +97,14 @@ impl Finding {
 
     /// As a JSON object.
     pub(crate) fn to_json(&self) -> Value {
-        let spot = self.spot.as_ref();
+        let position = self.position.as_ref();
         json!({
             "severity": self.severity.name(),
             "code": self.code,
             "says": self.says,
-            "file": spot.map(|spot| spot.file.as_str()),
-            "line": spot.and_then(|spot| spot.line),
-            "key": spot.map(|spot| spot.key.as_str()),
+            "file": position.map(|position| position.file.as_str()),
+            "line": position.and_then(|position| position.line),
+            "key": position.map(|position| position.key.as_str()),
             "change": self.change,
         })
     }
@@ -113,7 +113,7 @@ impl Finding {
 impl std::fmt::Display for Finding {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{:8} {}: {}", self.severity.name(), self.code, self.says)?;
-        if let Some(Spot { file, line, key }) = &self.spot
+        if let Some(Position { file, line, key }) = &self.position
             && self.severity > Severity::Ok
         {
             match line {
@@ -128,7 +128,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// How much was found of each severity.
+/// The number of findings by severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) ok: usize,
@@ -138,7 +138,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Counts.
+    /// Counts findings.
     pub(crate) fn of(findings: &[Finding]) -> Self {
         let count = |severity| findings.iter().filter(|one| one.severity == severity).count();
         Self {
@@ -149,7 +149,7 @@ impl Sum {
         }
     }
 
-    /// The exit code: 0 when there is nothing worse than notes, 1 with warnings, 2 with errors.
+    /// The exit code: 0 for nothing worse than notes, 1 with warnings, 2 with errors.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             _ if self.errors > 0 => 2,
@@ -169,7 +169,7 @@ impl std::fmt::Display for Sum {
         } = self;
         write!(
             formatter,
-            "{errors} errors, {warnings} warnings, {notes} notes; {ok} things are as they should be"
+            "{errors} errors, {warnings} warnings, {notes} notes, {ok} passed"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! The issuers of tokens: whether their keys can be had, and what their tokens must be for.
+//! Checks the issuers of tokens: their keys, names and base paths.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 use super::lines::Lines;
 use super::rules::meets;
 
-/// Base paths of issuers that lie in no export: the scopes of their tokens count nowhere.
+/// Finds base paths of issuers outside of all exports. Scopes of their tokens have no effect.
 pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
-    let mut named: Vec<(String, Vec<LogicalPath>, Spot)> = Vec::new();
+    let mut named: Vec<(String, Vec<LogicalPath>, Position)> = Vec::new();
     for (index, issuer) in configuration.issuers.iter().enumerate() {
-        let spot = lines.of_item("issuer", index, "base_paths");
-        named.push((issuer.url.clone(), issuer.base_paths.clone(), spot));
+        let position = lines.of_item("issuer", index, "base_paths");
+        named.push((issuer.url.clone(), issuer.base_paths.clone(), position));
     }
-    // A file that cannot be read is a finding of its own.
+    // An unreadable file is reported elsewhere.
     let text = configuration
         .tokens
         .scitokens_file
@@ -31,28 +31,28 @@ pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding
         named.extend(of_file.map(|(rules, _)| (rules.url, rules.base_paths, lines.of("tokens", "scitokens_file"))));
     }
     let mut findings = Vec::new();
-    for (url, bases, spot) in named {
+    for (url, bases, position) in named {
         let is_outside = |base: &&LogicalPath| {
             let exports = &mut configuration.exports.iter();
             !exports.any(|export| meets(base.as_str(), export.path.as_str()))
         };
         for base in bases.iter().filter(is_outside) {
             let says =
-                format!("the base path {base} of {url} is in no export: scopes of its tokens count nowhere below it");
-            let finding = Finding::warning("issuer_path_outside", says).at(spot.clone());
-            findings.push(finding.change("correct it, so that it is the path of an export or below it"));
+                format!("the base path {base} of {url} is in no export: scopes below it have no effect");
+            let finding = Finding::warning("issuer_path_outside", says).at(position.clone());
+            findings.push(finding.change("use the path of an export, or a path below it"));
         }
     }
     findings
 }
 
-/// How long an issuer may take.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// The signature algorithms that are accepted, as keys name their kinds (RFC 7517): RS256 and ES256.
+/// Time limit for an issuer's answers.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// The key types (RFC 7517) of the accepted algorithms: RS256 and ES256.
 const KEY_KINDS: [&str; 2] = ["RSA", "EC"];
 
-/// Asks an issuer for its keys, as the server does: over HTTPS, with the authorities that the server trusts.
-pub(crate) async fn check(client: &Client, issuer: &str, spot: Spot) -> Finding {
+/// Fetches an issuer's keys as the server does: over HTTPS, with the server's authorities.
+pub(crate) async fn check(client: &Client, issuer: &str, position: Position) -> Finding {
     let asked = async {
         let described = fetch(client, &discovery(issuer)).await?;
         let named = described["issuer"].as_str().unwrap_or_default().to_owned();
@@ -62,15 +62,15 @@ pub(crate) async fn check(client: &Client, issuer: &str, spot: Spot) -> Finding 
         };
         Ok::<_, Error>((named, keys))
     };
-    let finding = match tokio::time::timeout(PATIENCE, asked).await {
-        Err(_) => unreachable(issuer, &format!("no answer within {} s", PATIENCE.as_secs())),
+    let finding = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Err(_) => unreachable(issuer, &format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
         Ok(Err(error)) => unreachable(issuer, &error.public()),
         Ok(Ok((named, keys))) => judge(issuer, &named, keys.as_ref()),
     };
-    finding.at(spot)
+    finding.at(position)
 }
 
-/// Where an issuer describes itself (OpenID Connect Discovery 1.0 §4).
+/// The URL of an issuer's metadata (OpenID Connect Discovery 1.0 §4).
 fn discovery(issuer: &str) -> String {
     format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))
 }
@@ -78,16 +78,16 @@ fn discovery(issuer: &str) -> String {
 fn unreachable(issuer: &str, why: &str) -> Finding {
     Finding::error(
         "issuer_unreachable",
-        format!("the keys of {issuer} cannot be had: {why}"),
+        format!("cannot fetch the keys of {issuer}: {why}"),
     )
-    .change("open the way to it, or name its keys in a file (jwks_file)")
+    .change("allow connections to it, or give its keys in a file (jwks_file)")
 }
 
-/// What is to be said of an issuer's description and its keys.
+/// Judges an issuer's metadata and keys.
 pub(crate) fn judge(issuer: &str, named: &str, keys: Option<&Value>) -> Finding {
     if named != issuer {
-        let says = format!("the issuer calls itself \"{named}\", not \"{issuer}\": its tokens are not recognised");
-        return Finding::error("issuer_name_differs", says).change(format!("write url = \"{named}\""));
+        let says = format!("the issuer's name is \"{named}\", not \"{issuer}\": its tokens are refused");
+        return Finding::error("issuer_name_differs", says).change(format!("set url = \"{named}\""));
     }
     let keys = keys
         .and_then(|keys| keys["keys"].as_array())
@@ -100,10 +100,10 @@ pub(crate) fn judge(issuer: &str, named: &str, keys: Option<&Value>) -> Finding 
     match keys.iter().filter(is_usable).count() {
         0 => Finding::error(
             "issuer_without_keys",
-            format!("{issuer} shows no key for RS256 or ES256"),
+            format!("{issuer} has no key for RS256 or ES256"),
         )
         .change("ask its administrator for such keys"),
-        count => Finding::ok("issuer", format!("{count} keys of {issuer} are at hand")),
+        count => Finding::ok("issuer", format!("{count} keys of {issuer} fetched")),
     }
 }
 
@@ -123,6 +123,6 @@ async fn fetch(client: &Client, url: &str) -> Result<Value, Error> {
     }
     serde_json::from_slice(&text).map_err(|_| {
         let error = Error::new(ErrorCode::PeerMisbehaved, Side::Source, Phase::Transfer).with_subject(url);
-        error.with_detail("the answer is no JSON")
+        error.with_detail("the answer is not JSON")
     })
 }

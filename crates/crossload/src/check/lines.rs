@@ -1,11 +1,11 @@
-//! Where in the configuration file a key stands, so that a finding can name its line.
+//! Finds the lines of keys in the configuration file.
 
 use std::path::Path;
 
 use config::Place;
 use toml::de::{DeTable, DeValue};
 
-use super::finding::Spot;
+use super::finding::Position;
 
 /// The text of a configuration file.
 pub(crate) struct Lines {
@@ -14,7 +14,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Takes the text of a file.
+    /// From the text of the file.
     pub(crate) fn new(file: &Path, text: String) -> Self {
         Self {
             file: file.display().to_string(),
@@ -22,28 +22,28 @@ impl Lines {
         }
     }
 
-    /// The line of a key. For a key that is not written it is the line of its section, and none for a section that
-    /// is not there.
-    pub(crate) fn of(&self, section: &str, key: &str) -> Spot {
+    /// The line of a key; that of its section if the key is missing; none if the section is
+    /// missing.
+    pub(crate) fn of(&self, section: &str, key: &str) -> Position {
         self.of_item(section, 0, key)
     }
 
-    /// As [`Lines::of`], of a key that is known.
-    pub(crate) fn of_place(&self, place: &Place) -> Spot {
+    /// As [`Lines::of`], for a known key.
+    pub(crate) fn of_place(&self, place: &Place) -> Position {
         self.of_item(place.section, place.index, place.key.name)
     }
 
-    /// As [`Lines::of`], in the section of that name at this place in their order.
-    pub(crate) fn of_item(&self, section: &str, index: usize, key: &str) -> Spot {
+    /// As [`Lines::of`], in the section of that name with this index.
+    pub(crate) fn of_item(&self, section: &str, index: usize, key: &str) -> Position {
         let offset = self.offset(section, index, key);
-        Spot {
+        Position {
             file: self.file.clone(),
             line: offset.map(|offset| self.text[..offset].matches('\n').count() + 1),
             key: format!("{section}.{key}"),
         }
     }
 
-    /// Whether a key is written at all.
+    /// Whether the file has the key.
     pub(crate) fn is_written(&self, section: &str, key: &str) -> bool {
         let Ok(root) = DeTable::parse(&self.text) else {
             return false;
@@ -82,9 +82,9 @@ mod tests {
         assert_eq!(lines.of("server", "certificate").line, Some(2));
         assert_eq!(lines.of_item("export", 1, "directory").line, Some(9));
         assert_eq!(lines.of_item("export", 1, "path").line, Some(8));
-        let spot = lines.of("trust", "system");
+        let position = lines.of("trust", "system");
         assert_eq!(
-            (spot.line, spot.key.as_str(), spot.file.as_str()),
+            (position.line, position.key.as_str(), position.file.as_str()),
             (None, "trust.system", "c.toml")
         );
     }

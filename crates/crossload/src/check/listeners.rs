@@ -1,4 +1,4 @@
-//! The addresses that are listened on: whether the host has them, whether they are free for each other, and which
+//! Checks the listening addresses: whether the host has them, whether they collide, and which
 //! program answers there.
 
 use std::io::ErrorKind;
@@ -13,39 +13,39 @@ use net::http::Connection;
 use net::{Role, Stream, Waits};
 use types::{Error, Location, Side};
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 use super::lines::Lines;
 use super::ports::Doors;
 
-/// How long a program may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How our servers begin their name.
+/// Time limit for a program's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The beginning of our servers' product name.
 const OURS: &str = "crossload/";
 
-/// Examines the addresses without using them.
+/// Checks the addresses without binding them.
 pub(crate) fn check(server: &Server, lines: &Lines) -> Vec<Finding> {
-    let spots = spots(server, lines);
+    let positions = positions(server, lines);
     let mut findings = Vec::new();
-    for (index, (address, spot)) in spots.iter().enumerate() {
+    for (index, (address, position)) in positions.iter().enumerate() {
         if is_missing(address.ip()) {
             let says = format!(
-                "this machine does not have the address {}: the server cannot listen there",
+                "this machine does not have the address {}: the server cannot listen on it",
                 address.ip()
             );
-            let finding = Finding::error("address_missing", says).at(spot.clone());
+            let finding = Finding::error("address_missing", says).at(position.clone());
             findings.push(finding.change("name an address that `ip addr` shows, or [::] for all of them"));
         }
-        if let Some((other, _)) = spots[..index].iter().find(|(other, _)| collide(*other, *address)) {
+        if let Some((other, _)) = positions[..index].iter().find(|(other, _)| collide(*other, *address)) {
             let says =
-                format!("{address} is the same as {other}, which is listened on already: the server does not start");
-            let finding = Finding::error("address_twice", says).at(spot.clone());
+                format!("{address} collides with {other}, another listening address: the server does not start");
+            let finding = Finding::error("address_twice", says).at(position.clone());
             findings.push(finding.change("use another port, or remove one of them"));
         }
     }
     findings
 }
 
-/// Dials the doors, unless another program holds one of their addresses: what that says is not to be judged as ours.
+/// Dials the doors, unless another program uses one of their addresses: its answers would mislead.
 pub(crate) async fn check_doors(server: &Server, lines: &Lines, doors: &Doors<'_>) -> Vec<Finding> {
     let held = held_by_others(server, lines).await;
     match held.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) async fn check_doors(server: &Server, lines: &Lines, doors: &Doors<'_
 /// Finds addresses at which another program answers.
 async fn held_by_others(server: &Server, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (address, spot) in spots(server, lines) {
+    for (address, position) in positions(server, lines) {
         if address.port() == 0 || is_missing(address.ip()) {
             continue;
         }
@@ -68,15 +68,15 @@ async fn held_by_others(server: &Server, lines: &Lines) -> Vec<Finding> {
             continue;
         }
         let name = holder.and_then(|(_, name)| name);
-        let name = name.map_or_else(String::new, |name| format!(" (it calls itself {name})"));
-        let says = format!("another program holds {address}{name}: this server cannot listen there");
-        let finding = Finding::error("port_held", says).at(spot);
-        findings.push(finding.change("stop that program (`ss -ltnp` shows which it is), or use another port"));
+        let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+        let says = format!("another program{name} uses {address}: this server cannot listen on it");
+        let finding = Finding::error("port_held", says).at(position);
+        findings.push(finding.change("stop that program (`ss -ltnp` shows which), or use another port"));
     }
     findings
 }
 
-fn spots(server: &Server, lines: &Lines) -> Vec<(SocketAddr, Spot)> {
+fn positions(server: &Server, lines: &Lines) -> Vec<(SocketAddr, Position)> {
     let listen = server
         .listen
         .iter()
@@ -87,12 +87,12 @@ fn spots(server: &Server, lines: &Lines) -> Vec<(SocketAddr, Spot)> {
     listen.chain(admin).collect()
 }
 
-/// Nothing is sent, and no port is taken that anything else uses.
+/// Whether the host lacks the address. Sends nothing and binds only a free port.
 fn is_missing(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_err_and(|cause| cause.kind() == ErrorKind::AddrNotAvailable)
 }
 
-/// Whether only one of two addresses can be listened on. `[::]` is IPv4's addresses too.
+/// Whether two listeners cannot have both addresses. `[::]` includes IPv4.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = |wide: IpAddr, narrow: IpAddr| match wide {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => true,
@@ -103,14 +103,14 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     same_port && (covers(one.ip(), other.ip()) || covers(other.ip(), one.ip()))
 }
 
-/// Something that listens: whether it did what it was asked, and what it calls itself, where it says so.
+/// A listening program: whether it answered the request with success, and its product name.
 type Holder = Option<(bool, Option<String>)>;
 
-/// What the program at an address answers in clear text: `None` when nothing listens there.
+/// Asks the program at an address in clear text; `None` if nothing listens there.
 async fn holder(address: SocketAddr, path: &str) -> Option<Holder> {
     let reached = super::ports::reachable(address);
     let place = Location::parse(&format!("http://{reached}{path}")).ok()?;
-    let tcp = dial(place.host(), place.port(), AddressPolicy::ANY, PATIENCE, Side::Active)
+    let tcp = dial(place.host(), place.port(), AddressPolicy::ANY, ANSWER_TIMEOUT, Side::Active)
         .await
         .ok()?;
     let asked = async {
@@ -118,13 +118,13 @@ async fn holder(address: SocketAddr, path: &str) -> Option<Holder> {
         let request = RequestBuilder::new(&Method::Head, &place).accept_anything().close();
         connection.stream.queue(&request.finish());
         connection.stream.flush().await?;
-        let head = connection.response(&HeadLimits::default(), PATIENCE).await?;
+        let head = connection.response(&HeadLimits::default(), ANSWER_TIMEOUT).await?;
         Ok::<_, Error>((head.is_success(), head.server().map(str::to_owned)))
     };
-    Some(tokio::time::timeout(PATIENCE, asked).await.ok().and_then(Result::ok))
+    Some(tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok().and_then(Result::ok))
 }
 
-/// Whether a server of ours answers so. Its admin door tells no name, and is alive.
+/// Whether this is a server of ours. The admin door has no product name, but answers.
 fn is_ours(holder: &Holder, is_admin: bool) -> bool {
     match holder {
         Some((_, Some(name))) => name.starts_with(OURS),
@@ -135,8 +135,8 @@ fn is_ours(holder: &Holder, is_admin: bool) -> bool {
 
 fn waits() -> Waits {
     Waits {
-        handshake: PATIENCE,
-        stall: PATIENCE,
+        handshake: ANSWER_TIMEOUT,
+        stall: ANSWER_TIMEOUT,
     }
 }
 

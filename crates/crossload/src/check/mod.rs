@@ -1,8 +1,8 @@
-//! `crossload check`: examines a server's configuration and everything that it names, and says what to
-//! change, at which line.
+//! `crossload check`: checks a server's configuration and everything that it names, and prints what
+//! to change, with lines.
 //!
-//! Nothing is changed but probe files, which are removed again, and a server that runs is not disturbed. Each
-//! part is a function of what it is given, so that each fault can be made on purpose in a test.
+//! It changes nothing, except for probe files that it removes again, and does not disturb a running
+//! server. Each part is a function of its arguments, so that a test can provoke each fault.
 
 mod certificate;
 mod clients;
@@ -38,49 +38,49 @@ use crate::command_line::CheckOptions;
 use crate::failure::Failure;
 use crate::output;
 pub(crate) use certificate::date;
-use finding::{Finding, Severity, Spot, Sum};
+use finding::{Finding, Severity, Position, Sum};
 use lines::Lines;
 use secrets::SecretFile;
 use trust::Authorities;
 
-/// What the examination takes from the machine and the command line.
-pub(crate) struct Surroundings {
+/// Inputs of the checks from the machine and the command line.
+pub(crate) struct Environment {
     pub(crate) now_s: i64,
     pub(crate) uid: u32,
     pub(crate) descriptors_max: Option<u64>,
     pub(crate) warn_days: u32,
-    /// What is free in the file system of a directory, and its size, in bytes.
-    pub(crate) room: fn(&Path) -> Option<(u64, u64)>,
+    /// Free bytes in the file system of a directory, and its size in bytes.
+    pub(crate) free_space: fn(&Path) -> Option<(u64, u64)>,
 }
 
-/// Examines, and tells. The exit code is 0 when there is nothing worse than notes, 1 with warnings, 2 with
-/// errors.
+/// Checks, and prints the findings. The exit code is 0 for nothing worse than notes, 1 with
+/// warnings, 2 with errors.
 ///
 /// # Errors
-/// When the command line cannot be used.
+/// An invalid command line.
 pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
-    let (findings, configuration) = examine_file(&options.config, &surroundings(options));
+    let (findings, configuration) = check_file(&options.config, &environment(options));
     let mut findings = findings;
     if let Some((configuration, lines)) = configuration.filter(|_| !options.offline) {
-        let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+        let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
         findings.extend(runtime.block_on(online(&configuration, &lines, options))?);
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    tell(&findings, options);
+    print(&findings, options);
     Ok(Sum::of(&findings).exit_code())
 }
 
-fn surroundings(options: &CheckOptions) -> Surroundings {
-    Surroundings {
+fn environment(options: &CheckOptions) -> Environment {
+    Environment {
         now_s: crate::token::now_s(),
         uid: rustix::process::geteuid().as_raw(),
         descriptors_max: getrlimit(Resource::Nofile).maximum,
         warn_days: options.warn_days,
-        room: storage::room,
+        free_space: storage::free_space,
     }
 }
 
-fn tell(findings: &[Finding], options: &CheckOptions) {
+fn print(findings: &[Finding], options: &CheckOptions) {
     let shown = findings
         .iter()
         .filter(|finding| !options.quiet || finding.severity > Severity::Note);
@@ -95,17 +95,17 @@ fn tell(findings: &[Finding], options: &CheckOptions) {
     }
 }
 
-/// Everything that needs no network, and the configuration when it can be read.
-pub(crate) fn examine_file(file: &Path, around: &Surroundings) -> (Vec<Finding>, Option<(Configuration, Lines)>) {
+/// All checks without network, and the configuration if it is valid.
+pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding>, Option<(Configuration, Lines)>) {
     match Configuration::load(file) {
         Err(faults) => (unreadable(&faults), None),
         Ok(configuration) => {
             let text = std::fs::read_to_string(file).unwrap_or_default();
             let lines = Lines::new(file, text);
-            let mut findings = vec![Finding::ok("configuration", format!("{} can be read", file.display()))];
+            let mut findings = vec![Finding::ok("configuration", format!("{} is valid", file.display()))];
             findings.extend(writable(file));
             findings.extend(exposed::check(&configuration, file, &lines));
-            findings.extend(examine(&configuration, &lines, around));
+            findings.extend(check_offline(&configuration, &lines, environment));
             (findings, Some((configuration, lines)))
         }
     }
@@ -118,7 +118,7 @@ fn unreadable(faults: &Faults) -> Vec<Finding> {
         let (file, number, words) = (parts.next(), parts.next(), parts.next());
         match (file, number.and_then(|number| number.parse().ok()), words) {
             (Some(file), Some(number), Some(words)) => Finding::error("configuration_fault", words.trim().to_owned())
-                .at(Spot {
+                .at(Position {
                     file: file.to_owned(),
                     line: Some(number),
                     key: String::new(),
@@ -130,40 +130,40 @@ fn unreadable(faults: &Faults) -> Vec<Finding> {
     faults.0.iter().map(finding).collect()
 }
 
-/// Whoever may write to the configuration may do anything as the server's user.
+/// With write access to the configuration, a user can do anything as the server's user.
 fn writable(file: &Path) -> Option<Finding> {
     use std::os::unix::fs::MetadataExt as _;
     let mode = std::fs::metadata(file).ok()?.mode();
     (mode & 0o002 != 0).then(|| {
-        let says = format!("everybody may change the configuration {}", file.display());
+        let says = format!("every user may change the configuration {}", file.display());
         Finding::error("configuration_open", says).change(format!("chmod o-w {}", file.display()))
     })
 }
 
-/// Everything that needs no network.
-fn examine(configuration: &Configuration, lines: &Lines, around: &Surroundings) -> Vec<Finding> {
+/// All checks without network.
+fn check_offline(configuration: &Configuration, lines: &Lines, environment: &Environment) -> Vec<Finding> {
     let (trusted, limits) = (&configuration.trust, &configuration.limits);
-    let authorities = Authorities::read(&trusted.ca_files, &trusted.ca_directories, trusted.system, around.now_s);
+    let authorities = Authorities::read(&trusted.ca_files, &trusted.ca_directories, trusted.system, environment.now_s);
     let wants_directory = lines.is_written("trust", "ca_directories");
     let mut findings = authorities.check(
         &lines.of("trust", "ca_files"),
         &lines.of("trust", "ca_directories"),
         wants_directory,
     );
-    findings.extend(server_certificate(configuration, lines, &authorities, around));
+    findings.extend(server_certificate(configuration, lines, &authorities, environment));
     findings.extend(listeners::check(&configuration.server, lines));
     findings.extend(names::unusable(configuration, lines));
     findings.extend(issuers::paths(configuration, lines));
-    findings.extend(secrets::check(&secret_files(&configuration.files(), lines), around.uid));
-    findings.extend(credentials::check(configuration, lines, around.uid));
-    findings.extend(clients::check(configuration, lines, around.now_s));
-    findings.extend(exports(configuration, lines, around));
+    findings.extend(secrets::check(&secret_files(&configuration.files(), lines), environment.uid));
+    findings.extend(credentials::check(configuration, lines, environment.uid));
+    findings.extend(clients::check(configuration, lines, environment.now_s));
+    findings.extend(exports(configuration, lines, environment));
     findings.extend(rules::check(configuration, lines));
     findings.extend(sessions::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
         limits.transfers,
-        around.descriptors_max,
+        environment.descriptors_max,
         lines.of("limits", "connections"),
     ));
     findings
@@ -173,7 +173,7 @@ fn server_certificate(
     configuration: &Configuration,
     lines: &Lines,
     authorities: &Authorities,
-    around: &Surroundings,
+    environment: &Environment,
 ) -> Vec<Finding> {
     let server = &configuration.server;
     let (Some(certificate), Some(key)) = (&server.certificate, &server.key) else {
@@ -183,12 +183,12 @@ fn server_certificate(
     certificate::Subject {
         certificate,
         key,
-        certificate_spot: lines.of("server", "certificate"),
-        key_spot: lines.of("server", "key"),
+        certificate_position: lines.of("server", "certificate"),
+        key_position: lines.of("server", "key"),
         name: name.as_deref(),
         authorities,
-        now_s: around.now_s,
-        warn_days: around.warn_days,
+        now_s: environment.now_s,
+        warn_days: environment.warn_days,
     }
     .check()
 }
@@ -201,7 +201,7 @@ fn named(configuration: &Configuration) -> Option<Location> {
         .filter(|place| place.is_http() || place.is_xrootd())
 }
 
-/// Those with secrets of the files that the configuration names.
+/// The secret files of the configuration.
 fn secret_files(named: &[NamedFile], lines: &Lines) -> Vec<SecretFile> {
     let secrets = named
         .iter()
@@ -209,39 +209,39 @@ fn secret_files(named: &[NamedFile], lines: &Lines) -> Vec<SecretFile> {
     secrets
         .map(|file| SecretFile {
             purpose: file.purpose,
-            spot: lines.of_place(&file.place),
+            position: lines.of_place(&file.place),
             path: file.path.clone(),
         })
         .collect()
 }
 
-fn exports(configuration: &Configuration, lines: &Lines, around: &Surroundings) -> Vec<Finding> {
+fn exports(configuration: &Configuration, lines: &Lines, environment: &Environment) -> Vec<Finding> {
     let has_credentials = rules::takes_credentials(configuration);
     let mut findings = Vec::new();
     let mut directories = Vec::new();
     let mut budget = unlisted::Budget::default();
     for (index, export) in configuration.exports.iter().enumerate() {
-        let spot = |key: &str| lines.of_item("export", index, key);
-        directories.push((export.directory.clone(), spot("directory")));
+        let position = |key: &str| lines.of_item("export", index, key);
+        directories.push((export.directory.clone(), position("directory")));
         let subject = storage::Subject {
             path: export.path.to_string(),
             directory: &export.directory,
             writable: !export.read_only && (has_credentials || export.anonymous == AnonymousAccess::Write),
             quota_bytes: export.quota_bytes.0,
             reserve_bytes: export.reserve_bytes.0,
-            room: (around.room)(&export.directory),
-            directory_spot: spot("directory"),
-            quota_spot: spot("quota_bytes"),
-            reserve_spot: spot("reserve_bytes"),
+            free_space: (environment.free_space)(&export.directory),
+            directory_position: position("directory"),
+            quota_position: position("quota_bytes"),
+            reserve_position: position("reserve_bytes"),
         };
         findings.extend(subject.check());
-        findings.extend(unlisted::check(&export.directory, &spot("directory"), &mut budget));
+        findings.extend(unlisted::check(&export.directory, &position("directory"), &mut budget));
     }
     findings.extend(storage::overlaps(&directories));
     findings
 }
 
-/// Everything that asks others.
+/// All checks that need the network.
 async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOptions) -> Result<Vec<Finding>, Failure> {
     let server = &configuration.server;
     let session = Session::open(&options.common)?;
@@ -253,20 +253,20 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         insecure: true,
         ..Trust::default()
     })?;
-    let name_spot = lines.of("server", "name");
+    let name_position = lines.of("server", "name");
     let mut findings = Vec::new();
     if let Some(name) = &name {
-        findings.extend(names::check(name.host(), &name_spot).await);
+        findings.extend(names::check(name.host(), &name_position).await);
     }
     let doors = ports::Doors {
         client: &session.client,
-        believing: &new_client(tls.clone()),
+        unverified: &new_client(tls.clone()),
         listen: &server.listen,
         name: name.as_ref(),
         has_certificate: server.certificate.is_some(),
         speaks_root: configuration.xroot.enabled,
-        listen_spot: lines.of("server", "listen"),
-        name_spot: name_spot.clone(),
+        listen_position: lines.of("server", "listen"),
+        name_position: name_position.clone(),
     };
     findings.extend(listeners::check_doors(server, lines, &doors).await);
     let (server_trust, _) = ClientTls::load(&Trust {
@@ -278,8 +278,8 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
     let asking = new_client(server_trust);
     for (index, issuer) in configuration.issuers.iter().enumerate() {
         if issuer.jwks_file.is_none() {
-            let spot = lines.of_item("issuer", index, "url");
-            findings.push(issuers::check(&asking, &issuer.url, spot).await);
+            let position = lines.of_item("issuer", index, "url");
+            findings.push(issuers::check(&asking, &issuer.url, position).await);
         }
     }
     let issuers = configuration.issuers.iter().filter(|issuer| issuer.jwks_file.is_none());
@@ -295,11 +295,11 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         match &name {
             Some(name) => {
                 let access = session.access(None);
-                findings.push(ports::from_elsewhere(&session.client, &access, &other, name, name_spot).await);
+                findings.push(ports::from_elsewhere(&session.client, &access, &other, name, name_position).await);
             }
             None => {
                 return Err(Failure::invalid(
-                    "--from needs server.name or --url: where is this server?",
+                    "--from needs the URL of this server: set server.name, or give --url",
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! The name service: the server's name leads to it, and its addresses lead back.
+//! Checks DNS: the server's name must lead to its addresses, and these back to the name.
 
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
@@ -7,40 +7,40 @@ use config::Configuration;
 use net::names::{addresses_of, name_of};
 use types::Location;
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 use super::lines::Lines;
 
-/// A name that is no URL is no name at all: clients, macaroons and audiences know the server by its URL.
+/// `server.name` must be a URL, for clients, macaroons and audiences.
 pub(crate) fn unusable(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     let name = configuration.server.name.as_deref()?;
     if Location::parse(name).is_ok_and(|place| place.is_http() || place.is_xrootd()) {
         return None;
     }
-    let says = format!("server.name is {name:?}, which is no URL: nothing knows the server by it");
+    let says = format!("server.name is {name:?}, which is not a URL: clients and tokens cannot use it");
     let finding = Finding::error("name_without_scheme", says).at(lines.of("server", "name"));
     let host = name.split("://").last().unwrap_or(name);
-    Some(finding.change(format!("write name = \"https://{host}\"")))
+    Some(finding.change(format!("set name = \"https://{host}\"")))
 }
 
-/// How long the name service may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit of a DNS query.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Looks the name up, and each of its addresses.
-pub(crate) async fn check(host: &str, spot: &Spot) -> Vec<Finding> {
-    let addresses = addresses_of(host, PATIENCE).await;
+/// Resolves the name, and each of its addresses back.
+pub(crate) async fn check(host: &str, position: &Position) -> Vec<Finding> {
+    let addresses = addresses_of(host, QUERY_TIMEOUT).await;
     let mut known = Vec::new();
     for address in addresses {
-        let name = name_of(address, PATIENCE).await;
+        let name = name_of(address, QUERY_TIMEOUT).await;
         known.push(Known {
             address,
             name,
             is_here: TcpListener::bind((address, 0)).is_ok(),
         });
     }
-    judge(host, &known, spot)
+    judge(host, &known, position)
 }
 
-/// What the name service says of one address.
+/// The DNS answer for one address.
 pub(crate) struct Known {
     pub(crate) address: IpAddr,
     pub(crate) name: Option<String>,
@@ -48,15 +48,15 @@ pub(crate) struct Known {
     pub(crate) is_here: bool,
 }
 
-/// What is to be said of it.
-pub(crate) fn judge(host: &str, known: &[Known], spot: &Spot) -> Vec<Finding> {
+/// Judges the DNS answers.
+pub(crate) fn judge(host: &str, known: &[Known], position: &Position) -> Vec<Finding> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if known.is_empty() {
-        let finding = Finding::error("name_unknown", format!("the name service knows no address of {host}"));
+        let finding = Finding::error("name_unknown", format!("DNS has no address for {host}"));
         return vec![
             finding
-                .at(spot.clone())
-                .change("enter the name into the name service, or correct server.name"),
+                .at(position.clone())
+                .change("add the name to DNS, or correct server.name"),
         ];
     }
     let mut findings = Vec::new();
@@ -66,24 +66,24 @@ pub(crate) fn judge(host: &str, known: &[Known], spot: &Spot) -> Vec<Finding> {
         }
         let says = match name {
             Some(name) if name.trim_end_matches('.').eq_ignore_ascii_case(bare) => continue,
-            Some(name) => format!("{host} is {address}, which is called {name}"),
-            None => format!("{host} is {address}, which has no name"),
+            Some(name) => format!("{host} has the address {address}, whose name is {name}"),
+            None => format!("{host} has the address {address}, which has no name"),
         };
-        let finding = Finding::note("name_not_back", says).at(spot.clone());
+        let finding = Finding::note("name_not_back", says).at(position.clone());
         findings.push(
-            finding.change("have the reverse entry made: some XRootD servers find the other side of a copy by it"),
+            finding.change("add the reverse entry: some XRootD servers identify the peer of a copy by it"),
         );
     }
     if known.iter().all(|one| !one.is_here) {
         let says = format!("none of the addresses of {host} belongs to this machine");
-        let finding = Finding::note("name_elsewhere", says).at(spot.clone());
-        findings.push(finding.change("right behind a load balancer or NAT; else correct server.name"));
+        let finding = Finding::note("name_elsewhere", says).at(position.clone());
+        findings.push(finding.change("expected behind a load balancer or NAT; else correct server.name"));
     }
     if findings.is_empty() {
         let listed: Vec<String> = known.iter().map(|one| one.address.to_string()).collect();
         findings.push(Finding::ok(
             "name",
-            format!("{host} is {}, and back", listed.join(", ")),
+            format!("{host} resolves to {} and back", listed.join(", ")),
         ));
     }
     findings

@@ -1,4 +1,4 @@
-//! What the configuration allows, where that is more or less than its author may think.
+//! Finds rights that are wider or narrower than probably intended.
 
 use config::Configuration;
 use policy::{AnonymousAccess, Area, Who};
@@ -6,7 +6,7 @@ use policy::{AnonymousAccess, Area, Who};
 use super::finding::Finding;
 use super::lines::Lines;
 
-/// Examines rights and the doors that they are for.
+/// Checks rights, and the doors that serve them.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = exports(configuration, lines);
     findings.extend(rules(configuration, lines));
@@ -17,28 +17,28 @@ pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
 fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
     if configuration.exports.is_empty() {
-        let finding = Finding::error("nothing_exported", "no directory is exported").at(lines.of("export", "path"));
+        let finding = Finding::error("nothing_exported", "no export").at(lines.of("export", "path"));
         findings.push(finding.change("add an [[export]] section with path and directory"));
     }
     let has_credentials = takes_credentials(configuration);
     for (index, export) in configuration.exports.iter().enumerate() {
-        let spot = |key: &str| lines.of_item("export", index, key);
+        let position = |key: &str| lines.of_item("export", index, key);
         let path = &export.path;
         match export.anonymous {
             AnonymousAccess::Write if export.read_only => {
-                let says = format!("everybody may write to {path}, which is read-only: nobody can");
-                let finding = Finding::warning("anonymous_write_void", says).at(spot("anonymous"));
+                let says = format!("anonymous = \"write\" has no effect in {path}, which is read-only");
+                let finding = Finding::warning("anonymous_write_void", says).at(position("anonymous"));
                 findings.push(finding.change("set anonymous = \"read\", or read_only = false"));
             }
             AnonymousAccess::Write => {
-                let says = format!("everybody who reaches the server may write to {path} and delete everything in it");
-                let finding = Finding::warning("anonymous_write", says).at(spot("anonymous"));
+                let says = format!("anyone who can connect may write to {path} and delete everything in it");
+                let finding = Finding::warning("anonymous_write", says).at(position("anonymous"));
                 findings.push(finding.change("set anonymous = \"read\" or \"none\" unless this is a test"));
             }
             AnonymousAccess::None if !has_credentials => {
                 let says =
-                    format!("nobody can do anything in {path}: it is closed to all, and no rule or token opens it");
-                let finding = Finding::warning("export_for_nobody", says).at(spot("anonymous"));
+                    format!("no client can use {path}: anonymous access is off, and no rule or token gives rights");
+                let finding = Finding::warning("export_for_nobody", says).at(position("anonymous"));
                 findings.push(
                     finding.change(
                         "set macaroons.secret_file, add an [[issuer]] or a [[rule]], or set anonymous = \"read\"",
@@ -51,7 +51,7 @@ fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     findings
 }
 
-/// Whether anybody can have rights by what he shows, or by a rule.
+/// Whether any credential or rule can give rights.
 pub(crate) fn takes_credentials(configuration: &Configuration) -> bool {
     let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
     let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
@@ -67,17 +67,17 @@ fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
         let place = |key: &str| lines.of_item("rule", index, key);
         let area = rule.area.to_string();
         if let Some(end) = end {
-            let says = format!("rule {number} never holds: rule {end} is the last one for everybody, everywhere");
+            let says = format!("rule {number} is never reached: rule {end} is the last one for everyone, everywhere");
             let finding = Finding::warning("rule_never_reached", says).at(place("who"));
-            findings.push(finding.change(format!("move it in front of rule {end}, or remove it")));
+            findings.push(finding.change(format!("move it before rule {end}, or remove it")));
         } else if !configuration
             .exports
             .iter()
             .any(|export| meets(&area, export.path.as_str()))
         {
-            let says = format!("rule {number} never holds: {area} is in no export");
+            let says = format!("rule {number} has no effect: {area} is in no export");
             let finding = Finding::warning("rule_outside", says).at(place("path"));
-            findings.push(finding.change("correct its path, which begins with that of an export"));
+            findings.push(finding.change("use a path that begins with that of an export"));
         }
         let is_for_all = rule.who == [Who::Anyone] && rule.area == Area::everything() && rule.except.is_empty();
         if rule.last && is_for_all {
@@ -87,7 +87,7 @@ fn rules(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     findings
 }
 
-/// Whether an area, as it is written, and an export have any path in common.
+/// Whether the path pattern of a rule and an export have any path in common.
 pub(super) fn meets(area: &str, export: &str) -> bool {
     let begin = area.split(['*', '{']).next().unwrap_or_default().trim_end_matches('/');
     let export = export.trim_end_matches('/');
@@ -104,29 +104,29 @@ fn doors(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let server = &configuration.server;
     let is_reachable = server.listen.iter().any(|address| !address.ip().is_loopback());
     if let Some(admin) = server.admin_listen.filter(|admin| !admin.ip().is_loopback()) {
-        let says = format!("metrics and explanations are shown in clear text to everybody who reaches {admin}");
+        let says = format!("anyone who can connect to {admin} gets metrics and explanations, in clear text");
         let finding = Finding::warning("admin_open", says).at(lines.of("server", "admin_listen"));
-        findings.push(finding.change("listen on 127.0.0.1, or let a firewall keep others out"));
+        findings.push(finding.change("listen on 127.0.0.1, or protect the port by a firewall"));
     }
     if server.certificate.is_none() && is_reachable {
-        let says = "there is no certificate: tokens and data go over the network in clear text";
+        let says = "no certificate: tokens and data go over the network in clear text";
         let finding = Finding::warning("no_certificate", says).at(lines.of("server", "certificate"));
         findings.push(finding.change("set server.certificate and server.key"));
     }
     if configuration.tpc.allow_local_peers && is_reachable {
-        let says = "clients from elsewhere may send this server to services on its own loopback addresses";
+        let says = "clients can make this server connect to services on its own loopback addresses";
         let finding = Finding::warning("local_peers_allowed", says).at(lines.of("tpc", "allow_local_peers"));
         findings.push(finding.change("set tpc.allow_local_peers = false"));
     }
     if server.name.is_none() && configuration.macaroons.secret_file.is_some() {
-        let says = "the server does not know its own name, so its macaroons do not say whose they are";
+        let says = "server.name is not set: macaroons do not say which server issued them";
         let finding = Finding::note("no_name", says).at(lines.of("server", "name"));
         findings.push(finding.change("set server.name = \"https://host:port\""));
     }
     if server.name.is_some() && !is_reachable {
-        let says = "the server has a name, and listens on loopback addresses only: nobody else reaches it";
+        let says = "the server has a name, but listens on loopback addresses only: other hosts cannot connect";
         let finding = Finding::note("loopback_only", says).at(lines.of("server", "listen"));
-        findings.push(finding.change("set server.listen = [\"[::]:443\"], unless something in front forwards to it"));
+        findings.push(finding.change("set server.listen = [\"[::]:443\"], unless a proxy forwards to it"));
     }
     findings
 }

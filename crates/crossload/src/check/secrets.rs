@@ -1,28 +1,28 @@
-//! Files that hold secrets: nobody but the server may read them.
+//! Checks secret files, which only the server's user may read.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use config::Purpose;
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 use crate::server::secret;
 
-/// Permissions for others than the owner.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// Permission for everybody to write.
+/// The permission bit for others to write.
 const ALL_WRITE: u32 = 0o002;
-/// The bit that keeps others from renaming what is not theirs.
+/// The bit that lets users rename only their own files in a directory.
 const STICKY: u32 = 0o1000;
 
-/// One such file.
+/// A secret file.
 pub(crate) struct SecretFile {
     pub(crate) purpose: Purpose,
     pub(crate) path: PathBuf,
-    pub(crate) spot: Spot,
+    pub(crate) position: Position,
 }
 
-/// Examines the files on behalf of the user `uid`.
+/// Checks the files on behalf of the user `uid`.
 pub(crate) fn check(files: &[SecretFile], uid: u32) -> Vec<Finding> {
     files.iter().flat_map(|file| file.check(uid)).collect()
 }
@@ -37,17 +37,17 @@ impl SecretFile {
                 let finding = Finding::error("secret_unreadable", format!("{shown} cannot be read: {cause}"));
                 return vec![
                     finding
-                        .at(self.spot.clone())
-                        .change("run the check as the server's user; it must be able to reach the file"),
+                        .at(self.position.clone())
+                        .change("run the check as the server's user; it must be able to access the file"),
                 ];
             }
         };
         let mut findings = Vec::new();
         let mode = facts.mode() & 0o7777;
         if mode & OTHERS != 0 {
-            let says = format!("others than its owner may use the secret in {shown} (mode {mode:o})");
-            let change = format!("chmod 600 {shown}; and make a new one if somebody may have read it");
-            let finding = Finding::error("secret_open_to_others", says).at(self.spot.clone());
+            let says = format!("other users may access the secret in {shown} (mode {mode:o})");
+            let change = format!("chmod 600 {shown}; replace the secret if it may have leaked");
+            let finding = Finding::error("secret_open_to_others", says).at(self.position.clone());
             findings.push(finding.change(change));
         }
         if facts.uid() != uid && facts.uid() != 0 {
@@ -55,15 +55,15 @@ impl SecretFile {
                 "the secret in {shown} belongs to user {}, not to user {uid}",
                 facts.uid()
             );
-            let finding = Finding::warning("secret_of_another", says).at(self.spot.clone());
+            let finding = Finding::warning("secret_of_another", says).at(self.position.clone());
             findings.push(finding.change(format!(
                 "chown the file, or run the check as the server's user: {shown}"
             )));
         }
         if self.directory_is_open() {
-            let says = format!("everybody may put another file in place of the secret {shown}");
-            let change = "take the right to write to its directory from others (chmod o-w)";
-            let finding = Finding::error("secret_replaceable", says).at(self.spot.clone());
+            let says = format!("every user may replace the secret {shown}");
+            let change = "run chmod o-w on its directory";
+            let finding = Finding::error("secret_replaceable", says).at(self.position.clone());
             findings.push(finding.change(change));
         }
         if findings.is_empty() {
@@ -80,12 +80,12 @@ impl SecretFile {
                 format!("{shown} will be made when the server starts"),
             ),
             _ => Finding::error("secret_missing", format!("{shown} does not exist"))
-                .change("make the file or its directory, or correct the name"),
+                .change("make the file or its directory, or correct the path"),
         };
-        vec![finding.at(self.spot.clone())]
+        vec![finding.at(self.position.clone())]
     }
 
-    /// Whether everybody may rename files in the directory.
+    /// Whether every user may rename files in the directory.
     fn directory_is_open(&self) -> bool {
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let facts = std::fs::metadata(directory.unwrap_or(Path::new(".")));
@@ -97,14 +97,14 @@ impl SecretFile {
         let read = match self.purpose {
             Purpose::Secret | Purpose::OldSecret => secret::load(&self.path, false).map(drop),
             Purpose::SealingKey => secret::load_sealing_key(&self.path, false).map(drop),
-            // Whether a private key can be used is seen together with its certificate.
+            // `certificate` checks private keys.
             _ => Ok(()),
         };
         match read {
             Ok(()) => Finding::ok("secret", format!("only its owner may read {shown}")),
             Err(failure) => Finding::error("secret_unusable", failure.words)
-                .at(self.spot.clone())
-                .change("write base64 of at least 32 random bytes: openssl rand -base64 -out FILE 64"),
+                .at(self.position.clone())
+                .change("fill it with base64 of at least 32 random bytes: openssl rand -base64 -out FILE 64"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The file systems of the exports: whether they can do what a stored file is promised, and how much room
-//! there is. Probe files are made in a directory of their own in the export, and removed again.
+//! Checks the file systems of the exports: the operations that storing files needs, and free space.
+//! Probe files are made in a separate directory in the export, and removed again.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::Write as _;
@@ -9,50 +9,50 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 
-/// An attribute of the kind in which checksums are kept.
+/// An extended attribute like those that keep checksums.
 const ATTRIBUTE: &str = "user.crossload.check";
-/// Below this share of a file system, in percent, free space is called low.
+/// Free space below this percentage of the file system is low.
 const FREE_PERCENT_MIN: u64 = 5;
 
-/// What is tried out in a directory.
-type Probe = fn(&Place) -> std::io::Result<()>;
+/// An operation to try in a directory.
+type Probe = fn(&ProbeDirectory) -> std::io::Result<()>;
 
-/// One export.
+/// The export to check.
 pub(crate) struct Subject<'a> {
     pub(crate) path: String,
     pub(crate) directory: &'a Path,
     pub(crate) writable: bool,
     pub(crate) quota_bytes: u64,
     pub(crate) reserve_bytes: u64,
-    /// What is free in the file system, and its size; `None` when it cannot be told.
-    pub(crate) room: Option<(u64, u64)>,
-    pub(crate) directory_spot: Spot,
-    pub(crate) quota_spot: Spot,
-    pub(crate) reserve_spot: Spot,
+    /// Free bytes in the file system, and its size; `None` if unknown.
+    pub(crate) free_space: Option<(u64, u64)>,
+    pub(crate) directory_position: Position,
+    pub(crate) quota_position: Position,
+    pub(crate) reserve_position: Position,
 }
 
 impl Subject<'_> {
-    /// Examines it.
+    /// Checks it.
     pub(crate) fn check(&self) -> Vec<Finding> {
         let shown = self.directory.display();
         match fs::metadata(self.directory) {
             Ok(facts) if facts.is_dir() => {}
             Ok(_) => {
                 return vec![
-                    self.fault("export_no_directory", format!("{shown} is no directory"))
+                    self.fault("export_no_directory", format!("{shown} is not a directory"))
                         .change("name a directory"),
                 ];
             }
             Err(cause) => {
                 let says = format!(
-                    "the directory {shown} of the export {} cannot be used: {cause}",
+                    "the directory {shown} of the export {} is unusable: {cause}",
                     self.path
                 );
                 return vec![
                     self.fault("export_missing", says)
-                        .change("make the directory, or correct the name"),
+                        .change("make the directory, or correct the path"),
                 ];
             }
         }
@@ -60,7 +60,7 @@ impl Subject<'_> {
             let says = format!("{shown} cannot be listed: {cause}");
             return vec![
                 self.fault("export_unreadable", says)
-                    .change("give the server's user the right to read it"),
+                    .change("let the server's user read it"),
             ];
         }
         let mut findings = Vec::new();
@@ -73,27 +73,27 @@ impl Subject<'_> {
     }
 
     fn fault(&self, code: &'static str, says: String) -> Finding {
-        Finding::error(code, says).at(self.directory_spot.clone())
+        Finding::error(code, says).at(self.directory_position.clone())
     }
 
-    /// Whether the kernel itself keeps paths inside of the export.
+    /// Whether the kernel keeps path resolution inside the export.
     fn walk(&self) -> Option<Finding> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(self.directory, flags, Mode::empty()).ok()?;
         let walked = rustix::fs::openat2(&top, ".", flags, Mode::empty(), ResolveFlags::BENEATH);
         matches!(walked, Err(Errno::NOSYS | Errno::PERM)).then(|| {
-            let says = "the kernel (or what confines this process) has no openat2: paths are resolved step by step, \
+            let says = "the kernel (or the sandbox) does not support openat2: paths are resolved step by step, \
                         which is slower";
-            Finding::note("openat2_missing", says).at(self.directory_spot.clone())
+            Finding::note("openat2_missing", says).at(self.directory_position.clone())
         })
     }
 
     fn writing(&self) -> Vec<Finding> {
-        let place = match Place::make(self.directory) {
+        let place = match ProbeDirectory::make(self.directory) {
             Ok(place) => place,
             Err(cause) => {
-                let says = format!("nothing can be written to {}: {cause}", self.directory.display());
-                let change = "give the server's user the right to write there, or set read_only = true";
+                let says = format!("cannot write to {}: {cause}", self.directory.display());
+                let change = "let the server's user write there, or set read_only = true";
                 return vec![self.fault("export_not_writable", says).change(change)];
             }
         };
@@ -101,13 +101,13 @@ impl Subject<'_> {
             (
                 "storage_write",
                 "files cannot be written and made durable (fsync)",
-                Place::write,
+                ProbeDirectory::write,
             ),
-            ("storage_rename", "files cannot be renamed over others", Place::rename),
+            ("storage_rename", "files cannot be renamed over others", ProbeDirectory::rename),
             (
                 "storage_exclusive",
-                "a new name cannot be taken without replacing (renameat2)",
-                Place::exclusive,
+                "files cannot be renamed without replacing others (renameat2)",
+                ProbeDirectory::exclusive,
             ),
         ];
         let mut findings = Vec::new();
@@ -121,16 +121,16 @@ impl Subject<'_> {
             Ok(()) => {}
             Err(cause) => {
                 let says = format!(
-                    "{} keeps no attributes of files ({cause}): checksums are computed again whenever they are asked for",
+                    "{} has no extended attributes ({cause}): checksums are computed for each request",
                     self.directory.display()
                 );
-                let finding = Finding::warning("storage_attributes", says).at(self.directory_spot.clone());
+                let finding = Finding::warning("storage_attributes", says).at(self.directory_position.clone());
                 findings.push(finding.change("mount the file system with user_xattr, or use another one"));
             }
         }
         if place.is_on_another_device(self.directory) {
             let says = format!(
-                "the hidden directory of {} is on another file system: uploads cannot be renamed into their place",
+                "the hidden directory of {} is on another file system: uploads cannot be committed",
                 self.directory.display()
             );
             findings.push(
@@ -140,7 +140,7 @@ impl Subject<'_> {
         }
         if findings.is_empty() {
             let says = format!(
-                "{} can write, sync, rename and keep attributes",
+                "{} supports write, fsync, rename and extended attributes",
                 self.directory.display()
             );
             findings.push(Finding::ok("storage", says));
@@ -149,21 +149,21 @@ impl Subject<'_> {
     }
 
     fn space(&self) -> Vec<Finding> {
-        let Some((free, all)) = self.room else {
+        let Some((free, all)) = self.free_space else {
             return Vec::new();
         };
         let mut findings = Vec::new();
         let shown = self.directory.display();
         if self.writable && free <= self.reserve_bytes {
             let says = format!(
-                "{shown} has {} free, which is not more than the reserve: every upload is refused",
+                "{shown} has {} free, no more than the reserve: all uploads are refused",
                 size(free)
             );
-            let finding = Finding::error("space_exhausted", says).at(self.reserve_spot.clone());
+            let finding = Finding::error("space_exhausted", says).at(self.reserve_position.clone());
             findings.push(finding.change("free space, or lower reserve_bytes"));
         } else if self.writable && all > 0 && free < all / 100 * FREE_PERCENT_MIN {
             let says = format!("{shown} has only {} of {} free", size(free), size(all));
-            let finding = Finding::warning("space_low", says).at(self.directory_spot.clone());
+            let finding = Finding::warning("space_low", says).at(self.directory_position.clone());
             findings.push(finding.change("free space, or move the export to a larger file system"));
         } else {
             findings.push(Finding::ok(
@@ -177,49 +177,49 @@ impl Subject<'_> {
                 size(self.quota_bytes),
                 size(all)
             );
-            let finding = Finding::warning("quota_too_large", says).at(self.quota_spot.clone());
+            let finding = Finding::warning("quota_too_large", says).at(self.quota_position.clone());
             findings.push(finding.change("set quota_bytes below the size of the file system, or to 0"));
         }
         findings
     }
 }
 
-/// What is free in the file system of a directory, and its size, in bytes.
-pub(crate) fn room(directory: &Path) -> Option<(u64, u64)> {
+/// Free bytes in the file system of a directory, and its size in bytes.
+pub(crate) fn free_space(directory: &Path) -> Option<(u64, u64)> {
     let facts = rustix::fs::statvfs(directory).ok()?;
     Some((facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize))
 }
 
-/// Directories that lie in each other show the same files twice, and count them twice.
-pub(crate) fn overlaps(directories: &[(PathBuf, Spot)]) -> Vec<Finding> {
+/// Nested export directories serve and count the same files twice.
+pub(crate) fn overlaps(directories: &[(PathBuf, Position)]) -> Vec<Finding> {
     let resolved: Vec<_> = directories
         .iter()
-        .filter_map(|(directory, spot)| Some((directory.canonicalize().ok()?, spot)))
+        .filter_map(|(directory, position)| Some((directory.canonicalize().ok()?, position)))
         .collect();
     let mut findings = Vec::new();
-    for (index, (inner, spot)) in resolved.iter().enumerate() {
+    for (index, (inner, position)) in resolved.iter().enumerate() {
         let holder = resolved.iter().enumerate().find(|(other, (outer, _))| {
             *other != index && inner.starts_with(outer) && (inner != outer || *other < index)
         });
         if let Some((_, (outer, _))) = holder {
             let says = format!(
-                "{} lies in {}, which is exported too: what one export forbids may be had through the other",
+                "{} is inside {}, which is exported too: the other export may allow what one forbids",
                 inner.display(),
                 outer.display()
             );
-            let finding = Finding::warning("exports_overlap", says).at((*spot).clone());
-            findings.push(finding.change("export directories that do not lie in each other"));
+            let finding = Finding::warning("exports_overlap", says).at((*position).clone());
+            findings.push(finding.change("export directories that are not inside each other"));
         }
     }
     findings
 }
 
 /// A directory for probe files that is removed when dropped.
-struct Place(PathBuf);
+struct ProbeDirectory(PathBuf);
 
-impl Place {
-    /// In the hidden directory of the server where there is one: it is on the same file system, and nobody
-    /// lists it.
+impl ProbeDirectory {
+    /// In the server's hidden directory if it exists: it is on the same file system, and not
+    /// listed.
     fn make(export: &Path) -> std::io::Result<Self> {
         let hidden = export.join(storage::HIDDEN_DIRECTORY);
         let parent = if hidden.is_dir() { hidden } else { export.to_owned() };
@@ -246,7 +246,7 @@ impl Place {
         match rustix::fs::renameat_with(&here, "c", &here, "b", flags) {
             Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(errno.into()),
-            Ok(()) => Err(std::io::Error::other("an existing file was replaced all the same")),
+            Ok(()) => Err(std::io::Error::other("an existing file was replaced nevertheless")),
         }
     }
 
@@ -256,20 +256,20 @@ impl Place {
     }
 }
 
-impl Place {
+impl ProbeDirectory {
     fn is_on_another_device(&self, export: &Path) -> bool {
         let device = |path: &Path| fs::metadata(path).map(|facts| facts.dev()).ok();
         device(&self.0) != device(export)
     }
 }
 
-impl Drop for Place {
+impl Drop for ProbeDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A size for people.
+/// Formats a size.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;

@@ -1,4 +1,4 @@
-//! Each thing is broken on purpose, and exactly that must be found.
+//! Breaks one thing at a time; exactly that must be found.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,19 +8,19 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use time::{Duration, OffsetDateTime};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use super::finding::{Finding, Severity, Spot, Sum};
-use super::{Surroundings, clock, examine_file, issuers, names, ports};
+use super::finding::{Finding, Severity, Position, Sum};
+use super::{Environment, clock, check_file, issuers, names, ports};
 
 mod clients;
 mod made_up;
 mod places;
 mod sessions;
 
-/// A server whose configuration, files and certificate are as they should be.
+/// A server with valid configuration, files and certificate.
 struct Site {
     directory: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
-    around: Surroundings,
+    environment: Environment,
 }
 
 const CONFIGURATION: &str = r#"[server]
@@ -66,12 +66,12 @@ impl Site {
         let site = Self {
             directory,
             issuer,
-            around: Surroundings {
+            environment: Environment {
                 now_s: OffsetDateTime::now_utc().unix_timestamp(),
                 uid: rustix::process::geteuid().as_raw(),
                 descriptors_max: None,
                 warn_days: 14,
-                room: |_| Some((50 << 30, 100 << 30)),
+                free_space: |_| Some((50 << 30, 100 << 30)),
             },
         };
         fs::create_dir(site.path("data")).unwrap();
@@ -94,7 +94,7 @@ impl Site {
         fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// The host's certificate, changed.
+    /// Issues a changed host certificate.
     fn issue(&self, change: impl FnOnce(&mut CertificateParams)) {
         let mut parameters = named("se.example.org");
         parameters.subject_alt_names = vec![rcgen::SanType::DnsName("se.example.org".try_into().unwrap())];
@@ -110,7 +110,7 @@ impl Site {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        examine_file(&self.path("c.toml"), &self.around).0
+        check_file(&self.path("c.toml"), &self.environment).0
     }
 
     fn mode(&self, name: &str, mode: u32) {
@@ -118,7 +118,7 @@ impl Site {
     }
 }
 
-/// Everything that is worth a line, in the order of its code.
+/// All findings except `ok`, sorted by code.
 fn bad(findings: &[Finding]) -> Vec<(Severity, &'static str, Option<usize>)> {
     let worth = findings.iter().filter(|finding| finding.severity > Severity::Ok);
     let mut found: Vec<_> = worth
@@ -126,7 +126,7 @@ fn bad(findings: &[Finding]) -> Vec<(Severity, &'static str, Option<usize>)> {
             (
                 finding.severity,
                 finding.code,
-                finding.spot.as_ref().and_then(|spot| spot.line),
+                finding.position.as_ref().and_then(|position| position.line),
             )
         })
         .collect();
@@ -135,7 +135,7 @@ fn bad(findings: &[Finding]) -> Vec<(Severity, &'static str, Option<usize>)> {
 }
 
 #[test]
-fn a_good_configuration_has_nothing_bad_and_says_what_was_looked_at() {
+fn a_good_configuration_has_only_findings_of_what_is_correct() {
     let site = Site::new();
     let findings = site.findings();
     assert_eq!(bad(&findings), [], "{findings:#?}");
@@ -152,14 +152,14 @@ fn a_good_configuration_has_nothing_bad_and_says_what_was_looked_at() {
     ] {
         assert!(
             findings.iter().any(|finding| finding.code == code),
-            "{code} was not looked at"
+            "{code} was not checked"
         );
     }
     // Probe files are gone.
     assert_eq!(fs::read_dir(site.path("data")).unwrap().count(), 0);
 }
 
-/// One broken thing: how it is broken, and what must be found: severity, code, and the line to change.
+/// A fault: its name, how to make it, and the expected severity, code and line.
 type Case = (
     &'static str,
     fn(&Site),
@@ -210,7 +210,7 @@ const CERTIFICATES: [Case; 12] = [
         &[(Bad, "key_does_not_fit", Some(5))],
     ),
     (
-        "an issuer that nobody knows",
+        "an unknown issuer",
         |site| {
             let between = CertifiedIssuer::signed_by(authority("Between"), KeyPair::generate().unwrap(), &site.issuer);
             let key = KeyPair::generate().unwrap();
@@ -226,7 +226,7 @@ const CERTIFICATES: [Case; 12] = [
         &[(Warning, "chain_incomplete", Some(4))],
     ),
     (
-        "an issuer that has only the name of one that is trusted",
+        "an issuer with the same name as a trusted one",
         |site| {
             let namesake = CertifiedIssuer::self_signed(authority("Test CA"), KeyPair::generate().unwrap());
             let key = KeyPair::generate().unwrap();
@@ -370,12 +370,12 @@ const RIGHTS: [Case; 8] = [
         &[(Warning, "anonymous_write", Some(11))],
     ),
     (
-        "everybody may write where nobody can",
+        "anonymous write in a read-only export",
         |site| site.configure(|text| text.replace("anonymous = \"read\"", "anonymous = \"write\"\nread_only = true")),
         &[(Warning, "anonymous_write_void", Some(11))],
     ),
     (
-        "nobody may do anything",
+        "an export that no client can use",
         |site| {
             site.configure(|text| {
                 let closed = text.replace("anonymous = \"read\"", "anonymous = \"none\"");
@@ -441,7 +441,7 @@ const POLICY: [Case; 6] = [
         &[(Bad, "file_missing", Some(23))],
     ),
     (
-        "users that cannot be acted as",
+        "local users without the right to act as them",
         |site| {
             site.configure(|text| {
                 text.to_owned()
@@ -506,7 +506,7 @@ fn write_list(site: &Site, end: OffsetDateTime) {
 }
 
 #[test]
-fn whatever_is_broken_is_found_alone_and_at_its_line() {
+fn each_fault_is_found_alone_and_at_its_line() {
     for (what, spoil, expected) in CERTIFICATES
         .iter()
         .chain(&FILES)
@@ -521,7 +521,7 @@ fn whatever_is_broken_is_found_alone_and_at_its_line() {
         for finding in findings.iter().filter(|finding| finding.severity > Note) {
             assert!(
                 finding.change.is_some(),
-                "{what}: nothing is said of what to do: {finding}"
+                "{what}: no remedy: {finding}"
             );
         }
     }
@@ -541,16 +541,16 @@ fn a_fresh_list_little_room_and_few_descriptors() {
     let mut site = Site::new();
     write_list(&site, OffsetDateTime::now_utc() + Duration::days(1));
     assert_eq!(bad(&site.findings()), []);
-    site.around.room = |_| Some((4 << 30, 100 << 30));
+    site.environment.free_space = |_| Some((4 << 30, 100 << 30));
     assert_eq!(bad(&site.findings()), [(Warning, "space_low", Some(10))]);
-    site.around.room = |_| None;
-    site.around.descriptors_max = Some(1024);
+    site.environment.free_space = |_| None;
+    site.environment.descriptors_max = Some(1024);
     assert_eq!(bad(&site.findings()), [(Warning, "descriptors_few", None)]);
 }
 
 #[test]
 fn nothing_can_be_written_to_an_export() {
-    // Root may write everywhere but to a file system that is read-only for all.
+    // Root can write everywhere except to a read-only file system.
     let read_only = Path::new("/proc/self");
     let site = Site::new();
     site.configure(|text| {
@@ -563,8 +563,8 @@ fn nothing_can_be_written_to_an_export() {
     assert!(found.contains(&(Bad, "export_not_writable", Some(10))), "{found:?}");
 }
 
-fn spot() -> Spot {
-    Spot {
+fn position() -> Position {
+    Position {
         file: "c.toml".to_owned(),
         line: Some(3),
         key: "server.name".to_owned(),
@@ -572,13 +572,13 @@ fn spot() -> Spot {
 }
 
 #[test]
-fn the_name_service_is_judged_by_what_it_says() {
+fn dns_answers_are_judged() {
     let known = |name: Option<&str>, is_here| names::Known {
         address: "192.0.2.1".parse().unwrap(),
         name: name.map(str::to_owned),
         is_here,
     };
-    let codes = |known: &[names::Known]| bad(&names::judge("se.example.org", known, &spot()));
+    let codes = |known: &[names::Known]| bad(&names::judge("se.example.org", known, &position()));
     assert_eq!(codes(&[known(Some("SE.example.org."), true)]), []);
     assert_eq!(codes(&[]), [(Bad, "name_unknown", Some(3))]);
     assert_eq!(codes(&[known(None, true)]), [(Note, "name_not_back", Some(3))]);
@@ -601,7 +601,7 @@ fn clocks_are_compared_in_both_directions() {
 }
 
 #[test]
-fn another_servers_failure_to_fetch_tells_whether_it_could_connect() {
+fn another_servers_failure_to_fetch_shows_whether_it_could_connect() {
     let place = Location::parse("https://se.example.org").unwrap();
     let code = |code| ports::judge_from("other", &place, &Error::new(code, Side::Source, Phase::Open)).code;
     assert_eq!(code(ErrorCode::PeerNotFound), "from");

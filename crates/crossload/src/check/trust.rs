@@ -1,4 +1,4 @@
-//! The authorities that are trusted, and how old their lists of revoked certificates are.
+//! Checks the trusted authorities and the age of their revocation lists.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use types::limits::TRUST_FILES_MAX;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
 
 use super::certificate::date;
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 
-/// Names of files that a finding lists before it says "and others".
+/// Most files that a finding lists.
 const LISTED_MAX: usize = 5;
 
-/// The authorities that were found.
+/// The authorities in the configured files and directories.
 #[derive(Default)]
 pub(crate) struct Authorities {
-    /// Their certificates, by subject: several may have one name.
+    /// Their certificates by subject. Several may have the same subject.
     by_subject: HashMap<Vec<u8>, Vec<Vec<u8>>>,
-    /// Names of those that have a list of revoked certificates.
+    /// Subjects of those with a revocation list.
     with_list: HashSet<Vec<u8>>,
     expired: Vec<String>,
     old_lists: Vec<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Authorities {
 }
 
 impl Authorities {
-    /// Reads all that a configuration names.
+    /// Reads all authorities of a configuration.
     pub(crate) fn read(files: &[PathBuf], directories: &[PathBuf], system: bool, now_s: i64) -> Self {
         let mut found = Self::default();
         for file in files {
@@ -63,7 +63,7 @@ impl Authorities {
         found
     }
 
-    /// Whether an authority of this name is known, and whether one of that name has signed the certificate.
+    /// `None`: no authority of this name; else whether one of this name signed the certificate.
     pub(crate) fn has_issued(&self, name: &[u8], certificate: &[u8]) -> Option<bool> {
         let authorities = self.by_subject.get(name)?;
         Some(authorities.iter().any(|authority| has_signed(authority, certificate)))
@@ -79,7 +79,7 @@ impl Authorities {
         match certificates {
             Ok(certificates) if certificates.is_empty() => {
                 self.broken
-                    .push((file.to_owned(), "no certificate is in it".to_owned()));
+                    .push((file.to_owned(), "it contains no certificate".to_owned()));
             }
             Ok(certificates) => {
                 for certificate in certificates {
@@ -97,7 +97,7 @@ impl Authorities {
         let of_name = self.by_subject.entry(parsed.subject().as_raw().to_vec()).or_default();
         of_name.push(certificate.to_vec());
         let end = parsed.validity().not_after.timestamp();
-        // The system's bundle is the system's business.
+        // Expired authorities in the system's bundle are not the administrator's fault.
         if end <= now_s && place.starts_with('/') {
             let words = format!("{} ({place}, on {})", parsed.subject(), date(end));
             if !self.expired.contains(&words) {
@@ -108,13 +108,13 @@ impl Authorities {
 
     fn take_list(&mut self, file: &Path, now_s: i64) {
         let Ok(bytes) = std::fs::read(file) else {
-            self.broken.push((file.to_owned(), "it cannot be read".to_owned()));
+            self.broken.push((file.to_owned(), "cannot be read".to_owned()));
             return;
         };
         let der = CertificateRevocationListDer::from_pem_slice(&bytes).map_or(bytes, |list| list.to_vec());
         let Ok((_, list)) = CertificateRevocationList::from_der(&der) else {
             self.broken
-                .push((file.to_owned(), "it is no list of revoked certificates".to_owned()));
+                .push((file.to_owned(), "not a revocation list".to_owned()));
             return;
         };
         self.with_list.insert(list.issuer().as_raw().to_vec());
@@ -128,11 +128,11 @@ impl Authorities {
         }
     }
 
-    /// What is to be said of them.
-    pub(crate) fn check(&self, files: &Spot, directories: &Spot, wants_directory: bool) -> Vec<Finding> {
+    /// Judges them, as those for peers.
+    pub(crate) fn check(&self, files: &Position, directories: &Position, wants_directory: bool) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (file, why) in &self.broken {
-            let says = format!("{} is left out: {why}", file.display());
+            let says = format!("{} is ignored: {why}", file.display());
             let finding = Finding::warning("authority_file_broken", says).at(directories.clone());
             findings.push(finding.change("fetch the file again, or remove it"));
         }
@@ -144,34 +144,34 @@ impl Authorities {
             }
         }
         for directory in self.empty.iter().filter(|_| wants_directory) {
-            let says = format!("no authority is in the directory {}", directory.display());
+            let says = format!("no authority in the directory {}", directory.display());
             let finding = Finding::warning("authority_directory_empty", says).at(directories.clone());
             findings.push(finding.change("install the authorities of the grid (IGTF) there, or name another one"));
         }
         if self.by_subject.is_empty() {
-            let says = "no authority is trusted: no server can be connected to over TLS";
+            let says = "no trusted authority: connections to peers over TLS fail";
             let finding = Finding::error("no_authorities", says).at(files.clone());
             findings.push(finding.change("set trust.ca_directories or trust.ca_files, or trust.system = true"));
         } else {
             findings.push(Finding::ok(
                 "authorities",
-                format!("{} are trusted", self.by_subject.len()),
+                format!("{} trusted", self.by_subject.len()),
             ));
         }
         if !self.expired.is_empty() {
-            let says = format!("authorities that have expired: {}", listed(&self.expired));
+            let says = format!("expired authorities: {}", listed(&self.expired));
             let finding = Finding::warning("authority_expired", says).at(directories.clone());
             findings.push(finding.change("update the package of authorities"));
         }
         if !self.old_lists.is_empty() {
             let says = format!(
-                "lists of revoked certificates that have ended, so that revoked ones may be believed: {}",
+                "outdated revocation lists, so that revoked certificates may be accepted: {}",
                 listed(&self.old_lists)
             );
             let finding = Finding::warning("revocation_list_old", says).at(directories.clone());
-            findings.push(finding.change("let fetch-crl run every six hours"));
+            findings.push(finding.change("run fetch-crl every six hours"));
         } else if !self.with_list.is_empty() {
-            let says = format!("{} lists of revoked certificates are up to date", self.with_list.len());
+            let says = format!("{} revocation lists are up to date", self.with_list.len());
             findings.push(Finding::ok("revocation_lists", says));
         }
         findings
@@ -179,13 +179,13 @@ impl Authorities {
 }
 
 impl Authorities {
-    /// What is to be said of them where they are those of clients. `demanded`: whether each must have a list of revoked
-    /// certificates; `None`: no list counts.
-    pub(crate) fn check_of_clients(&self, directory: &Spot, demanded: Option<bool>) -> Vec<Finding> {
+    /// Judges them, as those of clients. `demanded`: whether each must have a revocation list;
+    /// `None`: revocation lists are not used.
+    pub(crate) fn check_of_clients(&self, directory: &Position, demanded: Option<bool>) -> Vec<Finding> {
         let mut findings = Vec::new();
         for empty in &self.empty {
             let says = format!(
-                "no authority is in {}: nobody's certificate is believed by it",
+                "no authority in {}: no client certificate is accepted",
                 empty.display()
             );
             let finding = Finding::error("client_authorities_none", says).at(directory.clone());
@@ -194,24 +194,24 @@ impl Authorities {
         }
         for (file, why) in &self.broken {
             let says = format!(
-                "{} is left out, and users of its authority with it: {why}",
+                "{} is ignored, and certificates of its authority are refused: {why}",
                 file.display()
             );
             let finding = Finding::warning("client_authority_broken", says).at(directory.clone());
             findings.push(finding.change("fetch the file again, or remove it"));
         }
         if !self.expired.is_empty() {
-            let says = format!("authorities of clients that have expired: {}", listed(&self.expired));
+            let says = format!("expired authorities of clients: {}", listed(&self.expired));
             let finding = Finding::warning("client_authority_expired", says).at(directory.clone());
             findings.push(finding.change("update the package of authorities"));
         }
         if demanded.is_some() && !self.old_lists.is_empty() {
             let says = format!(
-                "lists of revoked certificates that have ended, so that nobody of these authorities is believed: {}",
+                "outdated revocation lists, so that certificates of these authorities are refused: {}",
                 listed(&self.old_lists)
             );
             let finding = Finding::error("client_revocation_list_old", says).at(directory.clone());
-            findings.push(finding.change("let fetch-crl run every six hours"));
+            findings.push(finding.change("run fetch-crl every six hours"));
         }
         let without = self
             .by_subject
@@ -220,10 +220,10 @@ impl Authorities {
             .count();
         if demanded == Some(true) && without > 0 {
             let says = format!(
-                "{without} authorities of clients have no list of revoked certificates: nobody of them is believed"
+                "{without} authorities of clients have no revocation list: their certificates are refused"
             );
             let finding = Finding::error("client_revocation_list_missing", says).at(directory.clone());
-            findings.push(finding.change("let fetch-crl run, or set x509.revocation = \"if-present\""));
+            findings.push(finding.change("run fetch-crl, or set x509.revocation = \"if-present\""));
         }
         if findings.is_empty() && !self.by_subject.is_empty() {
             let says = format!("{} authorities of clients are trusted", self.by_subject.len());
@@ -233,7 +233,8 @@ impl Authorities {
     }
 }
 
-/// Whether a file of a trust directory is an authority (true) or a list (false), by its name.
+/// Whether a file of a trust directory is an authority (true) or a revocation list (false), by its
+/// name.
 fn kind(file: &Path) -> Option<bool> {
     let ending = file.extension()?.to_str()?;
     let is_digit = |text: &str| text.len() == 1 && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,5 @@
-//! What is in the exports and clients never see: names that no path can hold, and links that lead nowhere or out.
+//! Finds entries of exports that clients never see: unusable names, and links that are dangling or
+//! leave the export.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,9 +10,9 @@ use crate::limits::{CHECK_ENTRIES_MAX, CHECK_WALK_TIME};
 use storage::DeadLinks;
 use types::{LogicalPath, Unlisted};
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 
-/// What may still be looked at, in all exports together.
+/// Limits of the search, over all exports.
 pub(crate) struct Budget {
     entries: usize,
     until: Instant,
@@ -29,7 +30,7 @@ impl Budget {
         Self { entries, until }
     }
 
-    /// Whether one more entry may be looked at.
+    /// Takes one entry; false if the budget is used up.
     fn take(&mut self) -> bool {
         let is_left = self.entries > 0 && Instant::now() < self.until;
         self.entries = self.entries.saturating_sub(1);
@@ -37,8 +38,8 @@ impl Budget {
     }
 }
 
-/// Looks through one export. No symbolic link is followed, and what cannot be read is passed over.
-pub(crate) fn check(export: &Path, spot: &Spot, budget: &mut Budget) -> Vec<Finding> {
+/// Searches one export. Symbolic links are not followed; unreadable directories are skipped.
+pub(crate) fn check(export: &Path, position: &Position, budget: &mut Budget) -> Vec<Finding> {
     let mut walk = Walk::default();
     let is_complete = walk.through(export, budget);
     let shown = export.display();
@@ -53,20 +54,20 @@ pub(crate) fn check(export: &Path, spot: &Spot, budget: &mut Budget) -> Vec<Find
     };
     if let Some(example) = &names.names.example {
         let says = format!("in {shown}: {names}, such as {example}");
-        let finding = Finding::warning("names_unlisted", says).at(spot.clone());
-        findings.push(finding.change("rename them; clients neither see nor reach them"));
+        let finding = Finding::warning("names_unlisted", says).at(position.clone());
+        findings.push(finding.change("rename them; clients can neither see nor access them"));
     }
     if let Some(example) = &links.links.example {
         let says = format!("in {shown}: {links}, such as {example}");
-        let finding = Finding::warning("links_unlisted", says).at(spot.clone());
-        findings.push(finding.change("remove them, or let them lead to files of the export by relative paths"));
+        let finding = Finding::warning("links_unlisted", says).at(position.clone());
+        findings.push(finding.change("remove them, or make them relative links inside the export"));
     }
     if !is_complete {
         let says = format!(
-            "{shown} is large: names were looked at in its first {} entries only",
+            "{shown} is large: names were checked in its first {} entries only",
             walk.seen
         );
-        findings.push(Finding::note("names_not_all_seen", says).at(spot.clone()));
+        findings.push(Finding::note("names_not_all_seen", says).at(position.clone()));
     }
     findings
 }
@@ -78,7 +79,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Whether all was seen.
+    /// Walks the tree; false if the budget ended first.
     fn through(&mut self, export: &Path, budget: &mut Budget) -> bool {
         let links = DeadLinks::below(export).ok();
         let mut pending: Vec<(PathBuf, LogicalPath)> = vec![(export.to_owned(), LogicalPath::root())];

@@ -1,4 +1,4 @@
-//! A throw-away certificate authority, and a certificate for this machine.
+//! A temporary authority, and a certificate for this machine.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,7 +14,7 @@ pub(super) const CERTIFICATE: &str = "host.pem";
 /// Its key.
 pub(super) const KEY: &str = "host.key";
 
-/// The authority's only name.
+/// The authority's common name.
 const NAME: &str = "Crossload demo authority";
 
 /// Makes both; returns the file of the authority.
@@ -35,7 +35,7 @@ pub(super) fn make(directory: &Path) -> Result<PathBuf, Failure> {
     let host = host.signed_by(&host_key, &issuer).map_err(failed)?;
     let file = directory.join("ca.pem");
     fs::write(&file, authority.pem()).map_err(system)?;
-    // gfal's programs want a directory.
+    // gfal's programs need a directory.
     let certificates = directory.join("certificates");
     fs::create_dir(&certificates).map_err(system)?;
     fs::write(certificates.join(format!("{}.0", subject_hash(NAME))), authority.pem()).map_err(system)?;
@@ -44,8 +44,8 @@ pub(super) fn make(directory: &Path) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
-/// The name by which OpenSSL finds an authority in a directory: the first four bytes, turned around,
-/// of the SHA-1 of its subject in canonical form (lower case, UTF-8, without the outer sequence).
+/// The file name by which OpenSSL finds an authority: the first four bytes, in reverse order, of
+/// the SHA-1 of its subject in canonical form (lower case, UTF-8, without the outer sequence).
 fn subject_hash(common_name: &str) -> String {
     let text = common_name.to_lowercase();
     let element = |tag: u8, content: &[u8]| [&[tag, content.len() as u8], content].concat();

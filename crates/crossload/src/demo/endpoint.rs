@@ -1,4 +1,4 @@
-//! This program, started again: as a server that is measured, and as the client that orders copies.
+//! Starts this program again: as the servers to measure, and as the client that orders copies.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,20 +13,20 @@ use tokio::process::{Child, Command};
 use super::authority::{CERTIFICATE, KEY};
 use crate::failure::Failure;
 
-/// How long a server may take to come up or to stop.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time limit for a server to start or stop.
+const START_STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A running server of the demo. It is stopped when this is dropped.
+/// A running server of the demo, stopped on drop.
 pub(super) struct Endpoint {
     child: Child,
-    /// Where its files are reached.
+    /// The URL of its files.
     pub(super) url: String,
-    /// Where its files are.
+    /// The directory of its files.
     pub(super) data: PathBuf,
 }
 
 impl Endpoint {
-    /// Starts one on a free port, with TLS and open to everybody on this machine.
+    /// Starts one on a free loopback port, with TLS, open to everyone.
     pub(super) async fn start(name: &str, directory: &Path, authority: &Path) -> Result<Self, Failure> {
         let system = |cause: std::io::Error| Failure::system(format!("endpoint {name}"), &cause);
         let own = directory.join(name);
@@ -41,15 +41,15 @@ impl Endpoint {
             .stdout(Stdio::piped())
             .stdin(Stdio::null())
             .kill_on_drop(true)
-            // Ctrl-C is for the demo, which then stops its servers in good order.
+            // Ctrl-C must reach the demo only, which then stops its servers.
             .process_group(0)
             .spawn()
             .map_err(system)?;
         let stdout = child.stdout.take();
-        let port = tokio::time::timeout(PATIENCE, read_port(stdout)).await.ok().flatten();
+        let port = tokio::time::timeout(START_STOP_TIMEOUT, read_port(stdout)).await.ok().flatten();
         let port = port.ok_or_else(|| {
             let log = fs::read_to_string(own.join("log")).unwrap_or_default();
-            Failure::invalid(format!("endpoint {name} did not come up\n{log}"))
+            Failure::invalid(format!("endpoint {name} did not start\n{log}"))
         })?;
         Ok(Self {
             child,
@@ -67,7 +67,7 @@ impl Endpoint {
         stat.and_then(|stat| cpu_of(&stat)).unwrap_or(0.0)
     }
 
-    /// Stops it in good order.
+    /// Stops it gracefully.
     pub(super) async fn stop(mut self) {
         if let Some(id) = self
             .child
@@ -77,19 +77,19 @@ impl Endpoint {
         {
             let _ = kill_process(id, Signal::TERM);
         }
-        // What does not stop by itself is killed when it is dropped.
-        let _ = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        // A server that does not stop in time is killed on drop.
+        let _ = tokio::time::timeout(START_STOP_TIMEOUT, self.child.wait()).await;
     }
 }
 
-/// Runs this program as a client; its output is the demo's.
+/// Runs this program as a client, with the demo's output.
 pub(super) async fn client(arguments: &[&OsStr]) -> Result<(), Failure> {
     let started = Command::new(own_program()?)
         .args(arguments)
         .kill_on_drop(true)
         .status()
         .await;
-    let ended = started.map_err(|cause| Failure::system("the client cannot be started", &cause))?;
+    let ended = started.map_err(|cause| Failure::system("cannot start the client", &cause))?;
     if ended.success() {
         return Ok(());
     }
@@ -102,7 +102,7 @@ pub(super) async fn client(arguments: &[&OsStr]) -> Result<(), Failure> {
 }
 
 fn own_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|cause| Failure::system("this program cannot be found", &cause))
+    std::env::current_exe().map_err(|cause| Failure::system("cannot find this program", &cause))
 }
 
 fn configuration(directory: &Path, data: &Path, authority: &Path, own: &Path) -> String {
@@ -115,7 +115,7 @@ fn configuration(directory: &Path, data: &Path, authority: &Path, own: &Path) ->
         quoted(&directory.join(CERTIFICATE)),
         quoted(&directory.join(KEY)),
         quoted(data),
-        // One secret for both: a token of one opens the other too, as gfal's programs need it.
+        // Both have the same secret, since gfal's programs send the same macaroon to both.
         quoted(&directory.join("macaroon.secret")),
         quoted(authority),
         quoted(&own.join("log")),
@@ -137,7 +137,7 @@ async fn read_port(stdout: Option<tokio::process::ChildStdout>) -> Option<u16> {
     None
 }
 
-/// Fields 14 and 15 of proc(5)'s `stat`, in clock ticks of which Linux has 100 in a second.
+/// Fields 14 and 15 of `stat` in proc(5), in clock ticks; Linux has 100 per second.
 fn cpu_of(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let (user, system) = (fields.next()?.parse::<f64>().ok()?, fields.next()?.parse::<f64>().ok()?);

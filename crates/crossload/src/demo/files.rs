@@ -1,4 +1,4 @@
-//! The data of the demo: generated or copied in, and compared on both sides.
+//! The files of the demo: generated or copied, and compared on both sides.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +13,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |cause| Failure::system(path.display(), &cause)
 }
 
-/// Writes a file of pseudo-random bytes (xorshift), which no layer can shorten.
+/// Writes a file of pseudo-random bytes (xorshift), which no layer can compress.
 pub(super) fn generate(file: &Path, bytes: u64) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
         let mut target = File::create(file)?;
@@ -35,7 +35,7 @@ pub(super) fn generate(file: &Path, bytes: u64) -> Result<(), Failure> {
     write().map_err(failed(file))
 }
 
-/// Bytes of all regular files in a directory.
+/// The size of all regular files in a directory, in bytes.
 pub(super) fn size_of(directory: &Path) -> Result<u64, Failure> {
     let mut total = 0;
     walk(directory, &mut |path, is_directory| {
@@ -92,7 +92,7 @@ fn digest(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Visits directories and regular files; each directory before what is in it. Links are passed over.
+/// Visits directories and regular files, each directory before its entries. Links are skipped.
 fn walk(directory: &Path, visit: &mut dyn FnMut(&Path, bool) -> io::Result<()>) -> io::Result<()> {
     visit(directory, true)?;
     for entry in fs::read_dir(directory)? {

@@ -1,7 +1,7 @@
-//! `crossload demo`: third-party copies between two endpoints on this machine, shown and measured.
+//! `crossload demo`: shows and measures third-party copies between two endpoints on this machine.
 //!
-//! The two endpoints are this same program started twice as servers, so that what is shown is what
-//! a site would run. Everything lies in a temporary directory that is removed at the end.
+//! The endpoints are separate processes of this program, as a site would run them. All files are in
+//! a temporary directory, which is removed at the end.
 
 mod authority;
 mod endpoint;
@@ -19,24 +19,24 @@ use crate::output;
 use endpoint::Endpoint;
 use table::Row;
 
-/// Room beside the data: three copies, and some air.
+/// Space to require, in sizes of the data: the source, three copies, and a margin.
 const COPIES: u64 = 5;
 
 /// Runs the demo.
 ///
 /// # Errors
-/// What keeps it from running, and the first copy that fails.
+/// The demo cannot run, or a copy fails.
 pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {
-    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("no threads", &cause))?;
+    let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(async {
         let mut terminate =
-            signal(SignalKind::terminate()).map_err(|cause| Failure::system("no signals can be received", &cause))?;
+            signal(SignalKind::terminate()).map_err(|cause| Failure::system("cannot receive signals", &cause))?;
         tokio::select! {
             result = demonstrate(&options) => return result,
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}
         }
-        output::line("\ninterrupted; the endpoints are stopped and the files removed");
+        output::line("\ninterrupted; endpoints stopped, files removed");
         Ok(())
     })
 }
@@ -67,7 +67,7 @@ async fn demonstrate(options: &DemoOptions) -> Result<(), Failure> {
     output::line(&format!("\n{}", table::render(&rows)));
     output::line(&by_hand(&source, &target, &authority, options.data.is_none()));
     if options.keep {
-        output::line("The endpoints stay up until Ctrl-C.");
+        output::line("The endpoints keep running until Ctrl-C.");
         let _ = tokio::signal::ctrl_c().await;
         output::line("stopping");
     }
@@ -76,13 +76,14 @@ async fn demonstrate(options: &DemoOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory where there is room, so that no disk is measured; else the usual temporary directory.
+/// A directory in memory if there is space, to keep the disk out of the figures; else the usual
+/// temporary directory.
 fn scratch_directory(bytes: u64) -> Result<tempfile::TempDir, Failure> {
     let needed = bytes.saturating_mul(COPIES);
     let candidates = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
     let roomy = candidates.iter().find(|directory| free_bytes(directory) >= needed);
     let Some(directory) = roomy else {
-        let words = format!("{needed} bytes are needed in /dev/shm or TMPDIR; try a smaller --size");
+        let words = format!("the demo needs {needed} bytes in /dev/shm or TMPDIR; try a smaller --size");
         return Err(Failure {
             words: format!("28 (No space left on device) - {words}"),
             advice: None,
@@ -92,14 +93,14 @@ fn scratch_directory(bytes: u64) -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("crossload-demo.")
         .tempdir_in(directory)
-        .map_err(|cause| Failure::system("no temporary directory", &cause))
+        .map_err(|cause| Failure::system("cannot make a temporary directory", &cause))
 }
 
 fn free_bytes(directory: &Path) -> u64 {
     rustix::fs::statvfs(directory).map_or(0, |state| state.f_bavail * state.f_frsize)
 }
 
-/// Copies everything by one mode, and looks at what came of it.
+/// Copies everything by one mode, and verifies the result.
 async fn copy(
     mode: &'static str,
     source: &Endpoint,
@@ -123,12 +124,12 @@ async fn copy(
     .await?;
     let elapsed = started.elapsed();
     let after = (source.cpu_s(), target.cpu_s());
-    // The files themselves are read here, not what the servers say of them.
+    // Compares the files on disk, independently of the servers.
     let verified = files::compare(&source.data.join("in"), &target.data.join(mode))?;
     if verified != count {
         return Err(Failure::invalid(format!("{mode}: {verified} of {count} files arrived")));
     }
-    output::line(&format!("checksums (sha-256) of {verified} files agree on both sides"));
+    output::line(&format!("checksums (sha-256) of {verified} files are equal on both sides"));
     Ok(Row {
         mode,
         files: count,
@@ -139,7 +140,7 @@ async fn copy(
     })
 }
 
-/// How a person does the same with other programs.
+/// Commands for the same copies with other programs.
 fn by_hand(source: &Endpoint, target: &Endpoint, authority: &Path, generated: bool) -> String {
     let file = if generated { "data.bin" } else { "FILE" };
     let (from, to, ca) = (format!("{}/in/{file}", source.url), &target.url, authority.display());
@@ -150,7 +151,7 @@ fn by_hand(source: &Endpoint, target: &Endpoint, authority: &Path, generated: bo
         "curl -s --cacert {ca} -H 'Content-Type: application/macaroon-request' -d '{wish}' {to}/ | sed 's/.*\"macaroon\":\"//; s/\".*//'"
     );
     format!(
-        "The same by hand (--keep or KEEP=1 leaves the endpoints up):\n\
+        "The same by hand (--keep or KEEP=1 leaves the endpoints running):\n\
          \x20 curl --cacert {ca} -X COPY -H 'Source: {from}' {to}/pulled\n\
          \x20 curl --cacert {ca} -X COPY -H 'Destination: {to}/pushed' {from}\n\
          gfal's programs hand over a token, which both endpoints accept:\n\

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What one mode took.
+/// The figures of one mode.
 pub(super) struct Row {
     pub(super) mode: &'static str,
     pub(super) files: u64,
@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) target_cpu_s: f64,
 }
 
-/// Lines of equal columns; a GB is 10⁹ bytes.
+/// Formats the table. A GB is 10⁹ bytes.
 pub(super) fn render(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<7}{:>7}{:>14}{:>9}{:>9}{:>16}{:>16}\n",

@@ -1,9 +1,9 @@
-//! Authorities of clients, local users and what is delegated.
+//! Authorities of clients, local users and delegated credentials.
 
 use super::*;
 use Severity::{Error as Bad, Note, Warning};
 
-/// A list that ended so many days after now.
+/// A revocation list that expires after this many days.
 fn list(site: &Site, days: i64) -> String {
     let now = OffsetDateTime::now_utc();
     let list = rcgen::CertificateRevocationListParams {
@@ -18,7 +18,7 @@ fn list(site: &Site, days: i64) -> String {
 }
 
 #[test]
-fn lists_of_the_authorities_of_clients_are_looked_at() {
+fn revocation_lists_of_clients_authorities_are_checked() {
     let site = Site::new();
     fs::create_dir(site.path("clients")).unwrap();
     fs::write(site.path("clients/0.pem"), site.issuer.pem()).unwrap();
@@ -42,7 +42,7 @@ fn lists_of_the_authorities_of_clients_are_looked_at() {
 }
 
 #[test]
-fn delegated_credentials_are_for_nobody_else() {
+fn other_users_must_not_access_delegated_credentials() {
     let site = Site::new();
     fs::create_dir(site.path("clients")).unwrap();
     fs::write(site.path("clients/0.pem"), site.issuer.pem()).unwrap();
@@ -77,7 +77,7 @@ fn delegated_credentials_are_for_nobody_else() {
     assert_eq!(bad(&site.findings()), []);
 }
 
-/// Only whoever may act as others can tell, so as anybody else this shows that nothing is said.
+/// Without the right to act as other users, nothing is reported.
 #[test]
 fn local_users_that_do_not_exist_are_found() {
     let site = Site::new();

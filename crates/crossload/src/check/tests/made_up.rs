@@ -1,4 +1,4 @@
-//! A section that no server has: what it says of its files is enough for them to be examined and guarded.
+//! A made-up section: declaring its files is enough to have them checked and protected.
 
 use config::section::LIVE;
 use config::{Purpose, Sections as _, section, sections};
@@ -26,18 +26,18 @@ sections! {
 }
 
 #[test]
-fn files_of_a_new_section_are_examined_and_guarded() {
+fn files_of_a_new_section_are_checked_and_protected() {
     let site = Site::new();
     let text = "[paint]\nrecipe_file = \"data/recipe\"\npainters_file = \"painters\"\n";
     let made: Made = config::parse(text, site.directory.path(), "c.toml", |_, _, _, _| {}).unwrap();
     let lines = Lines::new(Path::new("c.toml"), text.to_owned());
     fs::write(site.path("data/recipe"), "short").unwrap();
     fs::set_permissions(site.path("data/recipe"), Permissions::from_mode(0o644)).unwrap();
-    let mut findings = secrets::check(&secret_files(&made.files(), &lines), site.around.uid);
+    let mut findings = secrets::check(&secret_files(&made.files(), &lines), site.environment.uid);
     findings.extend(credentials::files(&made.files(), &lines));
     let found: Vec<_> = findings
         .iter()
-        .map(|finding| (finding.code, finding.spot.as_ref().and_then(|spot| spot.line)))
+        .map(|finding| (finding.code, finding.position.as_ref().and_then(|position| position.line)))
         .collect();
     assert_eq!(found, [("secret_open_to_others", Some(2)), ("file_missing", Some(3))]);
 

@@ -1,4 +1,4 @@
-//! Names, addresses, paths and directories that mean nothing.
+//! Useless names, addresses, paths and directories.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ const PLACES: [Case; 14] = [
         &[(Warning, "authority_directory_empty", Some(19))],
     ),
     (
-        "names that no path can hold",
+        "unusable names",
         |site| {
             use std::os::unix::ffi::OsStrExt as _;
             fs::create_dir(site.path("data/inner")).unwrap();
@@ -30,7 +30,7 @@ const PLACES: [Case; 14] = [
         &[(Warning, "names_unlisted", Some(10))],
     ),
     (
-        "links that lead nowhere or out",
+        "links that are dangling or leave the export",
         |site| {
             fs::write(site.path("data/f"), "").unwrap();
             for (target, name) in [("f", "good"), ("gone", "dead"), ("/etc/passwd", "out")] {
@@ -114,7 +114,7 @@ const PLACES: [Case; 14] = [
 ];
 
 #[test]
-fn what_means_nothing_is_found() {
+fn useless_places_are_found() {
     for (what, change, expected) in PLACES {
         let site = Site::new();
         change(&site);
@@ -125,20 +125,20 @@ fn what_means_nothing_is_found() {
 
 #[test]
 fn the_walk_through_names_ends_early_and_says_so() {
-    use crate::check::finding::Spot;
+    use crate::check::finding::Position;
     use crate::check::unlisted::{Budget, check};
     let site = Site::new();
     for name in 0..20 {
         fs::write(site.path("data").join(name.to_string()), "").unwrap();
     }
-    let spot = Spot {
+    let position = Position {
         file: String::new(),
         line: None,
         key: String::new(),
     };
     let look = |entries, seconds| {
         let mut budget = Budget::new(entries, std::time::Duration::from_secs(seconds));
-        let found = check(&site.path("data"), &spot, &mut budget);
+        let found = check(&site.path("data"), &position, &mut budget);
         found.into_iter().map(|finding| finding.code).collect::<Vec<_>>()
     };
     assert_eq!(look(20, 600), [""; 0]);

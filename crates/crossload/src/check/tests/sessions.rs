@@ -1,4 +1,4 @@
-//! Tokens in clear text, and who cannot begin a session of the XRootD protocol.
+//! Tokens in clear text, and clients that cannot log in over the XRootD protocol.
 
 use super::{Case, Site, bad};
 use crate::check::finding::Severity::{Note, Warning};
@@ -59,7 +59,7 @@ const SESSIONS: [Case; 8] = [
 ];
 
 #[test]
-fn who_cannot_come_in_is_said() {
+fn clients_that_cannot_log_in_are_found() {
     for (what, change, expected) in SESSIONS {
         let site = Site::new();
         change(&site);
