@@ -22,10 +22,10 @@ use crate::{client, output, token};
 /// An unreadable configuration, credential or macaroon secret, or failures to ask the server.
 pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     if let (Some(id), Some(admin)) = (&options.id, &options.admin) {
-        return client::why::run(id, admin, options.json);
+        return client::explain::run(id, admin, options.json);
     }
     if let Some(url) = &options.url {
-        return client::why::ask(url, options);
+        return client::explain::ask(url, options);
     }
     let configuration = Configuration::load(&options.config)?;
     let policy = rules::policy(&configuration)?;

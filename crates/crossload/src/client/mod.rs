@@ -11,7 +11,7 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
-pub(crate) mod why;
+pub(crate) mod explain;
 
 use std::time::Duration;
 
