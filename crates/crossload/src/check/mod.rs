@@ -14,7 +14,7 @@ mod issuers;
 mod lines;
 mod listeners;
 mod machine;
-mod names;
+mod dns;
 mod ports;
 mod rules;
 mod secrets;
@@ -152,7 +152,7 @@ fn check_offline(configuration: &Configuration, lines: &Lines, environment: &Env
     );
     findings.extend(server_certificate(configuration, lines, &authorities, environment));
     findings.extend(listeners::check(&configuration.server, lines));
-    findings.extend(names::unusable(configuration, lines));
+    findings.extend(dns::unusable(configuration, lines));
     findings.extend(issuers::paths(configuration, lines));
     findings.extend(secrets::check(&secret_files(&configuration.files(), lines), environment.uid));
     findings.extend(credentials::check(configuration, lines, environment.uid));
@@ -256,7 +256,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
     let name_position = lines.of("server", "name");
     let mut findings = Vec::new();
     if let Some(name) = &name {
-        findings.extend(names::check(name.host(), &name_position).await);
+        findings.extend(dns::check(name.host(), &name_position).await);
     }
     let doors = ports::Doors {
         client: &session.client,

@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::finding::{Finding, Severity, Position, Sum};
-use super::{Environment, clock, check_file, issuers, names, ports};
+use super::{Environment, clock, check_file, dns, issuers, ports};
 
 mod clients;
 mod made_up;
@@ -573,12 +573,12 @@ fn position() -> Position {
 
 #[test]
 fn dns_answers_are_judged() {
-    let known = |name: Option<&str>, is_here| names::Known {
+    let known = |name: Option<&str>, is_here| dns::Known {
         address: "192.0.2.1".parse().unwrap(),
         name: name.map(str::to_owned),
         is_here,
     };
-    let codes = |known: &[names::Known]| bad(&names::judge("se.example.org", known, &position()));
+    let codes = |known: &[dns::Known]| bad(&dns::judge("se.example.org", known, &position()));
     assert_eq!(codes(&[known(Some("SE.example.org."), true)]), []);
     assert_eq!(codes(&[]), [(Bad, "name_unknown", Some(3))]);
     assert_eq!(codes(&[known(None, true)]), [(Note, "name_not_back", Some(3))]);
