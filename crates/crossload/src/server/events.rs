@@ -16,7 +16,7 @@ use transfer::{Events, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
 use super::log::Log;
-use super::names::Names;
+use super::personal_names::PersonalNames;
 use super::unlisted::NamedDirectories;
 
 /// Requests of the XRootD protocol that are counted only, unless they fail.
@@ -27,7 +27,7 @@ pub(crate) struct Observer {
     log: Log,
     metrics: Arc<Metrics>,
     log_requests: AtomicBool,
-    names: Names,
+    names: PersonalNames,
     started: Instant,
     /// Directories with names that no path can hold.
     named: Mutex<NamedDirectories>,
@@ -41,7 +41,7 @@ impl Observer {
             log,
             metrics,
             log_requests: AtomicBool::new(wanted.requests),
-            names: Names::new(wanted.personal_names),
+            names: PersonalNames::new(wanted.personal_names),
             started: Instant::now(),
             named: Mutex::default(),
             linked: Mutex::default(),

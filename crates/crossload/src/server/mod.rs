@@ -13,7 +13,7 @@ mod exported;
 pub(crate) mod exposed;
 mod identities;
 mod log;
-mod names;
+mod personal_names;
 pub(crate) mod offline;
 mod other_side;
 mod reload;

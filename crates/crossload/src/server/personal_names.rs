@@ -15,12 +15,12 @@ use types::ErrorCode;
 const SHOWN_BYTES: usize = 8;
 
 /// Logs names, or hashes of them.
-pub(crate) struct Names {
+pub(crate) struct PersonalNames {
     shown: AtomicBool,
     key: Key,
 }
 
-impl Names {
+impl PersonalNames {
     pub(crate) fn new(shown: bool) -> Self {
         Self {
             shown: AtomicBool::new(shown),
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn the_same_name_has_the_same_hash_until_the_next_start() {
-        let (names, later) = (Names::new(false), Names::new(false));
-        let hidden = |names: &Names, name: &str| {
+        let (names, later) = (PersonalNames::new(false), PersonalNames::new(false));
+        let hidden = |names: &PersonalNames, name: &str| {
             let mut name = Some(name.to_owned());
             names.hide(&mut name);
             name.unwrap()
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn errors_about_people_lose_their_details_and_others_do_not() {
-        let names = Names::new(false);
+        let names = PersonalNames::new(false);
         let facts = |code, phase| {
             let error = Error::new(code, Side::Client, phase).with_detail("/O=x/CN=Jane did it");
             let mut facts = Some(ErrorFacts::from(&error));
