@@ -1,17 +1,20 @@
-//! How many streams a transfer takes when nobody says: it begins with one, or with as many as were worth it not long ago,
-//! and takes more while that makes it faster.
+//! Chooses the number of streams of a transfer whose order leaves it open. It begins with one, or
+//! with the number that recently paid off for this server, and grows while that makes the transfer
+//! faster.
 //!
-//! One stream carries a window in each round trip. On a long line, from [`CHOSEN_STREAMS_RTT_MIN`] on, that is less than the
-//! line carries. The rate is looked at until it no longer rises by itself; then the streams are doubled. If the rate
-//! grows by half of what that could bring, it goes on so; if it does not for some time, the new streams are taken
-//! back, and the number stays. The rate of everything under the same budget has to grow as much, so that transfers that
-//! share a full line, or a busy machine, do not take from each other by adding streams; and the streams that were
-//! added are counted over all of them.
+//! A stream carries one window per round trip. On a long line, from [`CHOSEN_STREAMS_RTT_MIN`] on,
+//! that is less than the line's capacity. When the rate no longer rises by itself, the number of
+//! streams is doubled. If the rate then grows by at least half of the possible gain, this
+//! continues; if not within some time, the new streams are given up and the number is final. The
+//! total rate of the budget must grow by as much, so that transfers on a full line or a busy
+//! machine do not take from each other by adding streams. The budget limits the streams added over
+//! all transfers.
 //!
-//! On a short line one stream is as fast as the processor that receives it, and a second one is for a second processor. So
-//! there are no more of them than processors for each copy that runs; they are tried only where a stream is faster than
-//! disks and common lines are ([`CHOSEN_STREAMS_NEAR_RATE_MIN`]), since two readers of one disk take turns to move its
-//! head; and less of a gain is asked for, as two processors that are one core do the work of one and a quarter at the best.
+//! On a short line a stream is as fast as the processor that receives it; a second stream uses a
+//! second processor. So there are at most as many streams as processors per running copy. They are
+//! tried only if a stream is faster than disks and common lines ([`CHOSEN_STREAMS_NEAR_RATE_MIN`]),
+//! because two readers of one disk make its head seek. A smaller gain is enough, because two
+//! hyper-threads of a core do the work of 1.25 at best.
 
 use std::time::Duration;
 
@@ -20,30 +23,32 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::budget::{Budget, ExtraStream};
 
-/// Round trips between two looks: a new stream's connection takes as many to begin.
+/// Round trips between two samples. A new stream's connection needs as many to begin.
 const LOOK_ROUND_TRIPS: u32 = 3;
-/// Shortest time between two looks at a far source: shorter, it is the moment that is measured.
+/// Shortest time between two samples of a far source. Shorter samples vary too much.
 const LOOK_MIN: Duration = Duration::from_millis(200);
-/// Time between two looks at a near source, which sends some MB in it, and whose file has come within a second.
+/// Time between two samples of a near source, which sends some MB in it, and a file within a
+/// second.
 const NEAR_LOOK: Duration = Duration::from_millis(10);
-/// Longest such time, when a source is slow to answer for other reasons than its distance.
+/// Longest time between two samples, for a source that is slow for other reasons than distance.
 const LOOK_MAX: Duration = Duration::from_secs(2);
-/// A rate that has not grown by this much since the last look does not rise any more, in percent.
+/// A rate that grows by less than this between two samples has stopped rising, in percent.
 const RISE_PERCENT: u64 = 25;
-/// New streams to a far source have to bring this part of what as many carried before, in percent.
+/// Gain that new streams from a far source must bring, in percent of what as many carried before.
 const GAIN_PERCENT: u64 = 50;
-/// Those to a near one: at the same processor time any gain is one, if it is more than rates vary by themselves.
+/// The same for a near source. Any gain above the variation of rates is worth it, since the
+/// processor time stays the same.
 const NEAR_GAIN_PERCENT: u64 = 5;
-/// Looks until which they must have done so. A new connection begins slowly: on a line without losses it
+/// Samples within which they must bring it. A new connection starts slowly: without losses it
 /// reaches a window of 4 MiB in eight round trips.
 const TRIAL_LOOKS_MAX: u32 = 5;
 
-/// What has moved until a moment, in bytes.
+/// Bytes moved so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// For this transfer.
+    /// By this transfer.
     pub(crate) own: u64,
-    /// For everything under the same budget.
+    /// By everything under the same budget.
     pub(crate) all: u64,
 }
 
@@ -51,7 +56,7 @@ pub(crate) struct Sample {
 type Rates = Sample;
 
 impl Rates {
-    /// The higher of each.
+    /// The maximum of each.
     fn or(self, other: Self) -> Self {
         Self {
             own: self.own.max(other.own),
@@ -62,16 +67,16 @@ impl Rates {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Until the source has answered once, so that its distance is known.
+    /// Waits for the first answer of the source, which shows its distance.
     Distance,
-    /// What had moved at the last look, and the highest rates that were seen with this number of streams. It is the
-    /// highest that counts, because between two blocks a stream rests for a moment.
+    /// The last sample, and the highest rates with this number of streams. The highest counts
+    /// because a stream pauses between two blocks.
     Watch(Instant, Sample, Option<Rates>),
-    /// The number stays.
+    /// The number is final.
     Done,
 }
 
-/// Streams that were added and have not proved themselves yet.
+/// Added streams that must still prove their worth.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     before: Rates,
@@ -79,14 +84,14 @@ struct Trial {
     looks: u32,
 }
 
-/// What is to be done about the number of streams.
+/// A change of the number of streams.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// These are to begin.
+    /// Start these.
     Add(Vec<ExtraStream>),
-    /// They are to be this many again.
+    /// Go back to this number.
     Return(u32),
-    /// Nothing.
+    /// No change.
     None,
 }
 
@@ -106,8 +111,8 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Begins with `first`, and with `joined` more that another transfer has found to be worth it. There are at most
-    /// `streams_max`, and the budget grants each that is added.
+    /// Begins with `first` streams and `joined` more that paid off for an earlier transfer. There
+    /// are at most `streams_max`, and the budget must grant each added one.
     pub(crate) fn new(budget: &Budget, first: u32, joined: u32, streams_max: u32) -> Self {
         let changes = first < streams_max;
         Self {
@@ -124,17 +129,17 @@ impl Growth {
         }
     }
 
-    /// Whether the number stays as it is.
+    /// Whether the number is final.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
     }
 
-    /// The number that was found to be worth it, if more were tried.
+    /// The number that paid off, if more were tried.
     pub(crate) fn settled(&self) -> Option<u32> {
         self.settled
     }
 
-    /// Waits until it is time to look again; for ever when the number stays.
+    /// Waits until the next sample is due; forever if the number is final.
     pub(crate) async fn due(&self) {
         match self.step {
             Step::Done => std::future::pending().await,
@@ -142,8 +147,8 @@ impl Growth {
         }
     }
 
-    /// Looks at what has moved, with `rest_bytes` that no stream has taken and the shortest time `rtt` in which
-    /// the source has answered. To a near source there are `near_max` streams at the most.
+    /// Evaluates a sample. `rest_bytes` are not taken by any stream yet; `rtt` is the source's
+    /// shortest response time; a near source gets at most `near_max` streams.
     pub(crate) fn look(&mut self, moved: Sample, rest_bytes: u64, rtt: Option<Duration>, near_max: u32) -> Change {
         let now = Instant::now();
         let change = match (self.step, rtt) {
@@ -174,7 +179,7 @@ impl Growth {
         change
     }
 
-    /// Whether the streams that were added have proved themselves.
+    /// Judges the added streams.
     fn judge(&mut self, trial: Trial, now: Rates) -> Change {
         if self.pays(trial, now) {
             self.trial = None;
@@ -202,10 +207,10 @@ impl Growth {
         now.own >= trial.before.own + least && now.all >= trial.before.all + least
     }
 
-    /// Twice as many, `most` at the most, as far as there is work for them that lasts until they are in full swing.
+    /// Doubles the streams, up to `most`, if the rest lasts until they reach full speed.
     fn grow(&mut self, rates: Rates, rest_bytes: u64, most: u32) -> Change {
         if self.is_near && self.streams > self.first && rates.own < CHOSEN_STREAMS_NEAR_RATE_MIN {
-            // It was another file that came faster than from a disk.
+            // The joined streams are from a faster file; this file may come from a disk.
             return self.give_back(self.first);
         }
         let soon = 2 * u64::try_from(self.period.as_millis()).unwrap_or(u64::MAX / 2);
@@ -240,7 +245,7 @@ fn rises(before: u64, now: u64) -> bool {
 
 fn rates(from: Sample, to: Sample, time: Duration) -> Rates {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
-    // A transfer that was told to start over counts from nothing again.
+    // A transfer that starts over counts from 0 again.
     let rate = |from: u64, to: u64| to.saturating_sub(from) * 1000 / millis;
     Rates {
         own: rate(from.own, to.own),
@@ -256,14 +261,15 @@ mod tests {
     const NEAR: Duration = Duration::from_micros(200);
     const MEGA: u64 = 1_000_000;
 
-    /// Follows a transfer whose rate depends on its streams, until the number stays. There are four processors for it.
+    /// Simulates a transfer whose rate depends on its streams, on four processors, until the number
+    /// is final.
     async fn settled(max: u32, rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> u32 {
         let growth = followed((0, max), rtt, rest_bytes, rate).await;
         assert!(growth.settled.is_none_or(|settled| settled == growth.streams));
         growth.streams
     }
 
-    /// The same for one with streams that have joined at the beginning, and with all that is known in the end.
+    /// The same with streams that joined at the beginning. Returns the final state.
     async fn followed((joined, max): (u32, u32), rtt: Duration, rest_bytes: u64, rate: impl Fn(u32) -> u64) -> Growth {
         let budget = Budget::for_processors(4);
         let mut growth = Growth::new(&budget, 1, joined, max);
@@ -284,13 +290,13 @@ mod tests {
         assert_eq!(settled(8, FAR, 1 << 40, alike).await, 8);
         assert_eq!(settled(6, FAR, 1 << 40, alike).await, 6);
         assert_eq!(settled(1, FAR, 1 << 40, alike).await, 1);
-        // A line that three streams fill: eight are too many.
+        // Three streams fill the line.
         assert_eq!(settled(16, FAR, 1 << 40, |streams| alike(streams.min(3))).await, 4);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn moments_without_data_between_blocks_mislead_nobody() {
-        // Every third look sees a quarter of the rate.
+    async fn pauses_between_blocks_do_not_mislead() {
+        // Every third sample has a quarter of the rate.
         let looks = std::cell::Cell::new(0);
         let uneven = |streams: u32| {
             looks.set(looks.get() + 1);
@@ -307,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_a_file_gets_none() {
+    async fn the_end_of_a_file_gets_no_streams() {
         let alike = |streams| u64::from(streams) * 40 * MEGA;
         assert_eq!(settled(16, FAR, STREAM_BLOCK_BYTES, alike).await, 1);
         let fast = |streams| u64::from(streams) * 800 * MEGA;
@@ -319,14 +325,14 @@ mod tests {
         let alike = |streams| u64::from(streams) * 800 * MEGA;
         assert_eq!(settled(16, NEAR, 1 << 40, alike).await, 4);
         assert_eq!(settled(3, NEAR, 1 << 40, alike).await, 3);
-        // Two processors that are one core.
+        // Two hyper-threads of one core.
         assert_eq!(
             settled(2, NEAR, 1 << 40, |streams| 800 * MEGA
                 + u64::from(streams - 1) * 80 * MEGA)
             .await,
             2
         );
-        // A line that one stream fills.
+        // One stream fills the line.
         assert_eq!(settled(16, NEAR, 1 << 40, |_| 1200 * MEGA).await, 1);
     }
 
@@ -337,19 +343,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_worth_it_for_another_is_a_beginning() {
+    async fn the_number_of_an_earlier_transfer_is_the_start() {
         let alike = |streams| u64::from(streams) * 40 * MEGA;
         let of = |growth: Growth| (growth.streams, growth.settled);
         assert_eq!(of(followed((3, 8), FAR, 1 << 40, alike).await), (8, Some(8)));
         assert_eq!(of(followed((7, 8), FAR, 1 << 40, alike).await), (8, None));
         assert_eq!(of(followed((3, 8), FAR, 1 << 40, |_| 160 * MEGA).await), (4, Some(4)));
-        // As many as there can be to a near source, and as fast as was expected; and a file that lies on a disk.
+        // The maximum for a near source, at the expected rate; then a file on a disk.
         assert_eq!(of(followed((1, 2), NEAR, 1 << 40, |_| 900 * MEGA).await), (2, None));
         assert_eq!(of(followed((1, 2), NEAR, 1 << 40, |_| 200 * MEGA).await), (1, Some(1)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_transfer_takes_from_another_is_no_gain() {
+    async fn taking_from_another_transfer_is_no_gain() {
         let mut growth = Growth::new(&Budget::for_processors(4), 1, 0, 8);
         growth.streams = 2;
         let before = Rates { own: 40, all: 400 };

@@ -1,4 +1,4 @@
-//! What a transfer is asked to do, and what came of it.
+//! Orders and outcomes of transfers.
 
 use endpoint::{ClientId, Permit};
 use remote::Resource;
@@ -9,26 +9,27 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 /// Whether the checksums of the two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
-    /// Fail when the other side tells no checksum.
+    /// Fail if the other side reports no checksum.
     Required,
-    /// Compare when the other side tells one; the default.
+    /// Compare if the other side reports one; the default.
     WhenAvailable,
     /// Do not ask.
     Never,
 }
 
-/// How many connections carry one file at the same time.
+/// The number of connections per file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// So many, 0 meaning one; fewer where the file is short or its source does no ranges.
+    /// This many, 0 meaning one; fewer if the file is short or the source does not support ranges.
     Fixed(u32),
-    /// One, and more, up to so many, while that makes the transfer faster: on long lines, and over TLS where processors are
-    /// idle.
+    /// One, and up to this many while that makes the transfer faster: on long lines, and over TLS
+    /// if processors are idle.
     Chosen(u32),
 }
 
 impl Streams {
-    /// What was asked for, at most `max` of it; where nothing was, a number that is chosen on the way, up to `chosen_max`.
+    /// The requested number, up to `max`; if there is none, a number chosen during the transfer, up
+    /// to `chosen_max`.
     #[must_use]
     pub fn asked(asked: Option<u32>, max: u32, chosen_max: u32) -> Self {
         match asked {
@@ -38,55 +39,55 @@ impl Streams {
     }
 }
 
-/// How a transfer is to be done.
+/// The order of a transfer.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// What happens to an existing destination.
+    /// Handling of an existing destination.
     pub overwrite: Overwrite,
     /// Connections to the source at the same time. Pulls only.
     pub streams: Streams,
     /// Comparison of checksums.
     pub verification: Verification,
-    /// The checksum that whoever ordered the transfer expects of the data.
+    /// The checksum that the client expects.
     pub expected: Option<Checksum>,
     /// Checksums to compute and keep with a file that is stored here.
     pub keep: Vec<ChecksumAlgorithm>,
-    /// Attempts without a byte of progress between them before giving up, the first one included.
+    /// Most attempts in a row without progress, including the first.
     pub attempts: u32,
-    /// Whether the source may be asked (HEAD) before data is requested; some pre-signed URLs forbid it.
+    /// Whether the source may be asked (HEAD) before data is requested. Some pre-signed URLs forbid
+    /// it.
     pub ask_first: bool,
-    /// The size that whoever ordered the transfer says the file has: space for it is asked for before
-    /// the first byte where the source may not be asked.
+    /// The size of the file according to the client, to reserve space if the source may not be
+    /// asked.
     pub announced_bytes: Option<u64>,
-    /// Whom to ask for the source's checksum where the source itself may not be asked first, because
-    /// its URL is good for one request.
+    /// Another URL for the source's checksum, if the source's own URL is good for one request only.
     pub digests_from: Option<Resource>,
-    /// Whether missing parent directories are made.
+    /// Whether to make missing parent directories.
     pub create_parents: bool,
-    /// Most bytes that whoever ordered the transfer may store here, when that is limited.
+    /// Most bytes that the client may store here, if its credential has such a limit.
     pub max_bytes: Option<u64>,
-    /// The right to store the file, asked again before it takes its name.
+    /// The right to store the file, checked again before the commit.
     pub permit: Option<Permit>,
-    /// For whom what came is read back, in turns with others.
+    /// The client in whose fair share the file is read for checksums.
     pub client: ClientId,
 }
 
 impl Order {
-    /// Whether the source's checksum decides if anything is copied at all.
+    /// Whether the source's checksum is needed before anything is copied.
     pub(crate) fn needs_checksum_first(&self) -> bool {
         self.expected.is_some() || self.verification == Verification::Required
     }
 
-    /// Whether a file of `bytes` may be stored under this order.
+    /// Checks the size of the file against the order's limit.
     ///
     /// # Errors
-    /// `forbidden` over the limit, naming it.
+    /// `forbidden` over the limit, with its value.
     pub(crate) fn check_size(&self, bytes: u64) -> Result<()> {
         match self.max_bytes.filter(|limit| bytes > *limit) {
             None => Ok(()),
             Some(limit) => {
                 let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
-                Err(error.with_detail(format!("at most {limit} bytes may be uploaded with this credential")))
+                Err(error.with_detail(format!("this credential allows uploads of at most {limit} bytes")))
             }
         }
     }
@@ -112,27 +113,27 @@ impl Default for Order {
     }
 }
 
-/// How far the data was verified against the other side.
+/// The result of verifying the data against the other side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
     /// Both sides have this checksum.
     Agreed(Checksum),
-    /// Only the sizes could be compared: the other side tells no checksum, or was not to be asked.
+    /// Only sizes were compared: the other side reports no checksum, or was not asked.
     SizeOnly,
 }
 
-/// What a finished transfer did.
+/// The outcome of a successful transfer.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Bytes of the file.
     pub bytes: u64,
     /// Whether the destination existed before.
     pub replaced: bool,
-    /// Checksums of the data as far as they were computed.
+    /// Checksums of the data that were computed.
     pub checksums: Vec<Checksum>,
-    /// What was compared.
+    /// The result of verification.
     pub verified: Verified,
-    /// How often it went on from what it had already.
+    /// The number of times it resumed.
     pub resumed: u32,
     /// Connections that carried payload at the same time.
     pub streams: u32,

@@ -1,5 +1,5 @@
-//! The slowest that a transfer may be. A stall is noticed by the connection; a peer that sends a byte
-//! now and then never stalls, and would hold a transfer's place for ever.
+//! The least pace of a transfer. The connection notices a stall, but a peer that sends a byte now
+//! and then never stalls and would hold its slot forever.
 
 use std::future::Future;
 
@@ -9,8 +9,8 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::progress::Progress;
 
-/// Does the data phase of a transfer, and gives it up when [`PACE_WINDOW`] goes by in which fewer than
-/// [`PACE_BYTES_MIN`] moved. Time that is spent in other phases does not count.
+/// Runs the data phase of a transfer, and aborts it if fewer than [`PACE_BYTES_MIN`] move within
+/// [`PACE_WINDOW`]. Time in other phases does not count.
 ///
 /// # Errors
 /// Those of `moving`, and `peer_stalled` at `side`.
@@ -22,7 +22,7 @@ pub(crate) fn keep_pace<'a, T>(
 where
     T: 'a,
 {
-    // By value it would take its room twice: where it is given and where it is polled.
+    // Unboxed, the future would take its memory twice: as argument and where it is polled.
     let moving = Box::pin(moving);
     async move {
         tokio::select! {
@@ -33,19 +33,19 @@ where
     }
 }
 
-/// Ends when a whole window was too slow.
+/// Returns after a window that was too slow.
 async fn fallen_behind(progress: &Progress, side: Side) -> Error {
     loop {
         let (phase, before) = (progress.phase(), progress.moved_bytes());
         sleep(PACE_WINDOW).await;
-        // A transfer that starts over counts from nothing again; that alone is not slowness.
+        // A transfer that starts over counts from 0 again, which is not slowness.
         let Some(moved) = progress.moved_bytes().checked_sub(before) else {
             continue;
         };
         if phase == Phase::Transfer && progress.phase() == Phase::Transfer && moved < PACE_BYTES_MIN {
             let error = Error::new(ErrorCode::PeerStalled, side, Phase::Transfer);
             return error.with_detail(format!(
-                "{moved} bytes moved in {} seconds, {PACE_BYTES_MIN} are the least",
+                "only {moved} bytes moved in {} seconds, at least {PACE_BYTES_MIN} are required",
                 PACE_WINDOW.as_secs()
             ));
         }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_drips_is_given_up_and_a_slow_one_is_not() {
+    async fn a_dripping_peer_is_aborted_and_a_slow_one_is_not() {
         let window = PACE_WINDOW.as_secs();
         let progress = Progress::new();
         progress.enter(Phase::Transfer);

@@ -1,11 +1,10 @@
-//! How long an interrupted transfer is tried again.
+//! Retries of interrupted transfers.
 
 use std::time::Duration;
 
 use types::{Error, Result};
 
-/// How often an interrupted transfer is taken up again: attempts without progress are counted, and
-/// the pause between them doubles.
+/// Counts the attempts without progress. The pause between them doubles.
 pub(crate) struct Patience {
     attempts_left: u32,
     attempts: u32,
@@ -24,7 +23,7 @@ impl Patience {
         }
     }
 
-    /// Pauses before the next attempt, or gives the error back when there is none left.
+    /// Pauses before the next attempt. Returns the error if no attempts are left.
     pub(crate) async fn wait(&mut self, error: Error, progressed: bool) -> Result<()> {
         if progressed {
             *self = Self::new(self.attempts);

@@ -1,4 +1,4 @@
-//! Payload from the input of a program.
+//! Payload from a program's input.
 
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
@@ -12,10 +12,10 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 use crate::mover::Drain;
 use crate::progress::Progress;
 
-/// Sends all that `input` gives until its end, hashing it on the way. Returns how much it was.
+/// Sends `input` to its end, and hashes it. Returns its size in bytes.
 ///
 /// # Errors
-/// Those of the drain; `storage_failed` at the source when the input cannot be read.
+/// Those of the drain; `storage_failed` at the source if the input cannot be read.
 pub async fn send_from(
     input: &mut (impl AsyncRead + Unpin + Send),
     drain: &mut impl Drain,
@@ -40,7 +40,8 @@ pub async fn send_from(
     }
 }
 
-/// Waits for input, then fills the slots with as much as there is. Returns how much it was; 0 is the end.
+/// Waits for input, then fills the slots with what is available. Returns the number of bytes; 0 at
+/// the end.
 pub(crate) async fn fill_slots(
     input: &mut (impl AsyncRead + Unpin + Send),
     slots: Vec<IoSliceMut<'_>>,
@@ -49,7 +50,7 @@ pub(crate) async fn fill_slots(
     for mut slot in slots {
         let mut reading = pin!(input.read(&mut slot));
         let read = poll_fn(|context| match reading.as_mut().poll(context) {
-            // What has come is not kept back for what may take long to come.
+            // Data is not held back until more arrives.
             Poll::Pending if filled > 0 => Poll::Ready(None),
             polled => polled.map(Some),
         });
@@ -62,7 +63,7 @@ pub(crate) async fn fill_slots(
     Ok(filled)
 }
 
-/// Trouble with a program's input or output.
+/// An error of a program's input or output.
 pub(crate) fn broken(side: Side, cause: &io::Error) -> Error {
     Error::new(ErrorCode::StorageFailed, side, Phase::Transfer).with_private(cause)
 }

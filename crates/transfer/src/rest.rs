@@ -1,17 +1,17 @@
-//! What is left of a file that comes over several streams, and how long the block is that a stream takes of it.
+//! The remaining blocks of a file that is fetched over several streams, and their lengths.
 
 use std::time::Duration;
 
 use crate::limits::{STREAM_BLOCK_BYTES, STREAM_BLOCK_BYTES_MAX, STREAM_BLOCK_BYTES_MIN};
 use types::ByteRange;
 
-/// A block is at least as long as what comes in so many round trips, since in one more nothing comes.
+/// Least length of a block, in round trips of data, because each block costs an idle round trip.
 const BLOCK_ROUND_TRIPS_MIN: u128 = 4;
 
-/// What no stream has taken yet.
+/// The ranges that no stream has taken yet.
 pub(crate) struct Rest {
     range: ByteRange,
-    /// What streams have left that nobody asked for.
+    /// Ranges that added streams gave back.
     left: Vec<ByteRange>,
 }
 
@@ -27,9 +27,9 @@ impl Rest {
         self.range.len() + self.left.iter().map(ByteRange::len).sum::<u64>()
     }
 
-    /// The next block, empty when there is none. Each is a part of the rest: long at first, because each costs a round
-    /// trip in which nothing comes, and short at the end, where it has `least_bytes`, so that all streams end at about
-    /// the same time.
+    /// The next block; empty if there is none. Each is a fraction of the rest: long at first,
+    /// because each block costs an idle round trip, and short at the end, down to `least_bytes`, so
+    /// that all streams end at about the same time.
     pub(crate) fn take_block(&mut self, sharers: u32, least_bytes: u64) -> ByteRange {
         if let Some(block) = self.left.pop() {
             return block;
@@ -38,13 +38,14 @@ impl Rest {
         self.range.take_front(part.clamp(least_bytes, STREAM_BLOCK_BYTES_MAX))
     }
 
-    /// Takes back what a stream leaves of its block.
+    /// Takes back the rest of a stream's block.
     pub(crate) fn take_back(&mut self, block: ByteRange) {
         self.left.push(block);
     }
 }
 
-/// The shortest block that is worth its round trip of `rtt` to a stream that has brought `bytes` in `time`.
+/// The shortest block that is worth its round trip `rtt`, for a stream that fetched `bytes` in
+/// `time`.
 pub(crate) fn least_block_bytes(bytes: u64, time: Duration, rtt: Option<Duration>) -> u64 {
     let Some(rtt) = rtt else {
         return STREAM_BLOCK_BYTES;
@@ -103,7 +104,7 @@ mod tests {
     fn a_block_is_worth_its_round_trip() {
         let second = Duration::from_secs(1);
         let least = |bytes, rtt_ms| least_block_bytes(bytes, second, Some(Duration::from_millis(rtt_ms)));
-        // 4 MiB in each round trip, 1 MiB, and next to nothing.
+        // 4 MiB per round trip, 1 MiB, and almost nothing.
         assert_eq!(least(40 * MEGA, 100), STREAM_BLOCK_BYTES);
         assert_eq!(least(20 * MEGA, 50), 4 * MEGA);
         assert_eq!(least(600 * MEGA, 0), STREAM_BLOCK_BYTES_MIN);

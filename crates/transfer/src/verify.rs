@@ -1,11 +1,11 @@
-//! Comparing the two sides' checksums.
+//! Compares the checksums of the two sides.
 
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::options::{Order, Verification, Verified};
 
-/// What a peer is asked for: the expected algorithm first, then those that are kept here, then the
-/// grid's common ones.
+/// The algorithms to request from a peer: the expected one first, then those kept here, then those
+/// common in the grid.
 pub(crate) fn wanted(order: &Order) -> Vec<ChecksumAlgorithm> {
     let mut wanted: Vec<_> = order.expected.iter().map(Checksum::algorithm).collect();
     let common = [
@@ -21,7 +21,7 @@ pub(crate) fn wanted(order: &Order) -> Vec<ChecksumAlgorithm> {
     wanted
 }
 
-/// Algorithms to compute while the data moves: those kept, and the expected one.
+/// The algorithms to compute while data moves: those kept, and the expected one.
 pub(crate) fn computed(order: &Order) -> Vec<ChecksumAlgorithm> {
     let mut algorithms = order.keep.clone();
     algorithms.extend(order.expected.iter().map(Checksum::algorithm));
@@ -30,7 +30,8 @@ pub(crate) fn computed(order: &Order) -> Vec<ChecksumAlgorithm> {
     algorithms
 }
 
-/// Before data moves: does the source have what the client expects, and can it be verified at all?
+/// Checks before data moves: whether the source has the expected checksum, and whether verification
+/// is possible at all.
 ///
 /// # Errors
 /// `checksum_precondition`, `checksum_unavailable`.
@@ -54,11 +55,12 @@ pub(crate) fn check_announced(order: &Order, announced: &[Checksum]) -> Result<(
     Ok(())
 }
 
-/// After the data moved: `ours` was computed from it, `theirs` was told by the side `other`.
+/// Compares after the data moved: `ours` was computed from it, `theirs` was reported by the side
+/// `other`.
 ///
 /// # Errors
-/// `checksum_mismatch` when any pair of one algorithm differs, `checksum_unavailable` when
-/// verification is required and nothing can be compared.
+/// `checksum_mismatch` if any pair of one algorithm differs, `checksum_unavailable` if verification
+/// is required and nothing can be compared.
 pub(crate) fn compare(order: &Order, ours: &[Checksum], theirs: &[Checksum], other: Side) -> Result<Verified> {
     let mut agreed = None;
     for expected in order.expected.iter().chain(theirs) {
@@ -67,7 +69,7 @@ pub(crate) fn compare(order: &Order, ours: &[Checksum], theirs: &[Checksum], oth
         };
         if own != expected {
             let error = Error::new(ErrorCode::ChecksumMismatch, other, Phase::Checksum);
-            return Err(error.with_detail(format!("the data that moved has {own}, declared is {expected}")));
+            return Err(error.with_detail(format!("the data has {own}, expected is {expected}")));
         }
         agreed.get_or_insert_with(|| own.clone());
     }
@@ -78,7 +80,7 @@ pub(crate) fn compare(order: &Order, ours: &[Checksum], theirs: &[Checksum], oth
     }
 }
 
-/// Trouble in our own store is that of the side that the store is in this transfer.
+/// Blames errors of our store on the side that the store has in this transfer.
 pub(crate) fn blame_store(error: Error, side: Side) -> Error {
     if error.side() == Side::Active {
         error.at_side(side)
@@ -87,13 +89,13 @@ pub(crate) fn blame_store(error: Error, side: Side) -> Error {
     }
 }
 
-/// Whether there is an algorithm in which both have a checksum.
+/// Whether both sides have a checksum of the same algorithm.
 pub(crate) fn are_comparable(ours: &[Checksum], theirs: &[Checksum]) -> bool {
     let mut theirs = theirs.iter();
     theirs.any(|theirs| ours.iter().any(|own| own.algorithm() == theirs.algorithm()))
 }
 
-/// Algorithms that the peer told and we have not computed, when nothing else can be compared.
+/// Algorithms that the peer reported and we have not computed, if nothing else can be compared.
 pub(crate) fn missing(ours: &[Checksum], theirs: &[Checksum]) -> Vec<ChecksumAlgorithm> {
     if are_comparable(ours, theirs) {
         Vec::new()

@@ -1,4 +1,5 @@
-//! A push of a long file, which a thread sends: a refusal in the middle is heard and told, in clear text and encrypted.
+//! A push of a long file by a thread: a refusal in the middle is noticed and reported, in clear
+//! text and encrypted.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,12 +16,12 @@ use testkit::{SelfSigned, tls_server};
 use transfer::{Budget, Order, Progress, RemoteSink, Source, StoreSource, copy};
 use types::{ErrorCode, Location, LogicalPath, Side};
 
-/// Far more than sockets buffer, so that the sender is still busy when the answer comes.
+/// Far more than sockets buffer, so that the sender is busy when the answer arrives.
 const SIZE: u64 = 64 * 1024 * 1024;
 
 /// The server's end of a connection.
 trait Connection: Read + Write {
-    /// Says that nothing more will be sent.
+    /// Ends the outgoing data.
     fn end(&mut self);
 }
 
@@ -45,7 +46,7 @@ fn accepted(tcp: TcpStream, tls: Option<&Arc<ServerConfig>>) -> Box<dyn Connecti
     }
 }
 
-/// Takes a part of the body, then says that there is no room; remembers which methods came.
+/// Reads a part of the body, then reports a full disk; returns the methods that were requested.
 fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<String> {
     let mut methods = Vec::new();
     for tcp in listener.incoming().flatten() {
@@ -71,7 +72,7 @@ fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<Str
                     );
                     reader.get_mut().write_all(answer.as_bytes()).unwrap();
                     reader.get_mut().end();
-                    // What still comes is read, so that no reset overtakes the answer.
+                    // Reads the rest, so that no reset overtakes the answer.
                     let _ = std::io::copy(&mut reader, &mut std::io::sink());
                     break;
                 }
@@ -89,7 +90,7 @@ fn full_disk(listener: &TcpListener, tls: Option<&Arc<ServerConfig>>) -> Vec<Str
     methods
 }
 
-async fn refusal_is_told_and_the_remains_are_removed(scheme: &str) {
+async fn refusal_is_reported_and_the_remains_are_removed(scheme: &str) {
     let made = SelfSigned::localhost().unwrap();
     let server_tls = (scheme == "https").then(|| tls_server(&made.certificate, &made.key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -123,7 +124,7 @@ async fn refusal_is_told_and_the_remains_are_removed(scheme: &str) {
     let store = Store::new(Arc::new(
         Posix::open(directory.path(), &PosixOptions::default()).unwrap(),
     ));
-    // A kept checksum is declared, so nothing has to be hashed on the way: a thread may send the file.
+    // A kept checksum is declared, so the data need not be hashed and a thread may send the file.
     let path = LogicalPath::parse("/f").unwrap();
     store
         .checksum(&path, types::ChecksumAlgorithm::Adler32, &ClientId::own())
@@ -144,11 +145,11 @@ async fn refusal_is_told_and_the_remains_are_removed(scheme: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_peers_refusal_is_told_in_its_own_words_and_its_remains_are_removed() {
+async fn the_peers_refusal_is_quoted_and_its_remains_are_removed() {
     refusal_is_told_and_the_remains_are_removed("http").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_encrypted_refusal_is_told_in_its_own_words_too() {
+async fn an_encrypted_refusal_is_quoted_too() {
     refusal_is_told_and_the_remains_are_removed("https").await;
 }

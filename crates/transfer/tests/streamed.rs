@@ -1,4 +1,4 @@
-//! Copies between two servers through this process: what a source that contradicts itself leads to, and what is compared.
+//! Copies between two servers through this process: contradictory sources, and verification.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,13 +13,13 @@ use transfer::{Budget, Order, Outcome, Progress, RemoteSink, RemoteSource, Sourc
 use types::{Checksum, Error, ErrorCode, Location, Result, Side};
 
 const CONTENT: &[u8] = b"what the source has";
-/// The path that the destination stores under.
+/// The path at the destination.
 const THERE: &str = "/there";
 
-/// One server for both ends. The answers at the source are given; the destination keeps what comes.
+/// One server for both ends. The source has fixed answers; the destination stores the data.
 #[derive(Clone, Default)]
 struct Server {
-    /// What is answered to HEAD and GET at the source.
+    /// The answer to HEAD and GET at the source.
     head: String,
     get: Vec<u8>,
     stored: Arc<Mutex<HashMap<String, Vec<u8>>>>,
@@ -35,7 +35,7 @@ impl Server {
         }
     }
 
-    /// Serves until the process ends, one request for each connection.
+    /// Serves until the process ends, one request per connection.
     fn start(&self) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -111,7 +111,7 @@ impl Server {
     }
 }
 
-/// The body of a request, chunked or as long as its head says.
+/// The body of a request, chunked or with a length.
 fn body(reader: &mut impl BufRead, head: &str) -> std::io::Result<Vec<u8>> {
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut content = Vec::new();
@@ -133,7 +133,7 @@ fn body(reader: &mut impl BufRead, head: &str) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// An answer whose end is the end of the connection.
+/// An answer that ends with the connection.
 fn until_closed(content: &[u8]) -> Vec<u8> {
     [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", content].concat()
 }
@@ -147,7 +147,7 @@ fn seen(error: &Error) -> (ErrorCode, Side) {
 }
 
 #[tokio::test]
-async fn what_is_shorter_than_the_source_said_is_the_sources_fault_and_not_left() {
+async fn data_shorter_than_announced_is_the_sources_fault_and_removed() {
     for came in [&CONTENT[..CONTENT.len() - 3], b""] {
         let server = Server::new(&head(CONTENT.len()), &until_closed(came));
         let error = server.copy(&Order::default()).await.unwrap_err();
@@ -160,7 +160,7 @@ async fn what_is_shorter_than_the_source_said_is_the_sources_fault_and_not_left(
     let error = server.copy(&Order::default()).await.unwrap_err();
     assert_eq!(seen(&error), (ErrorCode::SourceChanged, Side::Source), "{error}");
     assert!(!server.methods.lock().unwrap().contains(&"put".to_owned()));
-    // Some sources do not know the length before they send the file.
+    // Some sources do not know the length before sending the file.
     for told in [CONTENT.len(), 0] {
         let server = Server::new(&head(told), &until_closed(CONTENT));
         assert_eq!(
@@ -172,7 +172,7 @@ async fn what_is_shorter_than_the_source_said_is_the_sources_fault_and_not_left(
 }
 
 #[tokio::test]
-async fn what_nobody_knows_the_length_of_is_copied_up_to_the_limit() {
+async fn data_of_unknown_length_is_copied_up_to_the_limit() {
     let server = Server::new("Connection: close", &until_closed(CONTENT));
     assert_eq!(
         server.copy(&Order::default()).await.unwrap().bytes,
@@ -188,7 +188,7 @@ async fn what_nobody_knows_the_length_of_is_copied_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn what_the_client_expects_is_compared_also_where_the_source_is_not() {
+async fn the_expected_checksum_is_compared_even_without_one_of_the_source() {
     for verification in [Verification::Never, Verification::WhenAvailable] {
         let server = Server::new(&head(CONTENT.len()), &until_closed(CONTENT));
         let order = Order {

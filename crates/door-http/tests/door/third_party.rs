@@ -422,7 +422,7 @@ async fn a_new_file_that_turns_out_wrong_at_the_destination_is_removed_there() {
     })
     .await;
     let line = push_to(&peer, "").await;
-    assert!(line.contains("3 bytes are stored there, 7 were sent"), "{line}");
+    assert!(line.contains("7 bytes were sent, it stored 3"), "{line}");
     assert_eq!(peer.methods(), "HEAD PUT HEAD DELETE");
 }
 

@@ -1,7 +1,7 @@
-//! What the copies of one owner share: how many run, how many extra streams they use, how much they move, and how many
-//! streams were worth it with each server.
+//! State that the copies of one owner share: running copies, extra streams, bytes moved, and the
+//! number of streams that paid off with each server.
 //!
-//! The owner is a server, or one command of the client. It hands the same budget to all of its copies.
+//! The owner is a server, or one command of the client. All its copies get the same budget.
 
 mod stream_history;
 
@@ -14,7 +14,7 @@ use crate::limits::CHOSEN_STREAMS_ADDED_MAX;
 use crate::progress::Progress;
 use stream_history::StreamHistory;
 
-/// The resources that all copies of one owner share. Cheap to clone; clones are the same budget.
+/// The budget of one owner. Cheap to clone; clones share it.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Shared>);
 
@@ -28,7 +28,7 @@ struct Shared {
 }
 
 impl Budget {
-    /// A budget for as many processors as this process may use.
+    /// A budget for the processors that this process may use.
     #[must_use]
     pub fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -45,40 +45,41 @@ impl Budget {
         }))
     }
 
-    /// Bytes that everything under this budget has moved.
+    /// Bytes moved under this budget.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         self.0.moved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that were moved beside the copies. [`Progress::counted_in`] does so by itself.
+    /// Counts bytes that were moved outside of copies. [`Progress::counted_in`] counts by itself.
     pub fn add_moved(&self, bytes: u64) {
         self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a copy as running until the returned guard is dropped. What it moves is counted here.
+    /// Counts a copy as running until the guard is dropped, and counts the bytes that it moves.
     pub(crate) fn begin_copy(&self, progress: &Progress) -> RunningCopy {
         progress.count_in(self);
         self.0.running_copies.fetch_add(1, Ordering::Relaxed);
         RunningCopy(self.clone())
     }
 
-    /// Fair share of `count` for each running copy.
+    /// The fair share of `count` for each running copy.
     pub(crate) fn share_of(&self, count: u32) -> u32 {
         count / self.0.running_copies.load(Ordering::Relaxed).max(1)
     }
 
-    /// Processors for each running copy; 0 when there are more copies than processors.
+    /// Processors per running copy; 0 if there are more copies than processors.
     pub(crate) fn processors_each(&self) -> u32 {
         self.share_of(self.0.processors)
     }
 
-    /// The most streams from a near source: one for each processor, or one.
+    /// Most streams from a near source: one per processor, or one in all.
     pub(crate) fn near_streams_max(&self, shares_processors: bool) -> u32 {
         if shares_processors { self.processors_each() } else { 1 }
     }
 
-    /// Grants up to `wanted` streams beyond those that a copy began with; fewer when all copies together use too many.
+    /// Grants up to `wanted` streams beyond those that a copy began with; fewer if all copies
+    /// together have too many.
     pub(crate) fn add_streams(&self, wanted: u32) -> Vec<ExtraStream> {
         let mut granted = 0;
         let grant = |used: u32| {
@@ -92,7 +93,7 @@ impl Budget {
         (0..granted).map(|_| ExtraStream(self.clone())).collect()
     }
 
-    /// How many streams were worth it with each server.
+    /// The number of streams that paid off with each server.
     pub(crate) fn history(&self) -> &StreamHistory {
         &self.0.history
     }
@@ -104,7 +105,7 @@ impl Default for Budget {
     }
 }
 
-/// A copy while its data moves.
+/// A copy in its data phase.
 #[derive(Debug)]
 pub(crate) struct RunningCopy(Budget);
 
@@ -114,7 +115,7 @@ impl Drop for RunningCopy {
     }
 }
 
-/// A stream that was granted by [`Budget::add_streams`]; given back when dropped.
+/// A stream that [`Budget::add_streams`] granted; returned on drop.
 #[derive(Debug)]
 pub(crate) struct ExtraStream(Budget);
 
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_copy_moves_is_counted_from_its_beginning_and_other_owners_do_not_see_it() {
+    fn bytes_of_a_copy_are_counted_from_its_beginning_and_only_for_its_owner() {
         let (budget, other) = (Budget::for_processors(1), Budget::for_processors(1));
         let (copy, download) = (Progress::new(), Progress::counted_in(&budget));
         copy.add_moved(1);

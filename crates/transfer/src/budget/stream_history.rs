@@ -1,6 +1,7 @@
-//! How many streams copies from a server have settled on, so that the next one begins with as many.
+//! The number of streams that copies from each server settled on; the next copy begins with it.
 //!
-//! [`Growth`](crate::growth::Growth) needs seconds on a long line to find the number, and would need them again for each file.
+//! On a long line, [`Growth`](crate::growth::Growth) needs seconds to find the number. Without this
+//! history it would need them for each file.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ fn server(location: &Location) -> Server {
     (location.scheme(), location.host().to_owned(), location.port())
 }
 
-/// The number that recent copies from each server have settled on.
+/// The number of streams that recent copies from each server settled on.
 #[derive(Debug, Default)]
 pub(crate) struct StreamHistory(Mutex<HashMap<Server, (u32, Instant)>>);
 
@@ -25,7 +26,7 @@ impl StreamHistory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many streams a copy from `source` begins with; one where nothing is known.
+    /// The number of streams with which a copy from `source` begins; 1 if nothing is known.
     pub(crate) fn streams(&self, source: &Location) -> u32 {
         match self.kept().get(&server(source)) {
             Some((streams, since)) if since.elapsed() < CHOSEN_STREAMS_KEPT => *streams,
@@ -33,7 +34,8 @@ impl StreamHistory {
         }
     }
 
-    /// Remembers what a copy has settled on. When the list is full, a new server is left out until an entry is too old.
+    /// Records what a copy settled on. If the list is full, new servers are ignored until an entry
+    /// expires.
     pub(crate) fn settle(&self, source: &Location, streams: u32) {
         let (server, mut kept) = (server(source), self.kept());
         if streams <= 1 {
@@ -59,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_settled_on_counts_for_its_server_and_for_some_time() {
+    async fn a_settled_number_holds_for_its_server_and_for_some_time() {
         let history = StreamHistory::default();
         let (file, other) = (place("https://a/f"), place("https://a/g"));
         assert_eq!(history.streams(&file), 1);
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_servers_are_kept_than_there_is_place_for() {
+    async fn a_full_list_takes_no_new_servers() {
         let history = StreamHistory::default();
         let numbered = |number: usize| place(&format!("https://a{number}/f"));
         for number in 0..=CHOSEN_STREAMS_SERVERS_MAX {

@@ -1,4 +1,4 @@
-//! Whether a peer has stored what was sent.
+//! Verifies that a peer stored what was sent.
 
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
@@ -6,7 +6,8 @@ use super::{Copy, Moved};
 use crate::options::{Order, Verification, Verified};
 use crate::verify::{are_comparable, compare, wanted};
 
-/// Whether a server refuses to say what it has. Any other refusal means that the file is not there as it should be.
+/// Whether a server refuses to report what it has. Any other refusal means that the file is missing
+/// or wrong.
 #[must_use]
 pub fn refuses_to_tell(error: &Error) -> bool {
     matches!(
@@ -15,8 +16,8 @@ pub fn refuses_to_tell(error: &Error) -> bool {
     )
 }
 
-/// Whether the peer does not say what it has stored. All else that is no success means that the file is not there as it
-/// should be.
+/// Whether the peer does not report what it stored. Any other failure means that the file is
+/// missing or wrong.
 fn is_no_word(error: &Error) -> bool {
     refuses_to_tell(error) || error.peer_status().is_none()
 }
@@ -26,8 +27,9 @@ fn algorithms(checksums: &[Checksum]) -> Vec<ChecksumAlgorithm> {
 }
 
 impl Copy<'_> {
-    /// The peer must show the same size and, where it tells one, the same checksum. One that told its checksum of all
-    /// that it stored is not asked again, which would cost another round trip.
+    /// The peer must report the same size and, if it reports one, the same checksum. A peer that
+    /// sent its checksum with the answer to the upload is not asked again, which saves a round
+    /// trip.
     pub(super) async fn confirm(&self, moved: &Moved) -> Result<Verified> {
         self.progress.enter(Phase::Checksum);
         let Moved {
@@ -57,7 +59,7 @@ impl Copy<'_> {
         };
         if let Some(stored) = facts.size_bytes.filter(|stored| stored != bytes) {
             let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
-            return Err(error.with_detail(format!("{stored} bytes are stored there, {bytes} were sent")));
+            return Err(error.with_detail(format!("{bytes} bytes were sent, it stored {stored}")));
         }
         compare(&order, ours, &facts.checksums, Side::Destination)
     }

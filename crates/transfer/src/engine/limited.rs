@@ -1,4 +1,5 @@
-//! The length of what a source sends: at most what the order allows, at least what the source said.
+//! Limits the length of incoming data: at most what the order allows, at least what the source
+//! reported.
 
 use net::Batch;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -7,14 +8,15 @@ use super::source::Incoming;
 use crate::mover::Payload;
 use crate::options::Order;
 
-/// Incoming data between two limits. A source that does not tell its size, or lies about it, is stopped at the order's limit.
+/// Incoming data with both limits. A source that reports no size, or a wrong one, is stopped at the
+/// order's limit.
 pub(super) struct Limited<'a> {
     pub(super) incoming: &'a mut Box<dyn Incoming>,
     pub(super) order: &'a Order,
-    /// Bytes of the file until now, those of earlier connections included.
+    /// Bytes of the file so far, including those of earlier connections.
     pub(super) bytes: u64,
-    /// The file must not be shorter. Where an answer has no length only this tells the file from its front: a lost
-    /// connection looks like the end.
+    /// The file must not be shorter. If an answer has no length, only this detects a lost
+    /// connection, which looks like the end.
     pub(super) least_bytes: u64,
 }
 
@@ -30,14 +32,14 @@ impl Payload for Limited<'_> {
     }
 }
 
-/// Another number of bytes came than the source had announced.
+/// The data has another length than the source announced.
 pub(super) fn differs(came: u64, announced: u64) -> Error {
     let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Source, Phase::Transfer);
-    error.with_detail(format!("{came} bytes came, {announced} were announced"))
+    error.with_detail(format!("it announced {announced} bytes and sent {came}"))
 }
 
-/// The file has another size than when the source was asked.
+/// The file has another size than the source reported before.
 pub(super) fn changed(asked: u64, now: u64, phase: Phase) -> Error {
     let error = Error::new(ErrorCode::SourceChanged, Side::Source, phase);
-    error.with_detail(format!("it had {asked} bytes when asked and has {now} now"))
+    error.with_detail(format!("it had {asked} bytes before and has {now} now"))
 }

@@ -1,4 +1,4 @@
-//! What a program reads and writes as a source and a sink: standard input and output.
+//! Standard input and output as a source and a sink.
 
 use std::future::ready;
 use std::sync::{Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::options::Order;
 use crate::pipe::{broken, fill_slots};
 use crate::progress::Progress;
 
-/// How much is read in one go at the most: what a pipe holds.
+/// Most bytes per read: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// An end that can be used once.
+/// An input or output that can be used once.
 type Once<T> = Mutex<Option<T>>;
 
 fn take<T>(end: &Once<T>, side: Side) -> Result<T> {
@@ -29,7 +29,7 @@ fn take<T>(end: &Once<T>, side: Side) -> Result<T> {
 type Input = Box<dyn AsyncRead + Send + Unpin>;
 type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// What a program reads, to its end.
+/// An input, read to its end.
 pub struct InputSource(Once<Input>);
 
 impl InputSource {
@@ -69,7 +69,7 @@ impl Incoming for Reading {
     }
 }
 
-/// What a program writes.
+/// An output.
 pub struct OutputSink(Once<Output>);
 
 impl OutputSink {
@@ -106,8 +106,8 @@ struct Writing {
 impl UploadStream for Writing {
     fn append<'a>(&'a mut self, batch: Batch, progress: &'a Progress) -> Answer<'a, ()> {
         Box::pin(async move {
-            // One write for all of it: pages with checksums come as pieces of 4 KiB, and each write to a
-            // program's output takes a turn on another thread.
+            // One write for the whole batch: pages with checksums come in pieces of 4 KiB, and each
+            // write to the output goes through another thread.
             self.gathered.clear();
             batch.append_to(&mut self.gathered);
             let written = self.output.write_all(&self.gathered).await;

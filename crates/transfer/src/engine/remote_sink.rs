@@ -1,4 +1,4 @@
-//! A file on another server as the sink of a copy.
+//! A file on another server, as a sink.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ pub struct RemoteSink {
 }
 
 impl RemoteSink {
-    /// A file that is stored by `client`.
+    /// A file that `client` stores.
     #[must_use]
     pub fn new(client: &Client, file: &Resource) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl RemoteSink {
             }
             Ok(_) => Ok(Some(true)),
             Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(Some(false)),
-            // A token for writing need not allow looking: the upload itself will tell.
+            // A token for writing may not allow stat. The upload will show.
             Err(error) if error.peer_status().is_some() => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! Where the data of a copy goes.
+//! The trait of destinations of a copy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 use crate::options::Order;
 use crate::progress::Progress;
 
-/// A name under which a copy stores its file. Errors name the side and the phase.
+/// A destination of a copy: a file name. Errors have a side and a phase.
 pub trait Sink: Send + Sync {
-    /// What the engine may do with it.
+    /// What the engine can do with it.
     fn abilities(&self) -> SinkAbilities;
 
-    /// Whether there is a file of that name; `None` when the sink does not say.
+    /// Whether a file of this name exists; `None` if the sink does not report it.
     ///
     /// # Errors
-    /// That the file may not be stored: it exists and may not be replaced, or the name is that of a directory.
+    /// The file exists and must not be replaced, or is a directory; other refusals.
     fn existed<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<bool>>;
 
-    /// Begins to store the file: of the kind that [`SinkAbilities::any_order`] says.
+    /// Begins to store the file; [`SinkAbilities::any_order`] determines the kind of [`Begun`].
     ///
     /// # Errors
     /// The refusal, before the first byte.
@@ -31,7 +31,7 @@ pub trait Sink: Send + Sync {
     /// Asks what is stored there now ([`SinkAbilities::is_remote`]).
     ///
     /// # Errors
-    /// The refusal to tell, or that there is no such file.
+    /// The refusal to report, or a missing file.
     fn look<'a>(&'a self, _wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SinkFacts> {
         Box::pin(async {
             Err(Error::new(
@@ -42,48 +42,49 @@ pub trait Sink: Send + Sync {
         })
     }
 
-    /// Removes what a failed copy left under the name.
+    /// Removes the remains of a failed copy under this name.
     ///
     /// # Errors
-    /// That it may still be there.
+    /// They may still be there.
     fn remove(&self) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 }
 
-/// What can be done with a sink.
+/// Abilities of a sink.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SinkAbilities {
-    /// Data can be written in any order, and over several streams: [`Sink::begin`] gives [`Begun::Part`].
+    /// Data can be written in any order and over several streams: [`Sink::begin`] returns
+    /// [`Begun::Part`].
     pub any_order: bool,
-    /// Somebody else stores the file, so what is stored there is compared at the end.
+    /// Another server stores the file, so it is verified at the end.
     pub is_remote: bool,
-    /// An interrupted upload may be left under the name, so the engine removes it.
+    /// An interrupted upload may stay under the name, so the engine removes it.
     pub leaves_remains: bool,
 }
 
-/// How a file is to be stored.
+/// Options of [`Sink::begin`].
 #[derive(Clone, Copy, Debug)]
 pub struct BeginOptions<'a> {
     /// The order of the copy.
     pub order: &'a Order,
     /// Size of the file in bytes, if known.
     pub size_bytes: Option<u64>,
-    /// Checksums of what will come, for the sink to verify.
+    /// Checksums of the data, for the sink to verify.
     pub declared: &'a [Checksum],
-    /// [`Sink::existed`] has just said that there is no such file.
+    /// [`Sink::existed`] has just returned that there is no such file.
     pub is_absent: bool,
 }
 
-/// A file that was begun. Dropped before its end, it does not take its name.
+/// A file that is being stored. If dropped before its end, it never appears under its name.
 pub enum Begun {
     /// Takes data in any order.
     Part(Arc<dyn PartFile>),
-    /// Takes data from front to back.
+    /// Takes data in order.
     Stream(Box<dyn UploadStream>),
 }
 
-/// What a sink says of a stored file.
+/// What a sink reports about a stored file.
 #[derive(Clone, Debug, Default)]
 pub struct SinkFacts {
     /// Size in bytes.
@@ -94,53 +95,55 @@ pub struct SinkFacts {
 
 /// A file that takes data in any order.
 pub trait PartFile: Send + Sync {
-    /// Writes a batch where it belongs.
+    /// Writes a batch at `offset`.
     ///
     /// # Errors
-    /// That it cannot be stored.
+    /// It cannot be stored.
     fn write_at(&self, batch: Batch, offset: u64) -> Answer<'_, ()>;
 
-    /// Takes up what an interrupted copy left of the same content, which `mark` identifies: how many bytes are there, from the
-    /// front on. Called before anything is written.
+    /// Resumes the part of an interrupted copy of the same content, which `mark` identifies.
+    /// Returns the number of bytes that are there from the beginning. Called before the first
+    /// write.
     ///
     /// # Errors
-    /// That it cannot be told.
+    /// The part cannot be examined.
     fn resume<'a>(&'a self, _mark: &'a str) -> Answer<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 
-    /// From now on writes come in any order, and only the first `bytes` bytes have no gaps: [`PartFile::resume`] may count no
-    /// more than these.
+    /// From now on writes come in any order, and only the first `bytes` bytes are without gaps.
+    /// [`PartFile::resume`] must not return more.
     fn keep_front(&self, _bytes: u64) {}
 
-    /// Shows the first `bytes` bytes to a hasher.
+    /// Feeds the first `bytes` bytes to a hasher.
     ///
     /// # Errors
-    /// That they cannot be read back.
+    /// They cannot be read.
     fn reread_front(&self, bytes: u64, hasher: Hasher) -> Answer<'_, Hasher>;
 
-    /// Computes checksums of all that was written.
+    /// Computes checksums of the whole file.
     ///
     /// # Errors
-    /// That it cannot be read back.
+    /// It cannot be read.
     fn reread<'a>(&'a self, algorithms: &'a [ChecksumAlgorithm]) -> Answer<'a, Vec<Checksum>>;
 
-    /// Gives the file its name. `checksums` were computed of the data.
+    /// Commits the file. `checksums` are those of its data.
     ///
     /// # Errors
-    /// That it may not have it, or cannot be stored. An old file is then still there.
+    /// The name is refused, or the file cannot be stored. An old file of this name is then
+    /// unchanged.
     fn commit(&self, size_bytes: u64, checksums: Vec<Checksum>) -> Answer<'_, Stored>;
 }
 
-/// A file that takes data from front to back.
+/// A file that takes data in order.
 pub trait UploadStream: Send {
-    /// Sends the next bytes, and counts what was taken.
+    /// Sends the next bytes, and counts those that were accepted.
     ///
     /// # Errors
     /// The refusal, or a lost connection.
     fn append<'a>(&'a mut self, batch: Batch, progress: &'a Progress) -> Answer<'a, ()>;
 
-    /// The connection to a peer, where the data can go over it without this trait in between.
+    /// The connection to a peer, if data can be sent over it without this trait.
     fn outlet(&mut self) -> Option<&mut Outlet> {
         None
     }
@@ -150,9 +153,9 @@ pub trait UploadStream: Send {
         None
     }
 
-    /// Ends the data and waits until the file is stored.
+    /// Ends the data, and waits until the file is stored.
     ///
     /// # Errors
-    /// The refusal, or that not all of it came.
+    /// The refusal, or incomplete data.
     fn finish(self: Box<Self>) -> Answer<'static, Stored>;
 }

@@ -1,4 +1,4 @@
-//! A store that exists only here, as a sink: named objects in the memory of somebody else.
+//! A made-up store as a sink: named objects in memory, as a remote service would keep them.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -10,12 +10,12 @@ use storage::{Answer, Hasher, Overwrite};
 use transfer::{BeginOptions, Begun, Order, PartFile, Sink, SinkAbilities, SinkFacts};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Side};
 
-/// The objects, and what interrupted copies left of which content.
+/// The objects, and the remains of interrupted copies by content.
 #[derive(Default)]
 pub(crate) struct Shelf {
     pub(crate) objects: HashMap<String, Vec<u8>>,
     parts: HashMap<String, (String, Vec<u8>)>,
-    /// Whether it stores something else than it was given.
+    /// Whether it stores wrong data.
     pub(crate) spoils: bool,
 }
 
@@ -89,7 +89,7 @@ struct Part {
 #[derive(Default)]
 struct Written {
     content: Vec<u8>,
-    /// Of which content it is a part, and how much of its front has no gaps.
+    /// The content that it is a part of, and the length of its beginning without gaps.
     resumable: Option<(String, usize)>,
 }
 
