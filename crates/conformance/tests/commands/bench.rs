@@ -581,11 +581,11 @@ fn what_cannot_be_used_is_said_before_anything_is_measured() {
         (["--json", &nowhere, &target], "No such file or directory"),
         (
             ["--file", "https://se.example.org/f", &target],
-            "is at none of the targets",
+            "belongs to no target",
         ),
         (["--pid", "other=1", &target], "no target has this name"),
-        (["--pid", "4294967295", &target], "there is no such process here"),
-        (["-c", "1", "/local/directory"], "can be measured"),
+        (["--pid", "4294967295", &target], "no such process"),
+        (["-c", "1", "/local/directory"], "bench takes http"),
     ] {
         let run = bench(&lab, "bulk", &arguments);
         assert_ne!(run.code, Some(0), "{}", run.said());

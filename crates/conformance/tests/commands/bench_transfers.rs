@@ -157,7 +157,7 @@ fn copies_that_fail_tell_it_in_the_servers_words() {
 
     let odd = bench.command("tpc", &["-s", "1KiB"], &targets[..1]);
     let said = run(&odd).failed_with(22).said();
-    assert!(said.contains("give their URLs in pairs"), "{said}");
+    assert!(said.contains("copies need pairs of URLs"), "{said}");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn an_interruption_aborts_copies_and_removes_their_files() {
         assert!(took < Duration::from_secs(10), "{took:?}");
         let said = client.stderr();
         assert!(
-            said.contains("removing what was made") && said.contains("files in it"),
+            said.contains("removing the files at the targets") && said.contains("files in it"),
             "{said}"
         );
         assert_eq!(bench.stored(), before, "{said}");

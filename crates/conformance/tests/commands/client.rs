@@ -241,7 +241,7 @@ fn what_cannot_be_renamed_or_made_is_told_with_what_helps() {
     assert_says(&elsewhere, 18, "Use copy, then rm.", &[]);
     for base in [site.first.davs("renamed"), site.first.root("renamed"), local.to_owned()] {
         let (file, directory) = (format!("{base}/f"), format!("{base}/d"));
-        let whole = format!("Give the whole new name: {directory}/f");
+        let whole = format!("Give the complete new name: {directory}/f");
         for arguments in [&[&file[..], &directory][..], &["-f", &file, &directory]] {
             assert_says(&client("mv", arguments), 21, &whole, &["Use -f", "parent"]);
         }
@@ -250,7 +250,7 @@ fn what_cannot_be_renamed_or_made_is_told_with_what_helps() {
             assert_says(&client("mkdir", &[&directory]), 17, "mkdir -p accepts it", &["Use -f"]);
         }
         let on_file = client("mkdir", &[&file]);
-        assert_says(&on_file, 17, "a file has this one", &["Use -f", "mkdir -p"]);
+        assert_says(&on_file, 17, "this one belongs to a file", &["Use -f", "mkdir -p"]);
         client("mkdir", &["-p", &directory]).succeeded();
         let removed = client("rm", &["-r", "--dry-run", &directory]).succeeded();
         assert_eq!(

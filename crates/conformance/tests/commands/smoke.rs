@@ -411,7 +411,7 @@ fn an_interrupted_test_leaves_nothing_behind() {
         .expect_err("it ends");
     let (said, stopped) = (client.stdout(), client.stderr());
     assert!(
-        stopped.contains("interrupted; what had been made was removed"),
+        stopped.contains("interrupted; the test files were removed"),
         "{said}\n{stopped}"
     );
     assert_eq!(visible(&files), Vec::<String>::new());

@@ -98,7 +98,7 @@ fn a_token_decides_and_what_was_shown_is_said_when_it_is_refused() {
     let options = ["--token-file", plain(&token), "--proxy", plain(&site.proxy)];
     let refused = site.cat(&options, &[]).failed_with(13);
     assert!(
-        refused.stderr.matches("the token decides").count() == 1,
+        refused.stderr.matches("the token counts").count() == 1,
         "{}",
         refused.stderr
     );
@@ -107,7 +107,7 @@ fn a_token_decides_and_what_was_shown_is_said_when_it_is_refused() {
         .lab
         .run_client("cat", &[&site.server.url("/data/f")])
         .failed_with(13);
-    assert!(alone.stderr.contains("there is no token"), "{}", alone.stderr);
+    assert!(alone.stderr.contains("no token ("), "{}", alone.stderr);
 }
 
 #[test]

@@ -88,13 +88,13 @@ impl Credentials {
         let token = token.map(|token| format!("the token found in {}", token.place));
         match (token, &self.identity) {
             (Some(token), Some(_)) => format!(
-                "{token}, and {} to servers that ask for one; where both are taken the token decides",
+                "{token}, and {} to servers that ask for one; if both are accepted, the token counts",
                 self.identity_words
             ),
             (Some(token), None) => token,
             (None, Some(_)) => format!("{} to servers that ask for one", self.identity_words),
             (None, None) => {
-                "nothing: there is no token (BEARER_TOKEN, BEARER_TOKEN_FILE, bt_u<uid> in XDG_RUNTIME_DIR \
+                "none: no token (BEARER_TOKEN, BEARER_TOKEN_FILE, bt_u<uid> in XDG_RUNTIME_DIR \
                              or /tmp) and no certificate (X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_u<uid>)"
                     .to_owned()
             }
