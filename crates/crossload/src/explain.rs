@@ -72,7 +72,8 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
     if options.token.is_none() {
         return Ok((plain(Arc::new(Credential::Anonymous)), None));
     }
-    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
+    let runtime =
+        execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let shown = token::read(options.token.as_deref())?;
     let read = runtime.block_on(offline::bearer(
         configuration,

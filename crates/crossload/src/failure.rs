@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn each_reader_gets_advice_for_their_own_program() {
         let unusable = Failure::from(Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Tls));
-        let (user, administrator) = (unusable.message(Reader::User), unusable.told(Reader::Administrator));
+        let (user, administrator) = (unusable.message(Reader::User), unusable.message(Reader::Administrator));
         assert!(
             user.contains("; next: ") && user.contains("--proxy") && !user.contains("server.key"),
             "{user}"

@@ -579,10 +579,7 @@ fn what_cannot_be_used_is_said_before_anything_is_measured() {
             "it is no report of crossload bench",
         ),
         (["--json", &nowhere, &target], "No such file or directory"),
-        (
-            ["--file", "https://se.example.org/f", &target],
-            "belongs to no target",
-        ),
+        (["--file", "https://se.example.org/f", &target], "belongs to no target"),
         (["--pid", "other=1", &target], "no target has this name"),
         (["--pid", "4294967295", &target], "no such process"),
         (["-c", "1", "/local/directory"], "bench takes http"),

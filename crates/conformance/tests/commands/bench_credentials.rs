@@ -221,7 +221,12 @@ fn whoever_is_refused_is_told_what_was_shown() {
                 "{load}: {}",
                 run.said()
             );
-            assert_eq!(run.stderr.matches("credential sent to servers: ").count(), 1, "{}", run.said());
+            assert_eq!(
+                run.stderr.matches("credential sent to servers: ").count(),
+                1,
+                "{}",
+                run.said()
+            );
         }
     }
     assert_eq!(visible(site.server.data()), Vec::<String>::new());

@@ -242,10 +242,6 @@ fn a_port_that_another_program_holds_is_said_plainly() {
     let mut command = lab.client(["serve", "--config", &file]).expect("the program");
     let refused = conformance::run(command.env("RUST_BACKTRACE", "0"));
     assert!(refused.code.is_some_and(|code| code != 0), "{}", refused.said());
-    assert!(
-        refused.said().contains("another program uses it"),
-        "{}",
-        refused.said()
-    );
+    assert!(refused.said().contains("another program uses it"), "{}", refused.said());
     drop(listener);
 }

@@ -44,16 +44,16 @@ impl Subject<'_> {
     /// Checks certificate and key.
     pub(crate) fn check(&self) -> Vec<Finding> {
         let file = self.certificate.display();
-        let chain =
-            match read(self.certificate) {
-                Ok(chain) => chain,
-                Err(why) => {
-                    let says = format!("the certificate {file} is unusable: {why}");
-                    return vec![self.certificate(Finding::error("certificate_unreadable", says)).change(
-                        "name a PEM file with the server's certificate first, then those of its issuers",
-                    )];
-                }
-            };
+        let chain = match read(self.certificate) {
+            Ok(chain) => chain,
+            Err(why) => {
+                let says = format!("the certificate {file} is unusable: {why}");
+                return vec![
+                    self.certificate(Finding::error("certificate_unreadable", says))
+                        .change("name a PEM file with the server's certificate first, then those of its issuers"),
+                ];
+            }
+        };
         if let Err(error) = std::fs::File::open(self.key) {
             let says = format!("the key {} cannot be read: {error}", self.key.display());
             let finding = Finding::error("key_unreadable", says).at(self.key_position.clone());
@@ -220,9 +220,8 @@ impl Subject<'_> {
                      not be able to follow it",
                     last.issuer()
                 );
-                Finding::warning("chain_incomplete", says).change(
-                    "append the intermediate certificates to the file, or add the authority to [trust]",
-                )
+                Finding::warning("chain_incomplete", says)
+                    .change("append the intermediate certificates to the file, or add the authority to [trust]")
             }
         };
         self.certificate(finding)

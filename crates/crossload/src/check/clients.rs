@@ -84,15 +84,13 @@ fn delegations(configuration: &Configuration, lines: &Lines) -> Option<Finding> 
         return Some(finding.change("name a separate directory"));
     }
     if mode & OTHERS != 0 {
-        let says =
-            format!("others can access the delegated credentials in {shown} (mode {mode:o}): the server does not start");
+        let says = format!(
+            "others can access the delegated credentials in {shown} (mode {mode:o}): the server does not start"
+        );
         let finding = Finding::error("delegations_open_to_others", says).at(position);
         return Some(finding.change(format!("chmod 700 {shown}")));
     }
-    Some(Finding::ok(
-        "delegations",
-        format!("only its owner can access {shown}"),
-    ))
+    Some(Finding::ok("delegations", format!("only its owner can access {shown}")))
 }
 
 /// Local users that the server cannot act as. Clients that are mapped to one are refused

@@ -22,7 +22,10 @@ const SKEW_WARNING_S: i64 = 5;
 /// Compares with one server. `None` if it does not answer, which another check reports.
 pub(crate) async fn check(place: &Location, tls: &ClientTls) -> Option<Finding> {
     let before = crate::token::now_s();
-    let date = tokio::time::timeout(ANSWER_TIMEOUT, date_of(place, tls)).await.ok()?.ok()??;
+    let date = tokio::time::timeout(ANSWER_TIMEOUT, date_of(place, tls))
+        .await
+        .ok()?
+        .ok()??;
     Some(judge(place.host(), before, date, crate::token::now_s()))
 }
 
@@ -42,7 +45,10 @@ async fn date_of(place: &Location, tls: &ClientTls) -> Result<Option<i64>, Error
     let request = RequestBuilder::new(&Method::Head, place).accept_anything().close();
     connection.stream.queue(&request.finish());
     connection.stream.flush().await?;
-    Ok(connection.response(&HeadLimits::default(), ANSWER_TIMEOUT).await?.date())
+    Ok(connection
+        .response(&HeadLimits::default(), ANSWER_TIMEOUT)
+        .await?
+        .date())
 }
 
 /// Judges a server's time that arrived between `before_s` and `after_s` of this machine.
@@ -60,8 +66,9 @@ pub(crate) fn judge(host: &str, before_s: i64, date_s: i64, after_s: i64) -> Fin
         skew.abs()
     );
     match away {
-        away if away >= SKEW_ERROR_S => Finding::error("clock_wrong", says)
-            .change("run chrony or systemd-timesyncd; until then tokens are refused"),
+        away if away >= SKEW_ERROR_S => {
+            Finding::error("clock_wrong", says).change("run chrony or systemd-timesyncd; until then tokens are refused")
+        }
         away if away >= SKEW_WARNING_S => Finding::warning("clock_differs", says)
             .change("check that chrony or systemd-timesyncd runs on both machines"),
         _ => Finding::ok("clock", format!("agrees with {host}")),

@@ -73,8 +73,14 @@ fn audiences(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
     }
     let audiences = &configuration.tokens.audiences;
     Some(match (audiences.is_empty(), &configuration.server.name) {
-        (false, _) => Finding::ok("audiences", format!("tokens must be for one of {}", audiences.join(", "))),
-        (true, Some(name)) => Finding::ok("audiences", format!("tokens must be for {name} or the server's addresses")),
+        (false, _) => Finding::ok(
+            "audiences",
+            format!("tokens must be for one of {}", audiences.join(", ")),
+        ),
+        (true, Some(name)) => Finding::ok(
+            "audiences",
+            format!("tokens must be for {name} or the server's addresses"),
+        ),
         (true, None) => Finding::warning(
             "audiences_unknown",
             "server.name is not set: tokens must have an address or a certificate name of the server as audience",

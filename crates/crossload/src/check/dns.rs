@@ -70,9 +70,7 @@ pub(crate) fn judge(host: &str, known: &[Known], position: &Position) -> Vec<Fin
             None => format!("{host} has the address {address}, which has no name"),
         };
         let finding = Finding::note("name_not_back", says).at(position.clone());
-        findings.push(
-            finding.change("add the reverse entry: some XRootD servers identify the peer of a copy by it"),
-        );
+        findings.push(finding.change("add the reverse entry: some XRootD servers identify the peer of a copy by it"));
     }
     if known.iter().all(|one| !one.is_here) {
         let says = format!("none of the addresses of {host} belongs to this machine");

@@ -37,8 +37,7 @@ pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding
             !exports.any(|export| meets(base.as_str(), export.path.as_str()))
         };
         for base in bases.iter().filter(is_outside) {
-            let says =
-                format!("the base path {base} of {url} is in no export: scopes below it have no effect");
+            let says = format!("the base path {base} of {url} is in no export: scopes below it have no effect");
             let finding = Finding::warning("issuer_path_outside", says).at(position.clone());
             findings.push(finding.change("use the path of an export, or a path below it"));
         }
@@ -98,11 +97,8 @@ pub(crate) fn judge(issuer: &str, named: &str, keys: Option<&Value>) -> Finding 
         KEY_KINDS.contains(&kind) && key["use"].as_str().is_none_or(|purpose| purpose == "sig")
     };
     match keys.iter().filter(is_usable).count() {
-        0 => Finding::error(
-            "issuer_without_keys",
-            format!("{issuer} has no key for RS256 or ES256"),
-        )
-        .change("ask its administrator for such keys"),
+        0 => Finding::error("issuer_without_keys", format!("{issuer} has no key for RS256 or ES256"))
+            .change("ask its administrator for such keys"),
         count => Finding::ok("issuer", format!("{count} keys of {issuer} fetched")),
     }
 }

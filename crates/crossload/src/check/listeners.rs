@@ -36,8 +36,7 @@ pub(crate) fn check(server: &Server, lines: &Lines) -> Vec<Finding> {
             findings.push(finding.change("name an address that `ip addr` shows, or [::] for all of them"));
         }
         if let Some((other, _)) = positions[..index].iter().find(|(other, _)| collide(*other, *address)) {
-            let says =
-                format!("{address} collides with {other}, another listening address: the server does not start");
+            let says = format!("{address} collides with {other}, another listening address: the server does not start");
             let finding = Finding::error("address_twice", says).at(position.clone());
             findings.push(finding.change("use another port, or remove one of them"));
         }
@@ -110,9 +109,15 @@ type Holder = Option<(bool, Option<String>)>;
 async fn holder(address: SocketAddr, path: &str) -> Option<Holder> {
     let reached = super::ports::reachable(address);
     let place = Location::parse(&format!("http://{reached}{path}")).ok()?;
-    let tcp = dial(place.host(), place.port(), AddressPolicy::ANY, ANSWER_TIMEOUT, Side::Active)
-        .await
-        .ok()?;
+    let tcp = dial(
+        place.host(),
+        place.port(),
+        AddressPolicy::ANY,
+        ANSWER_TIMEOUT,
+        Side::Active,
+    )
+    .await
+    .ok()?;
     let asked = async {
         let mut connection = Connection::new(Stream::clear(tcp, Role::Peer(Side::Active), waits()));
         let request = RequestBuilder::new(&Method::Head, &place).accept_anything().close();
@@ -121,7 +126,12 @@ async fn holder(address: SocketAddr, path: &str) -> Option<Holder> {
         let head = connection.response(&HeadLimits::default(), ANSWER_TIMEOUT).await?;
         Ok::<_, Error>((head.is_success(), head.server().map(str::to_owned)))
     };
-    Some(tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok().and_then(Result::ok))
+    Some(
+        tokio::time::timeout(ANSWER_TIMEOUT, asked)
+            .await
+            .ok()
+            .and_then(Result::ok),
+    )
 }
 
 /// Whether this is a server of ours. The admin door has no product name, but answers.

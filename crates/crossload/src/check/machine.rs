@@ -9,7 +9,12 @@ const TRANSFER_DESCRIPTORS: u64 = 4;
 
 /// Whether the limit of descriptors allows this many connections and transfers. `descriptors_max`
 /// is the hard limit, to which the server raises its soft limit; `None` is no limit.
-pub(crate) fn descriptors(connections: u32, transfers: u32, descriptors_max: Option<u64>, position: Position) -> Finding {
+pub(crate) fn descriptors(
+    connections: u32,
+    transfers: u32,
+    descriptors_max: Option<u64>,
+    position: Position,
+) -> Finding {
     let wanted = u64::from(connections) + u64::from(transfers) * TRANSFER_DESCRIPTORS + OWN_DESCRIPTORS;
     match descriptors_max.filter(|most| *most < wanted) {
         None => Finding::ok("descriptors", format!("{wanted} file descriptors are available")),

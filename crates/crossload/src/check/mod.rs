@@ -8,13 +8,13 @@ mod certificate;
 mod clients;
 mod clock;
 mod credentials;
+mod dns;
 mod exposed;
 mod finding;
 mod issuers;
 mod lines;
 mod listeners;
 mod machine;
-mod dns;
 mod ports;
 mod rules;
 mod secrets;
@@ -38,7 +38,7 @@ use crate::command_line::CheckOptions;
 use crate::failure::Failure;
 use crate::output;
 pub(crate) use certificate::date;
-use finding::{Finding, Severity, Position, Sum};
+use finding::{Finding, Position, Severity, Sum};
 use lines::Lines;
 use secrets::SecretFile;
 use trust::Authorities;
@@ -62,7 +62,8 @@ pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
     let (findings, configuration) = check_file(&options.config, &environment(options));
     let mut findings = findings;
     if let Some((configuration, lines)) = configuration.filter(|_| !options.offline) {
-        let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
+        let runtime =
+            execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
         findings.extend(runtime.block_on(online(&configuration, &lines, options))?);
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -143,7 +144,12 @@ fn writable(file: &Path) -> Option<Finding> {
 /// All checks without network.
 fn check_offline(configuration: &Configuration, lines: &Lines, environment: &Environment) -> Vec<Finding> {
     let (trusted, limits) = (&configuration.trust, &configuration.limits);
-    let authorities = Authorities::read(&trusted.ca_files, &trusted.ca_directories, trusted.system, environment.now_s);
+    let authorities = Authorities::read(
+        &trusted.ca_files,
+        &trusted.ca_directories,
+        trusted.system,
+        environment.now_s,
+    );
     let wants_directory = lines.is_written("trust", "ca_directories");
     let mut findings = authorities.check(
         &lines.of("trust", "ca_files"),
@@ -154,7 +160,10 @@ fn check_offline(configuration: &Configuration, lines: &Lines, environment: &Env
     findings.extend(listeners::check(&configuration.server, lines));
     findings.extend(dns::unusable(configuration, lines));
     findings.extend(issuers::paths(configuration, lines));
-    findings.extend(secrets::check(&secret_files(&configuration.files(), lines), environment.uid));
+    findings.extend(secrets::check(
+        &secret_files(&configuration.files(), lines),
+        environment.uid,
+    ));
     findings.extend(credentials::check(configuration, lines, environment.uid));
     findings.extend(clients::check(configuration, lines, environment.now_s));
     findings.extend(exports(configuration, lines, environment));

@@ -43,9 +43,10 @@ fn clear_text(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
         )
         .at(position)
         .change("set server.certificate and server.key, or remove server.clear_text_tokens"),
-        (ClearText::Loopback, true) => {
-            Finding::ok("tokens_encrypted", "tokens are accepted over TLS only, except from loopback")
-        }
+        (ClearText::Loopback, true) => Finding::ok(
+            "tokens_encrypted",
+            "tokens are accepted over TLS only, except from loopback",
+        ),
         (ClearText::Never, true) => Finding::ok("tokens_encrypted", "tokens are accepted over TLS only"),
     })
 }

@@ -46,10 +46,7 @@ impl Subject<'_> {
                 ];
             }
             Err(cause) => {
-                let says = format!(
-                    "the directory {shown} of the export {} is unusable: {cause}",
-                    self.path
-                );
+                let says = format!("the directory {shown} of the export {} is unusable: {cause}", self.path);
                 return vec![
                     self.fault("export_missing", says)
                         .change("make the directory, or correct the path"),
@@ -103,7 +100,11 @@ impl Subject<'_> {
                 "files cannot be written and made durable (fsync)",
                 ProbeDirectory::write,
             ),
-            ("storage_rename", "files cannot be renamed over others", ProbeDirectory::rename),
+            (
+                "storage_rename",
+                "files cannot be renamed over others",
+                ProbeDirectory::rename,
+            ),
             (
                 "storage_exclusive",
                 "files cannot be renamed without replacing others (renameat2)",

@@ -8,8 +8,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use time::{Duration, OffsetDateTime};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use super::finding::{Finding, Severity, Position, Sum};
-use super::{Environment, clock, check_file, dns, issuers, ports};
+use super::finding::{Finding, Position, Severity, Sum};
+use super::{Environment, check_file, clock, dns, issuers, ports};
 
 mod clients;
 mod made_up;
@@ -519,10 +519,7 @@ fn each_fault_is_found_alone_and_at_its_line() {
         let findings = site.findings();
         assert_eq!(bad(&findings), *expected, "{what}: {findings:#?}");
         for finding in findings.iter().filter(|finding| finding.severity > Note) {
-            assert!(
-                finding.change.is_some(),
-                "{what}: no remedy: {finding}"
-            );
+            assert!(finding.change.is_some(), "{what}: no remedy: {finding}");
         }
     }
 }

@@ -113,8 +113,7 @@ impl Authorities {
         };
         let der = CertificateRevocationListDer::from_pem_slice(&bytes).map_or(bytes, |list| list.to_vec());
         let Ok((_, list)) = CertificateRevocationList::from_der(&der) else {
-            self.broken
-                .push((file.to_owned(), "not a revocation list".to_owned()));
+            self.broken.push((file.to_owned(), "not a revocation list".to_owned()));
             return;
         };
         self.with_list.insert(list.issuer().as_raw().to_vec());
@@ -153,10 +152,7 @@ impl Authorities {
             let finding = Finding::error("no_authorities", says).at(files.clone());
             findings.push(finding.change("set trust.ca_directories or trust.ca_files, or trust.system = true"));
         } else {
-            findings.push(Finding::ok(
-                "authorities",
-                format!("{} trusted", self.by_subject.len()),
-            ));
+            findings.push(Finding::ok("authorities", format!("{} trusted", self.by_subject.len())));
         }
         if !self.expired.is_empty() {
             let says = format!("expired authorities: {}", listed(&self.expired));
@@ -184,10 +180,7 @@ impl Authorities {
     pub(crate) fn check_of_clients(&self, directory: &Position, demanded: Option<bool>) -> Vec<Finding> {
         let mut findings = Vec::new();
         for empty in &self.empty {
-            let says = format!(
-                "no authority in {}: no client certificate is accepted",
-                empty.display()
-            );
+            let says = format!("no authority in {}: no client certificate is accepted", empty.display());
             let finding = Finding::error("client_authorities_none", says).at(directory.clone());
             findings
                 .push(finding.change("install the authorities of the grid (IGTF) there, or name another directory"));
@@ -219,9 +212,8 @@ impl Authorities {
             .filter(|name| !self.with_list.contains(*name))
             .count();
         if demanded == Some(true) && without > 0 {
-            let says = format!(
-                "{without} authorities of clients have no revocation list: their certificates are refused"
-            );
+            let says =
+                format!("{without} authorities of clients have no revocation list: their certificates are refused");
             let finding = Finding::error("client_revocation_list_missing", says).at(directory.clone());
             findings.push(finding.change("run fetch-crl, or set x509.revocation = \"if-present\""));
         }

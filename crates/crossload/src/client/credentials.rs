@@ -93,11 +93,9 @@ impl Credentials {
             ),
             (Some(token), None) => token,
             (None, Some(_)) => format!("{} to servers that ask for one", self.identity_words),
-            (None, None) => {
-                "none: no token (BEARER_TOKEN, BEARER_TOKEN_FILE, bt_u<uid> in XDG_RUNTIME_DIR \
+            (None, None) => "none: no token (BEARER_TOKEN, BEARER_TOKEN_FILE, bt_u<uid> in XDG_RUNTIME_DIR \
                              or /tmp) and no certificate (X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_u<uid>)"
-                    .to_owned()
-            }
+                .to_owned(),
         }
     }
 }

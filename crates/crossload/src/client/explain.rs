@@ -25,9 +25,7 @@ pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Fa
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     {
-        return Err(Failure::invalid(
-            "a request ID has only letters, digits and hyphens",
-        ));
+        return Err(Failure::invalid("a request ID has only letters, digits and hyphens"));
     }
     let base = Location::parse(admin)?;
     if !base.is_http() {
@@ -38,7 +36,8 @@ pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Fa
     }
     let format = if as_json { "/json" } else { "" };
     let location = base.with_path(&format!("/explain/{request_id}{format}"));
-    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
+    let runtime =
+        execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let text = runtime.block_on(fetch(location))?;
     output::write_out(&text);
     Ok(0)
@@ -92,7 +91,8 @@ pub(crate) fn ask(url: &str, options: &ExplainOptions) -> Result<u8, Failure> {
         query.push_str(&format!("&size={size_bytes}"));
     }
     let location = server.resolve(&format!("{QUESTION}{query}"))?;
-    let runtime = execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
+    let runtime =
+        execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let body = runtime.block_on(async {
         let session = Session::open(&common(options))?;
         read_page(&session.client, &session.resource(&location, Side::Source)).await

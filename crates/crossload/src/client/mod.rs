@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod copy;
 mod credentials;
+pub(crate) mod explain;
 mod macaroon;
 mod names;
 mod place;
@@ -11,7 +12,6 @@ mod report;
 pub(crate) mod session;
 mod show;
 pub(crate) mod smoke;
-pub(crate) mod explain;
 
 use std::time::Duration;
 

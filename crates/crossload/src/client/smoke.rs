@@ -108,10 +108,7 @@ fn credentials(session: &Session) -> (Vec<Credential>, Vec<(Kind, String)>) {
             let identity = Some(identity);
             found.push(with(Kind::Proxy, Access { identity, ..access }));
         }
-        None => missing.push((
-            Kind::Proxy,
-            "no proxy: give --proxy, or set X509_USER_PROXY".to_owned(),
-        )),
+        None => missing.push((Kind::Proxy, "no proxy: give --proxy, or set X509_USER_PROXY".to_owned())),
     }
     (found, missing)
 }

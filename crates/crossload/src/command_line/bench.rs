@@ -237,9 +237,7 @@ fn process(text: &str) -> Result<Process, String> {
         Some((name, id)) => (Some(name.to_owned()), id),
         None => (None, text),
     };
-    let id = id
-        .parse()
-        .map_err(|_| format!("\"{id}\" is not a process ID"))?;
+    let id = id.parse().map_err(|_| format!("\"{id}\" is not a process ID"))?;
     Ok(Process { name, id })
 }
 

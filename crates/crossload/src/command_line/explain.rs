@@ -84,12 +84,7 @@ pub(crate) struct ExplainOptions {
     #[arg(long, visible_aliases = ["token-file", "macaroon"], value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Fetch the keys of the token's issuer if needed to verify its signature
-    #[arg(
-        long,
-        requires = "token",
-        conflicts_with = "url",
-        help_heading = "Deciding here"
-    )]
+    #[arg(long, requires = "token", conflicts_with = "url", help_heading = "Deciding here")]
     pub(crate) online: bool,
     /// File with the client's proxy, or its certificate and key [default: none]
     #[arg(long, value_name = "PEM", conflicts_with = "token")]
@@ -106,12 +101,7 @@ pub(crate) struct ExplainOptions {
     #[arg(short = 'k', long, requires = "url", help_heading = "Asking the server")]
     pub(crate) insecure: bool,
     /// Also trust the authorities in this file; can be repeated
-    #[arg(
-        long,
-        value_name = "PEM",
-        requires = "url",
-        help_heading = "Asking the server"
-    )]
+    #[arg(long, value_name = "PEM", requires = "url", help_heading = "Asking the server")]
     pub(crate) cacert: Vec<PathBuf>,
     /// Configuration file of the server
     #[arg(
@@ -122,12 +112,7 @@ pub(crate) struct ExplainOptions {
     )]
     pub(crate) config: PathBuf,
     /// Address of the client
-    #[arg(
-        long,
-        value_name = "IP",
-        default_value = "127.0.0.1",
-        help_heading = "Deciding here"
-    )]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", help_heading = "Deciding here")]
     pub(crate) from: IpAddr,
     /// Size of the file to write, such as 4GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -29,10 +29,20 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "/PATH", requires = "directory", value_parser = logical_path)]
     pub(crate) path: Option<LogicalPath>,
     /// Certificate chain of the server [default: none, clear text only]
-    #[arg(long, value_name = "PEM", requires = "key", help_heading = "TLS and third-party copies")]
+    #[arg(
+        long,
+        value_name = "PEM",
+        requires = "key",
+        help_heading = "TLS and third-party copies"
+    )]
     pub(crate) cert: Option<PathBuf>,
     /// Private key of --cert
-    #[arg(long, value_name = "PEM", requires = "cert", help_heading = "TLS and third-party copies")]
+    #[arg(
+        long,
+        value_name = "PEM",
+        requires = "cert",
+        help_heading = "TLS and third-party copies"
+    )]
     pub(crate) key: Option<PathBuf>,
     /// Also trust the authorities in this file, when connecting to peers
     #[arg(long, value_name = "PEM", help_heading = "TLS and third-party copies")]

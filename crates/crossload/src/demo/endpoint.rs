@@ -46,7 +46,10 @@ impl Endpoint {
             .spawn()
             .map_err(system)?;
         let stdout = child.stdout.take();
-        let port = tokio::time::timeout(START_STOP_TIMEOUT, read_port(stdout)).await.ok().flatten();
+        let port = tokio::time::timeout(START_STOP_TIMEOUT, read_port(stdout))
+            .await
+            .ok()
+            .flatten();
         let port = port.ok_or_else(|| {
             let log = fs::read_to_string(own.join("log")).unwrap_or_default();
             Failure::invalid(format!("endpoint {name} did not start\n{log}"))

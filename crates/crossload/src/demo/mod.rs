@@ -129,7 +129,9 @@ async fn copy(
     if verified != count {
         return Err(Failure::invalid(format!("{mode}: {verified} of {count} files arrived")));
     }
-    output::line(&format!("checksums (sha-256) of {verified} files are equal on both sides"));
+    output::line(&format!(
+        "checksums (sha-256) of {verified} files are equal on both sides"
+    ));
     Ok(Row {
         mode,
         files: count,

@@ -37,7 +37,12 @@ fn files_of_a_new_section_are_checked_and_protected() {
     findings.extend(credentials::files(&made.files(), &lines));
     let found: Vec<_> = findings
         .iter()
-        .map(|finding| (finding.code, finding.position.as_ref().and_then(|position| position.line)))
+        .map(|finding| {
+            (
+                finding.code,
+                finding.position.as_ref().and_then(|position| position.line),
+            )
+        })
         .collect();
     assert_eq!(found, [("secret_open_to_others", Some(2)), ("file_missing", Some(3))]);
 

@@ -97,10 +97,7 @@ async fn perform(load: &BenchLoad, ground: &Ground) -> Result<(Parameters, Measu
             add("file size in bytes", options.size.into());
             add("least bytes per sample", options.volume.into());
             add("clients that open connections", options.clients.into());
-            add(
-                "seconds per sample of connections",
-                options.during.as_secs_f64().into(),
-            );
+            add("seconds per sample of connections", options.during.as_secs_f64().into());
             load::tls::run(ground, &options.load()).await
         }
         BenchLoad::Tpc(options) => {

@@ -67,10 +67,7 @@ fn read(file: &Path) -> Result<Report, Failure> {
     let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
     let size_bytes = fs::metadata(file).map_err(failed)?.len();
     if size_bytes > REPORT_BYTES_MAX {
-        return Err(Failure::invalid(format!(
-            "{}: too large for a report",
-            file.display()
-        )));
+        return Err(Failure::invalid(format!("{}: too large for a report", file.display())));
     }
     let text = fs::read_to_string(file).map_err(failed)?;
     Report::from_json(&text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))

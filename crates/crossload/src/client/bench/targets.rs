@@ -51,10 +51,7 @@ pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Targe
             )));
         }
         if bench::machine::cpu_seconds(process.id).is_none() {
-            return Err(Failure::invalid(format!(
-                "--pid {}: no such process",
-                process.id
-            )));
+            return Err(Failure::invalid(format!("--pid {}: no such process", process.id)));
         }
     }
     unambiguous(options, &targets)?;
@@ -65,9 +62,7 @@ pub(super) fn find(options: &BenchCommon, session: &Session) -> Result<Vec<Targe
 fn unambiguous(options: &BenchCommon, targets: &[Target]) -> Result<(), Failure> {
     let several = targets.iter().any(|target| target.name != targets[0].name);
     match options.processes.iter().any(|process| process.name.is_none()) && several {
-        true => Err(Failure::invalid(
-            "--pid needs NAME= because there are several targets",
-        )),
+        true => Err(Failure::invalid("--pid needs NAME= because there are several targets")),
         false => Ok(()),
     }
 }

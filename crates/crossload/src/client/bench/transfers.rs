@@ -23,10 +23,7 @@ const PATTERN_FILE_BYTES_MAX: u64 = 40 << 20;
 /// An odd number of targets.
 pub(super) fn pairs(targets: &[Target]) -> Result<Vec<Pair>, Failure> {
     tpc::pairs(targets).ok_or_else(|| {
-        Failure::invalid(
-            "copies need pairs of URLs: source, destination, source, destination, …"
-                .to_owned(),
-        )
+        Failure::invalid("copies need pairs of URLs: source, destination, source, destination, …".to_owned())
     })
 }
 
@@ -51,10 +48,7 @@ fn read(path: &Path) -> Result<String, Failure> {
         .read_to_string(&mut text)
         .map_err(failed)?;
     match text.len() as u64 > PATTERN_FILE_BYTES_MAX {
-        true => Err(Failure::invalid(format!(
-            "{}: too large for a pattern",
-            path.display()
-        ))),
+        true => Err(Failure::invalid(format!("{}: too large for a pattern", path.display()))),
         false => Ok(text),
     }
 }
