@@ -517,7 +517,7 @@ fn an_interrupted_run_tells_what_it_has_and_leaves_nothing_behind() {
         "{said}\n{complaints}"
     );
     assert!(
-        complaints.contains("interrupted: ending with what has been measured"),
+        complaints.contains("interrupted: stopping with the figures so far"),
         "{complaints}"
     );
     assert_eq!(visible(server.data()), before);
