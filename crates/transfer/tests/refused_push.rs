@@ -146,10 +146,10 @@ async fn refusal_is_reported_and_the_remains_are_removed(scheme: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_peers_refusal_is_quoted_and_its_remains_are_removed() {
-    refusal_is_told_and_the_remains_are_removed("http").await;
+    refusal_is_reported_and_the_remains_are_removed("http").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_encrypted_refusal_is_quoted_too() {
-    refusal_is_told_and_the_remains_are_removed("https").await;
+    refusal_is_reported_and_the_remains_are_removed("https").await;
 }
