@@ -16,7 +16,7 @@ use crate::ready::{Check, Export, check_certificate, check_export, check_reload}
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
-const FORGOTTEN: &str = "no refusal of a request of this name is known; only the last ones are kept";
+const FORGOTTEN: &str = "no refusal with this request ID is known; the server keeps only the latest";
 
 /// What the admin door reports on.
 pub struct Admin {

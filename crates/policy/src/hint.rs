@@ -101,11 +101,11 @@ pub enum Hint {
 impl fmt::Display for Hint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LeaveTokenOut => out.write_str("send no token: without one it is allowed"),
+            Self::LeaveTokenOut => out.write_str("send no token: it is allowed without one"),
             Self::OtherToken => out.write_str("send a token of this server, or of an issuer that it accepts"),
-            Self::FreshToken => out.write_str("ask for a new token; the time of this one is over"),
+            Self::FreshToken => out.write_str("get a new token; this one has expired"),
             Self::WaitForToken => out.write_str("wait until the token is valid, or compare the clocks"),
-            Self::OtherCertificate => out.write_str("show a certificate, or a proxy, that is valid and believed here"),
+            Self::OtherCertificate => out.write_str("send a certificate or proxy that is valid and trusted here"),
             Self::Token { sufficient: [], path } => write!(out, "send a token that grants anything on {path}"),
             Self::Token { sufficient, path } => {
                 write!(out, "send a token that grants {} on {path}", any_of(sufficient))
@@ -120,7 +120,7 @@ impl fmt::Display for Hint {
                     "upload at most {limit_bytes} bytes, or send a token that allows more"
                 )
             }
-            Self::OtherPath { exports } if exports.is_empty() => out.write_str("the site has to export something"),
+            Self::OtherPath { exports } if exports.is_empty() => out.write_str("the site must add an [[export]]"),
             Self::OtherPath { exports } => write!(out, "use a path in one of the exports: {}", list(exports)),
             other => other.fmt_site(out),
         }
@@ -139,7 +139,11 @@ impl Hint {
     /// What the site can do.
     fn fmt_site(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BeAmong { rules } => write!(out, "or be one of those to whom a rule gives it: {}", list(rules)),
+            Self::BeAmong { rules } => write!(
+                out,
+                "or belong to those to whom a rule gives the right: {}",
+                list(rules)
+            ),
             Self::AddRule { who, path, may } => write!(
                 out,
                 "or the site adds a [[rule]] with who = {}, path = \"{path}\", may = [\"{may}\"]",
@@ -147,19 +151,16 @@ impl Hint {
             ),
             Self::ChangeRules { places } => write!(
                 out,
-                "the site has to change who or may_not in what takes it: {}",
+                "the site must change who or may_not in the rules that take the right away: {}",
                 list(places)
             ),
             Self::OpenExport { export, anonymous } => write!(
                 out,
-                "or the site lets anybody do it: anonymous = \"{}\" in the [[export]] of {export}",
+                "or the site allows everyone: anonymous = \"{}\" in the [[export]] of {export}",
                 anonymous.name()
             ),
             Self::LiftCeiling { export } => {
-                write!(
-                    out,
-                    "the site has to set read_only = false in the [[export]] of {export}"
-                )
+                write!(out, "the site must set read_only = false in the [[export]] of {export}")
             }
             Self::RaiseCeiling { export, sufficient } => {
                 let what = match sufficient {
@@ -168,7 +169,7 @@ impl Hint {
                 };
                 write!(
                     out,
-                    "the site has to add {what} to the ceiling in the [[export]] of {export}"
+                    "the site must add {what} to the ceiling in the [[export]] of {export}"
                 )
             }
             _ => Ok(()),
@@ -177,7 +178,7 @@ impl Hint {
 }
 
 fn come_from(addresses: &[Vec<AddressRange>], out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    out.write_str("use the token from the addresses that it is for: ")?;
+    out.write_str("use the token from its addresses: ")?;
     for (index, ranges) in addresses.iter().enumerate() {
         out.write_str(if index > 0 { ", and of these from " } else { "" })?;
         out.write_str(&list(ranges))?;

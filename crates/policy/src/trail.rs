@@ -39,7 +39,7 @@ pub enum Step {
     CertificateRefused { why: String },
     /// A name of the holder, such as `dn`, and what it is.
     Named { kind: &'static str, name: String },
-    /// Why some attributes of VOMS were left out.
+    /// Why some VOMS attributes were ignored.
     AttributesLeftOut { why: String },
     /// The credential's time is over.
     Expired {
@@ -59,12 +59,12 @@ pub enum Step {
     },
     /// A rule that holds on the path, and what comes of it.
     Rule { rule: String, outcome: RuleOutcome },
-    /// So many more rules are about other paths or other people.
+    /// So many more rules are about other paths or clients.
     MoreRules { count: usize },
-    /// An export that was passed over: it does not hold the path, or another one does that is
+    /// An export that was passed over: it does not contain the path, or another one does that is
     /// deeper.
     PassedOver { path: LogicalPath, holds: bool },
-    /// So many more exports were passed over.
+    /// So many more exports do not apply.
     MorePassedOver { count: usize },
     /// No export holds the path.
     NoExport { path: LogicalPath },
@@ -140,11 +140,11 @@ impl fmt::Display for Lack {
         match self.is_exception {
             true => write!(
                 out,
-                "the macaroon carries {carried} here: not {missing}, to which its requester had no right here"
+                "the macaroon has {carried} here, but not {missing}, which its requester did not have here"
             ),
             false => write!(
                 out,
-                "the macaroon carries {carried}: {missing} was asked for and not given, because its requester had no right to it there"
+                "the macaroon has {carried}: {missing} was requested but not granted, because the requester did not have it there"
             ),
         }
     }
@@ -221,14 +221,14 @@ fn token_words(issuer: Option<&str>, subject: Option<&str>) -> String {
         .unwrap_or("an issuer without a name");
     match subject {
         Some(subject) => format!("the token was issued by {issuer} for {subject}"),
-        None => format!("the token was issued by {issuer}, and does not say for whom"),
+        None => format!("the token was issued by {issuer}, without a subject"),
     }
 }
 
 fn lasting_words(left_s: Option<u64>) -> String {
     match left_s {
         None => "the token never expires".to_owned(),
-        Some(left_s) => format!("the token is valid for {} more", duration_in_words(left_s)),
+        Some(left_s) => format!("the token is valid for another {}", duration_in_words(left_s)),
     }
 }
 
@@ -240,20 +240,20 @@ fn activities_words(activities: Activities) -> String {
 }
 
 fn verdict(suffices: bool) -> &'static str {
-    if suffices { "suffices" } else { "does not suffice" }
+    if suffices { "is enough" } else { "is not enough" }
 }
 
 /// What is said of a right on a path.
 fn needs_words(access: Access, path: &LogicalPath) -> String {
     match access.sufficient() {
-        [] => format!("it takes any activity on {path}"),
-        sets => format!("it takes {} on {path}", any_of(sets)),
+        [] => format!("requires any activity on {path}"),
+        sets => format!("requires {} on {path}", any_of(sets)),
     }
 }
 
 fn owner_words(user: Option<&str>, vo: Option<&str>) -> String {
     match (user, vo) {
-        (None, None) => "it is done in the server's own name".to_owned(),
+        (None, None) => "it is done under the server's account".to_owned(),
         (Some(user), None) => format!("it is done as the local user {user}"),
         (None, Some(vo)) => format!("it counts against the quota of {vo}"),
         (Some(user), Some(vo)) => format!("it is done as the local user {user} and counts against the quota of {vo}"),
@@ -276,15 +276,15 @@ impl fmt::Display for RuleOutcome {
         match self {
             Self::Applies => out.write_str("applies"),
             Self::TakesOnly => out.write_str(
-                "gives nothing here: a token that says what it may be used for gets no more of rules than anyone",
+                "gives nothing here: a token with rights of its own gets from rules only what they give to anyone",
             ),
-            Self::Others(who) => write!(out, "is about others: {who} does not hold"),
+            Self::Others(who) => write!(out, "is for others: {who} does not match"),
             Self::GroupOfAnother(group) => write!(
                 out,
-                "does not count: the token has {group}, but its issuer is not the one of that VO; set vo of the [[issuer]], \
-                 or any_issuer of the rule"
+                "does not count: the token has {group}, but its issuer does not speak for that VO; set vo in the \
+                 [[issuer]], or any_issuer in the rule"
             ),
-            Self::Behind => out.write_str("does not count: a rule before it was the last one"),
+            Self::Behind => out.write_str("is not reached: an earlier rule has last = true"),
         }
     }
 }
@@ -298,11 +298,11 @@ impl fmt::Display for Step {
             }
             Self::Token => out.write_str("credential: a token"),
             Self::PassedOver { path, holds: true } => {
-                write!(out, "export {path} holds the path, but another is deeper")
+                write!(out, "export {path} contains the path, but a deeper export counts")
             }
-            Self::PassedOver { path, .. } => write!(out, "export {path} does not hold the path"),
-            Self::MorePassedOver { count } => write!(out, "{count} more exports were passed over"),
-            Self::NoExport { path } => write!(out, "no export holds {path}"),
+            Self::PassedOver { path, .. } => write!(out, "export {path} does not contain the path"),
+            Self::MorePassedOver { count } => write!(out, "{count} more exports do not apply"),
+            Self::NoExport { path } => write!(out, "no export contains {path}"),
             Self::Export {
                 path,
                 anonymous,
@@ -318,17 +318,14 @@ impl fmt::Display for Step {
                 ..
             } => out.write_str(&ceiling_words(*access, *read_only, *ceiling)),
             Self::Rule { rule, outcome } => write!(out, "{rule}: {outcome}"),
-            Self::MoreRules { count } => write!(out, "{count} more rules are about other paths or other people"),
+            Self::MoreRules { count } => write!(out, "{count} more rules are about other paths or clients"),
             Self::OnTheWay { access, path } => {
                 let access = access.name();
-                write!(
-                    out,
-                    "to {access} {path}: it leads to what a rule lets be used, which suffices"
-                )
+                write!(out, "to {access} {path}: allowed, because a rule gives rights below it")
             }
             Self::Hidden(step) => step.fmt(out),
-            Self::ClosedBelow { path } => write!(out, "it takes rights on everything below {path}"),
-            Self::Taken { access, path } => write!(out, "a rule takes the right to {} {path}", access.name()),
+            Self::ClosedBelow { path } => write!(out, "requires rights on everything below {path}"),
+            Self::Taken { access, path } => write!(out, "a rule takes away the right to {} {path}", access.name()),
             Self::Owner { user, vo } => out.write_str(&owner_words(user.as_deref(), vo.as_deref())),
             Self::Needs { access, path, lack } => {
                 out.write_str(&needs_words(*access, path))?;
@@ -336,7 +333,7 @@ impl fmt::Display for Step {
             }
             Self::NeedsCertificate { access, path, why } => {
                 let needs = needs_words(*access, path);
-                write!(out, "{needs}, and the certificate counts for nothing: {why}")
+                write!(out, "{needs}, and the certificate is not accepted: {why}")
             }
             Self::Anonymous { access, path, suffices } => {
                 let verdict = verdict(*suffices);
@@ -354,16 +351,16 @@ impl Step {
             Self::Issued { issuer, subject } => out.write_str(&token_words(issuer.as_deref(), subject.as_deref())),
             Self::Lasts { left_s } => out.write_str(&lasting_words(*left_s)),
             Self::AddressAdmitted { addresses } => out.write_str(match addresses.is_empty() {
-                true => "the token may be used from everywhere",
+                true => "the token may be used from any address",
                 false => "the token may be used from this client's address",
             }),
             Self::AddressRefused => out.write_str("the token may not be used from this client's address"),
             Self::UploadLimit { limit_bytes } => write!(out, "the token allows no upload above {limit_bytes} bytes"),
             Self::GrantsNothing => out.write_str("the token grants nothing: its caveats exclude each other"),
             Self::TokenInvalid { why, .. } => write!(out, "the token is not valid: {why}"),
-            Self::CertificateRefused { why } => write!(out, "the certificate counts for nothing: {why}"),
+            Self::CertificateRefused { why } => write!(out, "the certificate is not accepted: {why}"),
             Self::Named { kind, name } => write!(out, "{kind}: {name}"),
-            Self::AttributesLeftOut { why } => write!(out, "attributes of VOMS were left out: {why}"),
+            Self::AttributesLeftOut { why } => write!(out, "VOMS attributes were ignored: {why}"),
             Self::Expired { what, expires_s, now_s } => {
                 let ago_s = now_s.saturating_sub(*expires_s);
                 let what = match what {
@@ -374,7 +371,7 @@ impl Step {
             }
             Self::NotYetValid { begins_s, now_s } => {
                 let wait_s = begins_s.saturating_sub(*now_s);
-                write!(out, "the token is valid in {wait_s} seconds only")
+                write!(out, "the token becomes valid in {wait_s} seconds")
             }
             Self::Scope {
                 activities,

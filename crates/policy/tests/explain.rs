@@ -101,23 +101,23 @@ fn a_refusal_is_told_from_what_was_received_to_what_would_help() {
          read      the token grants UPLOAD on /data/mine\n          \
                    the token was issued by se for jdoe\n          \
                    user: jdoe\n          \
-                   the token is valid for 25 min more\n\
-         rules     the token may be used from everywhere\n          \
-                   export / holds the path, but another is deeper\n          \
-                   export /other does not hold the path\n          \
+                   the token is valid for another 25 min\n\
+         rules     the token may be used from any address\n          \
+                   export / contains the path, but a deeper export counts\n          \
+                   export /other does not contain the path\n          \
                    export /data: anonymous access \"read\"\n          \
-                   to create /data/f: anonymous access does not suffice\n          \
-                   to create /data/f: the token grants nothing there, which does not suffice\n          \
-                   it takes UPLOAD or MANAGE on /data/f\n\
-         decision  refused, forbidden: it takes UPLOAD or MANAGE on /data/f\n\
+                   to create /data/f: anonymous access is not enough\n          \
+                   to create /data/f: the token grants nothing there, which is not enough\n          \
+                   requires UPLOAD or MANAGE on /data/f\n\
+         decision  refused, forbidden: requires UPLOAD or MANAGE on /data/f\n\
          to pass   send a token that grants UPLOAD or MANAGE on /data/f\n          \
                    or use a path in /data/mine, where the token grants that\n          \
-                   or the site lets anybody do it: anonymous = \"write\" in the [[export]] of /data"
+                   or the site allows everyone: anonymous = \"write\" in the [[export]] of /data"
     );
     let allowed = explained(&exports, Ok(&credential), &request(Operation::Create, "/data/mine/f"));
     assert!(allowed.allowed && allowed.remedies.is_empty() && allowed.code.is_none());
     assert!(
-        allowed.rules.iter().any(|rule| rule.ends_with("which suffices")),
+        allowed.rules.iter().any(|rule| rule.ends_with("which is enough")),
         "{allowed}"
     );
     assert_eq!(allowed.rules.last().unwrap(), "it is done as the local user jdoe");
@@ -156,7 +156,7 @@ fn each_reason_has_its_hint() {
             &["send a token of this server", "send no token"],
         ),
         (&closed, Err(&invalid), &read, &["send a token of this server"]),
-        (&open, Ok(&old), &read, &["ask for a new token", "send no token"]),
+        (&open, Ok(&old), &read, &["get a new token", "send no token"]),
         (&closed, Ok(&far), &read, &["198.51.100.0/24, 198.51.100.7"]),
         (&closed, Ok(&small), &large, &["upload at most 5 bytes"]),
         (
@@ -195,7 +195,7 @@ fn a_trail_names_some_of_many_exports() {
     let explanation = explained(&many, Ok(&Credential::Anonymous), &request(Operation::Read, "/e7/f"));
     assert!(explanation.rules.len() < 25, "{explanation}");
     assert!(
-        explanation.to_string().contains("83 more exports were passed over"),
+        explanation.to_string().contains("83 more exports do not apply"),
         "{explanation}"
     );
     let nowhere = explained(&many, Ok(&Credential::Anonymous), &request(Operation::Read, "/x"));

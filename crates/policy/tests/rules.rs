@@ -243,7 +243,7 @@ fn a_credential_that_has_expired_meanwhile_has_its_own_code() {
         told.refusal
             .unwrap()
             .detail
-            .ends_with("the certificate counts for nothing: in May")
+            .ends_with("the certificate is not accepted: in May")
     );
     assert_eq!(told.hints[0], Hint::OtherCertificate);
 }
@@ -261,7 +261,7 @@ fn an_explanation_names_rules_and_the_asker_learns_of_his_own_only() {
         "dn: /O=Grid/CN=Ann",
         "fqan: /atlas/de/Role=production",
         "on /: applies",
-        "is about others: dn:/O=Grid/CN=Bob does not hold",
+        "is for others: dn:/O=Grid/CN=Bob does not match",
         "be one of those to whom a rule gives it: dn:/O=Grid/CN=Bob",
         "[[rule]] with who = \"dn:/O=Grid/CN=Ann\", path = \"/f\", may = [\"create\"]",
     ] {
@@ -279,7 +279,7 @@ fn an_explanation_names_rules_and_the_asker_learns_of_his_own_only() {
         scoped
             .trail
             .iter()
-            .any(|step| step.to_string().contains("is about others"))
+            .any(|step| step.to_string().contains("is for others"))
     );
 }
 

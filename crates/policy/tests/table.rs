@@ -372,9 +372,9 @@ fn the_trail_says_what_would_make_it_pass() {
     let text: Vec<String> = decision.trail.iter().map(ToString::to_string).collect();
     assert_eq!(text[0], "credential: macaroon id");
     assert_eq!(text[1], "the token grants UPLOAD on /data");
-    assert_eq!(text[2], "the token was issued by se, and does not say for whom");
+    assert_eq!(text[2], "the token was issued by se, without a subject");
     assert_eq!(text[3], "the token never expires");
-    assert_eq!(text.last().unwrap(), "it takes UPLOAD,DELETE or MANAGE on /data/f");
+    assert_eq!(text.last().unwrap(), "requires UPLOAD,DELETE or MANAGE on /data/f");
 }
 
 proptest! {

@@ -425,7 +425,7 @@ fn a_server_tells_whoever_asks_why_and_does_nothing() {
         .arg(&proxy))
     .failed_with(1);
     assert!(
-        told.text().contains(READER) && told.text().contains("is about others"),
+        told.text().contains(READER) && told.text().contains("is for others"),
         "{}",
         told.said()
     );

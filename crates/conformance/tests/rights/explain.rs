@@ -115,7 +115,7 @@ fn a_file_that_is_written_is_explained_twice_and_a_bad_token_is_looked_into() {
     for words in [
         "https://iam.example.org/",
         "it expired",
-        "send no token: without one it is allowed",
+        "send no token: it is allowed without one",
     ] {
         assert!(told.text().contains(words), "{words}: {}", told.said());
     }
@@ -173,7 +173,7 @@ fn a_refusal_of_either_door_is_explained_afterwards_by_its_name() {
     for words in [
         "asked     read /data/f",
         "the token grants LIST on /data/f",
-        "it takes DOWNLOAD",
+        "requires DOWNLOAD",
         "to pass   send a token",
     ] {
         assert!(text.text().contains(words), "{words}: {}", text.said());

@@ -56,7 +56,7 @@ fn meaning_of(caveat: &Caveat, now_s: i64) -> String {
         Caveat::Activity(activities) => format!("only to {}", words_of(*activities)),
         Caveat::Path(path) => format!("only {path} and what is below it"),
         Caveat::Before(time_s) if *time_s > now_s => {
-            format!("valid for {} more", duration_in_words(time_s.abs_diff(now_s)))
+            format!("valid for another {}", duration_in_words(time_s.abs_diff(now_s)))
         }
         Caveat::Before(time_s) => format!("expired {} ago", duration_in_words(time_s.abs_diff(now_s))),
         Caveat::Address(_) => "only from one of these addresses".to_owned(),

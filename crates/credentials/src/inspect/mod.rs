@@ -182,7 +182,7 @@ impl fmt::Display for Inspection {
             write!(out, "\nwarning: {warning}")?;
         }
         if self.kind != TokenKind::Unknown {
-            write!(out, "\nNothing of this was verified: that takes the issuer's key.")?;
+            write!(out, "\nNone of this is verified: that needs the issuer's key.")?;
         }
         Ok(())
     }

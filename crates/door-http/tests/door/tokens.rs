@@ -339,7 +339,7 @@ async fn a_macaroon_keeps_what_its_requester_may_do_and_says_what_it_lacks() {
     for (line, words) in [
         ("GET /data/closed/f", "requester had no right here"),
         ("HEAD /data/closed/f", ""),
-        ("PUT /data/new", "UPLOAD was asked for and not given"),
+        ("PUT /data/new", "UPLOAD was requested but not granted"),
     ] {
         let answer = step(&server, line, &token).await;
         assert_eq!(answer.status, 403, "{line}");

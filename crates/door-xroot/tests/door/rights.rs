@@ -179,7 +179,7 @@ async fn a_macaroon_says_what_it_does_not_carry() {
     raw.opened(&with("/data/f"), OpenOptions::READ).await;
     for (path, options, words) in [
         ("/data/closed/f", OpenOptions::READ, "requester had no right here"),
-        ("/data/new", OpenOptions::NEW, "UPLOAD was asked for and not given"),
+        ("/data/new", OpenOptions::NEW, "UPLOAD was requested but not granted"),
     ] {
         let refused = raw.ask(&open(&with(path), options)).await;
         assert_eq!(refused.error(), ErrorNumber::NOT_AUTHORIZED, "{path}");

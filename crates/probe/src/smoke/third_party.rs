@@ -43,11 +43,11 @@ impl Smoke<'_> {
         };
         let (source, target) = (fitting(&self.options.pull), fitting(&self.options.push));
         if source.is_none() {
-            let why = "give --pull, a file at another server that everybody may read, in this protocol";
+            let why = "give --pull: a public file at another server, in this protocol";
             self.skip("pull from a public source", place, nobody, why);
         }
         if target.is_none() {
-            let why = "give --push, a directory at another server that you may write to, in this protocol";
+            let why = "give --push: a directory at another server where you may write, in this protocol";
             self.skip("pull with a credential, and push", place, nobody, why);
         }
         let seed = match &target {
