@@ -117,6 +117,7 @@ impl std::fmt::Display for Finding {
             && self.severity > Severity::Ok
         {
             match line {
+                Some(line) if key.is_empty() => write!(formatter, "\n         at {file}:{line}")?,
                 Some(line) => write!(formatter, "\n         at {file}:{line} {key}")?,
                 None => write!(formatter, "\n         at {file} {key} (not set)")?,
             }

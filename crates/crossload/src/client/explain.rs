@@ -38,7 +38,10 @@ pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Fa
     let location = base.with_path(&format!("/explain/{request_id}{format}"));
     let runtime =
         execution::single_thread_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
-    let text = runtime.block_on(fetch(location))?;
+    let text = runtime.block_on(fetch(location)).map_err(|error| match error.code() {
+        ErrorCode::PeerNotFound => Failure::advised(&error, "Check the request ID, and ask soon after the refusal."),
+        _ => error.into(),
+    })?;
     output::write_out(&text);
     Ok(0)
 }

@@ -32,7 +32,7 @@ pub(crate) enum AskedOperation {
     Rmtree,
     /// Make a directory
     Mkdir,
-    /// Rename a file to that of --to
+    /// Rename to the path of --to
     #[value(alias = "mv")]
     Rename,
 }
