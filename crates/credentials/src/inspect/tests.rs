@@ -53,7 +53,7 @@ fn a_macaroon_is_told_caveat_by_caveat() {
         "issued to the user jdoe",
         "only to list directories, read files",
         "only /data and what is below it",
-        "valid for 25 min more",
+        "valid for another 25 min",
         "allows      to list directories, read files, on /data and below",
     ] {
         assert!(shown.contains(words), "{words}:\n{shown}");
