@@ -262,7 +262,7 @@ fn an_explanation_names_rules_and_the_asker_learns_of_his_own_only() {
         "fqan: /atlas/de/Role=production",
         "on /: applies",
         "is for others: dn:/O=Grid/CN=Bob does not match",
-        "be one of those to whom a rule gives it: dn:/O=Grid/CN=Bob",
+        "belong to those to whom a rule gives the right: dn:/O=Grid/CN=Bob",
         "[[rule]] with who = \"dn:/O=Grid/CN=Ann\", path = \"/f\", may = [\"create\"]",
     ] {
         assert!(whole.contains(words), "{words}:\n{whole}");

@@ -330,7 +330,7 @@ fn a_macaroon_keeps_its_activities_and_its_exceptions_whatever_the_rules_become(
             assert!(!decision.is_allowed(), "{at}");
             let detail = decision.refusal.unwrap().detail;
             assert!(
-                detail.contains("requester had no right here") || detail.contains("a rule takes"),
+                detail.contains("requester did not have here") || detail.contains("a rule takes"),
                 "{detail}"
             );
         }

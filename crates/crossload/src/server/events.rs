@@ -19,19 +19,19 @@ use super::log::Log;
 use super::personal_names::PersonalNames;
 use super::unlisted::NamedDirectories;
 
-/// Requests of the XRootD protocol that are counted only, unless they fail.
+/// XRootD requests that are counted and not logged, unless they fail.
 const QUIET_METHOD: &str = "stat";
 
-/// Writes the log and counts.
+/// Writes log lines and updates metrics.
 pub(crate) struct Observer {
     log: Log,
     metrics: Arc<Metrics>,
     log_requests: AtomicBool,
     names: PersonalNames,
     started: Instant,
-    /// Directories with names that no path can hold.
+    /// Directories with unusable names.
     named: Mutex<NamedDirectories>,
-    /// Directories with links that lead nowhere or out.
+    /// Directories with links that are dangling or leave the export.
     linked: Mutex<NamedDirectories>,
 }
 
@@ -48,24 +48,24 @@ impl Observer {
         }
     }
 
-    /// Says what the log is to hold from now on.
+    /// Sets what is logged from now on.
     pub(crate) fn set_wanted(&self, wanted: &config::Log) {
         self.log_requests.store(wanted.requests, Ordering::Relaxed);
         self.names.set_shown(wanted.personal_names);
     }
 
-    /// Whether requests have their lines, and whether names of people stand in them.
+    /// Whether requests are logged, and whether with personal names.
     #[cfg(test)]
     pub(crate) fn wanted(&self) -> (bool, bool) {
         (self.log_requests.load(Ordering::Relaxed), self.names.are_shown())
     }
 
-    /// A connection came.
+    /// A connection was accepted.
     pub(crate) fn connection_opened(&self) {
         self.metrics.connection_opened();
     }
 
-    /// A connection went; with the error when it broke outside of any request.
+    /// A connection was closed, with the error if it failed outside of any request.
     pub(crate) fn connection_closed(&self, peer: SocketAddr, error: Option<&Error>) {
         self.metrics.connection_closed();
         if let Some(error) = error {
@@ -75,10 +75,10 @@ impl Observer {
         }
     }
 
-    /// A connection was turned away because there are too many, or its client has too many.
+    /// A connection was refused because there are too many, in all or of its client.
     pub(crate) fn connection_refused(&self, peer: SocketAddr, error: &Error) {
         self.metrics.connection_refused();
-        // That a client's share is used up has a line of its own: one client must not fill the log.
+        // `share_used_up` logs this once: one client must not fill the log.
         if error.code() != ErrorCode::ShareUsedUp {
             self.log.write("connection_refused", &json!({"peer": peer}));
         }
@@ -119,7 +119,7 @@ impl Observer {
         }
     }
 
-    /// Shows in the metrics what is shared out.
+    /// Exports the usage of fair shares as metrics.
     pub(crate) fn show_shares(&self, fair_share: &FairShare) {
         for kind in ShareKind::ALL {
             let (in_use, limit) = (fair_share.in_use(kind), fair_share.limit(kind));
@@ -136,7 +136,7 @@ impl RequestLog for Observer {
     fn request(&self, record: &RequestRecord) {
         self.count(record);
         let is_xroot = record.protocol == Protocol::Xroot;
-        // Programs ask about thousands of files at once; a line for each answer would cost as much as the answer.
+        // Programs stat thousands of files at once. A log line costs as much as the answer.
         let is_quiet = is_xroot && record.method == QUIET_METHOD && record.error.is_none();
         if is_quiet || !self.log_requests.load(Ordering::Relaxed) {
             return;

@@ -337,7 +337,7 @@ async fn a_macaroon_keeps_what_its_requester_may_do_and_says_what_it_lacks() {
     close(&server);
     assert_eq!(step(&server, "GET /data/f", &token).await.status, 200);
     for (line, words) in [
-        ("GET /data/closed/f", "requester had no right here"),
+        ("GET /data/closed/f", "requester did not have here"),
         ("HEAD /data/closed/f", ""),
         ("PUT /data/new", "UPLOAD was requested but not granted"),
     ] {

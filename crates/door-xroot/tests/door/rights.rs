@@ -178,7 +178,7 @@ async fn a_macaroon_says_what_it_does_not_carry() {
     let with = |path: &str| format!("{path}?authz=Bearer%20{}", macaroon.to_text().expose());
     raw.opened(&with("/data/f"), OpenOptions::READ).await;
     for (path, options, words) in [
-        ("/data/closed/f", OpenOptions::READ, "requester had no right here"),
+        ("/data/closed/f", OpenOptions::READ, "requester did not have here"),
         ("/data/new", OpenOptions::NEW, "UPLOAD was requested but not granted"),
     ] {
         let refused = raw.ask(&open(&with(path), options)).await;
