@@ -1,4 +1,5 @@
-//! The doors as clients find them: dialled at every address, in both protocols, and from elsewhere.
+//! Connects to the server as clients do: at every address, with both protocols, and from another
+//! server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,28 +7,28 @@ use std::time::Duration;
 use remote::{Access, Client, CopyOrder, Direction, Resource};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use super::finding::{Finding, Spot};
+use super::finding::{Finding, Position};
 
-/// How long a door may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long another server may take to try.
-const PATIENCE_FROM: Duration = Duration::from_secs(90);
+/// Time limit for a door's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for another server's attempt.
+const FROM_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// What is dialled.
+/// The addresses and names to connect to.
 pub(crate) struct Doors<'a> {
     /// Verifies the server's certificate against its name, as clients do.
     pub(crate) client: &'a Client,
-    /// Does not, for addresses when the server has no name.
-    pub(crate) believing: &'a Client,
+    /// Does not verify, for a server without a name.
+    pub(crate) unverified: &'a Client,
     pub(crate) listen: &'a [SocketAddr],
     pub(crate) name: Option<&'a Location>,
     pub(crate) has_certificate: bool,
     pub(crate) speaks_root: bool,
-    pub(crate) listen_spot: Spot,
-    pub(crate) name_spot: Spot,
+    pub(crate) listen_position: Position,
+    pub(crate) name_position: Position,
 }
 
-/// How one address answered.
+/// The answer of one address.
 pub(crate) struct Answer {
     /// The address, or the URL.
     pub(crate) place: String,
@@ -36,7 +37,7 @@ pub(crate) struct Answer {
 }
 
 impl Doors<'_> {
-    /// Dials everything.
+    /// Connects to all of them.
     pub(crate) async fn check(&self) -> Vec<Finding> {
         let mut answers = Vec::new();
         for address in self.listen.iter().filter(|address| address.port() != 0) {
@@ -63,7 +64,7 @@ impl Doors<'_> {
             .map_or_else(|| bracketed(dialled.ip()), |name| name.host().to_owned());
         let client = match self.name {
             Some(_) => self.client.pinned(&host, dialled.ip()),
-            None => self.believing.clone(),
+            None => self.unverified.clone(),
         };
         let result = match Location::parse(&format!("{scheme}://{host}:{}/", dialled.port())) {
             Ok(place) => speak(&client, &place).await,
@@ -84,28 +85,28 @@ impl Doors<'_> {
         }
     }
 
-    /// What is to be said of the answers.
+    /// Judges the answers.
     pub(crate) fn judge(&self, answers: &[Answer]) -> Vec<Finding> {
         let is_silent = |answer: &Answer| answer.result.as_ref().is_err_and(is_closed);
         if !answers.is_empty() && answers.iter().all(is_silent) {
-            let says = "nobody answers at the server's addresses: it does not run, and its ports were not examined";
-            return vec![Finding::note("not_running", says).at(self.listen_spot.clone())];
+            let says = "no answer at the server's addresses: it is not running, and its ports were not checked";
+            return vec![Finding::note("not_running", says).at(self.listen_position.clone())];
         }
         let judged = answers.iter().map(|answer| {
             let Err(error) = &answer.result else {
                 return Finding::ok("port", format!("{} answers", answer.place));
             };
-            let spot = match answer.is_name {
-                true => self.name_spot.clone(),
-                false => self.listen_spot.clone(),
+            let position = match answer.is_name {
+                true => self.name_position.clone(),
+                false => self.listen_position.clone(),
             };
-            describe(&answer.place, error).at(spot)
+            describe(&answer.place, error).at(position)
         });
         judged.collect()
     }
 }
 
-/// A failure to be served.
+/// The finding for a failure.
 fn describe(place: &str, error: &Error) -> Finding {
     let words = error.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
     let says = |what: &str| format!("{place}: {what}{words}");
@@ -117,14 +118,14 @@ fn describe(place: &str, error: &Error) -> Finding {
         }
         ErrorCode::PeerTlsFailed => Finding::error(
             "tls_failed",
-            says("no client can make a secure connection with these authorities"),
+            says("the TLS connection fails with the authorities trusted here"),
         )
-        .change("see what is said of the certificate; a server that runs since before must be reloaded"),
+        .change("see the findings about the certificate; reload a server that still has the old one"),
         _ => Finding::error(
             "door_silent",
-            says("something answers that is no server of this protocol"),
+            says("another program answers, which does not speak this protocol"),
         )
-        .change("look which program listens there (ss -ltnp)"),
+        .change("find the program that listens there (`ss -ltnp` shows it)"),
     }
 }
 
@@ -135,7 +136,7 @@ fn is_closed(error: &Error) -> bool {
     )
 }
 
-/// A request in the protocol of the place, to which any answer will do.
+/// Sends a request in the protocol of the place. Any answer will do.
 async fn speak(client: &Client, place: &Location) -> Result<(), Error> {
     let resource = Resource {
         location: place.clone(),
@@ -143,18 +144,18 @@ async fn speak(client: &Client, place: &Location) -> Result<(), Error> {
         side: Side::Active,
     };
     let late = || Error::new(ErrorCode::PeerConnectTimeout, Side::Active, Phase::Connect);
-    match tokio::time::timeout(PATIENCE, client.ping(&resource))
+    match tokio::time::timeout(ANSWER_TIMEOUT, client.ping(&resource))
         .await
         .unwrap_or_else(|_| Err(late()))
     {
-        // Whoever refuses speaks.
+        // A refusal is an answer.
         Err(error) if error.peer_status().is_some() || error.peer_words().is_some() => Ok(()),
         Err(error) if error.code() == ErrorCode::PeerDenied => Ok(()),
         other => other,
     }
 }
 
-/// The address to be dialled for one that is listened on.
+/// The address to connect to for a listening address.
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -171,14 +172,14 @@ fn bracketed(ip: IpAddr) -> String {
     }
 }
 
-/// Has another server fetch a file from this one that does not exist: how that fails tells whether it can
-/// connect. Nothing comes into being there.
+/// Asks another server to fetch a nonexistent file from this one. The failure shows whether it can
+/// connect. Nothing is stored there.
 pub(crate) async fn from_elsewhere(
     client: &Client,
     access: &Access,
     other: &Location,
     name: &Location,
-    spot: Spot,
+    position: Position,
 ) -> Finding {
     let probe = format!("crossload-check-{}", std::process::id());
     let active = Resource {
@@ -187,7 +188,7 @@ pub(crate) async fn from_elsewhere(
         side: Side::Destination,
     };
     let order = CopyOrder::new(name.child(&probe), Direction::Pull, Access::default());
-    let copied = tokio::time::timeout(PATIENCE_FROM, async {
+    let copied = tokio::time::timeout(FROM_TIMEOUT, async {
         let mut copying = client.copy(&active, &order).await?;
         while copying.next().await?.is_some() {}
         Ok::<(), Error>(())
@@ -195,27 +196,27 @@ pub(crate) async fn from_elsewhere(
     let result = copied.await;
     let host = other.host();
     let unknown = |why: String| {
-        let says = format!("{host} could not be made to connect to this server, so nothing is known: {why}");
-        Finding::warning("from_unknown", says).change("name a directory with --from where you may write")
+        let says = format!("{host} did not try to connect to this server: {why}");
+        Finding::warning("from_unknown", says).change("give --from a directory where you may write")
     };
     match result {
-        Err(_) => unknown(format!("no answer within {} s", PATIENCE_FROM.as_secs())),
-        Ok(Ok(())) => Finding::ok("from", format!("{host} reaches {name}")),
-        Ok(Err(error)) if error.side() == Side::Source => judge_from(host, name, &error).at(spot),
+        Err(_) => unknown(format!("no answer within {} s", FROM_TIMEOUT.as_secs())),
+        Ok(Ok(())) => Finding::ok("from", format!("{host} can connect to {name}")),
+        Ok(Err(error)) if error.side() == Side::Source => judge_from(host, name, &error).at(position),
         Ok(Err(error)) => unknown(error.public()),
     }
 }
 
-/// What the failure of another server to fetch from this one tells.
+/// Judges the failure of another server to fetch from this one.
 pub(crate) fn judge_from(host: &str, name: &Location, error: &Error) -> Finding {
     match error.code() {
         ErrorCode::PeerNotFound | ErrorCode::PeerDenied | ErrorCode::PeerForbidden => {
-            Finding::ok("from", format!("{host} reaches {name}"))
+            Finding::ok("from", format!("{host} can connect to {name}"))
         }
         _ => {
-            let says = format!("{host} does not reach {name}: {}", error.public());
+            let says = format!("{host} cannot connect to {name}: {}", error.public());
             Finding::error("closed_from_elsewhere", says)
-                .change("open the port in the firewalls in between, or correct server.name")
+                .change("open the port in the firewalls between them, or correct server.name")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a command's arguments point: a server's file, a file of this machine, or standard input and output.
+//! Arguments of commands: a file on a server, a file on this machine, or standard input or output.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +9,24 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Scheme, Side
 /// A place that a command works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A file or directory of a server.
+    /// A file or directory on a server.
     Remote(Location),
-    /// A file or directory of this machine, absolute.
+    /// A file or directory on this machine, absolute.
     Local(LogicalPath),
     /// Standard input or output.
     Stdio,
 }
 
 impl Place {
-    /// Reads an argument. A local path that ends in a symbolic link is what the link leads to.
+    /// Parses an argument. A symbolic link at the end of a local path is followed.
     ///
     /// # Errors
-    /// `bad_url` for a URL that cannot be used, `path_refused` for a local name that is not UTF-8.
+    /// `bad_url` for an unusable URL, `path_refused` for a local name that is not UTF-8.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         Self::read(text, resolve)
     }
 
-    /// Reads the argument of a command that changes names: a symbolic link is the link itself.
+    /// Parses an argument of `mv` or `rm`. A symbolic link at the end of the path is not followed.
     ///
     /// # Errors
     /// As [`Place::parse`].
@@ -45,7 +45,7 @@ impl Place {
             Scheme::Unsupported => {
                 let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);
                 Err(error
-                    .with_detail("there is no client for this scheme yet")
+                    .with_detail("use an http, https, dav, davs, root or roots URL, or a local path")
                     .with_subject(location))
             }
             _ => Ok(Self::Remote(location)),
@@ -55,17 +55,17 @@ impl Place {
     /// The place named `name` below this one.
     ///
     /// # Errors
-    /// `path_refused` or `name_too_long` for names that cannot be used here.
+    /// `path_refused` or `name_too_long`.
     pub(crate) fn child(&self, name: &str) -> Result<Self> {
         Ok(match self {
-            // Names come from listings of others: one that climbs up must not.
+            // Names come from other servers' listings and must not lead outside of the directory.
             Self::Remote(location) => Self::Remote(LogicalPath::root().join(name).map(|_| location.child(name))?),
             Self::Local(path) => Self::Local(path.join(name)?),
             Self::Stdio => Self::Stdio,
         })
     }
 
-    /// The directory that holds this place, if there is one.
+    /// The parent directory, if there is one.
     pub(crate) fn parent(&self) -> Option<Self> {
         match self {
             Self::Remote(location) => {
@@ -79,7 +79,7 @@ impl Place {
         }
     }
 
-    /// What the choice of a way knows of this place.
+    /// The end of a route.
     pub(crate) fn end(&self, client: &Client) -> End {
         match self {
             Self::Remote(location) => End::server(client.abilities(location)),
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// The last name.
+    /// The last component of the path.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Remote(location) => location.file_name(),
@@ -108,7 +108,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The absolute name without `.`, `..` and links in its directories, as the system resolves them.
+/// The absolute path, with `.`, `..` and links in its directories resolved as the system does.
 fn local(text: &str, resolve: impl Fn(&Path) -> PathBuf) -> Result<LogicalPath> {
     let refuse = |words: String| Error::new(ErrorCode::PathRefused, Side::Client, Phase::Open).with_detail(words);
     let absolute = std::path::absolute(text).map_err(|cause| refuse(format!("{text}: {cause}")))?;
@@ -119,7 +119,7 @@ fn local(text: &str, resolve: impl Fn(&Path) -> PathBuf) -> Result<LogicalPath> 
     LogicalPath::parse(name)
 }
 
-/// What exists of the path is resolved; the rest is appended.
+/// Resolves the part of the path that exists, and appends the rest.
 fn resolve(path: &Path) -> PathBuf {
     if let Ok(resolved) = path.canonicalize() {
         return resolved;

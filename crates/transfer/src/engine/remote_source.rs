@@ -1,4 +1,4 @@
-//! A file on another server as the source of a copy.
+//! A file on another server, as a source.
 
 use remote::{Client, GetOptions, Opened, Resource};
 use storage::Answer;
@@ -14,7 +14,7 @@ pub struct RemoteSource {
 }
 
 impl RemoteSource {
-    /// A file that is read by `client`.
+    /// A file that `client` reads.
     #[must_use]
     pub fn new(client: &Client, file: &Resource) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl RemoteSource {
         }
     }
 
-    /// The same, whose checksums are asked of `other` where the file itself may not be asked first.
+    /// The same, with checksums requested from `other` if the file itself must not be asked first.
     #[must_use]
     pub fn with_digests_from(self, other: Option<Resource>) -> Self {
         Self {
@@ -34,8 +34,8 @@ impl RemoteSource {
     }
 }
 
-/// Why a source cannot be read: its refusal to say what the file is, unless the failure has a better reason. XRootD fails with
-/// 500 where it may not compute the checksum that it is asked for.
+/// Why a source cannot be read: the refusal of HEAD, unless the failure of GET has a better reason.
+/// XRootD answers HEAD with 500 if it cannot compute the requested checksum.
 #[must_use]
 pub fn refusal_or(refused: Option<Error>, failure: Error) -> Error {
     match refused {
