@@ -1,4 +1,4 @@
-//! Who hears what doors and copies do. The binary turns it into log lines and metrics.
+//! Events of doors and copies. The binary turns them into log lines and metrics.
 
 use std::sync::Arc;
 
@@ -7,21 +7,22 @@ use types::{LogicalPath, Unlisted};
 
 use crate::progress::Progress;
 
-/// Hears of third-party copies. All calls must return at once.
+/// Receives events of third-party copies. All calls must return at once.
 pub trait TransferEvents: Send + Sync + 'static {
     /// A third-party copy has ended.
     fn transfer(&self, record: &TransferRecord);
 
-    /// A third-party copy begins; `progress` can be read until its end is reported.
+    /// A third-party copy begins. `progress` can be read until [`TransferEvents::transfer`] is
+    /// called.
     fn transfer_started(&self, _start: &TransferStart, _progress: &Arc<Progress>) {}
 }
 
-/// Hears of everything that doors do. All calls must return at once.
+/// Receives all events of doors. All calls must return at once.
 pub trait Events: RequestLog + TransferEvents {
-    /// Data of an open file has been moved for a request.
+    /// A request has moved data of an open file.
     fn moved(&self, _moved: &Moved) {}
 
-    /// A directory was listed, and the listing leaves out names that are in it.
+    /// A listing of a directory left out some of its names.
     fn names_unlisted(&self, _directory: &LogicalPath, _unlisted: &Unlisted) {}
 }
 

@@ -1,4 +1,4 @@
-//! Where a running transfer is, readable at any time from another task.
+//! Progress of a running transfer, readable from other tasks.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use crate::budget::Budget;
 
 /// Shared counters of one transfer.
 ///
-/// Counted is what has reached its sink (stored here, or taken by the peer's socket), not what was
-/// asked for or is still in a buffer. Clones show the same transfer.
+/// They count bytes that reached the sink (stored here, or accepted by the peer's socket), not
+/// those that were requested or are in a buffer. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<Inner>);
 
@@ -28,18 +28,18 @@ struct Inner {
     counted_in: OnceLock<Budget>,
 }
 
-/// Peers' addresses. Those that were open last stay listed until others are, because a short copy is
-/// over before anybody asks whom it talked to.
+/// Peers' addresses. The last one stays listed until there is another, because a short copy ends
+/// before anyone asks for its peer.
 #[derive(Debug, Default)]
 struct Connections {
     addresses: Vec<SocketAddr>,
     open: usize,
 }
 
-/// Stands for a size that nobody has told yet.
+/// Stands for an unknown size.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The place of a phase among all.
+/// The index of a phase.
 fn index_of(phase: Phase) -> u8 {
     let index = Phase::ALL.iter().position(|known| *known == phase);
     index.and_then(|index| u8::try_from(index).ok()).unwrap_or(0)
@@ -67,7 +67,7 @@ impl Progress {
         Self::default()
     }
 
-    /// The same, whose bytes are counted in a budget too.
+    /// The same, with bytes also counted in a budget.
     #[must_use]
     pub fn counted_in(budget: &Budget) -> Self {
         let progress = Self::new();
@@ -75,7 +75,7 @@ impl Progress {
         progress
     }
 
-    /// Counts further bytes in `budget`, unless they are counted in one already.
+    /// Also counts further bytes in `budget`, unless they are counted in one already.
     pub(crate) fn count_in(&self, budget: &Budget) {
         let _ = self.0.counted_in.set(budget.clone());
     }
@@ -92,25 +92,25 @@ impl Progress {
         Some(self.0.total_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNKNOWN)
     }
 
-    /// What is being done.
+    /// The current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         Phase::ALL[usize::from(self.0.phase.load(Ordering::Relaxed)) % Phase::ALL.len()]
     }
 
-    /// How often the copy went on from what it had already: after a break, or with what an earlier copy left.
+    /// The number of times the copy resumed, after an interruption or from an earlier copy's part.
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.0.attempts.load(Ordering::Relaxed)
     }
 
-    /// Peers' addresses of the connections that carry payload now, or of the last one that did.
+    /// Peers' addresses of the connections that carry payload now, or of the last one.
     #[must_use]
     pub fn connections(&self) -> Vec<SocketAddr> {
         self.lock_connections().addresses.clone()
     }
 
-    /// When each phase began, counted from the start of the transfer.
+    /// When each phase began, since the start of the transfer.
     #[must_use]
     pub fn marks(&self) -> Vec<(Phase, std::time::Duration)> {
         self.0.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -122,7 +122,7 @@ impl Progress {
         self.0.started.elapsed()
     }
 
-    /// Says how large the file is.
+    /// Sets the size of the file.
     pub fn set_total(&self, bytes: u64) {
         self.0.total_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ impl Progress {
         }
     }
 
-    /// Starts the count at `bytes`, when a transfer takes up an earlier part or begins anew.
+    /// Sets the count to `bytes`, when a transfer resumes an earlier part or starts over.
     pub fn set_moved(&self, bytes: u64) {
         self.0.moved_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -149,12 +149,12 @@ impl Progress {
         }
     }
 
-    /// The copy goes on from what it has.
+    /// Counts a resumption.
     pub(crate) fn count_resumption(&self) {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes a connection for as long as the returned guard lives.
+    /// Lists a connection while the returned guard lives.
     #[must_use]
     pub fn connected(&self, peer: Option<SocketAddr>) -> ConnectionGuard {
         if let Some(peer) = peer {
@@ -176,7 +176,7 @@ impl Progress {
     }
 }
 
-/// Takes a connection off the list when dropped, unless it is the last one.
+/// Removes a connection from the list on drop, unless it is the last one.
 #[derive(Debug)]
 pub struct ConnectionGuard {
     progress: Progress,

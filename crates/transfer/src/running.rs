@@ -1,5 +1,6 @@
-//! A third-party copy that this server makes as the active party, from the door's order to the log's
-//! last word. The same for all protocols: the door says what to copy, watches its client, and ends it.
+//! A third-party copy with this server as the active side, from the door's order to the last log
+//! line. The same for all protocols: the door gives the order, watches its client, and ends the
+//! copy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use crate::events::TransferEvents;
 use crate::options::{Order, Outcome, Verified};
 use crate::progress::Progress;
 
-/// How many third-party copies may run at the same time, and where: on the runtime on which the first of the clones was made,
-/// regardless of which connection asked for them. Clones share the same places.
+/// The slots for concurrent third-party copies. They run on the runtime where the first clone was
+/// made, regardless of which connection requested them. Clones share the slots.
 #[derive(Clone, Debug)]
 pub struct Slots {
     fair_share: FairShare,
@@ -27,7 +28,7 @@ pub struct Slots {
     runtime: CopyRuntime,
 }
 
-/// A place for one copy; free again when dropped.
+/// A slot for one copy, released on drop.
 #[derive(Debug)]
 pub struct Slot {
     #[expect(dead_code, reason = "it is held, not looked at")]
@@ -37,7 +38,7 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// Room for `count` copies, with a fair share and a budget of their own.
+    /// `count` slots, with a separate fair share and budget.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let limits = ShareLimits {
@@ -47,7 +48,7 @@ impl Slots {
         Self::sharing(FairShare::new(&limits, None), Budget::new())
     }
 
-    /// Room for as many as are shared out here, which run on this budget.
+    /// The slots of this fair share, for copies on this budget.
     #[must_use]
     pub fn sharing(fair_share: FairShare, budget: Budget) -> Self {
         Self {
@@ -57,10 +58,10 @@ impl Slots {
         }
     }
 
-    /// Takes a place for a client.
+    /// Takes a slot for a client.
     ///
     /// # Errors
-    /// `overloaded` when all are taken, `share_used_up` when the client has its share.
+    /// `overloaded` if all are taken, `share_used_up` if the client's share is used up.
     pub fn take(&self, client: &ClientId) -> Result<Slot> {
         Ok(Slot {
             share: self.fair_share.take(ShareKind::Transfers, client)?,
@@ -69,30 +70,30 @@ impl Slots {
         })
     }
 
-    /// What the copies share with all else that moves bytes here.
+    /// The budget of all copies.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// How many copies run now.
+    /// The number of running copies.
     #[must_use]
     pub fn running(&self) -> usize {
         self.fair_share.in_use(ShareKind::Transfers)
     }
 }
 
-/// All that a copy needs to run on its own.
+/// Everything that a copy needs.
 pub struct CopyJob {
-    /// By whom the peer is reached.
+    /// The client for the peer.
     pub client: Client,
     /// The file there.
     pub peer: Resource,
     /// The file here.
     pub spot: Spot,
-    /// How it is to be done.
+    /// The order.
     pub order: Order,
-    /// Which way.
+    /// Pull or push.
     pub direction: Direction,
 }
 
@@ -103,14 +104,14 @@ impl CopyJob {
             Ok((source, sink)) => copy(&source, sink.as_ref(), &self.order, &budget, &progress).await,
             Err(error) => Err(error),
         };
-        // The store knows the path within its export only.
+        // The store knows only the path within its export.
         done.map_err(|error| match error.subject() {
             Some(subject) if subject == path.as_str() => error.with_subject(path.under(&self.spot.export)),
             _ => error,
         })
     }
 
-    /// What is copied, and where to.
+    /// Source and sink.
     async fn ends(&self) -> Result<(Arc<dyn Source>, Box<dyn Sink>)> {
         let (client, peer, store, path) = (&self.client, &self.peer, &self.spot.store, &self.spot.path);
         match self.direction {
@@ -127,8 +128,8 @@ impl CopyJob {
     }
 }
 
-/// A copy under way. Dropped, it is given up, and that is told: as the end that this server put to it
-/// where nothing else was said ([`Running::if_dropped`]).
+/// A running copy. Dropping it cancels the copy and reports that, by default as ended by this
+/// server ([`Running::if_dropped`]).
 pub struct Running {
     engine: JoinHandle<Result<Outcome>>,
     events: Arc<dyn TransferEvents>,
@@ -139,7 +140,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Begins a copy, and tells so.
+    /// Begins a copy, and reports its start.
     #[must_use]
     pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
         let progress = Arc::new(Progress::counted_in(&slot.budget));
@@ -154,29 +155,29 @@ impl Running {
         }
     }
 
-    /// The same, told as this end when it is dropped.
+    /// The same, reported with this outcome on drop.
     #[must_use]
     pub fn if_dropped(mut self, outcome: TransferOutcome) -> Self {
         self.if_dropped = outcome;
         self
     }
 
-    /// How far it is.
+    /// Its progress.
     #[must_use]
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 
-    /// Waits for its outcome. To be called until it has told that once.
+    /// Waits for its outcome. Must not be called again after it has returned.
     ///
     /// # Errors
-    /// Why the copy failed; the destination is then as it was before.
+    /// The copy failed; the destination is then unchanged.
     pub async fn outcome(&mut self) -> Result<Outcome> {
         let lost = |broken| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(&broken);
         (&mut self.engine).await.unwrap_or_else(|broken| Err(lost(broken)))
     }
 
-    /// Waits until nothing of it is left, its clean-up included, and tells its end.
+    /// Waits until the copy and its clean-up have ended, and reports the end.
     pub async fn end(mut self, outcome: TransferOutcome, result: Result<&Outcome, &Error>) {
         self.engine.abort();
         if !self.engine.is_finished() {
@@ -193,7 +194,7 @@ impl Running {
     }
 }
 
-/// The door was closed under it.
+/// Reached when the door closes while the copy runs.
 impl Drop for Running {
     fn drop(&mut self) {
         self.engine.abort();
@@ -249,7 +250,8 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Each transfer holds this to its end; it grows by a whole request with each that is awaited in place.
+    /// Each transfer holds this memory to its end. Each request awaited without a box would add to
+    /// it.
     #[test]
     fn a_transfer_takes_little_memory_of_its_own() {
         let bytes = size_of_future(CopyJob::run);

@@ -1,22 +1,22 @@
-//! What stands at this site and serves every data door: [`Site`].
+//! Everything that the data doors of a server share: [`Site`].
 //!
-//! A server builds one `Site` from its configuration and gives a clone to each door that serves
-//! files. Clones are cheap and share what changes while doors are open: the exports follow a
-//! reload, the certificate is renewed, places and shares are counted over all doors.
+//! A server builds one `Site` from its configuration and gives a clone to each data door. Clones
+//! are cheap and share state that changes while doors are open: exports, the certificate, slots and
+//! fair shares.
 //!
 //! | field | what doors do with it |
 //! |---|---|
 //! | `exports` | find the store of a path, and ask policy |
 //! | `tls` | make TLS handshakes |
-//! | `authenticator` | check what clients show |
+//! | `authenticator` | verify credentials |
 //! | `client`, `transfers`, `copies`, `forward_to` | run third-party copies, or send their clients to another server |
 //! | `keep` | choose the checksums of stored files |
 //! | `limits` | end what takes too long |
 //! | `fair_share` | limit what one client holds |
 //! | `refusals`, `events` | report what happened |
 //!
-//! What only one protocol knows is in the settings of its door: macaroons and delegations over
-//! HTTP, ways to authenticate and rendezvous keys over XRootD.
+//! Settings of a single protocol are in its door: macaroons and delegations for HTTP,
+//! authentication methods and rendezvous keys for XRootD.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,41 +44,41 @@ pub struct Site {
     pub exports: SharedExports,
     /// The certificate; without one doors speak clear text only.
     pub tls: Option<ServerTls>,
-    /// Checks what clients show.
+    /// Verifies clients' credentials.
     pub authenticator: Authenticator,
-    /// Reaches the peers of third-party copies.
+    /// Connects to the peers of third-party copies.
     pub client: Client,
-    /// The places for third-party copies.
+    /// The slots for third-party copies.
     pub transfers: Slots,
-    /// How third-party copies are made where their clients do not say.
+    /// Defaults of third-party copies.
     pub copies: CopySettings,
     /// The servers that make third-party copies in place of this one.
     pub forward_to: ForwardTo,
     /// Checksums to compute for every stored file; clients that name none get the first. Doors add
     /// Adler-32, the grid's usual one, to an empty list.
     pub keep: Vec<ChecksumAlgorithm>,
-    /// How long clients may take.
+    /// Time limits for clients.
     pub limits: SiteLimits,
-    /// Our name and version, as clients see it.
+    /// Product name and version, for clients.
     pub server_name: String,
-    /// What each client may hold.
+    /// The fair share of each client.
     pub fair_share: FairShare,
-    /// Why requests were refused, to be looked up later.
+    /// The reasons of recent refusals.
     pub refusals: Refusals,
-    /// Hears of requests and copies.
+    /// Receives the events of requests and copies.
     pub events: Arc<dyn Events>,
 }
 
-/// How third-party copies are made where their clients do not say.
+/// Defaults and limits of third-party copies.
 #[derive(Clone, Copy, Debug)]
 pub struct CopySettings {
     /// Whether the checksums of both sides are compared.
     pub verification: Verification,
-    /// Connections of one copy; a client that asks for more gets this many.
+    /// Most connections of a copy, whatever its client requests.
     pub streams: u32,
-    /// Most connections of one copy when its client asks for no number.
+    /// Most connections of a copy whose client requests no number.
     pub chosen_streams: u32,
-    /// Attempts of a copy that breaks without moving a byte, the first one included.
+    /// Most attempts in a row without progress, including the first.
     pub attempts: u32,
 }
 
@@ -94,7 +94,7 @@ impl Default for CopySettings {
 }
 
 impl CopySettings {
-    /// The connections of a copy whose client asks for this many.
+    /// The connections of a copy whose client requests this number.
     #[must_use]
     pub fn streams(&self, asked: Option<u32>) -> Streams {
         Streams::asked(asked, self.streams, self.chosen_streams)
@@ -104,13 +104,13 @@ impl CopySettings {
 /// The servers that make third-party copies in place of this one; `None`: this one makes them.
 #[derive(Clone, Debug, Default)]
 pub struct ForwardTo {
-    /// Where clients of HTTP are sent.
+    /// For HTTP clients.
     pub http: Option<Location>,
-    /// Where clients of XRootD are sent.
+    /// For XRootD clients.
     pub root: Option<Location>,
 }
 
-/// How long clients may take, whatever their protocol.
+/// Time limits for clients of all protocols.
 #[derive(Clone, Copy, Debug)]
 pub struct SiteLimits {
     /// Time for a request's head, from its first byte.
@@ -135,7 +135,7 @@ impl Default for SiteLimits {
 }
 
 impl Site {
-    /// A site in clear text with the usual limits, where only anonymous clients have rights.
+    /// A clear-text site with the default limits and only anonymous clients.
     #[must_use]
     pub fn new(exports: SharedExports, client: Client, events: Arc<dyn Events>) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl Site {
         }
     }
 
-    /// How long sockets wait for clients.
+    /// The time limits of sockets.
     #[must_use]
     pub fn waits(&self) -> Waits {
         Waits {
@@ -164,7 +164,7 @@ impl Site {
         }
     }
 
-    /// How long a connection without a request is kept now: shorter when connections run short.
+    /// The current idle timeout: shorter when connections run short.
     #[must_use]
     pub fn idle(&self) -> Duration {
         match self.fair_share.is_short(ShareKind::Connections) {
@@ -173,10 +173,10 @@ impl Site {
         }
     }
 
-    /// Whether what must stay between client and server may be sent on a connection.
+    /// Whether credentials may be sent over a connection.
     ///
     /// # Errors
-    /// `tls_required` when it may not.
+    /// `tls_required` if they may not.
     pub fn admit_secrets(&self, is_encrypted: bool, address: IpAddr) -> Result<()> {
         match is_encrypted {
             true => Ok(()),
@@ -184,20 +184,20 @@ impl Site {
         }
     }
 
-    /// Makes sure that every stored file gets a checksum.
+    /// Ensures that every stored file gets a checksum.
     pub fn keep_a_checksum(&mut self) {
         if self.keep.is_empty() {
             self.keep.push(ChecksumAlgorithm::Adler32);
         }
     }
 
-    /// The checksum for clients that name none.
+    /// The default checksum.
     #[must_use]
     pub fn usual_checksum(&self) -> ChecksumAlgorithm {
         self.keep.first().copied().unwrap_or(ChecksumAlgorithm::Adler32)
     }
 
-    /// The checksums to compute for a file that is stored: those that are always kept, and these.
+    /// The checksums to compute for a stored file: the configured ones, and `others`.
     #[must_use]
     pub fn checksums_with(&self, others: impl IntoIterator<Item = ChecksumAlgorithm>) -> Vec<ChecksumAlgorithm> {
         let mut list = self.keep.clone();
@@ -209,7 +209,7 @@ impl Site {
         list
     }
 
-    /// Reports data that was moved for a request, and counts it in the budget that copies share.
+    /// Reports data that a request moved, and counts it in the budget of copies.
     pub fn report_moved(&self, moved: &Moved) {
         self.transfers.budget().add_moved(moved.bytes_in + moved.bytes_out);
         self.events.moved(moved);

@@ -1,4 +1,5 @@
-//! From the configuration to the parts of a server: stores, certificates, trust, keys, settings.
+//! Builds the parts of a server from the configuration: stores, certificates, trust, keys,
+//! settings.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,26 +30,26 @@ use super::trust_files::{TrustFiles, trust};
 use crate::descriptors;
 use crate::failure::Failure;
 
-/// Our name and version, as clients and peers see it.
+/// Product name and version, for clients and peers.
 pub(crate) const PRODUCT: &str = concat!("crossload/", env!("CARGO_PKG_VERSION"));
 
-/// The parts of a server that doors share, and that follow the configuration while it runs.
+/// The parts of a server that doors share and that follow configuration changes.
 pub(crate) struct Assembly {
     pub(crate) ground: Ground,
     pub(crate) exported: Exported,
     pub(crate) certificate: OwnCertificate,
-    /// Keeps what certificates are judged by up to date.
+    /// Follows changes of the authorities' files.
     pub(crate) trust_files: TrustFiles,
     identities: Identities,
     handed_over: HandedOver,
     delegated: Delegated,
     shares: Shares,
     logged: Logged,
-    /// Why requests were refused, of all doors.
+    /// The reasons of refusals, for all doors.
     pub(crate) refusals: Refusals,
-    /// The places for third-party copies, which all doors share.
+    /// The slots for third-party copies, for all doors.
     transfers: Slots,
-    /// The keys of third-party copies, which outlive the doors.
+    /// Rendezvous keys, which outlive the doors.
     keys: Keys,
 }
 
@@ -56,7 +57,7 @@ impl Assembly {
     /// Opens and reads everything that the configuration names.
     ///
     /// # Errors
-    /// What cannot be opened or read.
+    /// A file or directory that cannot be opened or read.
     pub(crate) fn new(
         configuration: &Configuration,
         addresses: Vec<SocketAddr>,
@@ -90,7 +91,7 @@ impl Assembly {
         })
     }
 
-    /// The parts, in the order in which a change of the configuration reaches them.
+    /// The parts, in reload order.
     pub(crate) fn parts(&self) -> [&dyn Subsystem; 8] {
         [
             &self.certificate,
@@ -104,7 +105,7 @@ impl Assembly {
         ]
     }
 
-    /// How peers of third-party copies are reached.
+    /// The client for peers of third-party copies.
     fn client(&self, configuration: &Configuration) -> Client {
         let (limits, tpc) = (&configuration.limits, &configuration.tpc);
         Client::new(ClientOptions {
@@ -120,7 +121,7 @@ impl Assembly {
         })
     }
 
-    /// What both data doors share.
+    /// The site that both data doors share.
     pub(crate) fn site(&self, configuration: &Configuration) -> Site {
         let (limits, tpc) = (&configuration.limits, &configuration.tpc);
         Site {
@@ -163,7 +164,7 @@ impl Assembly {
         }
     }
 
-    /// What the HTTP door gets.
+    /// Settings of the HTTP door.
     pub(crate) fn http_settings(&self, configuration: &Configuration, site: &Site) -> door_http::Settings {
         let limits = &configuration.limits;
         door_http::Settings {
@@ -185,7 +186,7 @@ impl Assembly {
         }
     }
 
-    /// What the XRootD door gets; `None` when there is none.
+    /// Settings of the XRootD door; `None` if it is disabled.
     pub(crate) fn xroot_settings(&self, configuration: &Configuration, site: &Site) -> Option<door_xroot::Settings> {
         let xroot = &configuration.xroot;
         let demands = |tls: XrootTls| xroot.tls == tls;
@@ -213,14 +214,14 @@ impl Assembly {
     }
 }
 
-/// Every `host:port` by which this server is surely meant.
+/// Every `host:port` that certainly means this server.
 fn authorities(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<String> {
     let named = named_place(configuration).map(|place| format!("{}:{}", place.host(), place.port()));
     let listening = addresses.iter().filter(|address| !address.ip().is_unspecified());
     named.into_iter().chain(listening.map(ToString::to_string)).collect()
 }
 
-/// Where clients find this server, as the configuration says.
+/// The location of this server by `server.name`.
 pub(super) fn named_place(configuration: &Configuration) -> Option<Location> {
     let name = configuration.server.name.as_deref()?;
     Location::parse(name).ok().filter(Location::is_http)

@@ -1,4 +1,4 @@
-//! The doors of a server: the one that takes new connections, and those before it that only end what they have.
+//! The doors of a server: the current one for new connections, and older ones that finish theirs.
 
 use std::net::TcpListener;
 use std::pin::Pin;
@@ -18,14 +18,14 @@ use super::subsystem::{Change, Current, Renewal, Subsystem};
 use crate::descriptors;
 use crate::failure::Failure;
 
-/// What doors stand on.
+/// What doors are built on.
 pub(crate) struct Entrance {
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) rota: Rota,
 }
 
-/// All doors that have connections.
+/// The current door, and older ones with open connections.
 pub(crate) struct Receptions {
     entrance: Arc<Entrance>,
     /// The newest first.
@@ -44,7 +44,7 @@ impl Subsystem for Receptions {
         Ok(this)
     }
 
-    /// New connections go to a door with the new settings; the old one ends those it has.
+    /// New connections go to a door with the new settings; the old door finishes its own.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
         if !need_new_one(change) {
             return Ok(Box::new(|| {}));
@@ -72,7 +72,7 @@ impl Subsystem for Receptions {
 }
 
 impl Receptions {
-    /// For each worker a handle on each listener.
+    /// A handle on each listener, for each worker.
     fn own_listeners(&self) -> Result<Vec<TcpListener>, Failure> {
         let cloned = self.entrance.listeners.iter().flat_map(|listener| {
             let workers = self.entrance.rota.runtimes();
@@ -83,7 +83,7 @@ impl Receptions {
             .map_err(|cause| Failure::system("listening", &cause))
     }
 
-    /// Opens a door with the settings of this configuration.
+    /// Opens a door with this configuration.
     fn open_door(&self, configuration: &Configuration, listeners: Vec<TcpListener>) {
         let ground = &self.entrance.assembly.ground;
         let doors = self.entrance.assembly.doors(configuration);
@@ -104,7 +104,7 @@ impl Receptions {
         self.open.set(open);
     }
 
-    /// Forgets doors whose last connection has gone.
+    /// Drops doors without connections.
     pub(crate) fn prune(&self) {
         let mut open = self.open.get();
         let mut index = 0;
@@ -116,13 +116,13 @@ impl Receptions {
     }
 }
 
-/// Whether new connections need a new door: a key or a secret changed that a door holds for good, or what it takes from
-/// several keys.
+/// Whether new connections need a new door: a key or secret that doors copy has changed, or a value
+/// that they derive from several keys.
 pub(crate) fn need_new_one(change: &Change<'_>) -> bool {
     change.keys.need_new_door() || facts(change.old) != facts(change.fresh)
 }
 
-/// What a door holds for good and takes from several keys.
+/// The values that a door derives from several keys.
 fn facts(configuration: &Configuration) -> (bool, Vec<AuthenticationMethod>) {
     (
         configuration.server.certificate.is_some(),
@@ -130,7 +130,7 @@ fn facts(configuration: &Configuration) -> (bool, Vec<AuthenticationMethod>) {
     )
 }
 
-/// Runs the accept loop of a door until the door closes; should it panic, it is started again.
+/// Runs the accept loop of a door until the door closes. Restarts it after a panic.
 async fn accept(door: Reception, listener: TcpListener, worker: usize, log: Log) {
     loop {
         let Ok(own) = listener.try_clone().and_then(Acceptor::new) else {

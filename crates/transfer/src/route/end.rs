@@ -1,4 +1,4 @@
-//! What is known of one end of a copy.
+//! The source or destination of a copy, for choosing its route.
 
 use remote::Abilities;
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ability {
-    /// It is known not to.
+    /// It cannot.
     No,
-    /// Nothing is known; the attempt tells.
+    /// Unknown; the attempt will show.
     #[default]
     Unknown,
-    /// It has done so, or says that it does.
+    /// It has done so, or declares it.
     Yes,
 }
 
-/// What kind of place an end is.
+/// The kind of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndKind {
-    /// A file of this machine.
+    /// A file on this machine.
     File,
     /// Standard input or output of this process.
     Stream,
@@ -31,7 +31,7 @@ pub enum EndKind {
 /// One end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Where it is.
+    /// Its kind.
     pub kind: EndKind,
     /// Whether it fetches files from other servers.
     pub pulls: Ability,
@@ -40,7 +40,7 @@ pub struct End {
 }
 
 impl End {
-    /// A file of this machine.
+    /// A file on this machine.
     pub const FILE: Self = Self::here(EndKind::File);
     /// Standard input or output of this process.
     pub const STREAM: Self = Self::here(EndKind::Stream);
@@ -53,7 +53,7 @@ impl End {
         }
     }
 
-    /// A server of which only the abilities of its protocol are known.
+    /// A server with the abilities of its protocol.
     #[must_use]
     pub fn server(abilities: Abilities) -> Self {
         let ability = |may: bool| if may { Ability::Unknown } else { Ability::No };

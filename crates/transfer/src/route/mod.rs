@@ -1,7 +1,7 @@
-//! Which way a file travels between two places, and which one is tried after a failure.
+//! Chooses the way of a copy, and the next one after a failure.
 //!
-//! A decision is data: it can be shown, stored and taken up again. No server is asked here; what is known of
-//! the two ends comes with them.
+//! A decision is data: it can be printed, stored and continued. This module asks no server; it
+//! works with what is known about the two ends.
 
 mod end;
 mod plan;
@@ -33,7 +33,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// The word in messages and reports.
+    /// Its name in messages and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// The server that moves the data, where it is not this machine.
+    /// The server that moves the data; `None` if this machine does.
     #[must_use]
     pub fn active_server(self) -> Option<Side> {
         match self {
@@ -57,7 +57,7 @@ impl Way {
     }
 }
 
-/// What an order says about the way between two servers.
+/// The preferred way between two servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
@@ -72,12 +72,12 @@ pub enum Preference {
     Stream,
 }
 
-/// Decides which way a file travels, and which others are left for a failure. The preference is about copies
-/// between servers; where this machine is one of the ends there is one way only.
+/// Chooses the way of a copy, and the alternatives after a failure. The preference is for copies
+/// between servers; if one of the ends is this machine there is only one way.
 ///
 /// # Errors
-/// `not_implemented` where this machine is at both ends and one of them is a stream; `peer_unsupported` where the
-/// preferred way needs something that an end cannot do.
+/// `not_implemented` if both ends are on this machine and one is a stream; `peer_unsupported` if an
+/// end cannot do what the preferred way needs.
 pub fn route(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
     match (source.kind, destination.kind) {
         (EndKind::File, EndKind::File) => Ok(Plan::only(Way::Local, Reason::BothHere)),
@@ -91,7 +91,7 @@ pub fn route(preference: Preference, source: &End, destination: &End) -> Result<
     }
 }
 
-/// A pull first, as gfal does, unless only the source is known to be able to act.
+/// Pull first, as gfal does, unless only the source is known to be able to act.
 fn between_servers(preference: Preference, source: &End, destination: &End) -> Result<Plan> {
     let pull = (Way::Pull, destination.pulls);
     let push = (Way::Push, source.pushes);
@@ -128,7 +128,7 @@ fn between_servers(preference: Preference, source: &End, destination: &End) -> R
     Plan::new(plan, passed_over.clone()).ok_or_else(|| impossible(&passed_over))
 }
 
-/// The one way that was ordered cannot be taken.
+/// The error if the only way that was ordered is impossible.
 fn impossible(passed_over: &[Choice]) -> Error {
     let (side, why) = match passed_over {
         [choice, ..] => (choice.way.active_server().unwrap_or(Side::Client), choice.reason),

@@ -1,4 +1,4 @@
-//! The decision: the way that is taken, the ones that are left, and what came of those that were tried.
+//! The plan of a copy: the chosen way, the alternatives, and the failed attempts.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use super::Way;
 
-/// Why a way is taken, or is not.
+/// Why a way is chosen or ruled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The order asks for this way and no other.
+    /// The order asks for this way only.
     Ordered,
     /// Both files are on this machine.
     BothHere,
@@ -19,24 +19,24 @@ pub enum Reason {
     SourceHere,
     /// The destination is on this machine.
     DestinationHere,
-    /// The destination is known to fetch.
+    /// The destination can pull.
     DestinationPulls,
-    /// The destination may be able to fetch.
+    /// The destination may be able to pull.
     DestinationMayPull,
-    /// The source is known to send.
+    /// The source can push.
     SourcePushes,
-    /// The source may be able to send.
+    /// The source may be able to push.
     SourceMayPush,
-    /// It needs nothing of either server but reading and writing.
+    /// It needs only reading and writing of both servers.
     Through,
-    /// Passed over: the destination cannot fetch.
+    /// Ruled out: the destination cannot pull.
     DestinationCannotPull,
-    /// Passed over: the source cannot send.
+    /// Ruled out: the source cannot push.
     SourceCannotPush,
 }
 
 impl Reason {
-    /// The reason for people.
+    /// The reason in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Reason {
 pub struct Choice {
     /// The way.
     pub way: Way,
-    /// Why it is there.
+    /// Its reason.
     pub reason: Reason,
 }
 
@@ -71,7 +71,7 @@ pub struct Failed {
     pub code: ErrorCode,
     /// The side at fault.
     pub side: Side,
-    /// What was being done.
+    /// The phase in which it failed.
     pub phase: Phase,
     /// The message, without any secret.
     pub message: String,
@@ -91,16 +91,16 @@ impl From<&Error> for Failed {
     }
 }
 
-/// A way that was tried, and failed.
+/// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempted {
     /// The way.
     pub way: Way,
-    /// What it failed at.
+    /// Its error.
     pub error: Failed,
 }
 
-/// How one file travels.
+/// The plan for one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     chosen: Choice,
@@ -110,7 +110,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan of these ways in their order; `None` where there is none.
+    /// A plan with these ways, in order; `None` if there are none.
     pub(super) fn new(ways: Vec<Choice>, passed_over: Vec<Choice>) -> Option<Self> {
         let mut ways = ways.into_iter();
         Some(Self {
@@ -131,38 +131,38 @@ impl Plan {
         }
     }
 
-    /// The way to take now.
+    /// The current way.
     #[must_use]
     pub fn way(&self) -> Way {
         self.chosen.way
     }
 
-    /// The way to take now, with its reason.
+    /// The current way with its reason.
     #[must_use]
     pub fn chosen(&self) -> Choice {
         self.chosen
     }
 
-    /// The ways that are left for a failure, in their order.
+    /// The alternatives, in order.
     #[must_use]
     pub fn left(&self) -> &[Choice] {
         &self.left
     }
 
-    /// The ways that cannot be taken.
+    /// The ways that are ruled out.
     #[must_use]
     pub fn passed_over(&self) -> &[Choice] {
         &self.passed_over
     }
 
-    /// What was tried, in order.
+    /// The failed attempts, in order.
     #[must_use]
     pub fn attempted(&self) -> &[Attempted] {
         &self.attempted
     }
 
-    /// The chosen way failed with `error`: notes it, and chooses the next way where that may help. Whether it may is
-    /// the table's `another_way`.
+    /// Records that the current way failed with `error`. Moves to the next way if the error table's
+    /// `another_way` allows it.
     pub fn after(&mut self, error: &Error) -> Option<Way> {
         self.attempted.push(Attempted {
             way: self.chosen.way,
@@ -176,7 +176,8 @@ impl Plan {
     }
 }
 
-/// `pull (the destination fetches directly from the source, if it can); if that fails, push, then stream`.
+/// `pull (the destination fetches directly from the source, if it can); if that fails, push, then
+/// stream`.
 impl fmt::Display for Plan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} ({})", self.chosen.way.name(), self.chosen.reason.words())?;

@@ -25,7 +25,7 @@ fn end(place: Place) -> End {
         Place::File => End::FILE,
         Place::Stream => End::STREAM,
         Place::Http => server(true, true),
-        // Servers of the XRootD protocol fetch and do not send.
+        // XRootD servers pull and do not push.
         Place::Xrootd => server(true, false),
     }
 }
@@ -93,7 +93,7 @@ fn what_is_known_of_the_servers_decides_who_acts() {
         (No, No, &[Way::Stream]),
     ];
     for (pulls, pushes, expected) in table {
-        // What the source can fetch and the destination can send is of no account.
+        // Pulling by the source and pushing by the destination do not matter.
         for other in [No, Unknown, Yes] {
             let (source, destination) = (server(other, pushes), server(pulls, other));
             let plan = route(Preference::Any, &source, &destination).unwrap();
@@ -115,7 +115,7 @@ fn an_ordered_way_is_the_only_one() {
         assert_eq!(ways(&plan), [way]);
         assert_eq!(plan.chosen().reason, Reason::Ordered);
         assert_eq!(plan.after(&error(ErrorCode::PeerUnsupported)), None);
-        // With this machine at one end there is nothing to choose.
+        // With this machine at one end there is only one way.
         assert_eq!(route(preference, &end(Place::File), &http).unwrap().way(), Way::Upload);
     }
     let refused = route(Preference::Push, &xrootd, &http).unwrap_err();
@@ -148,7 +148,7 @@ fn after_each_error_the_table_says_whether_another_way_is_tried() {
             (Way::Pull, *code)
         );
     }
-    // What gfal's tools stop at, and what no way changes.
+    // Errors at which gfal's tools stop, and errors that no other way avoids.
     for code in [
         ErrorCode::PeerDenied,
         ErrorCode::PeerForbidden,

@@ -1,5 +1,5 @@
-//! The way down a tree, and how a server's loops are noticed: neither protocol tells that a directory is a symbolic link, so
-//! a directory that shows the same entries as one above it is taken for that one.
+//! Descends a tree, and detects loops. Neither protocol reports that a directory is a symbolic
+//! link, so a directory with the same entries as one above it is taken for a loop.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use crate::limits::TREE_DEPTH_MAX;
 use super::super::place::Place;
 use super::super::session::Info;
 
-/// How many directories above must look the same where nothing but directories is in them: empty ones that were made
-/// together look alike.
+/// The number of equal directories above that makes a loop if they contain only directories. Empty
+/// directories that were made together look alike.
 const SAME_WITHOUT_FILES: usize = 3;
 
-/// Something to copy.
+/// A file or directory to copy.
 pub(super) struct Item {
     pub(super) source: Place,
     pub(super) target: Place,
     pub(super) info: Info,
-    /// The directory that holds it, in a tree.
+    /// Its directory, within a tree.
     pub(super) level: Option<Arc<Level>>,
 }
 
 impl Item {
-    /// What the command line names.
+    /// An argument of the command line.
     pub(super) fn first(source: Place, target: Place, info: Info) -> Self {
         Self {
             source,
@@ -42,16 +42,16 @@ impl Item {
     }
 }
 
-/// A directory on the way down.
+/// A directory on the path from the top.
 pub(super) struct Level {
-    /// A hash of what its listing says.
+    /// A hash of its listing.
     content: u64,
     depth: usize,
     above: Option<Arc<Level>>,
 }
 
 impl Level {
-    /// A directory that cannot be a loop.
+    /// The top directory, which cannot be a loop.
     pub(super) fn top() -> Arc<Self> {
         Arc::new(Self {
             content: 0,
@@ -60,7 +60,7 @@ impl Level {
         })
     }
 
-    /// A directory below another, with these entries; `None` when it is one of those above, or deeper than any tree.
+    /// A directory below another, with these entries; `None` if it is a loop, or too deep.
     pub(super) fn below(above: Option<&Arc<Self>>, entries: &[Info]) -> Option<Arc<Self>> {
         let mut hasher = DefaultHasher::new();
         for entry in entries {
@@ -80,7 +80,7 @@ impl Level {
         };
         let has_files = entries.iter().any(|entry| !entry.is_directory);
         let allowed = if has_files { 0 } else { SAME_WITHOUT_FILES - 1 };
-        // What goes on below has to be a directory of its own.
+        // A loop needs a directory among the entries.
         let may_loop = entries.iter().any(|entry| entry.is_directory);
         let is_loop = may_loop && level.same_above() > allowed;
         (!is_loop && level.depth < TREE_DEPTH_MAX).then(|| Arc::new(level))
@@ -110,7 +110,7 @@ mod tests {
         let entries = [entry("file", false), entry("loop", true)];
         let first = Level::below(None, &entries).expect("the first");
         assert!(Level::below(Some(&first), &entries).is_none());
-        // By way of another directory, too.
+        // Through another directory, too.
         let between = Level::below(Some(&first), &[entry("up", true)]).expect("another");
         assert!(Level::below(Some(&between), &entries).is_none());
     }

@@ -1,13 +1,13 @@
-//! Where a file goes.
+//! The destination of a file.
 
 use types::Result;
 
 use super::super::place::Place;
 
-/// Where a source goes: to the destination itself, or under its own name below it.
+/// The target of a source: the destination itself, or with `into` the source's name below it.
 ///
 /// # Errors
-/// When the source has no name of its own to go by.
+/// The source has no name, such as `/`.
 pub(super) fn target_of(source: &Place, destination: &Place, into: bool) -> Result<Place> {
     if !into || *destination == Place::Stdio {
         return Ok(destination.clone());
