@@ -104,6 +104,27 @@ impl Outgoing {
         parts.into_iter().map(IoSliceMut::new).collect()
     }
 
+    /// Has `fill` put payload into the slots for the first `want` bytes of it, as a vectored read
+    /// does.
+    pub fn fill_slots<R>(&mut self, want: usize, fill: impl FnOnce(&mut [IoSliceMut<'_>]) -> R) -> R {
+        match self.only_slot(want) {
+            Some(slot) => fill(&mut [IoSliceMut::new(slot)]),
+            None => fill(&mut self.slots(want)),
+        }
+    }
+
+    /// The slot for the first `want` bytes of payload, if there is but one for them.
+    fn only_slot(&mut self, want: usize) -> Option<&mut [u8]> {
+        let want = want.min(self.capacity());
+        let start = match self.frame {
+            _ if self.paging.is_some() => return None,
+            Frame::Clear => self.ready,
+            Frame::Records { prefix_bytes, .. } if want <= TLS_RECORD_BYTES => self.ready + prefix_bytes,
+            Frame::Records { .. } => return None,
+        };
+        self.buffer.get_mut(start..start + want)
+    }
+
     /// The first `count` bytes of the room behind the queued head, where they lie.
     pub(super) fn room(&mut self, count: usize) -> Vec<&mut [u8]> {
         let mut left = count.min(self.room_bytes());
