@@ -64,9 +64,7 @@ async fn look_at(export: &Export) -> Result<String, String> {
     let trial = LogicalPath::parse(TRIAL_NAME).map_err(|error| error.public())?;
     // An upload that is dropped leaves nothing behind.
     let upload = export.store.create(&trial, &UploadOptions::default()).await;
-    upload
-        .map_err(|error| format!("It cannot be written: {error}."))?
-        .abort();
+    drop(upload.map_err(|error| format!("It cannot be written: {error}."))?);
     let space = export
         .store
         .space()

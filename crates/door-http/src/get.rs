@@ -10,7 +10,7 @@ use http_wire::{
 };
 use net::{Outgoing, Stream};
 use policy::Operation;
-use storage::{FileReader, Stat};
+use storage::{ReadHandle, Stat};
 use transfer::{Drain, Pieces, serve, serve_pieces};
 use types::limits::LAST_WORDS_WAIT;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
@@ -195,7 +195,6 @@ async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Sp
         found => found?,
     }
     let sending = Sending {
-        spot,
         reader: &reader,
         facts: &facts,
         size,
@@ -214,8 +213,7 @@ async fn file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, spot: &Sp
 
 /// A file on its way to a client.
 struct Sending<'a> {
-    spot: &'a Spot,
-    reader: &'a Arc<dyn FileReader>,
+    reader: &'a Arc<dyn ReadHandle>,
     facts: &'a Facts,
     size: u64,
 }
@@ -257,15 +255,10 @@ impl Sending<'_> {
         });
         let mut pieces = Pieces::default();
         for part in parts {
-            pieces.add(
-                multipart.part_head(*part).as_bytes(),
-                &self.spot.store,
-                self.reader,
-                *part,
-            );
+            pieces.add(multipart.part_head(*part).as_bytes(), self.reader, *part);
         }
         let nothing = ByteRange::new(0, 0);
-        pieces.add(multipart.end().as_bytes(), &self.spot.store, self.reader, nothing);
+        pieces.add(multipart.end().as_bytes(), self.reader, nothing);
         let counted = Counted::new(
             &mut exchange.http.record.bytes_out,
             exchange.door.settings.site.transfers.budget(),
@@ -279,7 +272,7 @@ impl Sending<'_> {
             exchange.door.settings.site.transfers.budget(),
         );
         let stream = &mut exchange.http.connection.stream;
-        serve(&self.spot.store, self.reader, range, stream, None, &counted.progress).await
+        serve(self.reader.as_ref(), range, stream, None, &counted.progress).await
     }
 
     /// In chunks, so that a trailer can report the outcome (as XRootD does it). A failure on our
@@ -291,15 +284,7 @@ impl Sending<'_> {
             exchange.door.settings.site.transfers.budget(),
         );
         let mut drain = Chunks(&mut exchange.http.connection.stream);
-        let sent = serve(
-            &self.spot.store,
-            self.reader,
-            range,
-            &mut drain,
-            None,
-            &counted.progress,
-        )
-        .await;
+        let sent = serve(self.reader.as_ref(), range, &mut drain, None, &counted.progress).await;
         drop(counted);
         match sent {
             Ok(()) => exchange.http.end_pieces(Some(&status_trailer(200, "OK"))).await,

@@ -7,7 +7,7 @@ use credentials::capability::CapabilityUse;
 use http_wire::{Framing, RequestHead, declared_trailer_digests};
 use net::Batch;
 use net::http::{Connection, Incoming};
-use storage::{CommitFacts, Hasher, Overwrite, Stat, Upload, UploadOptions};
+use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions, WriteHandle};
 use transfer::{Payload, Received, receive};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
@@ -65,7 +65,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     // The store knows the path within its export only.
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.http.invite_body().await?;
-    let (bytes, mut checksums) = take(exchange, &spot, upload.clone(), &algorithms, max_bytes).await?;
+    let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, max_bytes).await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &spot, (&upload, &mut checksums), &behind).await?;
     for told in [&declared, &behind] {
@@ -109,12 +109,11 @@ fn algorithms(exchange: &FileExchange<'_, '_>, head: &RequestHead, declared: &[C
 /// Receives the body. An upload whose body ends too early is dropped with what was stored.
 async fn take(
     exchange: &mut FileExchange<'_, '_>,
-    spot: &Spot,
-    upload: Arc<dyn Upload>,
+    upload: Arc<dyn WriteHandle>,
     algorithms: &[ChecksumAlgorithm],
     max_bytes: Option<u64>,
 ) -> Result<(u64, Vec<Checksum>)> {
-    let mut received = Received::new(&spot.store, upload, Hasher::new(algorithms));
+    let mut received = Received::new(upload, Hasher::new(algorithms));
     let counted = Counted::new(
         &mut exchange.http.record.bytes_in,
         exchange.door.settings.site.transfers.budget(),
@@ -153,7 +152,7 @@ impl Payload for LimitedBody<'_> {
 async fn complete(
     exchange: &FileExchange<'_, '_>,
     spot: &Spot,
-    (upload, computed): (&Arc<dyn Upload>, &mut Vec<Checksum>),
+    (upload, computed): (&Arc<dyn WriteHandle>, &mut Vec<Checksum>),
     behind: &[Checksum],
 ) -> Result<()> {
     let mut missing: Vec<_> = behind.iter().map(Checksum::algorithm).collect();

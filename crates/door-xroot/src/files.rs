@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use credentials::Credential;
 use endpoint::{ActiveUpload, Permit, Share, Spot};
-use storage::{FileReader, Stat};
+use storage::{ReadHandle, Stat};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
@@ -45,7 +45,7 @@ pub(crate) struct OpenFile {
 /// What an open file stands for.
 pub(crate) enum Content {
     /// A file to read.
-    Reading(Arc<dyn FileReader>),
+    Reading(Arc<dyn ReadHandle>),
     /// A file to write; what was written can be read.
     Writing(Box<Writing>),
     /// A copy that this server makes; it can be neither read nor written.
@@ -97,14 +97,14 @@ impl OpenFile {
     }
 
     /// A reader of its current content.
-    pub(crate) fn reader(&self) -> types::Result<Arc<dyn FileReader>> {
+    pub(crate) async fn reader(&self) -> types::Result<Arc<dyn ReadHandle>> {
         match &self.content {
             Content::Reading(reader) => Ok(reader.clone()),
             Content::Writing(writing) if writing.holds_old_content() && !self.may_read => {
                 let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Transfer);
                 Err(error.with_detail(NO_READING).with_subject(&self.path))
             }
-            Content::Writing(writing) => writing.reader(),
+            Content::Writing(writing) => writing.reader().await,
             Content::Copying(_) => Err(not_open_for(&self.path, COPY)),
         }
     }

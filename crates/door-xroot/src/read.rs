@@ -18,7 +18,7 @@ pub(crate) async fn read(
     request: &Read,
     began: Instant,
 ) -> types::Result<Next> {
-    let task = task(connection, request.handle).map(|task| Task {
+    let task = task(connection, request.handle).await.map(|task| Task {
         stream,
         offset: request.offset,
         length: request.length,
@@ -35,7 +35,7 @@ pub(crate) async fn page_read(
     request: &PageRead,
     began: Instant,
 ) -> types::Result<Next> {
-    let task = task(connection, request.handle).map(|task| Task {
+    let task = task(connection, request.handle).await.map(|task| Task {
         stream,
         paged: true,
         offset: request.offset,
@@ -47,13 +47,12 @@ pub(crate) async fn page_read(
 }
 
 /// An empty range of the file.
-fn task(connection: &mut Connection, handle: FileHandle) -> Result<Task> {
+async fn task(connection: &mut Connection, handle: FileHandle) -> Result<Task> {
     let file = connection.files()?.file(handle)?;
     Ok(Task {
         stream: StreamId::ZERO,
         paged: false,
-        store: file.spot.store.clone(),
-        reader: file.reader()?,
+        reader: file.reader().await?,
         offset: 0,
         length: 0,
         traffic: file.traffic.clone(),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::limits::XROOT_PART_BYTES;
-use endpoint::{Ending, Moved, Store};
+use endpoint::{Ending, Moved};
 use net::Stream;
-use storage::FileReader;
+use storage::ReadHandle;
 use transfer::{Progress, Site, serve, serve_pages};
 use types::{ByteRange, Result};
 use xroot_wire::response::{PageStatus, PageStatusKind, ResponseHeader, respond};
@@ -21,8 +21,7 @@ pub(crate) struct Task {
     pub(crate) stream: StreamId,
     /// With page checksums.
     pub(crate) paged: bool,
-    pub(crate) store: Store,
-    pub(crate) reader: Arc<dyn FileReader>,
+    pub(crate) reader: Arc<dyn ReadHandle>,
     pub(crate) offset: u64,
     pub(crate) length: u32,
     pub(crate) traffic: Arc<Traffic>,
@@ -69,7 +68,7 @@ impl Task {
             let head = ResponseHeader::new(self.stream, status, part.len() as usize).encode();
             stream.queue_message(|out| out.extend_from_slice(&head));
             if !part.is_empty() {
-                serve(&self.store, &self.reader, part, stream, None, progress).await?;
+                serve(self.reader.as_ref(), part, stream, None, progress).await?;
             }
             if left.is_empty() {
                 return Ok(());
@@ -87,7 +86,7 @@ impl Task {
             };
             PageStatus::page_read(self.stream, kind, part.offset, part.wire_bytes).encode()
         };
-        let sent = serve_pages(&self.store, &self.reader, range, stream, head, progress).await;
+        let sent = serve_pages(self.reader.as_ref(), range, stream, head, progress).await;
         match sent {
             // The connection is between two parts, so an error can be sent.
             Err(error) if !is_torn(&error) => {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use endpoint::ClientId;
-use storage::{Stat, Upload};
+use storage::{Stat, WriteHandle};
 use tokio::sync::Notify;
 use types::LogicalPath;
 
@@ -61,13 +61,13 @@ pub(crate) struct Writer {
 /// An update in place by one session, for other sessions of the same program.
 #[derive(Clone)]
 pub(crate) struct Update {
-    upload: Weak<dyn Upload>,
+    upload: Weak<dyn WriteHandle>,
     is_torn: Arc<AtomicBool>,
 }
 
 impl Update {
     /// `is_torn` is set when a change fails, so that closing the file fails too.
-    pub(crate) fn new(upload: &Arc<dyn Upload>, is_torn: &Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(upload: &Arc<dyn WriteHandle>, is_torn: &Arc<AtomicBool>) -> Self {
         Self {
             upload: Arc::downgrade(upload),
             is_torn: is_torn.clone(),
@@ -75,7 +75,7 @@ impl Update {
     }
 
     /// `None` after the file was closed.
-    pub(crate) fn upload(&self) -> Option<Arc<dyn Upload>> {
+    pub(crate) fn upload(&self) -> Option<Arc<dyn WriteHandle>> {
         self.upload.upgrade()
     }
 
@@ -88,7 +88,7 @@ impl Update {
 /// What a stat shows of a file that is being written.
 pub(crate) enum Shown {
     /// What its client has written so far.
-    Upload(Weak<dyn Upload>),
+    Upload(Weak<dyn WriteHandle>),
     /// What a copy from another server has brought so far.
     Copy(Weak<CopyProgress>),
 }
@@ -97,7 +97,7 @@ impl Shown {
     /// `None` after its end.
     fn stat(&self) -> Option<Stat> {
         match self {
-            Self::Upload(upload) => Some(upload.upgrade()?.reader().ok()?.stat().clone()),
+            Self::Upload(upload) => upload.upgrade()?.stat().ok(),
             Self::Copy(copy) => copy.upgrade()?.pending(),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use endpoint::Moved;
-use storage::FileReader;
+use storage::ReadHandle;
 use transfer::{Pieces, Progress, serve_pieces};
 use types::{Error, ErrorCode, Phase, Side};
 use xroot_wire::limits::{PART_BYTES, VECTOR_ITEM_BYTES};
@@ -24,7 +24,7 @@ pub(crate) async fn read_vector(
     request: &ReadVector<'_>,
     began: Instant,
 ) -> types::Result<Next> {
-    let pieces = match pieces(connection, stream, request) {
+    let pieces = match pieces(connection, stream, request).await {
         Ok(pieces) => pieces,
         Err(failure) => return Ok(fail(connection, stream, "read_vector", began, failure)),
     };
@@ -43,12 +43,12 @@ pub(crate) async fn read_vector(
 }
 
 /// The answer as pieces: heads and ranges, split into parts between two ranges.
-fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
+async fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVector<'_>) -> Result<Pieces> {
     let items: Vec<VectorItem> = request.items().collect();
     let mut pieces = Pieces::default();
     // Ranges of one file usually follow each other, and each reader of a file that is being written
     // takes a descriptor.
-    let mut latest: Option<(FileHandle, Arc<dyn FileReader>)> = None;
+    let mut latest: Option<(FileHandle, Arc<dyn ReadHandle>)> = None;
     let mut rest = items.as_slice();
     while !rest.is_empty() {
         let (count, part_bytes) = part_of(rest);
@@ -61,15 +61,15 @@ fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVector<'_
             let file = connection.files()?.file(item.handle)?;
             let reader = match &latest {
                 Some((handle, reader)) if *handle == item.handle => reader.clone(),
-                _ => file.reader()?,
+                _ => file.reader().await?,
             };
             latest = Some((item.handle, reader.clone()));
             check(item, reader.as_ref())?;
             file.traffic.add_out(u64::from(item.length));
             let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));
             match began_part {
-                false => pieces.add_message(&head, &file.spot.store, &reader, range),
-                true => pieces.add(&head, &file.spot.store, &reader, range),
+                false => pieces.add_message(&head, &reader, range),
+                true => pieces.add(&head, &reader, range),
             }
             began_part = true;
             head.clear();
@@ -94,7 +94,7 @@ fn part_of(items: &[VectorItem]) -> (usize, usize) {
 }
 
 /// A range must lie within its file.
-fn check(item: &VectorItem, reader: &dyn FileReader) -> Result<()> {
+fn check(item: &VectorItem, reader: &dyn ReadHandle) -> Result<()> {
     let end = item.offset.checked_add(u64::from(item.length));
     if end.is_some_and(|end| end <= reader.stat().size_bytes) {
         return Ok(());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use endpoint::{Changing, ClientId, Store};
 use net::frames::Payload;
-use storage::{CommitFacts, FileReader, Stat, Upload};
+use storage::{CommitFacts, ReadHandle, Stat, WriteHandle};
 use transfer::{Assembly, Progress};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use xroot_wire::limits::{BAD_PAGES_MAX, BAD_PAGES_OPEN_MAX};
@@ -34,7 +34,7 @@ impl Writing {
     /// An upload. These checksums are computed on the way, and it may have at most `max_bytes`.
     pub(crate) fn upload(
         store: &Store,
-        upload: Arc<dyn Upload>,
+        upload: Arc<dyn WriteHandle>,
         algorithms: &[ChecksumAlgorithm],
         max_bytes: Option<u64>,
         turn: Turn,
@@ -52,7 +52,7 @@ impl Writing {
     }
 
     /// An update in place; the file may have at most `max_bytes`.
-    pub(crate) fn in_place(store: &Store, update: Arc<dyn Upload>, max_bytes: Option<u64>, turn: Turn) -> Self {
+    pub(crate) fn in_place(store: &Store, update: Arc<dyn WriteHandle>, max_bytes: Option<u64>, turn: Turn) -> Self {
         Self {
             in_place: true,
             ..Self::upload(store, update, &[], max_bytes, turn)
@@ -70,12 +70,12 @@ impl Writing {
         self.in_place
     }
 
-    pub(crate) fn reader(&self) -> Result<Arc<dyn FileReader>> {
-        self.assembly.upload().reader()
+    pub(crate) async fn reader(&self) -> Result<Arc<dyn ReadHandle>> {
+        self.assembly.upload().reader().await
     }
 
     pub(crate) fn stat(&self) -> Result<Stat> {
-        Ok(self.reader()?.stat().clone())
+        self.assembly.upload().stat()
     }
 
     /// A change was refused. The client may close the file without having read the refusal, so the

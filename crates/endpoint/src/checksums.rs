@@ -5,7 +5,6 @@
 //! when the last client stops waiting, or when the name no longer refers to the file.
 
 use std::collections::HashMap;
-use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use std::time::Duration;
 use crate::limits::{
     CHECKSUM_LINGER_TIME, CHECKSUM_READERS_MAX, CHECKSUM_SLICE_BYTES, REREADS_MAX, REREADS_OF_CLIENT_MAX,
 };
-use storage::{FileReader, Hasher, Patience, Stat, read_some};
+use storage::{HashSlice, Hasher, ReadHandle};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
@@ -245,7 +244,7 @@ impl Drop for ChecksumAsker {
 
 /// A file that has been read in part.
 struct Progress {
-    reader: Arc<Watched>,
+    reader: Arc<dyn ReadHandle>,
     hasher: Hasher,
 }
 
@@ -256,9 +255,8 @@ async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<Atom
     let mut progress = None;
     loop {
         let held = turns.take().await?;
-        let begun = begun(&store, &subject, progress, &is_left).await?;
-        let reader = begun.reader.clone();
-        let (hasher, is_all) = store.lane().run_blocking(move || slice(begun, held)).await?;
+        let Progress { reader, hasher } = begun(&store, &subject, progress).await?;
+        let (hasher, is_all) = reader.hash(slice(hasher, None, &is_left, held)).await?;
         if is_all {
             let none = || Error::new(ErrorCode::Internal, Side::Active, Phase::Checksum);
             let checksum = hasher.finish().pop().ok_or_else(none)?;
@@ -271,15 +269,10 @@ async fn compute(store: Store, subject: Subject, turns: Turns, is_left: Arc<Atom
 }
 
 /// The file, newly opened, or checked again: its name must still refer to it.
-async fn begun(
-    store: &Store,
-    subject: &Subject,
-    progress: Option<Progress>,
-    is_left: &Arc<AtomicBool>,
-) -> Result<Progress> {
+async fn begun(store: &Store, subject: &Subject, progress: Option<Progress>) -> Result<Progress> {
     let Some(progress) = progress else {
         return Ok(Progress {
-            reader: Arc::new(Watched(store.open(&subject.path).await?, is_left.clone())),
+            reader: store.open(&subject.path).await?,
             hasher: Hasher::new(&[subject.algorithm]),
         });
     };
@@ -290,26 +283,14 @@ async fn begun(
     }
 }
 
-/// Reads the next slice; returns whether it was the last.
-fn slice(progress: Progress, _held: Turn) -> Result<(Hasher, bool)> {
-    let Progress { reader, mut hasher } = progress;
-    let is_all = read_some(reader.as_ref(), &mut hasher, CHECKSUM_SLICE_BYTES)?;
-    Ok((hasher, is_all))
-}
-
-/// A file that stops reading when its checksum is no longer wanted.
-pub(crate) struct Watched(pub(crate) Arc<dyn FileReader>, pub(crate) Arc<AtomicBool>);
-
-impl FileReader for Watched {
-    fn stat(&self) -> &Stat {
-        self.0.stat()
-    }
-
-    fn read_vectored_at(&self, slices: &mut [IoSliceMut<'_>], offset: u64, patience: Patience) -> io::Result<usize> {
-        match self.1.load(Ordering::Relaxed) {
-            true => Err(io::ErrorKind::Interrupted.into()),
-            false => self.0.read_vectored_at(slices, offset, patience),
-        }
+/// The next slice, whose reading keeps the turn.
+pub(crate) fn slice(hasher: Hasher, front_bytes: Option<u64>, is_left: &Arc<AtomicBool>, held: Turn) -> HashSlice {
+    HashSlice {
+        end: hasher.length_bytes().saturating_add(CHECKSUM_SLICE_BYTES),
+        hasher,
+        front_bytes,
+        is_given_up: is_left.clone(),
+        held: Arc::new(held),
     }
 }
 

@@ -4,7 +4,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use storage::{Answer, BlockingStore, DirectoryReader, Entry, FindOwner, LinkJudge, LinkUse, Owner, Stat, Storage};
+use storage::{
+    Answer, BlockingStore, CommitFacts, DirectoryReader, Entry, FindOwner, Held, LinkJudge, LinkUse, Owner, Stat,
+    Storage, WriteHandle,
+};
 use types::{Checksum, ChecksumAlgorithm, LogicalPath, Result, Unlisted};
 
 use crate::checksums::{ChecksumAsker, Checksums, Subject};
@@ -50,6 +53,8 @@ pub struct Store {
     /// The changes that its calls make. They end with the calls, even if no caller waits any
     /// longer.
     pub(crate) changing: Changing,
+    /// The same, for the calls to keep.
+    held: Option<Held>,
 }
 
 impl Deref for Store {
@@ -75,6 +80,7 @@ impl Store {
             behalf: None,
             checksums: Checksums::new(FairShare::default()),
             changing: Changing::default(),
+            held: None,
         }
     }
 
@@ -90,9 +96,11 @@ impl Store {
     /// The same store, whose calls make these changes.
     #[must_use]
     pub fn during(&self, changing: &Changing) -> Self {
+        let held: Held = Arc::new(changing.clone());
         Self {
-            files: self.files.holding(Arc::new(changing.clone())),
+            files: self.files.holding(held.clone()),
             changing: changing.clone(),
+            held: Some(held),
             ..self.clone()
         }
     }
@@ -191,6 +199,31 @@ impl Store {
             true => self.files.check_links(path, used).await,
             false => Ok(()),
         }
+    }
+
+    /// Publishes an upload: durable, verified, renamed over the final name. On an error, an old
+    /// file is still there.
+    ///
+    /// # Errors
+    /// As [`storage::Upload::commit`].
+    pub async fn commit(&self, upload: &Arc<dyn WriteHandle>, facts: CommitFacts) -> Result<Stat> {
+        upload.commit(facts, self.held.clone()).await
+    }
+
+    /// Cuts or extends a file that is being written.
+    ///
+    /// # Errors
+    /// As [`storage::Upload::set_length`].
+    pub async fn set_length(&self, upload: &Arc<dyn WriteHandle>, size_bytes: u64) -> Result<()> {
+        upload.set_length(size_bytes, self.held.clone()).await
+    }
+
+    /// Makes durable what was written to a file that is changed where it lies.
+    ///
+    /// # Errors
+    /// As [`storage::Upload::sync`].
+    pub async fn sync(&self, upload: &Arc<dyn WriteHandle>) -> Result<()> {
+        upload.sync(self.held.clone()).await
     }
 
     /// Lists a directory in batches.

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use endpoint::limits::REREADS_OF_CLIENT_MAX;
 use endpoint::{ClientId, FairShare, ShareKind, ShareLimits, Store};
-use storage::{CommitFacts, FileReader, Patience, Posix, PosixOptions, Stat, Upload, UploadOptions};
-use types::{ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Side};
+use storage::{
+    BlockingWriter, CommitFacts, FileReader, Patience, Posix, PosixOptions, Stat, Upload, UploadOptions, WriteHandle,
+};
+use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 
 /// Upper limit for each wait, after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -189,6 +191,22 @@ impl Gated {
     }
 }
 
+/// What stands behind a gate, and cannot be read.
+struct Behind(Gated, Stat);
+
+impl FileReader for Behind {
+    fn stat(&self) -> &Stat {
+        &self.1
+    }
+
+    fn read_vectored_at(&self, _: &mut [std::io::IoSliceMut<'_>], _: u64, _: Patience) -> std::io::Result<usize> {
+        self.0.entered.fetch_add(1, Ordering::Relaxed);
+        let is_open = self.0.gate.0.lock().unwrap();
+        drop(self.0.gate.1.wait_while(is_open, |is_open| !*is_open).unwrap());
+        Err(std::io::Error::other("it cannot be read"))
+    }
+}
+
 /// Opens the gates on drop, so that no thread waits behind a failed test.
 struct Opened(Vec<Gated>);
 
@@ -198,15 +216,22 @@ impl Drop for Opened {
     }
 }
 
+fn empty() -> Stat {
+    Stat {
+        kind: storage::Kind::File,
+        size_bytes: 0,
+        modified: std::time::UNIX_EPOCH,
+        mode: 0o644,
+        inode: 1,
+    }
+}
+
 impl Upload for Gated {
     fn reader(&self) -> types::Result<Arc<dyn FileReader>> {
-        self.entered.fetch_add(1, Ordering::Relaxed);
-        let is_open = self.gate.0.lock().unwrap();
-        drop(self.gate.1.wait_while(is_open, |is_open| !*is_open).unwrap());
-        let failed = || Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Checksum);
-        self.content
-            .clone()
-            .map_or_else(|| Err(failed()), |content| Ok(content as Arc<dyn FileReader>))
+        match &self.content {
+            Some(content) => Ok(content.clone()),
+            None => Ok(Arc::new(Behind(self.clone(), empty()))),
+        }
     }
 
     fn write_vectored_at(&self, _: &[std::io::IoSlice<'_>], _: u64) -> types::Result<()> {
@@ -227,7 +252,10 @@ async fn reading_back_uploads_of_one_client_leaves_slots_to_others() {
     let (busy, other) = (Gated::default(), Gated::default());
     let opened = Opened(vec![busy.clone(), other.clone()]);
     let reread = |upload: &Gated, last| {
-        let (store, upload) = (store.clone(), Arc::new(upload.clone()) as Arc<dyn Upload>);
+        let (store, upload) = (
+            store.clone(),
+            Arc::new(BlockingWriter::new(Arc::new(upload.clone()))) as Arc<dyn WriteHandle>,
+        );
         async move { store.reread(&upload, &[ChecksumAlgorithm::Md5], &client(last)).await }
     };
     let mut copies = tokio::task::JoinSet::new();
@@ -250,7 +278,7 @@ async fn an_upload_is_read_back_as_long_as_its_copy_lasts() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     let upload = store.create(&path("f"), &UploadOptions::default()).await.unwrap();
-    upload.set_length(100_000_000).unwrap();
+    store.set_length(&upload, 100_000_000).await.unwrap();
     let sums = store
         .reread(&upload, &[ChecksumAlgorithm::Adler32], &client(1))
         .await
@@ -260,7 +288,8 @@ async fn an_upload_is_read_back_as_long_as_its_copy_lasts() {
     let weak = Arc::downgrade(&endless);
     let copy = tokio::spawn({
         let (store, client) = (store.clone(), client(1));
-        let upload = Arc::new(Gated::showing(endless)) as Arc<dyn Upload>;
+        let upload = BlockingWriter::new(Arc::new(Gated::showing(endless)));
+        let upload = Arc::new(upload) as Arc<dyn WriteHandle>;
         async move { store.reread(&upload, &[ChecksumAlgorithm::Md5], &client).await }
     });
     // One reference of the upload, and one of the reader.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::limits::SMALL_COMMIT_BYTES;
 use execution::Lane;
 use tokio::sync::OnceCell;
 use types::{Checksum, LogicalPath, Result, Unlisted};
 
 use crate::api::{
-    CommitFacts, Entry, FileReader, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload,
-    UploadOptions, VoUsage,
+    Entry, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage,
 };
+use crate::blocking_handle::{BlockingReader, BlockingWriter, keeping};
+use crate::handle::{ReadHandle, WriteHandle};
 use crate::links::LinkUse;
 use crate::store::{Answer, ChangeProperties, DirectoryReader, FindOwner, Held, Store};
 
@@ -26,7 +26,7 @@ pub struct BlockingStore {
     storage: Arc<dyn Storage>,
     /// For whom it acts; `None`: for the server itself.
     acting: Option<Arc<Acting>>,
-    lane: Lane,
+    lane: Arc<Lane>,
     held: Option<Held>,
 }
 
@@ -37,7 +37,7 @@ impl BlockingStore {
         Self {
             storage,
             acting: None,
-            lane: Lane::new(),
+            lane: Arc::default(),
             held: None,
         }
     }
@@ -55,21 +55,16 @@ impl BlockingStore {
         found.await.cloned()
     }
 
-    /// A call that keeps what the store holds until it ends.
-    fn keeping<T>(&self, call: impl FnOnce() -> T + Send + 'static) -> impl FnOnce() -> T + Send + 'static {
-        let held = self.held.clone();
-        move || {
-            let _until_done = held;
-            call()
-        }
-    }
-
     async fn bound<T>(
         &self,
         call: impl FnOnce(&dyn Storage) -> Result<T> + Send + 'static,
     ) -> Result<impl FnOnce() -> Result<T> + Send + 'static> {
         let storage = self.storage().await?;
-        Ok(self.keeping(move || call(storage.as_ref())))
+        Ok(keeping(self.held.clone(), move || call(storage.as_ref())))
+    }
+
+    fn writer(&self, upload: Arc<dyn Upload>) -> Arc<dyn WriteHandle> {
+        Arc::new(BlockingWriter::on(&self.lane, upload))
     }
 
     /// Runs a call here while the storage is fast, on the blocking pool while it is slow.
@@ -116,9 +111,6 @@ impl Store for BlockingStore {
     on_lane! {
         run: check_links(path: &LogicalPath; used: LinkUse<'static>) -> ();
         run: stat(path: &LogicalPath) -> Stat;
-        run: open(path: &LogicalPath) -> Arc<dyn FileReader>;
-        run: create(path: &LogicalPath, options: &UploadOptions) -> Arc<dyn Upload>;
-        run: open_update(path: &LogicalPath) -> Arc<dyn Upload>;
         run: make_directory(path: &LogicalPath; parents: bool) -> ();
         run: set_mode(path: &LogicalPath; mode: u32) -> ();
         run: attributes(path: &LogicalPath) -> Vec<String>;
@@ -155,10 +147,6 @@ impl Store for BlockingStore {
         Arc::new(Self { held, ..self.clone() })
     }
 
-    fn lane(&self) -> &Lane {
-        &self.lane
-    }
-
     fn usage(&self) -> Vec<VoUsage> {
         self.storage.usage()
     }
@@ -176,23 +164,28 @@ impl Store for BlockingStore {
         })
     }
 
-    fn commit<'a>(&'a self, upload: &'a Arc<dyn Upload>, facts: CommitFacts) -> Answer<'a, Stat> {
-        let (upload, is_small) = (upload.clone(), facts.size_bytes <= SMALL_COMMIT_BYTES);
-        let commit = self.keeping(move || upload.commit(&facts));
-        match is_small {
-            true => Box::pin(self.lane.run_small_commit(commit)),
-            false => Box::pin(self.lane.run_commit(commit)),
-        }
+    fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn ReadHandle>> {
+        Box::pin(async move {
+            let path = path.clone();
+            let reader = self.run(move |storage| storage.open(&path)).await?;
+            Ok(Arc::new(BlockingReader::on(&self.lane, reader)) as Arc<dyn ReadHandle>)
+        })
     }
 
-    fn set_length<'a>(&'a self, upload: &'a Arc<dyn Upload>, size_bytes: u64) -> Answer<'a, ()> {
-        let upload = upload.clone();
-        Box::pin(self.lane.run(self.keeping(move || upload.set_length(size_bytes))))
+    fn create<'a>(&'a self, path: &'a LogicalPath, options: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>> {
+        Box::pin(async move {
+            let (path, options) = (path.clone(), options.clone());
+            let upload = self.run(move |storage| storage.create(&path, &options)).await?;
+            Ok(self.writer(upload))
+        })
     }
 
-    fn sync<'a>(&'a self, upload: &'a Arc<dyn Upload>) -> Answer<'a, ()> {
-        let upload = upload.clone();
-        Box::pin(self.lane.run_commit(self.keeping(move || upload.sync())))
+    fn open_update<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn WriteHandle>> {
+        Box::pin(async move {
+            let path = path.clone();
+            let upload = self.run(move |storage| storage.open_update(&path)).await?;
+            Ok(self.writer(upload))
+        })
     }
 
     fn change_dead_properties<'a>(&'a self, path: &'a LogicalPath, change: ChangeProperties) -> Answer<'a, ()> {

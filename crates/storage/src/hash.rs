@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use md5::{Digest as _, Md5};
@@ -10,8 +12,9 @@ use types::limits::BUFFER_BYTES;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Phase, Result, combine_adler32};
 
 use crate::adler32::Adler32;
-use crate::api::{FileReader, Patience};
+use crate::api::{FileReader, Patience, Stat};
 use crate::fault::{fault, from_io};
+use crate::store::Held;
 
 enum State {
     Adler32(Adler32),
@@ -208,38 +211,75 @@ fn combine(first: &Checksum, second: &Checksum, second_length_bytes: u64) -> Opt
     }
 }
 
-/// Reads a whole file for its checksums.
-///
-/// # Errors
-/// `storage_failed` when it cannot be read; `source_changed` when its length changed meanwhile.
-pub fn compute(reader: &dyn FileReader, algorithms: &[ChecksumAlgorithm]) -> Result<Vec<Checksum>> {
-    let mut hasher = Hasher::new(algorithms);
-    read_some(reader, &mut hasher, u64::MAX)?;
-    Ok(hasher.finish())
+/// A part of a file that is to be read for its checksums: on from where the hasher is.
+pub struct HashSlice {
+    /// Has seen the front of the file.
+    pub hasher: Hasher,
+    /// Up to which offset this slice reaches.
+    pub end: u64,
+    /// Checksums are wanted of so many bytes from the front on; `None`: of the whole file.
+    pub front_bytes: Option<u64>,
+    /// Set when they are no longer wanted: reading then ends with an error.
+    pub is_given_up: Arc<AtomicBool>,
+    /// Kept until reading has ended, even if its future is dropped.
+    pub held: Held,
 }
 
-/// Reads about `bytes` more bytes, from where the hasher stopped. Returns whether the file ended.
-///
-/// # Errors
-/// As [`compute`].
-pub fn read_some(reader: &dyn FileReader, hasher: &mut Hasher, bytes: u64) -> Result<bool> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let end = hasher.length_bytes().saturating_add(bytes);
-    while hasher.length_bytes() < end {
-        let mut slices = [IoSliceMut::new(&mut buffer)];
-        let count = reader
-            .read_vectored_at(&mut slices, hasher.length_bytes(), Patience::Wait)
-            .map_err(|error| from_io(&error, Phase::Checksum))?;
-        if count > 0 {
-            hasher.update(&buffer[..count]);
-            continue;
-        }
-        if hasher.length_bytes() != reader.stat().size_bytes {
-            return Err(fault(ErrorCode::SourceChanged, Phase::Checksum));
-        }
-        return Ok(true);
+impl HashSlice {
+    /// What is still to be read of the slice; `None` when it is through.
+    #[must_use]
+    pub fn left(&self) -> Option<ByteRange> {
+        let start = self.hasher.length_bytes();
+        let end = self.end.min(self.front_bytes.unwrap_or(u64::MAX));
+        (start < end).then(|| ByteRange::new(start, end))
     }
-    Ok(false)
+
+    /// What has been seen, and whether that is all that is wanted.
+    #[must_use]
+    pub fn done(self) -> (Hasher, bool) {
+        let is_all = self
+            .front_bytes
+            .is_some_and(|bytes| self.hasher.length_bytes() >= bytes);
+        (self.hasher, is_all)
+    }
+
+    /// The same, where the file has ended that was `stat` when it was opened.
+    ///
+    /// # Errors
+    /// `source_changed` when it had another length, `storage_failed` when it ends within the front
+    /// that is wanted.
+    pub fn at_end_of(self, stat: &Stat) -> Result<(Hasher, bool)> {
+        if self.front_bytes.is_some() {
+            return Err(
+                fault(ErrorCode::StorageFailed, Phase::Checksum).with_private("the part is shorter than it was")
+            );
+        }
+        match self.hasher.length_bytes() == stat.size_bytes {
+            true => Ok((self.hasher, true)),
+            false => Err(fault(ErrorCode::SourceChanged, Phase::Checksum)),
+        }
+    }
+}
+
+/// Reads a slice of a file whose reads block.
+pub(crate) fn read_slice(reader: &dyn FileReader, mut slice: HashSlice) -> Result<(Hasher, bool)> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while let Some(left) = slice.left() {
+        if slice.is_given_up.load(Ordering::Relaxed) {
+            return Err(fault(ErrorCode::Cancelled, Phase::Checksum));
+        }
+        let wanted = usize::try_from(left.len()).unwrap_or(usize::MAX).min(buffer.len());
+        let read = reader.read_vectored_at(
+            &mut [IoSliceMut::new(&mut buffer[..wanted])],
+            left.start,
+            Patience::Wait,
+        );
+        match read.map_err(|error| from_io(&error, Phase::Checksum))? {
+            0 => return slice.at_end_of(reader.stat()),
+            count => slice.hasher.update(&buffer[..count]),
+        }
+    }
+    Ok(slice.done())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Files on this machine: the [`Store`] trait that doors and engine use, and the back ends, which
-//! implement the blocking [`Storage`] and run behind a [`BlockingStore`].
+//! Files on this machine: the [`Store`] trait that doors and engine use, with its handles of open
+//! files, and the back ends, which implement the blocking [`Storage`] and run behind a
+//! [`BlockingStore`].
 //!
 //! A store guarantees: a file under its final name is complete; a new file replaces the old one in
 //! one step, which stays untouched until then; each upload cleans up after itself; checksums are
@@ -8,9 +9,11 @@
 
 mod adler32;
 mod api;
+mod blocking_handle;
 mod blocking_store;
 mod fault;
 mod faulty;
+mod handle;
 mod hash;
 pub mod limits;
 mod links;
@@ -25,9 +28,11 @@ pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, Overwrite, Patience, Replacing, Space, Stat, Storage, TreeFailure,
     Upload, UploadOptions, VoUsage,
 };
+pub use blocking_handle::{BlockingReader, BlockingWriter, SystemFile};
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Gate, Operation};
-pub use hash::{Hasher, RangeSums, compute, read_some};
+pub use handle::{ReadHandle, RoomPart, WriteHandle};
+pub use hash::{HashSlice, Hasher, RangeSums};
 pub use links::{LinkJudge, LinkUse, refused_behind_link};
 pub use memory::Memory;
 pub use owner::{LocalUser, Owner};

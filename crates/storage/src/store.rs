@@ -5,12 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use execution::Lane;
-use types::{Checksum, LogicalPath, Result, Unlisted};
+use types::{Checksum, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
-use crate::api::{
-    CommitFacts, Entry, FileReader, Overwrite, Replacing, Space, Stat, TreeFailure, Upload, UploadOptions, VoUsage,
-};
+use crate::api::{Entry, Overwrite, Replacing, Space, Stat, TreeFailure, UploadOptions, VoUsage};
+use crate::fault::fault;
+use crate::handle::{ReadHandle, WriteHandle};
 use crate::links::LinkUse;
 use crate::owner::Owner;
 
@@ -40,8 +39,9 @@ pub trait DirectoryReader: Send {
 
 /// The files of one export.
 ///
-/// The calls do what those of the same name in [`Storage`](crate::Storage) do, with the same errors; those on an upload,
-/// what the calls of [`Upload`] do. When the future of a call is dropped, what it began may go on to its end.
+/// The calls do what those of the same name in [`Storage`](crate::Storage) do, with the same
+/// errors. When the future of a call is dropped, what it began may go on to its end. What has a
+/// default here is optional: the default answers `not_implemented`, or that there is nothing.
 pub trait Store: Send + Sync + 'static {
     /// The same files as their owner may use them; `None`: as the server itself may. Replaces an owner given before.
     fn acting_for(&self, owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store>;
@@ -50,14 +50,15 @@ pub trait Store: Send + Sync + 'static {
     /// held before.
     fn holding(&self, held: Held) -> Arc<dyn Store>;
 
-    /// Decides on which thread calls on open files run.
-    fn lane(&self) -> &Lane;
-
     /// What each virtual organisation takes that has a quota.
-    fn usage(&self) -> Vec<VoUsage>;
+    fn usage(&self) -> Vec<VoUsage> {
+        Vec::new()
+    }
 
     /// Whether what a name leads to over symbolic links may be used so.
-    fn check_links<'a>(&'a self, path: &'a LogicalPath, used: LinkUse<'static>) -> Answer<'a, ()>;
+    fn check_links<'a>(&'a self, _path: &'a LogicalPath, _used: LinkUse<'static>) -> Answer<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// What stands at a name.
     fn stat<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Stat>;
@@ -66,22 +67,15 @@ pub trait Store: Send + Sync + 'static {
     fn list<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Box<dyn DirectoryReader>>;
 
     /// Opens a file for reading.
-    fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn FileReader>>;
+    fn open<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn ReadHandle>>;
 
     /// Begins an upload. Space and quota are asked here, before the first byte.
-    fn create<'a>(&'a self, path: &'a LogicalPath, options: &'a UploadOptions) -> Answer<'a, Arc<dyn Upload>>;
+    fn create<'a>(&'a self, path: &'a LogicalPath, options: &'a UploadOptions) -> Answer<'a, Arc<dyn WriteHandle>>;
 
     /// Opens a file to be changed where it lies.
-    fn open_update<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn Upload>>;
-
-    /// Publishes an upload: durable, verified, renamed over the final name. On an error the old file, if any, is still there.
-    fn commit<'a>(&'a self, upload: &'a Arc<dyn Upload>, facts: CommitFacts) -> Answer<'a, Stat>;
-
-    /// Cuts or extends a file that is being written.
-    fn set_length<'a>(&'a self, upload: &'a Arc<dyn Upload>, size_bytes: u64) -> Answer<'a, ()>;
-
-    /// Makes durable what was written to a file that is changed where it lies.
-    fn sync<'a>(&'a self, upload: &'a Arc<dyn Upload>) -> Answer<'a, ()>;
+    fn open_update<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Arc<dyn WriteHandle>> {
+        not_offered(path)
+    }
 
     /// Makes a directory, with its parents where asked.
     fn make_directory<'a>(&'a self, path: &'a LogicalPath, parents: bool) -> Answer<'a, ()>;
@@ -93,67 +87,104 @@ pub trait Store: Send + Sync + 'static {
     fn rename<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, bool>;
 
     /// Copies a file within the store, without moving bytes where the file system can share them.
-    fn copy<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, Stat>;
+    fn copy<'a>(&'a self, _from: &'a LogicalPath, to: &'a LogicalPath, _overwrite: Overwrite) -> Answer<'a, Stat> {
+        not_offered(to)
+    }
 
     /// Removes a directory with everything in it.
-    fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>>;
+    fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>> {
+        not_offered(path)
+    }
 
     /// Copies a file or a directory; whether something was replaced.
     fn copy_tree<'a>(
         &'a self,
-        from: &'a LogicalPath,
+        _from: &'a LogicalPath,
         to: &'a LogicalPath,
-        members: bool,
-        replacing: Replacing,
-    ) -> Answer<'a, bool>;
+        _members: bool,
+        _replacing: Replacing,
+    ) -> Answer<'a, bool> {
+        not_offered(to)
+    }
 
     /// Gives something the name of what may be a directory; whether something was replaced.
-    fn move_over<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, replacing: Replacing) -> Answer<'a, bool>;
+    fn move_over<'a>(&'a self, _from: &'a LogicalPath, to: &'a LogicalPath, _replacing: Replacing) -> Answer<'a, bool> {
+        not_offered(to)
+    }
 
     /// Changes permission bits.
-    fn set_mode<'a>(&'a self, path: &'a LogicalPath, mode: u32) -> Answer<'a, ()>;
+    fn set_mode<'a>(&'a self, path: &'a LogicalPath, _mode: u32) -> Answer<'a, ()> {
+        not_offered(path)
+    }
 
     /// The names of the attributes that clients gave.
-    fn attributes<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<String>>;
+    fn attributes<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<String>> {
+        not_offered(path)
+    }
 
     /// The value of an attribute.
-    fn attribute<'a>(&'a self, path: &'a LogicalPath, name: &'a str) -> Answer<'a, Option<Vec<u8>>>;
+    fn attribute<'a>(&'a self, path: &'a LogicalPath, _name: &'a str) -> Answer<'a, Option<Vec<u8>>> {
+        not_offered(path)
+    }
 
     /// Gives an attribute.
     fn set_attribute<'a>(
         &'a self,
         path: &'a LogicalPath,
-        name: &'a str,
-        value: &'a [u8],
-        overwrite: Overwrite,
-    ) -> Answer<'a, ()>;
+        _name: &'a str,
+        _value: &'a [u8],
+        _overwrite: Overwrite,
+    ) -> Answer<'a, ()> {
+        not_offered(path)
+    }
 
     /// Takes an attribute away; whether there was one.
-    fn remove_attribute<'a>(&'a self, path: &'a LogicalPath, name: &'a str) -> Answer<'a, bool>;
+    fn remove_attribute<'a>(&'a self, path: &'a LogicalPath, _name: &'a str) -> Answer<'a, bool> {
+        not_offered(path)
+    }
 
     /// The dead properties that WebDAV clients gave.
-    fn dead_properties<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<u8>>;
+    fn dead_properties<'a>(&'a self, _path: &'a LogicalPath) -> Answer<'a, Vec<u8>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// The same of names in a directory, in their order.
-    fn dead_properties_in<'a>(&'a self, directory: &'a LogicalPath, names: &'a [String]) -> Answer<'a, Vec<Vec<u8>>>;
+    fn dead_properties_in<'a>(&'a self, _directory: &'a LogicalPath, names: &'a [String]) -> Answer<'a, Vec<Vec<u8>>> {
+        Box::pin(async { Ok(vec![Vec::new(); names.len()]) })
+    }
 
     /// Replaces them by what `change` makes of them.
-    fn change_dead_properties<'a>(&'a self, path: &'a LogicalPath, change: ChangeProperties) -> Answer<'a, ()>;
+    fn change_dead_properties<'a>(&'a self, path: &'a LogicalPath, _change: ChangeProperties) -> Answer<'a, ()> {
+        not_offered(path)
+    }
 
     /// Space of the export.
     fn space(&self) -> Answer<'_, Space>;
 
     /// Space at a place: of the quota of the virtual organisation for which this acts, if it has one there.
-    fn space_at<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Space>;
+    fn space_at<'a>(&'a self, _path: &'a LogicalPath) -> Answer<'a, Space> {
+        self.space()
+    }
 
     /// The checksums kept with a file, at once.
-    fn stored_checksums<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>>;
+    fn stored_checksums<'a>(&'a self, _path: &'a LogicalPath) -> Answer<'a, Vec<Checksum>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// Keeps checksums that were computed while `seen` was read.
     fn store_checksums<'a>(
         &'a self,
-        path: &'a LogicalPath,
-        seen: &'a Stat,
-        checksums: &'a [Checksum],
-    ) -> Answer<'a, ()>;
+        _path: &'a LogicalPath,
+        _seen: &'a Stat,
+        _checksums: &'a [Checksum],
+    ) -> Answer<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn not_offered<'a, T: 'a>(path: &'a LogicalPath) -> Answer<'a, T> {
+    Box::pin(async move {
+        let error = fault(ErrorCode::NotImplemented, Phase::Open).with_detail("this store does not offer it");
+        Err(error.with_subject(path))
+    })
 }

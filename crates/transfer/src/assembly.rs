@@ -8,10 +8,10 @@ use crate::limits::{HASHED_RANGES_MAX, HASHED_RUNS_MAX};
 use endpoint::{ClientId, Store};
 use net::Batch;
 use net::pages::Pages;
-use storage::{Hasher, RangeSums, Upload};
+use storage::{Hasher, RangeSums, WriteHandle};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use crate::mover::{Payload, write};
+use crate::mover::Payload;
 use crate::progress::Progress;
 
 /// A file on its way into a store, block by block.
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 /// Dropped, or broken off in the middle of a block, it leaves an upload that is not committed.
 pub struct Assembly {
     store: Store,
-    upload: Arc<dyn Upload>,
+    upload: Arc<dyn WriteHandle>,
     tally: Tally,
 }
 
@@ -27,7 +27,7 @@ impl Assembly {
     /// Nothing has come yet. Of `algorithms`, those that can be combined are made in any order of the
     /// blocks, the others as long as the blocks come in order.
     #[must_use]
-    pub fn new(store: &Store, upload: Arc<dyn Upload>, algorithms: &[ChecksumAlgorithm]) -> Self {
+    pub fn new(store: &Store, upload: Arc<dyn WriteHandle>, algorithms: &[ChecksumAlgorithm]) -> Self {
         Self {
             store: store.clone(),
             upload,
@@ -37,7 +37,7 @@ impl Assembly {
 
     /// The upload, to commit it, to abort it or to read it back.
     #[must_use]
-    pub fn upload(&self) -> &Arc<dyn Upload> {
+    pub fn upload(&self) -> &Arc<dyn WriteHandle> {
         &self.upload
     }
 
@@ -103,7 +103,7 @@ impl Assembly {
         self.tally.take(offset, batch.len() as u64, batch.slices());
         // What is broken off in the middle may or may not have reached the file.
         let was_spoiled = std::mem::replace(&mut self.tally.is_spoiled, true);
-        write(&self.store, &self.upload, batch, offset).await?;
+        self.upload.write(batch, offset).await?;
         self.tally.is_spoiled = was_spoiled;
         Ok(())
     }

@@ -30,9 +30,9 @@ mod verify;
 pub use assembly::Assembly;
 pub use budget::Budget;
 pub use engine::{
-    BeginOptions, Begun, Incoming, InputSource, LocalFile, OutputSink, PartFile, RemoteSink, RemoteSource, Sink,
-    SinkAbilities, SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy,
-    refusal_or, refuses_to_tell,
+    BeginOptions, Begun, Incoming, InputSource, OutputSink, PartFile, RemoteSink, RemoteSource, Sink, SinkAbilities,
+    SinkFacts, Source, SourceAbilities, SourceFacts, StoreSink, StoreSource, UploadStream, copy, refusal_or,
+    refuses_to_tell,
 };
 pub use events::{Events, NoEvents, TransferEvents};
 pub use mover::{Drain, Payload, Received, receive, relay, serve};

@@ -2,20 +2,19 @@
 //! into a stream. Each holds one buffer at a time.
 
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 
 use crate::limits::{SEALED_TURN_BYTES, STEADY_TURN_BYTES};
-use endpoint::Store;
 use net::http::Body;
 use net::{Batch, Outgoing, Stream, Turn};
 use remote::{Download, Outlet};
-use storage::{FileReader, Hasher, Patience, Upload};
+use storage::{Hasher, ReadHandle, SystemFile, WriteHandle};
 use types::limits::STEADY_BYTES_MIN;
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use crate::engine::PartFile;
 use crate::progress::Progress;
+use crate::verify::blame_store;
 
 /// How far ahead it is made sure that a file which the kernel sends is in memory, and what is handed to the kernel in one
 /// go. It takes only as much as the socket has room for, so that a transfer can be stopped and others get their turn.
@@ -146,16 +145,16 @@ pub struct Received {
 
 /// Where it is written.
 enum Target {
-    Upload(Store, Arc<dyn Upload>),
+    Upload(Arc<dyn WriteHandle>),
     Part(Arc<dyn PartFile>),
 }
 
 impl Received {
     /// Nothing has come yet.
     #[must_use]
-    pub fn new(store: &Store, upload: Arc<dyn Upload>, hasher: Hasher) -> Self {
+    pub fn new(upload: Arc<dyn WriteHandle>, hasher: Hasher) -> Self {
         Self {
-            target: Target::Upload(store.clone(), upload),
+            target: Target::Upload(upload),
             hasher,
             offset: 0,
         }
@@ -195,12 +194,18 @@ impl Received {
         }
         let (length, offset) = (batch.len() as u64, self.offset);
         match &self.target {
-            Target::Upload(store, upload) => write(store, upload, batch, offset).await?,
-            Target::Part(part) => part.write_at(batch, offset).await?,
+            Target::Upload(upload) => upload.write(batch, offset).await?,
+            Target::Part(part) => write_part(part.as_ref(), batch, offset).await?,
         }
         self.offset += length;
         Ok(())
     }
+}
+
+/// Writes a batch where it belongs. Trouble in a store here is that of the destination.
+pub(crate) async fn write_part(part: &dyn PartFile, batch: Batch, offset: u64) -> Result<()> {
+    let written = part.write_at(batch, offset).await;
+    written.map_err(|error| blame_store(error, Side::Destination))
 }
 
 /// Stores payload until it ends. After an error `received` tells how far it came, and the next
@@ -217,41 +222,35 @@ pub async fn receive(payload: &mut impl Payload, received: &mut Received, progre
     Ok(())
 }
 
-/// Writes one batch where it belongs.
-pub(crate) async fn write(store: &Store, upload: &Arc<dyn Upload>, batch: Batch, offset: u64) -> Result<()> {
-    let upload = upload.clone();
-    store
-        .lane()
-        .run(move || upload.write_vectored_at(&batch.io_slices(), offset))
-        .await
-}
-
 /// Sends a range of a file. With `hasher`, the bytes pass through us and are hashed on the way. Without, a long one goes to
 /// a thread that waits for nothing else as long as the reader keeps up.
 ///
 /// # Errors
 /// Those of the drain, and `source_changed` when the file is shorter than the range.
 pub async fn serve(
-    store: &Store,
-    reader: &Arc<dyn FileReader>,
+    reader: &dyn ReadHandle,
     range: ByteRange,
     drain: &mut impl Drain,
     mut hasher: Option<&mut Hasher>,
     progress: &Progress,
 ) -> Result<()> {
     let is_long = range.len() > COPIED_BYTES_MAX;
-    let may_skip_us = is_long && hasher.is_none() && reader.as_file().is_some();
-    if may_skip_us && drain.clear_stream().is_some() {
-        return serve_file(store, reader, range, drain, progress).await;
+    let file = reader.as_file().filter(|_| is_long && hasher.is_none());
+    if let Some(file) = file
+        && drain.clear_stream().is_some()
+    {
+        return serve_file(reader, file, range, drain, progress).await;
     }
     if is_long {
         reader.advise_sequential(range);
     }
     let mut left = range;
-    let mut keeps_up = may_skip_us;
+    let mut steady = file;
     while !left.is_empty() {
-        if keeps_up && let Some(turn) = send_steadily(reader, left, drain, progress).await? {
-            keeps_up = turn.keeps_up;
+        if let Some(file) = steady
+            && let Some(turn) = send_steadily(file, left, drain, progress).await?
+        {
+            steady = steady.filter(|_| turn.keeps_up);
             left.take_front(turn.sent_bytes);
         }
         if left.is_empty() {
@@ -259,7 +258,7 @@ pub async fn serve(
         }
         // Between two turns on a thread, so that others who wait for one have their chance.
         let outgoing = drain.outgoing().await?;
-        let (mut outgoing, filled) = fill(store, reader, outgoing, left).await?;
+        let (mut outgoing, filled) = fill(reader, outgoing, left).await?;
         if let Some(hasher) = hasher.as_deref_mut() {
             for slot in outgoing.slots(filled) {
                 hasher.update(&slot);
@@ -272,32 +271,13 @@ pub async fn serve(
     Ok(())
 }
 
-/// Reads the beginning of `range` into the room: without waiting when the pages are in memory.
-async fn fill(
-    store: &Store,
-    reader: &Arc<dyn FileReader>,
-    outgoing: Outgoing,
-    range: ByteRange,
-) -> Result<(Outgoing, usize)> {
-    let want = outgoing
-        .capacity()
-        .min(usize::try_from(range.len()).unwrap_or(usize::MAX));
-    let read = |mut outgoing: Outgoing, patience| {
-        let reader = reader.clone();
-        move || {
-            let count = reader.read_vectored_at(&mut outgoing.slots(want), range.start, patience);
-            Ok((outgoing, count))
-        }
-    };
-    let (outgoing, mut count) = store.lane().run(read(outgoing, Patience::CachedOnly)).await?;
-    let mut outgoing = outgoing;
-    if matches!(&count, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock) {
-        (outgoing, count) = store.lane().run_blocking(read(outgoing, Patience::Wait)).await?;
-    }
-    match count {
-        Ok(0) => Err(became_shorter()),
-        Ok(filled) => Ok((outgoing, filled)),
-        Err(cause) => Err(Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause)),
+/// Reads the beginning of `range` into the room.
+async fn fill(reader: &dyn ReadHandle, outgoing: Outgoing, range: ByteRange) -> Result<(Outgoing, usize)> {
+    let left = usize::try_from(range.len()).unwrap_or(usize::MAX);
+    let want = outgoing.capacity().min(left);
+    match reader.read(outgoing, want, range.start).await? {
+        (_, 0) => Err(became_shorter()),
+        filled => Ok(filled),
     }
 }
 
@@ -307,8 +287,8 @@ fn became_shorter() -> Error {
 
 /// In clear text the kernel sends the file itself: to a reader that keeps up from a thread, to others as there is room.
 async fn serve_file(
-    store: &Store,
-    reader: &Arc<dyn FileReader>,
+    reader: &dyn ReadHandle,
+    file: SystemFile<'_>,
     range: ByteRange,
     drain: &mut impl Drain,
     progress: &Progress,
@@ -321,14 +301,14 @@ async fn serve_file(
     let mut resident_end = range.start;
     let mut keeps_up = true;
     while !left.is_empty() {
-        if keeps_up && let Some(turn) = send_steadily(reader, left, drain, progress).await? {
+        if keeps_up && let Some(turn) = send_steadily(file, left, drain, progress).await? {
             keeps_up = turn.keeps_up;
             left.take_front(turn.sent_bytes);
             continue;
         }
         drain.check().await?;
-        resident_end = make_resident_to(store, reader, left, resident_end).await?;
-        let sent = send_piece(reader, ByteRange::new(left.start, resident_end), drain).await;
+        resident_end = make_resident_to(file, left, resident_end).await?;
+        let sent = send_piece(file, ByteRange::new(left.start, resident_end), drain).await;
         let sent = told(sent, drain).await?;
         progress.add_moved(sent);
         drain.sent(sent);
@@ -339,13 +319,12 @@ async fn serve_file(
 
 /// One turn on a thread; `None` when there is none, or too little left for one.
 async fn send_steadily(
-    reader: &Arc<dyn FileReader>,
+    file: SystemFile<'_>,
     left: ByteRange,
     drain: &mut impl Drain,
     progress: &Progress,
 ) -> Result<Option<Turn>> {
     let part = ByteRange::new(left.start, left.end.min(left.start.saturating_add(drain.turn_bytes())));
-    let Some(file) = reader.as_file() else { return Ok(None) };
     if left.len() < STEADY_BYTES_MIN || drain.bare_stream().is_none() {
         return Ok(None);
     }
@@ -357,7 +336,7 @@ async fn send_steadily(
     let sent = async {
         stream.flush_with_more().await?;
         stream
-            .send_file_steadily(file, part, move |bytes| progress.add_moved(bytes))
+            .send_file_steadily(file.file(), part, move |bytes| progress.add_moved(bytes))
             .await
     };
     let sent = sent.await;
@@ -383,58 +362,28 @@ async fn told<T>(outcome: Result<T>, drain: &mut impl Drain) -> Result<T> {
 }
 
 /// Makes sure that the beginning of `left` is in memory, unless it reaches no farther than what is. Returns how far.
-async fn make_resident_to(
-    store: &Store,
-    reader: &Arc<dyn FileReader>,
-    left: ByteRange,
-    resident_end: u64,
-) -> Result<u64> {
+async fn make_resident_to(file: SystemFile<'_>, left: ByteRange, resident_end: u64) -> Result<u64> {
     if left.start < resident_end {
         return Ok(resident_end);
     }
     let ahead = ByteRange::new(left.start, left.end.min(left.start + RESIDENT_BYTES));
-    make_resident(store, reader, ahead).await?;
+    file.make_resident(ahead).await?;
     Ok(ahead.end)
 }
 
-async fn send_piece(reader: &Arc<dyn FileReader>, piece: ByteRange, drain: &mut impl Drain) -> Result<u64> {
+async fn send_piece(file: SystemFile<'_>, piece: ByteRange, drain: &mut impl Drain) -> Result<u64> {
     tokio::task::coop::consume_budget().await;
-    let (Some(stream), Some(file)) = (drain.clear_stream(), reader.as_file()) else {
+    let Some(stream) = drain.clear_stream() else {
         return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("not a clear stream"));
     };
     stream.flush_with_more().await?;
     loop {
-        match stream.send_file(file, piece.start, piece.len() as usize)? {
+        match stream.send_file(file.file(), piece.start, piece.len() as usize)? {
             Some(0) => return Err(became_shorter()),
             Some(count) => return Ok(count as u64),
             None => stream.writable().await?,
         }
     }
-}
-
-/// Reads the ends of a range, which is not empty: what stands between them is most likely in memory where they are.
-pub(crate) fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::Result<()> {
-    let start = (range.len() > 1).then_some(range.start);
-    for offset in start.into_iter().chain([range.end - 1]) {
-        let mut byte = [0u8; 1];
-        reader.read_vectored_at(&mut [io::IoSliceMut::new(&mut byte)], offset, patience)?;
-    }
-    Ok(())
-}
-
-/// Sending a file waits for its pages, so those that are not in memory are fetched on the pool first.
-async fn make_resident(store: &Store, reader: &Arc<dyn FileReader>, piece: ByteRange) -> Result<()> {
-    let look = |patience| {
-        let reader = reader.clone();
-        move || Ok(touch(reader.as_ref(), piece, patience))
-    };
-    match store.lane().run(look(Patience::CachedOnly)).await? {
-        Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
-        _ => return Ok(()),
-    }
-    reader.advise_sequential(piece);
-    let fetched = store.lane().run_blocking(look(Patience::Wait)).await?;
-    fetched.map_err(|cause| Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause))
 }
 
 /// Passes payload on until it ends, hashing it on the way. Returns how much it was.

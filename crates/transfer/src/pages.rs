@@ -1,13 +1,9 @@
 //! Sending a file as pages with checksums: it is read into the gaps between the checksums, these are
 //! computed while the data are in the cache, and all goes out with one call.
 
-use std::io::IoSliceMut;
-use std::sync::Arc;
-
-use endpoint::Store;
 use net::Outgoing;
-use storage::{FileReader, Patience};
-use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
+use storage::{ReadHandle, RoomPart};
+use types::{ByteRange, Result};
 
 use crate::mover::Drain;
 use crate::progress::Progress;
@@ -35,8 +31,7 @@ pub struct PagesPart {
 /// # Errors
 /// Those of the drain; `storage_failed` when the file cannot be read.
 pub async fn serve_pages<const HEAD_BYTES: usize>(
-    store: &Store,
-    reader: &Arc<dyn FileReader>,
+    reader: &dyn ReadHandle,
     range: ByteRange,
     drain: &mut impl Drain,
     mut head: impl FnMut(&PagesPart) -> [u8; HEAD_BYTES],
@@ -47,7 +42,7 @@ pub async fn serve_pages<const HEAD_BYTES: usize>(
     loop {
         let room = drain.outgoing().await?.paged(left.start, HEAD_BYTES);
         let want = room.capacity().min(usize::try_from(left.len()).unwrap_or(usize::MAX));
-        let (mut room, filled) = fill_whole(store, reader, room, left.start, want).await?;
+        let (mut room, filled) = fill_whole(reader, room, left.start, want).await?;
         let part = PagesPart {
             offset: left.start,
             data_bytes: filled,
@@ -66,53 +61,7 @@ pub async fn serve_pages<const HEAD_BYTES: usize>(
 
 /// Reads `want` bytes from `offset` on into the room, fewer only where the file ends: a part that ended
 /// within a page would leave the next one out of step.
-async fn fill_whole(
-    store: &Store,
-    reader: &Arc<dyn FileReader>,
-    room: Outgoing,
-    offset: u64,
-    want: usize,
-) -> Result<(Outgoing, usize)> {
-    let read = |mut room: Outgoing, from: usize, patience| {
-        let reader = reader.clone();
-        move || {
-            let mut slots = room.slots(want);
-            let read = read_from(reader.as_ref(), &mut slots, offset, from, patience);
-            drop(slots);
-            let filled = read.map_err(|cause| {
-                Error::new(ErrorCode::StorageFailed, Side::Active, Phase::Transfer).with_private(cause)
-            })?;
-            Ok((room, filled))
-        }
-    };
-    let (room, filled) = store.lane().run(read(room, 0, Patience::CachedOnly)).await?;
-    if filled == want || offset + filled as u64 == reader.stat().size_bytes {
-        return Ok((room, filled));
-    }
-    store.lane().run_blocking(read(room, filled, Patience::Wait)).await
-}
-
-/// Goes on behind the first `filled` bytes until the slots are full or nothing more comes: the file has
-/// ended, or what follows is not in memory and may not be waited for.
-fn read_from(
-    reader: &dyn FileReader,
-    slots: &mut [IoSliceMut<'_>],
-    offset: u64,
-    mut filled: usize,
-    patience: Patience,
-) -> std::io::Result<usize> {
-    let mut rest = slots;
-    IoSliceMut::advance_slices(&mut rest, filled);
-    while !rest.is_empty() {
-        match reader.read_vectored_at(rest, offset + filled as u64, patience) {
-            Ok(0) => break,
-            Ok(count) => {
-                filled += count;
-                IoSliceMut::advance_slices(&mut rest, count);
-            }
-            Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock && patience == Patience::CachedOnly => break,
-            Err(cause) => return Err(cause),
-        }
-    }
-    Ok(filled)
+async fn fill_whole(reader: &dyn ReadHandle, room: Outgoing, offset: u64, want: usize) -> Result<(Outgoing, usize)> {
+    let range = ByteRange::new(offset, offset.saturating_add(want as u64));
+    reader.read_parts(room, vec![RoomPart { at: 0, range }]).await
 }

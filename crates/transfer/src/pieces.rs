@@ -5,17 +5,13 @@ use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
 
-use endpoint::Store;
-use net::{Bundle, Outgoing};
-use storage::{FileReader, Patience};
+use net::Bundle;
+use storage::{Patience, ReadHandle, RoomPart};
 use types::limits::BUNDLE_BYTES;
 use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 
-use crate::mover::{COPIED_BYTES_MAX, Drain, serve, touch};
+use crate::mover::{COPIED_BYTES_MAX, Drain, serve};
 use crate::progress::Progress;
-
-/// Pieces up to this length are in memory if their last byte is. It is what Linux reads ahead where nobody has set another length.
-const SHORT_BYTES: u64 = 128 * 1024;
 
 /// Ranges of files in the order in which they are to be sent, each with a few bytes in front.
 #[derive(Default)]
@@ -26,7 +22,6 @@ struct List {
     /// What stands in front of the ranges, one behind the other.
     heads: Vec<u8>,
     pieces: Vec<Piece>,
-    store: Option<Store>,
 }
 
 #[derive(Clone)]
@@ -34,7 +29,7 @@ struct Piece {
     head: Range<usize>,
     /// Whether its head begins a message, and so a TLS record.
     begins_message: bool,
-    reader: Arc<dyn FileReader>,
+    reader: Arc<dyn ReadHandle>,
     range: ByteRange,
 }
 
@@ -49,8 +44,8 @@ struct Place {
 impl Pieces {
     /// Appends a range with `head` in front of it, which begins another message of the protocol. Over TLS it begins
     /// a record.
-    pub fn add_message(&mut self, head: &[u8], store: &Store, reader: &Arc<dyn FileReader>, range: ByteRange) {
-        self.add(head, store, reader, range);
+    pub fn add_message(&mut self, head: &[u8], reader: &Arc<dyn ReadHandle>, range: ByteRange) {
+        self.add(head, reader, range);
         let list = Arc::make_mut(&mut self.0);
         if let Some(piece) = list.pieces.last_mut() {
             piece.begins_message = true;
@@ -58,11 +53,10 @@ impl Pieces {
     }
 
     /// Appends a range with `head` in front of it.
-    pub fn add(&mut self, head: &[u8], store: &Store, reader: &Arc<dyn FileReader>, range: ByteRange) {
+    pub fn add(&mut self, head: &[u8], reader: &Arc<dyn ReadHandle>, range: ByteRange) {
         let list = Arc::make_mut(&mut self.0);
         let start = list.heads.len();
         list.heads.extend_from_slice(head);
-        list.store.get_or_insert_with(|| store.clone());
         list.pieces.push(Piece {
             head: start..list.heads.len(),
             begins_message: false,
@@ -77,20 +71,9 @@ impl Piece {
         self.head.len() as u64 + self.range.len()
     }
 
-    /// Whether the range is in memory, by its ends. Of a short one the last byte says it: the system reads ahead from where it
-    /// has to read at all. Where it cannot be told, the lane notices how long it takes.
-    fn is_cached(&self, range: ByteRange) -> io::Result<bool> {
-        if range.is_empty() || !self.reader.tells_what_is_cached() {
-            return Ok(true);
-        }
-        let sample = match range.len() <= SHORT_BYTES {
-            true => ByteRange::new(range.end - 1, range.end),
-            false => range,
-        };
-        match touch(self.reader.as_ref(), sample, Patience::CachedOnly) {
-            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            touched => touched.map(|()| true),
-        }
+    /// Whether a part of the range is in memory.
+    fn is_cached(&self, part: ByteRange) -> io::Result<bool> {
+        self.reader.as_file().map_or(Ok(true), |file| file.is_cached(part))
     }
 
     /// Puts the last `left` bytes of the range, or as much of their beginning as there is room for, into the bundle;
@@ -100,7 +83,7 @@ impl Piece {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let count = usize::try_from(left).unwrap_or(usize::MAX);
-        match bundle.put_file(file, self.range.end - left, count)? {
+        match bundle.put_file(file.file(), self.range.end - left, count)? {
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             put => Ok(put.map(|count| count as u64)),
         }
@@ -119,48 +102,39 @@ impl Piece {
 /// cannot be read. The connection is then in the middle of a message.
 pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
     let list = &pieces.0;
-    let Some(store) = &list.store else { return Ok(()) };
+    if list.pieces.is_empty() {
+        return Ok(());
+    }
     if drain.clear_stream().is_none() {
-        return copy_pieces(list, store, u64::MAX, drain, progress).await;
+        return copy_pieces(list, u64::MAX, drain, progress).await;
     }
     let bundle = if list.is_worth_a_bundle() { Bundle::take() } else { None };
     match bundle {
-        Some(bundle) => bundle_pieces(list, store, bundle, drain, progress).await,
-        None => copy_pieces(list, store, COPIED_BYTES_MAX, drain, progress).await,
+        Some(bundle) => bundle_pieces(list, bundle, drain, progress).await,
+        None => copy_pieces(list, COPIED_BYTES_MAX, drain, progress).await,
     }
 }
 
 /// Has the kernel gather all pieces, and send them in few calls.
 async fn bundle_pieces(
     list: &Arc<List>,
-    store: &Store,
     mut bundle: Bundle,
     drain: &mut impl Drain,
     progress: &Progress,
 ) -> Result<()> {
+    let internal = |why| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(why);
     let mut place = Place::default();
-    while place.piece < list.pieces.len() {
-        let gather = |mut bundle: Bundle, patience| {
-            let list = list.clone();
-            move || {
-                let gathered = list.gather(&mut bundle, place, patience);
-                Ok((bundle, gathered))
-            }
-        };
-        let mut gathered;
-        (bundle, gathered) = store.lane().run(gather(bundle, Patience::CachedOnly)).await?;
-        if matches!(&gathered, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock) {
-            (bundle, gathered) = store.lane().run_blocking(gather(bundle, Patience::Wait)).await?;
-        }
+    while let Some(piece) = list.pieces.get(place.piece) {
+        let file = piece.reader.as_file().ok_or_else(|| internal("not a file"))?;
+        let own = list.clone();
+        let gather = move |bundle: &mut Bundle, patience: Patience| own.gather(bundle, place, patience);
+        let gathered;
+        (bundle, gathered) = file.run(bundle, gather).await?;
         let (payload_bytes, reached) = gathered.map_err(failed)?;
         if reached == place {
             return Err(failed(io::Error::other("an empty pipe takes nothing")));
         }
-        let Some(stream) = drain.clear_stream() else {
-            return Err(
-                Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("not a clear stream")
-            );
-        };
+        let stream = drain.clear_stream().ok_or_else(|| internal("not a clear stream"))?;
         stream
             .send_bundle(&mut bundle, reached.piece < list.pieces.len())
             .await?;
@@ -171,13 +145,7 @@ async fn bundle_pieces(
 }
 
 /// Sends pieces up to a length from buffers, and longer ones straight from the file.
-async fn copy_pieces(
-    list: &Arc<List>,
-    store: &Store,
-    copied_max: u64,
-    drain: &mut impl Drain,
-    progress: &Progress,
-) -> Result<()> {
+async fn copy_pieces(list: &List, copied_max: u64, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
     let mut place = Place::default();
     while let Some(piece) = list.pieces.get(place.piece) {
         if place.done == 0
@@ -185,28 +153,58 @@ async fn copy_pieces(
             && let Some(stream) = drain.clear_stream()
         {
             stream.queue(&list.heads[piece.head.clone()]);
-            serve(store, &piece.reader, piece.range, drain, None, progress).await?;
+            serve(piece.reader.as_ref(), piece.range, drain, None, progress).await?;
             place.piece += 1;
             continue;
         }
-        let room = drain.outgoing().await?;
-        let fill = |mut room: Outgoing, patience| {
-            let list = list.clone();
-            move || {
-                let filled = list.fill(&mut room.slots(room.capacity()), (place, copied_max), patience);
-                Ok((room, filled))
+        let mut room = drain.outgoing().await?;
+        let mut load = Load::at(place);
+        loop {
+            let ranges = room.fill_slots(room.capacity(), |slots| list.load(slots, &mut load, copied_max));
+            if let Some(Ranges { reader, parts }) = ranges {
+                let wanted: u64 = parts.iter().map(|part| part.range.len()).sum();
+                let filled;
+                (room, filled) = reader.read_parts(room, parts).await?;
+                if filled as u64 != wanted {
+                    return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+                }
             }
-        };
-        let (mut room, mut filled) = store.lane().run(fill(room, Patience::CachedOnly)).await?;
-        if matches!(&filled, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock) {
-            (room, filled) = store.lane().run_blocking(fill(room, Patience::Wait)).await?;
+            if load.is_complete {
+                break;
+            }
         }
-        let (bytes, payload_bytes, reached) = filled.map_err(failed)?;
-        drain.send(room, bytes).await?;
-        progress.add_moved(payload_bytes);
-        place = reached;
+        drain.send(room, load.bytes).await?;
+        progress.add_moved(load.payload_bytes);
+        place = load.place;
     }
     Ok(())
+}
+
+/// What has been put into a room.
+struct Load {
+    bytes: usize,
+    payload_bytes: u64,
+    /// Behind what is in it.
+    place: Place,
+    /// Nothing more goes in.
+    is_complete: bool,
+}
+
+impl Load {
+    fn at(place: Place) -> Self {
+        Self {
+            bytes: 0,
+            payload_bytes: 0,
+            place,
+            is_complete: false,
+        }
+    }
+}
+
+/// Ranges of one file that belong into a room.
+struct Ranges<'a> {
+    reader: &'a Arc<dyn ReadHandle>,
+    parts: Vec<RoomPart>,
 }
 
 fn failed(cause: io::Error) -> Error {
@@ -266,46 +264,51 @@ impl List {
         Ok((payload_bytes, place))
     }
 
-    /// Fills the slots from a place on, up to a piece that begins a message (a buffer begins a TLS record) or whose
-    /// range is longer than what is copied at all. Gives how many bytes that is, how many of them are payload, and the
-    /// place behind them.
-    fn fill(
-        &self,
-        mut rest: &mut [IoSliceMut<'_>],
-        (mut place, copied_max): (Place, u64),
-        patience: Patience,
-    ) -> io::Result<(usize, u64, Place)> {
-        let (mut bytes, mut payload_bytes) = (0, 0);
-        while !rest.is_empty()
-            && let Some(piece) = self.pieces.get(place.piece)
-            && !(place.done == 0 && (piece.bypasses(copied_max) || (piece.begins_message && bytes > 0)))
+    /// Continues to load a room: puts heads into the slots, and returns the ranges of the next file
+    /// that belong between them. Ends at a piece that begins a message (a buffer begins a TLS
+    /// record) or whose range is too long to be copied.
+    fn load(&self, mut rest: &mut [IoSliceMut<'_>], load: &mut Load, copied_max: u64) -> Option<Ranges<'_>> {
+        load.is_complete = true;
+        IoSliceMut::advance_slices(&mut rest, load.bytes);
+        let mut free: usize = rest.iter().map(|slot| slot.len()).sum();
+        let mut ranges: Option<Ranges<'_>> = None;
+        while free > 0
+            && let Some(piece) = self.pieces.get(load.place.piece)
+            && !(load.place.done == 0 && (piece.bypasses(copied_max) || (piece.begins_message && load.bytes > 0)))
         {
             let head = &self.heads[piece.head.clone()];
-            let step = match usize::try_from(place.done).ok().and_then(|done| head.get(done..)) {
-                Some(left) if !left.is_empty() => copy(left, rest),
+            let left = usize::try_from(piece.len() - load.place.done).unwrap_or(usize::MAX);
+            let step = match usize::try_from(load.place.done).ok().and_then(|done| head.get(done..)) {
+                Some(head) if !head.is_empty() => copy(head, rest),
+                _ if left == 0 => 0,
                 _ => {
-                    let left = piece.len() - place.done;
-                    let offset = piece.range.end - left;
-                    let step = if left == 0 {
-                        0
-                    } else {
-                        read(piece, offset, left, rest, patience)?
-                    };
-                    payload_bytes += step as u64;
+                    let reader = &piece.reader;
+                    let ranges = ranges.get_or_insert_with(|| Ranges {
+                        reader,
+                        parts: Vec::new(),
+                    });
+                    if !Arc::ptr_eq(ranges.reader, reader) {
+                        load.is_complete = false;
+                        break;
+                    }
+                    let (start, step) = (piece.range.end - left as u64, left.min(free));
+                    let (at, range) = (load.bytes, ByteRange::new(start, start + step as u64));
+                    ranges.parts.push(RoomPart { at, range });
+                    load.payload_bytes += step as u64;
                     step
                 }
             };
             IoSliceMut::advance_slices(&mut rest, step);
-            bytes += step;
-            place.done += step as u64;
-            if place.done == piece.len() {
-                place = Place {
-                    piece: place.piece + 1,
+            (free, load.bytes) = (free - step, load.bytes + step);
+            load.place.done += step as u64;
+            if load.place.done == piece.len() {
+                load.place = Place {
+                    piece: load.place.piece + 1,
                     done: 0,
                 };
             }
         }
-        Ok((bytes, payload_bytes, place))
+        ranges
     }
 }
 
@@ -320,34 +323,16 @@ fn copy(bytes: &[u8], slots: &mut [IoSliceMut<'_>]) -> usize {
     bytes.len() - left.len()
 }
 
-/// Reads from `offset` on, at most `left` bytes, as much as fits into the slots.
-fn read(piece: &Piece, offset: u64, left: u64, slots: &mut [IoSliceMut<'_>], patience: Patience) -> io::Result<usize> {
-    let mut left = usize::try_from(left).unwrap_or(usize::MAX);
-    let mut target = Vec::with_capacity(slots.len());
-    for slot in slots {
-        let take = left.min(slot.len());
-        if take == 0 {
-            break;
-        }
-        left -= take;
-        target.push(IoSliceMut::new(&mut slot[..take]));
-    }
-    match piece.reader.read_vectored_at(&mut target, offset, patience)? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        count => Ok(count),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::IoSlice;
 
-    use storage::{CommitFacts, Memory, Storage, UploadOptions};
+    use storage::{BlockingReader, CommitFacts, Memory, Storage, UploadOptions};
     use types::LogicalPath;
 
     use super::*;
 
-    fn store_with(content: &[u8]) -> (Store, Arc<dyn FileReader>) {
+    fn reader_of(content: &[u8]) -> Arc<dyn ReadHandle> {
         let memory = Memory::new(1 << 20);
         let path = LogicalPath::parse("/f").unwrap();
         let upload = memory.create(&path, &UploadOptions::default()).unwrap();
@@ -357,40 +342,46 @@ mod tests {
             ..CommitFacts::default()
         };
         upload.commit(&facts).unwrap();
-        let reader = memory.open(&path).unwrap();
-        (Store::new(Arc::new(memory)), reader)
+        Arc::new(BlockingReader::new(memory.open(&path).unwrap()))
     }
 
-    /// All that is filled in, in slots of two bytes each time, however the pieces lie.
-    fn filled(pieces: &Pieces) -> io::Result<Vec<u8>> {
+    /// The bytes of all rooms, each of three slots of two bytes. `files` is what the readers read.
+    fn loaded(pieces: &Pieces, files: &[(&Arc<dyn ReadHandle>, &[u8])]) -> Vec<u8> {
         let (mut place, mut all) = (Place::default(), Vec::new());
         while place.piece < pieces.0.pieces.len() {
-            let mut room = [0; 6];
-            let mut slots: Vec<_> = room.chunks_mut(2).map(IoSliceMut::new).collect();
-            let (bytes, _, reached) = pieces.0.fill(&mut slots, (place, u64::MAX), Patience::Wait)?;
-            all.extend_from_slice(&room[..bytes]);
-            place = reached;
+            let (mut room, mut load) = ([0; 6], Load::at(place));
+            while !load.is_complete {
+                let mut slots: Vec<_> = room.chunks_mut(2).map(IoSliceMut::new).collect();
+                let Some(ranges) = pieces.0.load(&mut slots, &mut load, u64::MAX) else {
+                    continue;
+                };
+                let file = files.iter().find(|(reader, _)| Arc::ptr_eq(reader, ranges.reader));
+                for RoomPart { at, range } in ranges.parts {
+                    let bytes = &file.unwrap().1[range.start as usize..range.end as usize];
+                    room[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+            }
+            all.extend_from_slice(&room[..load.bytes]);
+            place = load.place;
         }
-        Ok(all)
+        all
     }
 
     #[test]
     fn heads_and_ranges_follow_each_other_across_rooms() {
-        let (store, reader) = store_with(b"0123456789");
+        let (digits, letters) = (reader_of(b"0123456789"), reader_of(b"abcdefghij"));
         let mut pieces = Pieces::default();
-        for (head, start, end) in [("<a>", 2, 9), ("", 0, 1), ("<long head>", 5, 5), ("<b>", 9, 10)] {
-            pieces.add(head.as_bytes(), &store, &reader, ByteRange::new(start, end));
+        for (head, reader, start, end) in [
+            ("<a>", &digits, 2, 9),
+            ("", &digits, 0, 1),
+            ("", &letters, 0, 1),
+            ("<long head>", &digits, 5, 5),
+            ("<b>", &digits, 9, 10),
+            ("", &letters, 3, 9),
+        ] {
+            pieces.add(head.as_bytes(), reader, ByteRange::new(start, end));
         }
-        let all = filled(&pieces).unwrap();
-        assert_eq!(String::from_utf8(all).unwrap(), "<a>23456780<long head><b>9");
-    }
-
-    #[test]
-    fn a_file_that_is_shorter_than_its_range_is_noticed() {
-        let (store, reader) = store_with(b"0123456789");
-        let mut pieces = Pieces::default();
-        pieces.add(b"x", &store, &reader, ByteRange::new(8, 12));
-        let error = failed(filled(&pieces).unwrap_err());
-        assert_eq!(error.code(), ErrorCode::SourceChanged);
+        let all = loaded(&pieces, &[(&digits, b"0123456789"), (&letters, b"abcdefghij")]);
+        assert_eq!(String::from_utf8(all).unwrap(), "<a>23456780a<long head><b>9defghi");
     }
 }

@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use endpoint::Store;
 use made_up::MadeUp;
+use net::Batch;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
-use storage::{Memory, Overwrite, Patience, UploadOptions};
+use storage::{Memory, Overwrite, UploadOptions};
 use tokio::io::AsyncReadExt as _;
 use transfer::limits::STREAM_BLOCK_BYTES;
 use transfer::{
     Budget, InputSource, Order, Outcome, OutputSink, Progress, RemoteSource, Sink, StoreSink, StoreSource, Streams,
     Verified, copy,
 };
-use types::{Checksum, ErrorCode, Location, LogicalPath, Result, Side};
+use types::{ByteRange, Checksum, ErrorCode, Location, LogicalPath, Result, Side};
 
 const SIZE: usize = 1_000_000;
 
@@ -158,10 +159,15 @@ fn path() -> LogicalPath {
 
 async fn read(store: &Store) -> Option<Vec<u8>> {
     let reader = store.open(&path()).await.ok()?;
-    let mut bytes = vec![0; SIZE + 1];
-    let mut slices = [std::io::IoSliceMut::new(&mut bytes)];
-    let count = reader.read_vectored_at(&mut slices, 0, Patience::Wait).unwrap();
-    bytes.truncate(count);
+    let mut bytes = Vec::new();
+    loop {
+        let rest = ByteRange::new(bytes.len() as u64, u64::MAX);
+        let batch = reader.read_batch(rest).await.unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        batch.append_to(&mut bytes);
+    }
     Some(bytes)
 }
 
@@ -295,7 +301,10 @@ async fn several_streams_fall_back_to_one_where_there_are_no_ranges() {
 async fn stored_source(content: &[u8]) -> (Store, Arc<dyn transfer::Source>) {
     let store = Store::new(Arc::new(Memory::new(100_000_000)));
     let upload = store.create(&path(), &UploadOptions::default()).await.unwrap();
-    upload.write_vectored_at(&[std::io::IoSlice::new(content)], 0).unwrap();
+    for (index, piece) in content.chunks(100_000).enumerate() {
+        let offset = index as u64 * 100_000;
+        upload.write(Batch::copied(piece), offset).await.unwrap();
+    }
     let facts = storage::CommitFacts {
         size_bytes: content.len() as u64,
         ..storage::CommitFacts::default()

@@ -25,7 +25,7 @@ impl Place {
     }
 
     async fn send(&self, stream: &mut Stream, range: ByteRange, progress: &Progress) -> Result<()> {
-        serve(&self.store, &self.reader, range, stream, None, progress).await
+        serve(self.reader.as_ref(), range, stream, None, progress).await
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use endpoint::Store;
 use net::{Frames, Outgoing, Role, Stream, Waits};
-use storage::{CommitFacts, FileReader, Hasher, Memory, Patience, Stat, UploadOptions};
+use storage::{
+    BlockingReader, CommitFacts, FileReader, Hasher, Memory, Patience, ReadHandle, Stat, Storage, UploadOptions,
+};
 use testkit::SelfSigned;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -31,17 +33,16 @@ fn memory() -> Store {
     Store::new(Arc::new(Memory::new(1 << 30)))
 }
 
-async fn store_with(bytes: &[u8]) -> (Store, Arc<dyn FileReader>) {
-    let store = memory();
-    let upload = store.create(&path(), &UploadOptions::default()).await.unwrap();
+fn file_with(bytes: &[u8]) -> Arc<dyn FileReader> {
+    let memory = Memory::new(1 << 30);
+    let upload = memory.create(&path(), &UploadOptions::default()).unwrap();
     upload.write_vectored_at(&[IoSlice::new(bytes)], 0).unwrap();
     let facts = CommitFacts {
         size_bytes: bytes.len() as u64,
         ..CommitFacts::default()
     };
-    store.commit(&upload, facts).await.unwrap();
-    let reader = store.open(&path()).await.unwrap();
-    (store, reader)
+    upload.commit(&facts).unwrap();
+    memory.open(&path()).unwrap()
 }
 
 async fn clear_pair() -> (Frames, Frames) {
@@ -101,7 +102,7 @@ async fn read_parts(far: &mut Frames, offset: u64) -> Vec<u8> {
 
 async fn served_whole(mut near: Frames, mut far: Frames) {
     let bytes = pattern(1_000_001);
-    let (store, reader) = store_with(&bytes).await;
+    let reader = BlockingReader::new(file_with(&bytes));
     for (start, end) in [
         (0, 1_000_001),
         (0, 1),
@@ -113,7 +114,7 @@ async fn served_whole(mut near: Frames, mut far: Frames) {
     ] {
         let range = ByteRange::new(start, end);
         let progress = Progress::default();
-        let serving = serve_pages(&store, &reader, range, &mut near.stream, head, &progress);
+        let serving = serve_pages(&reader, range, &mut near.stream, head, &progress);
         let (served, data) = tokio::join!(serving, read_parts(&mut far, start));
         served.unwrap();
         let expected = &bytes[start as usize..bytes.len().min(end as usize)];
@@ -154,12 +155,11 @@ impl FileReader for Reluctant {
 #[tokio::test]
 async fn pages_stay_in_step_when_reads_are_short() {
     let bytes = pattern(700_000);
-    let (store, reader) = store_with(&bytes).await;
-    let reader: Arc<dyn FileReader> = Arc::new(Reluctant(reader));
+    let reader = BlockingReader::new(Arc::new(Reluctant(file_with(&bytes))));
     let (mut near, mut far) = clear_pair().await;
     let progress = Progress::default();
     let range = ByteRange::new(100, 800_000);
-    let serving = serve_pages(&store, &reader, range, &mut near.stream, head, &progress);
+    let serving = serve_pages(&reader, range, &mut near.stream, head, &progress);
     let (served, data) = tokio::join!(serving, read_parts(&mut far, 100));
     served.unwrap();
     assert!(data == bytes[100..]);
@@ -251,6 +251,18 @@ async fn what_has_come_from_a_program_is_not_kept_back() {
     assert_eq!(sent.unwrap(), 3 * 8192);
 }
 
+async fn all_of(reader: &dyn ReadHandle) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let rest = ByteRange::new(bytes.len() as u64, u64::MAX);
+        let batch = reader.read_batch(rest).await.unwrap();
+        if batch.is_empty() {
+            return bytes;
+        }
+        batch.append_to(&mut bytes);
+    }
+}
+
 /// Puts a file together from blocks and returns the damaged units, the checksums and the content.
 async fn put_together(
     (mut near, mut far): (Frames, Frames),
@@ -286,10 +298,8 @@ async fn put_together(
         mode: None,
     };
     store.commit(assembly.upload(), facts).await.unwrap();
-    let mut content = vec![0; assembly.end_bytes() as usize];
-    let reader = store.open(&path()).await.unwrap();
-    let read = reader.read_vectored_at(&mut [IoSliceMut::new(&mut content)], 0, Patience::Wait);
-    assert_eq!(read.unwrap(), content.len());
+    let content = all_of(store.open(&path()).await.unwrap().as_ref()).await;
+    assert_eq!(content.len() as u64, assembly.end_bytes());
     (damaged, checksums, content)
 }
 

@@ -31,7 +31,7 @@ impl Place {
             // Some heads are longer than what a pipe takes as a whole.
             let head = format!("<{index}{}>", "-".repeat(index * 1000));
             let range = ByteRange::new(*start as u64, *end as u64);
-            pieces.add(head.as_bytes(), &self.store, &self.reader, range);
+            pieces.add(head.as_bytes(), &self.reader, range);
             all.extend_from_slice(head.as_bytes());
             all.extend_from_slice(&self.content[*start..*end]);
         }
@@ -119,5 +119,15 @@ async fn a_shorter_file_is_noticed(place: Place) {
     };
     let mut arrived = Vec::new();
     let (_, sent) = tokio::join!(far.read_to_end(&mut arrived), sent);
+    assert_eq!(sent.unwrap_err().code(), ErrorCode::SourceChanged);
+}
+
+#[tokio::test]
+async fn a_copied_range_behind_the_end_is_noticed() {
+    let place = Place::with(b"0123456789".to_vec()).await;
+    let mut pieces = Pieces::default();
+    pieces.add(b"x", &place.reader, ByteRange::new(8, 12));
+    let (mut near, _far) = pair().await;
+    let sent = serve_pieces(&pieces, &mut near, &Progress::new()).await;
     assert_eq!(sent.unwrap_err().code(), ErrorCode::SourceChanged);
 }

@@ -56,9 +56,8 @@ async fn what_is_held_ends_with_the_work_and_not_with_the_future() {
     let store = BlockingStore::new(Arc::new(Faulty::new(Memory::new(1 << 20), vec![hold])));
     let held: Held = Arc::new(());
     let left = Arc::downgrade(&held);
-    let holding = store.holding(held);
-    let upload = holding.create(&path("/f"), &UploadOptions::default()).await.unwrap();
-    let committing = tokio::spawn(async move { holding.commit(&upload, CommitFacts::default()).await });
+    let upload = store.create(&path("/f"), &UploadOptions::default()).await.unwrap();
+    let committing = tokio::spawn(async move { upload.commit(CommitFacts::default(), Some(held)).await });
     let wait = async {
         while gate.waiting() == 0 {
             tokio::task::yield_now().await;

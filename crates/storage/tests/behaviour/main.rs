@@ -6,6 +6,7 @@ mod changes;
 mod checksums;
 mod crash;
 mod data;
+mod handles;
 mod lane;
 mod links;
 mod listing;

@@ -1,13 +1,13 @@
 //! The data phase of a copy into a sink that takes data from front to back.
 
 use remote::GetOptions;
-use storage::{Answer, Hasher};
+use storage::{Answer, Hasher, ReadHandle};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
 
 use super::limited::{Limited, changed};
 use super::remote_source::refusal_or;
 use super::sink::{BeginOptions, Begun, UploadStream};
-use super::source::{Incoming, LocalFile};
+use super::source::Incoming;
 use super::{Asked, Copy, Moved};
 use crate::mover::{Payload, relay, serve};
 use crate::options::{Verification, Verified};
@@ -157,22 +157,15 @@ impl Copy<'_> {
 
     async fn send_file(
         &self,
-        file: LocalFile<'_>,
+        file: &dyn ReadHandle,
         upload: &mut dyn UploadStream,
         hasher: Option<&mut Hasher>,
     ) -> Result<u64> {
         let _connected = self.progress.connected(upload.peer_address());
-        let size = file.reader.stat().size_bytes;
+        let size = file.stat().size_bytes;
         match upload.outlet() {
             Some(outlet) => {
-                let sent = serve(
-                    file.store,
-                    file.reader,
-                    ByteRange::whole(size),
-                    outlet,
-                    hasher,
-                    self.progress,
-                );
+                let sent = serve(file, ByteRange::whole(size), outlet, hasher, self.progress);
                 sent.await.map_err(|error| blame_store(error, Side::Source))?;
                 Ok(size)
             }

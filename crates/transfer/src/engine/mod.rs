@@ -33,7 +33,7 @@ pub use program::{InputSource, OutputSink};
 pub use remote_sink::RemoteSink;
 pub use remote_source::{RemoteSource, refusal_or};
 pub use sink::{BeginOptions, Begun, PartFile, Sink, SinkAbilities, SinkFacts, UploadStream};
-pub use source::{Incoming, LocalFile, Source, SourceAbilities, SourceFacts};
+pub use source::{Incoming, Source, SourceAbilities, SourceFacts};
 pub use store_sink::StoreSink;
 pub use store_source::StoreSource;
 

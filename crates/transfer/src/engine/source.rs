@@ -1,12 +1,10 @@
 //! Where the data of a copy comes from.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use endpoint::Store;
 use net::Batch;
 use remote::{Download, Facts, GetOptions, Opened, Validator};
-use storage::{Answer, FileReader};
+use storage::{Answer, ReadHandle};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::mover::Payload;
@@ -51,8 +49,8 @@ pub trait Source: Send + Sync {
         Box::pin(async { Err(Error::new(ErrorCode::NotImplemented, Side::Source, Phase::Open)) })
     }
 
-    /// The file itself, where the kernel can read it here.
-    fn local(&self) -> Option<LocalFile<'_>> {
+    /// The open file, where it is one of a store here.
+    fn local(&self) -> Option<&dyn ReadHandle> {
         None
     }
 
@@ -100,15 +98,6 @@ impl From<&Facts> for SourceFacts {
             accepts_ranges: facts.accepts_ranges,
         }
     }
-}
-
-/// A file of a store on this machine.
-#[derive(Clone, Copy)]
-pub struct LocalFile<'a> {
-    /// Its store.
-    pub store: &'a Store,
-    /// The open file.
-    pub reader: &'a Arc<dyn FileReader>,
 }
 
 /// Data on its way from a source.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use endpoint::{Changing, ClientId, Permit, Store};
 use net::Batch;
 use remote::Stored;
-use storage::{Answer, CommitFacts, Hasher, Overwrite, Upload, UploadOptions};
+use storage::{Answer, CommitFacts, Hasher, Overwrite, UploadOptions, WriteHandle};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use super::sink::{BeginOptions, Begun, PartFile, Sink, SinkAbilities};
-use crate::mover::write;
 use crate::options::Order;
 use crate::verify::blame_store;
 
@@ -84,7 +83,7 @@ impl Sink for StoreSink {
 struct StorePart {
     store: Store,
     path: LogicalPath,
-    upload: Arc<dyn Upload>,
+    upload: Arc<dyn WriteHandle>,
     permit: Option<Permit>,
     client: ClientId,
 }
@@ -108,13 +107,11 @@ impl StorePart {
 
 impl PartFile for StorePart {
     fn write_at(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
-        Box::pin(async move { write(&self.store, &self.upload, batch, offset).await.map_err(here) })
+        self.upload.write(batch, offset)
     }
 
     fn resume<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
-        let (mark, upload) = (mark.to_owned(), self.upload.clone());
-        let held = self.store.lane().run(move || Ok(upload.take_up(&mark)));
-        Box::pin(async { held.await.map_err(here) })
+        Box::pin(async move { self.upload.take_up(mark).await.map_err(here) })
     }
 
     fn keep_front(&self, bytes: u64) {

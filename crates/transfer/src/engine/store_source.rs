@@ -1,22 +1,21 @@
 //! A file of a store as the source of a copy.
 
-use std::io;
 use std::sync::Arc;
 
 use endpoint::Store;
-use net::{Batch, Buffer};
+use net::Batch;
 use remote::{GetOptions, Validator};
-use storage::{Answer, FileReader, Patience};
+use storage::{Answer, ReadHandle};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use super::source::{Incoming, LocalFile, Source, SourceAbilities, SourceFacts};
+use super::source::{Incoming, Source, SourceAbilities, SourceFacts};
 use crate::verify::blame_store;
 
 /// An open file of a store.
 pub struct StoreSource {
     store: Store,
     path: LogicalPath,
-    reader: Arc<dyn FileReader>,
+    reader: Arc<dyn ReadHandle>,
 }
 
 fn here(error: Error) -> Error {
@@ -59,15 +58,12 @@ impl Source for StoreSource {
             .range
             .unwrap_or_else(|| ByteRange::whole(self.reader.stat().size_bytes));
         self.reader.advise_sequential(left);
-        let (store, reader) = (self.store.clone(), self.reader.clone());
-        Box::pin(async move { Ok(Box::new(Reading { store, reader, left }) as Box<dyn Incoming>) })
+        let reader = self.reader.clone();
+        Box::pin(async move { Ok(Box::new(Reading { reader, left }) as Box<dyn Incoming>) })
     }
 
-    fn local(&self) -> Option<LocalFile<'_>> {
-        Some(LocalFile {
-            store: &self.store,
-            reader: &self.reader,
-        })
+    fn local(&self) -> Option<&dyn ReadHandle> {
+        Some(self.reader.as_ref())
     }
 
     fn keep_checksums<'a>(&'a self, computed: &'a [Checksum]) -> Answer<'a, ()> {
@@ -82,8 +78,7 @@ impl Source for StoreSource {
 
 /// A range of the file that is read into batches, for sinks that cannot take the file itself.
 struct Reading {
-    store: Store,
-    reader: Arc<dyn FileReader>,
+    reader: Arc<dyn ReadHandle>,
     left: ByteRange,
 }
 
@@ -92,21 +87,11 @@ impl Reading {
         if self.left.is_empty() {
             return Ok(None);
         }
-        let (reader, range) = (self.reader.clone(), self.left);
-        let read = move || {
-            let mut buffer = Buffer::large();
-            let wanted = usize::try_from(range.len()).unwrap_or(usize::MAX).min(buffer.len());
-            let mut slots = [io::IoSliceMut::new(&mut buffer[..wanted])];
-            match reader.read_vectored_at(&mut slots, range.start, Patience::Wait) {
-                Ok(0) => Err(Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer)
-                    .with_detail("the file became shorter")),
-                Ok(count) => Ok(Batch::new(buffer, std::iter::once(0..count))),
-                Err(cause) => {
-                    Err(Error::new(ErrorCode::StorageFailed, Side::Source, Phase::Transfer).with_private(cause))
-                }
-            }
-        };
-        let batch = self.store.lane().run(read).await?;
+        let batch = self.reader.read_batch(self.left).await.map_err(here)?;
+        if batch.is_empty() {
+            let error = Error::new(ErrorCode::SourceChanged, Side::Source, Phase::Transfer);
+            return Err(error.with_detail("the file became shorter"));
+        }
         self.left.take_front(batch.len() as u64);
         Ok(Some(batch))
     }

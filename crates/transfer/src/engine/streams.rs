@@ -17,6 +17,7 @@ use super::sink::PartFile;
 use super::source::{Incoming, Source, SourceFacts};
 use crate::budget::{Budget, ExtraStream};
 use crate::growth::{Change, Growth, Sample};
+use crate::mover::write_part;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::rest::{Rest, least_block_bytes};
@@ -376,7 +377,7 @@ async fn receive_block(
         for slice in batch.slices() {
             hasher.update(slice);
         }
-        shared.part.write_at(batch, block.start).await?;
+        write_part(shared.part.as_ref(), batch, block.start).await?;
         block.take_front(length);
         shared.progress.add_moved(length);
     }

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use endpoint::Store;
 use net::{Role, Stream, Waits};
-use storage::{FileReader, Posix, PosixOptions};
+use storage::{Posix, PosixOptions, ReadHandle};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use types::LogicalPath;
 
 /// The file `f` in a directory of its own.
 pub(crate) struct Place {
-    pub(crate) store: Store,
-    pub(crate) reader: Arc<dyn FileReader>,
+    pub(crate) reader: Arc<dyn ReadHandle>,
     pub(crate) content: Vec<u8>,
     pub(crate) directory: TempDir,
 }
@@ -26,7 +25,6 @@ impl Place {
         let store = Store::new(Arc::new(posix));
         let reader = store.open(&LogicalPath::parse("/f").unwrap()).await.unwrap();
         Self {
-            store,
             reader,
             content,
             directory,

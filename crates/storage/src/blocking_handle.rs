@@ -1,0 +1,365 @@
+//! Handles of files whose calls block. A read first runs where it is called and gets only what is
+//! in memory; if the disk has to be asked, it runs again on the blocking pool. Nothing above this
+//! file knows of [`Patience`], except where the kernel moves the data ([`SystemFile::run`]).
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::sync::Arc;
+
+use execution::Lane;
+use net::buffer::LARGE_BYTES;
+use net::{Batch, Buffer, Outgoing};
+use types::{ByteRange, Error, ErrorCode, Phase, Result};
+
+use crate::api::{CommitFacts, FileReader, Patience, Stat, Upload};
+use crate::fault::fault;
+use crate::handle::{ReadHandle, RoomPart, WriteHandle};
+use crate::hash::{HashSlice, Hasher, read_slice};
+use crate::limits::SMALL_COMMIT_BYTES;
+use crate::store::{Answer, Held};
+
+/// Ranges up to this length are in memory if their last byte is. Linux reads this far ahead unless
+/// another length is set.
+const SHORT_BYTES: u64 = 128 * 1024;
+
+/// A call that keeps what is held until it ends.
+pub(crate) fn keeping<T>(
+    held: Option<Held>,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> impl FnOnce() -> T + Send + 'static {
+    move || {
+        let _until_done = held;
+        call()
+    }
+}
+
+fn failed(cause: io::Error) -> Error {
+    fault(ErrorCode::StorageFailed, Phase::Transfer).with_private(cause)
+}
+
+/// A file whose reads block, as a handle.
+pub struct BlockingReader {
+    reader: Arc<dyn FileReader>,
+    lane: Arc<Lane>,
+}
+
+impl BlockingReader {
+    /// A handle with a lane of its own.
+    #[must_use]
+    pub fn new(reader: Arc<dyn FileReader>) -> Self {
+        Self::on(&Arc::default(), reader)
+    }
+
+    /// A handle whose calls share a lane with others.
+    pub(crate) fn on(lane: &Arc<Lane>, reader: Arc<dyn FileReader>) -> Self {
+        Self {
+            reader,
+            lane: lane.clone(),
+        }
+    }
+
+    /// Runs a call that reads: here with what is in memory, and if that returns `WouldBlock`, again
+    /// on the blocking pool, with patience. `state` is lent to the call.
+    async fn patiently<T, R>(&self, state: T, call: impl PatientCall<T, R>) -> Result<(T, io::Result<R>)>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+    {
+        let tried = bound(self.reader.clone(), state, Patience::CachedOnly, call.clone());
+        let (state, done) = self.lane.run(tried).await?;
+        match done {
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                let waits = bound(self.reader.clone(), state, Patience::Wait, call);
+                self.lane.run_blocking(waits).await
+            }
+            done => Ok((state, done)),
+        }
+    }
+}
+
+/// A call that can be made twice.
+trait PatientCall<T, R>: Fn(&dyn FileReader, &mut T, Patience) -> io::Result<R> + Clone + Send + 'static {}
+
+impl<T, R, F> PatientCall<T, R> for F where
+    F: Fn(&dyn FileReader, &mut T, Patience) -> io::Result<R> + Clone + Send + 'static
+{
+}
+
+fn bound<T: Send + 'static, R>(
+    reader: Arc<dyn FileReader>,
+    mut state: T,
+    patience: Patience,
+    call: impl PatientCall<T, R>,
+) -> impl FnOnce() -> Result<(T, io::Result<R>)> + Send + 'static {
+    move || {
+        let done = call(reader.as_ref(), &mut state, patience);
+        Ok((state, done))
+    }
+}
+
+impl ReadHandle for BlockingReader {
+    fn stat(&self) -> &Stat {
+        self.reader.stat()
+    }
+
+    fn read_batch(&self, range: ByteRange) -> Answer<'_, Batch> {
+        let want = usize::try_from(range.len()).unwrap_or(usize::MAX).min(LARGE_BYTES);
+        Box::pin(async move {
+            let read = move |reader: &dyn FileReader, buffer: &mut Buffer, patience: Patience| {
+                reader.read_vectored_at(&mut [IoSliceMut::new(&mut buffer[..want])], range.start, patience)
+            };
+            let (buffer, count) = self.patiently(Buffer::large(), read).await?;
+            Ok(Batch::new(buffer, std::iter::once(0..count.map_err(failed)?)))
+        })
+    }
+
+    fn read(&self, room: Outgoing, want: usize, offset: u64) -> Answer<'_, (Outgoing, usize)> {
+        Box::pin(async move {
+            let read = move |reader: &dyn FileReader, room: &mut Outgoing, patience: Patience| {
+                room.fill_slots(want, |slots| reader.read_vectored_at(slots, offset, patience))
+            };
+            let (room, count) = self.patiently(room, read).await?;
+            Ok((room, count.map_err(failed)?))
+        })
+    }
+
+    fn read_parts(&self, room: Outgoing, parts: Vec<RoomPart>) -> Answer<'_, (Outgoing, usize)> {
+        let filling = Filling { room, parts, filled: 0 };
+        Box::pin(async move {
+            let read =
+                |reader: &dyn FileReader, filling: &mut Filling, patience: Patience| filling.read(reader, patience);
+            let (filling, done) = self.patiently(filling, read).await?;
+            done.map_err(failed)?;
+            Ok((filling.room, filling.filled))
+        })
+    }
+
+    fn hash(&self, slice: HashSlice) -> Answer<'_, (Hasher, bool)> {
+        let reader = self.reader.clone();
+        Box::pin(self.lane.run_blocking(move || read_slice(reader.as_ref(), slice)))
+    }
+
+    fn advise_sequential(&self, range: ByteRange) {
+        self.reader.advise_sequential(range);
+    }
+
+    fn as_file(&self) -> Option<SystemFile<'_>> {
+        let file = self.reader.as_file()?;
+        Some(SystemFile { file, handle: self })
+    }
+}
+
+/// Ranges of a file on their way into a room.
+struct Filling {
+    room: Outgoing,
+    parts: Vec<RoomPart>,
+    /// Bytes that are there already.
+    filled: usize,
+}
+
+impl Filling {
+    /// Reads on until all is there or the file has ended.
+    fn read(&mut self, reader: &dyn FileReader, patience: Patience) -> io::Result<()> {
+        let Self { room, parts, filled } = self;
+        let end = parts.last().map_or(0, |part| part.at.saturating_add(length(part)));
+        room.fill_slots(end, |slots| {
+            let (mut rest, mut at, mut skip) = (slots, 0, *filled);
+            for part in parts {
+                let mut done = skip.min(length(part));
+                skip -= done;
+                IoSliceMut::advance_slices(&mut rest, part.at + done - at);
+                at = part.at + done;
+                while done < length(part) {
+                    let (offset, left) = (part.range.start + done as u64, length(part) - done);
+                    let count = read_front(reader, rest, left, offset, patience)?;
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    IoSliceMut::advance_slices(&mut rest, count);
+                    (at, done, *filled) = (at + count, done + count, *filled + count);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn length(part: &RoomPart) -> usize {
+    usize::try_from(part.range.len()).unwrap_or(usize::MAX)
+}
+
+/// Reads into the first `most` bytes of the slots.
+fn read_front(
+    reader: &dyn FileReader,
+    slots: &mut [IoSliceMut<'_>],
+    most: usize,
+    offset: u64,
+    patience: Patience,
+) -> io::Result<usize> {
+    let (mut whole, mut left) = (0, most);
+    while let Some(slot) = slots.get(whole).filter(|slot| slot.len() <= left) {
+        left -= slot.len();
+        whole += 1;
+    }
+    if left == 0 || whole == slots.len() {
+        return reader.read_vectored_at(&mut slots[..whole], offset, patience);
+    }
+    if whole == 0 {
+        return reader.read_vectored_at(&mut [IoSliceMut::new(&mut slots[0][..left])], offset, patience);
+    }
+    let (front, behind) = slots.split_at_mut(whole);
+    let mut target: Vec<_> = front.iter_mut().map(|slot| IoSliceMut::new(slot)).collect();
+    target.push(IoSliceMut::new(&mut behind[0][..left]));
+    reader.read_vectored_at(&mut target, offset, patience)
+}
+
+/// A file that the kernel can send itself. The kernel waits for pages that are not in memory, so
+/// they are fetched first.
+#[derive(Clone, Copy)]
+pub struct SystemFile<'a> {
+    file: &'a File,
+    handle: &'a BlockingReader,
+}
+
+impl<'a> SystemFile<'a> {
+    /// The file.
+    #[must_use]
+    pub fn file(self) -> &'a File {
+        self.file
+    }
+
+    /// Whether a range is in memory, judged by its ends. For a short one the last byte is enough:
+    /// the system reads ahead from the first byte that it has to fetch. Where the system cannot
+    /// say, the lane notices how long the call takes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_cached(self, range: ByteRange) -> io::Result<bool> {
+        let reader = self.handle.reader.as_ref();
+        if range.is_empty() || !reader.tells_what_is_cached() {
+            return Ok(true);
+        }
+        let sample = match range.len() <= SHORT_BYTES {
+            true => ByteRange::new(range.end - 1, range.end),
+            false => range,
+        };
+        match touch(reader, sample, Patience::CachedOnly) {
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            touched => touched.map(|()| true),
+        }
+    }
+
+    /// Makes sure that a range, which is not empty, is in memory.
+    ///
+    /// # Errors
+    /// `storage_failed` when it cannot be read.
+    pub async fn make_resident(self, range: ByteRange) -> Result<()> {
+        let look = move |reader: &dyn FileReader, (): &mut (), patience: Patience| {
+            if patience == Patience::Wait {
+                reader.advise_sequential(range);
+            }
+            match touch(reader, range, patience) {
+                // Sending the file reports it.
+                Err(cause) if patience == Patience::CachedOnly && cause.kind() != io::ErrorKind::WouldBlock => Ok(()),
+                touched => touched,
+            }
+        };
+        let ((), touched) = self.handle.patiently((), look).await?;
+        touched.map_err(failed)
+    }
+
+    /// Runs a call in which the kernel reads files of this store: here with what is in memory, and
+    /// if that returns `WouldBlock`, again on the blocking pool. `state` is lent to the call.
+    ///
+    /// # Errors
+    /// `internal` when the call panicked.
+    pub async fn run<T: Send + 'static, R: Send + 'static>(
+        self,
+        state: T,
+        call: impl Fn(&mut T, Patience) -> io::Result<R> + Clone + Send + 'static,
+    ) -> Result<(T, io::Result<R>)> {
+        let call = move |_: &dyn FileReader, state: &mut T, patience: Patience| call(state, patience);
+        self.handle.patiently(state, call).await
+    }
+}
+
+/// Reads both ends of a range that is not empty: what stands between them is most likely in memory
+/// if they are.
+fn touch(reader: &dyn FileReader, range: ByteRange, patience: Patience) -> io::Result<()> {
+    let start = (range.len() > 1).then_some(range.start);
+    for offset in start.into_iter().chain([range.end - 1]) {
+        let mut byte = [0u8; 1];
+        reader.read_vectored_at(&mut [IoSliceMut::new(&mut byte)], offset, patience)?;
+    }
+    Ok(())
+}
+
+/// A file on its way in whose calls block, as a handle.
+pub struct BlockingWriter {
+    upload: Arc<dyn Upload>,
+    lane: Arc<Lane>,
+}
+
+impl BlockingWriter {
+    /// A handle with a lane of its own.
+    #[must_use]
+    pub fn new(upload: Arc<dyn Upload>) -> Self {
+        Self::on(&Arc::default(), upload)
+    }
+
+    /// A handle whose calls share a lane with others.
+    pub(crate) fn on(lane: &Arc<Lane>, upload: Arc<dyn Upload>) -> Self {
+        Self {
+            upload,
+            lane: lane.clone(),
+        }
+    }
+}
+
+impl WriteHandle for BlockingWriter {
+    fn write(&self, batch: Batch, offset: u64) -> Answer<'_, ()> {
+        let upload = self.upload.clone();
+        let write = move || upload.write_vectored_at(&batch.io_slices(), offset);
+        Box::pin(self.lane.run(write))
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(self.upload.reader()?.stat().clone())
+    }
+
+    fn commit(&self, facts: CommitFacts, held: Option<Held>) -> Answer<'_, Stat> {
+        let (upload, is_small) = (self.upload.clone(), facts.size_bytes <= SMALL_COMMIT_BYTES);
+        let commit = keeping(held, move || upload.commit(&facts));
+        match is_small {
+            true => Box::pin(self.lane.run_small_commit(commit)),
+            false => Box::pin(self.lane.run_commit(commit)),
+        }
+    }
+
+    fn reader(&self) -> Answer<'_, Arc<dyn ReadHandle>> {
+        let upload = self.upload.clone();
+        Box::pin(async move {
+            let reader = self.lane.run(move || upload.reader()).await?;
+            Ok(Arc::new(BlockingReader::on(&self.lane, reader)) as Arc<dyn ReadHandle>)
+        })
+    }
+
+    fn take_up<'a>(&'a self, mark: &'a str) -> Answer<'a, u64> {
+        let (upload, mark) = (self.upload.clone(), mark.to_owned());
+        Box::pin(self.lane.run(move || Ok(upload.take_up(&mark))))
+    }
+
+    fn keep_front(&self, bytes: u64) {
+        self.upload.keep_front(bytes);
+    }
+
+    fn set_length(&self, size_bytes: u64, held: Option<Held>) -> Answer<'_, ()> {
+        let upload = self.upload.clone();
+        Box::pin(self.lane.run(keeping(held, move || upload.set_length(size_bytes))))
+    }
+
+    fn sync(&self, held: Option<Held>) -> Answer<'_, ()> {
+        let upload = self.upload.clone();
+        Box::pin(self.lane.run_commit(keeping(held, move || upload.sync())))
+    }
+}
