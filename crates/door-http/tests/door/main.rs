@@ -5,6 +5,7 @@
 mod checksums;
 mod collections;
 mod desktops;
+mod elsewhere;
 mod forwarding;
 mod framing;
 mod harness;
