@@ -1,6 +1,5 @@
-//! A file that is put together from blocks in any order, as clients of protocols with write requests
-//! send them. Its checksums are made while the blocks come; it is read again only for what cannot be
-//! known otherwise.
+//! Assembles a file from blocks in any order, as protocols with write requests send them. Checksums
+//! are computed from the blocks where possible, otherwise by reading the file again.
 
 use std::sync::Arc;
 
@@ -14,9 +13,9 @@ use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Res
 use crate::mover::Payload;
 use crate::progress::Progress;
 
-/// A file on its way into a store, block by block.
+/// A file that is stored block by block.
 ///
-/// Dropped, or broken off in the middle of a block, it leaves an upload that is not committed.
+/// Dropping it, even within a block, leaves the upload uncommitted.
 pub struct Assembly {
     store: Store,
     upload: Arc<dyn WriteHandle>,
@@ -24,8 +23,8 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Nothing has come yet. Of `algorithms`, those that can be combined are made in any order of the
-    /// blocks, the others as long as the blocks come in order.
+    /// An empty file. Checksums that can be combined are computed for any order of blocks, the
+    /// others only while blocks arrive in order.
     #[must_use]
     pub fn new(store: &Store, upload: Arc<dyn WriteHandle>, algorithms: &[ChecksumAlgorithm]) -> Self {
         Self {
@@ -35,22 +34,22 @@ impl Assembly {
         }
     }
 
-    /// The upload, to commit it, to abort it or to read it back.
+    /// The upload, to commit, abort or reread it.
     #[must_use]
     pub fn upload(&self) -> &Arc<dyn WriteHandle> {
         &self.upload
     }
 
-    /// Offset behind the last byte that was written.
+    /// The end of the last byte written.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
         self.tally.end
     }
 
-    /// Stores a payload that belongs at `offset`. Returns how much it was.
+    /// Stores a payload at `offset`. Returns its size in bytes.
     ///
     /// # Errors
-    /// Those of the payload and of the store. What the payload still holds has to be skipped then.
+    /// Those of the payload and of the store. The caller must then skip the rest of the payload.
     pub async fn receive(&mut self, payload: &mut impl Payload, offset: u64, progress: &Progress) -> Result<u64> {
         let mut at = offset;
         while let Some(batch) = payload.next().await? {
@@ -62,13 +61,13 @@ impl Assembly {
         Ok(at - offset)
     }
 
-    /// Stores a payload of pages with checksums, `wire_bytes` in all, the data of which belong at
-    /// `offset`. Returns where those lie whose checksums were wrong, as [`Pages::damaged`] does. They are
-    /// stored like the others: the protocol has the sender write them again.
+    /// Stores a payload of pages with checksums, `wire_bytes` in all, at `offset`. Returns the
+    /// offsets of pages with wrong checksums, as [`Pages::damaged`] does. These are stored too: by
+    /// the protocol the sender writes them again.
     ///
     /// # Errors
-    /// As [`Assembly::receive`]; `bad_request` for so many bytes that they cannot be whole units, before
-    /// anything is read.
+    /// As [`Assembly::receive`]; `bad_request` before reading anything if `wire_bytes` cannot be
+    /// whole pages.
     pub async fn receive_pages(
         &mut self,
         payload: &mut impl Payload,
@@ -91,7 +90,7 @@ impl Assembly {
         Ok(pages.into_damaged())
     }
 
-    /// Stores one batch where it belongs.
+    /// Writes a batch at `offset`.
     ///
     /// # Errors
     /// Those of the store.
@@ -99,16 +98,16 @@ impl Assembly {
         if batch.is_empty() {
             return Ok(());
         }
-        // While the bytes are in the processor's cache.
+        // Hashed here, while the bytes are in the processor's cache.
         self.tally.take(offset, batch.len() as u64, batch.slices());
-        // What is broken off in the middle may or may not have reached the file.
+        // If the write is cancelled, it is unknown what reached the file.
         let was_spoiled = std::mem::replace(&mut self.tally.is_spoiled, true);
         self.upload.write(batch, offset).await?;
         self.tally.is_spoiled = was_spoiled;
         Ok(())
     }
 
-    /// Cuts what was written to this length, or extends it with zero bytes.
+    /// Truncates the file to this length, or extends it with zeros.
     ///
     /// # Errors
     /// Those of the store.
@@ -117,9 +116,9 @@ impl Assembly {
         self.store.set_length(&self.upload, size_bytes).await
     }
 
-    /// The checksums of the whole file, which is as long as [`Assembly::end_bytes`] says, in the order
-    /// of [`ChecksumAlgorithm`]. Those that are not known from the blocks are made by reading the file
-    /// back, in turns with those of other clients; what is written afterwards has no part in any.
+    /// The checksums of the file up to [`Assembly::end_bytes`], in the order of
+    /// [`ChecksumAlgorithm`]. Those that are not known from the blocks are computed by reading the
+    /// file, queued fairly among clients. Later writes are not included.
     ///
     /// # Errors
     /// Those of the store.
@@ -141,17 +140,18 @@ impl std::fmt::Debug for Assembly {
     }
 }
 
-/// What is known of the checksums of a file while its blocks come.
+/// Checksums of a file while its blocks arrive.
 struct Tally {
     algorithms: Vec<ChecksumAlgorithm>,
-    /// Over the beginning of the file, as far as it came in order: what cannot be combined.
+    /// Checksums that cannot be combined, over the part of the file that arrived in order.
     in_order: Hasher,
-    /// What can be combined, of ranges at which nothing is added any more.
+    /// Checksums that can be combined, of finished ranges.
     sums: RangeSums,
-    /// Ranges at whose ends the next blocks are expected, the one used last at the back.
+    /// Growing ranges, at whose ends the next blocks are expected; the last one used is at the
+    /// back.
     runs: Vec<Run>,
     end: u64,
-    /// Something was written twice, or perhaps not at all: only reading the file tells.
+    /// Some bytes were written twice, or perhaps not at all. The file must be read.
     is_spoiled: bool,
 }
 
@@ -182,7 +182,7 @@ impl Tally {
         }
     }
 
-    /// Takes a block of `length` bytes at `offset`.
+    /// Adds a block of `length` bytes at `offset`.
     fn take<'a>(&mut self, offset: u64, length: u64, slices: impl Iterator<Item = &'a [u8]>) {
         let block = ByteRange::new(offset, offset.saturating_add(length));
         self.end = self.end.max(block.end);
@@ -238,7 +238,7 @@ impl Tally {
         self.end = size_bytes;
     }
 
-    /// What is known, and what only reading the file tells.
+    /// The known checksums, and the algorithms for which the file must be read.
     fn finish(mut self) -> (Vec<Checksum>, Vec<ChecksumAlgorithm>) {
         if self.is_spoiled {
             return (Vec::new(), self.algorithms);
@@ -283,13 +283,13 @@ mod tests {
         hasher.finish()
     }
 
-    /// Feeds blocks of 1000 bytes of a pattern in this order.
+    /// Adds blocks of 1000 bytes of a pattern in this order.
     fn tally(order: &[usize]) -> Tally {
         let bytes = pattern(1000 * (order.iter().max().unwrap() + 1));
         let mut tally = Tally::new(&ALGORITHMS);
         for &block in order {
             let data = &bytes[block * 1000..][..1000];
-            // A block is itself several pieces.
+            // Each block comes in several pieces.
             tally.take(block as u64 * 1000, 300, std::iter::once(&data[..300]));
             tally.take(
                 block as u64 * 1000 + 300,

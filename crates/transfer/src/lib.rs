@@ -1,10 +1,11 @@
-//! The copy engine: the only place that moves payload.
+//! The copy engine. All payload moves through this crate.
 //!
-//! Every transfer is the same act: a [`Source`] is copied into a [`Sink`]. [`copy`] does it for every pair of a file of a
-//! store and a file on another server: it asks both sides, moves the data, resumes, verifies, and publishes or cleans up.
-//! Below it three movers carry the bytes: [`receive`] into a store, [`serve`] out of one, [`relay`] between two servers.
+//! Every transfer copies a [`Source`] into a [`Sink`]. [`copy`] does this for every pair of local
+//! and remote files: it asks both sides, moves the data, resumes, verifies, and commits or cleans
+//! up. Below it, three movers carry the bytes: [`receive`] into a store, [`serve`] out of a store,
+//! [`relay`] between two servers.
 //!
-//! Everything here can be dropped at any moment: an upload that is not committed removes its part.
+//! Every future may be dropped at any time: an uncommitted upload removes its part.
 #![forbid(unsafe_code)]
 
 mod assembly;

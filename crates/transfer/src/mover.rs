@@ -1,5 +1,5 @@
-//! The movers: payload from a stream into a file, from a file into a stream, and from a stream
-//! into a stream. Each holds one buffer at a time.
+//! The movers of payload: stream to file, file to stream, and stream to stream. Each holds one
+//! buffer at a time.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use crate::engine::PartFile;
 use crate::progress::Progress;
 use crate::verify::blame_store;
 
-/// How far ahead it is made sure that a file which the kernel sends is in memory, and what is handed to the kernel in one
-/// go. It takes only as much as the socket has room for, so that a transfer can be stopped and others get their turn.
+/// Bytes of a file that are brought into memory before the kernel sends them, and passed to it in
+/// one call. The kernel takes only as much as the socket accepts, so a transfer can be stopped and
+/// others get their turn.
 const RESIDENT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Ranges up to this length are copied through us even where the kernel could send them: one read and one
-/// send with the head in front cost less than looking whether the file is in memory, and two sends.
+/// Ranges up to this length are copied even if the kernel could send them: a read, and a send
+/// together with the head, cost less than checking whether the file is in memory, and two sends.
 pub(crate) const COPIED_BYTES_MAX: u64 = 32 * 1024;
 
-/// Payload that comes in, in order.
+/// Incoming payload, in order.
 pub trait Payload: Send {
     /// The next piece; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Batch>>> + Send;
@@ -48,19 +49,18 @@ impl Payload for Download {
     }
 }
 
-/// Where payload goes out.
+/// Outgoing payload.
 pub trait Drain: Send {
-    /// Room for payload.
+    /// A buffer for payload.
     fn outgoing(&mut self) -> impl Future<Output = Result<Outgoing>> + Send;
 
-    /// Sends the first `filled` bytes of the room.
+    /// Sends the first `filled` bytes of the buffer.
     fn send(&mut self, outgoing: Outgoing, filled: usize) -> impl Future<Output = Result<()>> + Send;
 
-    /// The bare connection, when a file may be sent over it from a thread. Payload follows payload there with nothing in
-    /// between.
+    /// The bare connection, if a thread may send a file over it. Payload is contiguous there.
     fn bare_stream(&mut self) -> Option<&mut Stream>;
 
-    /// The bare connection, when a file may be sent over it without passing through us.
+    /// The bare connection, if the kernel may send a file over it.
     fn clear_stream(&mut self) -> Option<&mut Stream> {
         self.bare_stream().filter(|stream| !stream.is_encrypted())
     }
@@ -68,18 +68,18 @@ pub trait Drain: Send {
     /// Counts bytes that went over the bare connection.
     fn sent(&mut self, _bytes: u64) {}
 
-    /// How much may go over the bare connection before [`Drain::check`] is asked again, or another connection may have the
-    /// thread.
+    /// Bytes that may go over the bare connection before [`Drain::check`] is called again, or
+    /// another connection gets the thread.
     fn turn_bytes(&self) -> u64 {
         u64::MAX
     }
 
-    /// Whether the other end has refused meanwhile, to be asked between pieces on the bare connection.
+    /// Fails if the other end has refused meanwhile. Called between pieces on the bare connection.
     fn check(&mut self) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
 
-    /// The best explanation of an error on the bare connection.
+    /// The best explanation for an error on the bare connection.
     fn explain(&mut self, cause: Error) -> impl Future<Output = Error> + Send {
         async { cause }
     }
@@ -136,21 +136,21 @@ impl Drain for Outlet {
     }
 }
 
-/// A file on its way into the store.
+/// A file that is being received.
 pub struct Received {
     target: Target,
     hasher: Hasher,
     offset: u64,
 }
 
-/// Where it is written.
+/// Its destination.
 enum Target {
     Upload(Arc<dyn WriteHandle>),
     Part(Arc<dyn PartFile>),
 }
 
 impl Received {
-    /// Nothing has come yet.
+    /// At the beginning of the file.
     #[must_use]
     pub fn new(upload: Arc<dyn WriteHandle>, hasher: Hasher) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl Received {
         }
     }
 
-    /// Continues behind the first `offset` bytes, which `hasher` has seen.
+    /// Continues after the first `offset` bytes, which `hasher` has seen.
     pub(crate) fn into_part(part: &Arc<dyn PartFile>, hasher: Hasher, offset: u64) -> Self {
         Self {
             target: Target::Part(Arc::clone(part)),
@@ -169,26 +169,26 @@ impl Received {
         }
     }
 
-    /// Forgets what came; the next payload is the beginning of the file again.
+    /// Starts over: the next payload is the beginning of the file.
     pub(crate) fn start_over(&mut self, hasher: Hasher) {
         self.hasher = hasher;
         self.offset = 0;
     }
 
-    /// Bytes that are in the store.
+    /// Bytes stored so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.offset
     }
 
-    /// The checksums of all that came.
+    /// The checksums of all data.
     #[must_use]
     pub fn finish(self) -> Vec<Checksum> {
         self.hasher.finish()
     }
 
     async fn take(&mut self, batch: Batch) -> Result<()> {
-        // While the bytes are in the processor's cache from being decrypted there.
+        // Hashed here, while decryption has left the bytes in the processor's cache.
         for slice in batch.slices() {
             self.hasher.update(slice);
         }
@@ -202,13 +202,13 @@ impl Received {
     }
 }
 
-/// Writes a batch where it belongs. Trouble in a store here is that of the destination.
+/// Writes a batch at `offset`. Errors of a local store are blamed on the destination.
 pub(crate) async fn write_part(part: &dyn PartFile, batch: Batch, offset: u64) -> Result<()> {
     let written = part.write_at(batch, offset).await;
     written.map_err(|error| blame_store(error, Side::Destination))
 }
 
-/// Stores payload until it ends. After an error `received` tells how far it came, and the next
+/// Stores payload until it ends. After an error, `received` knows how far it got, and the next
 /// payload may continue there.
 ///
 /// # Errors
@@ -222,11 +222,11 @@ pub async fn receive(payload: &mut impl Payload, received: &mut Received, progre
     Ok(())
 }
 
-/// Sends a range of a file. With `hasher`, the bytes pass through us and are hashed on the way. Without, a long one goes to
-/// a thread that waits for nothing else as long as the reader keeps up.
+/// Sends a range of a file. With `hasher`, the bytes are copied and hashed. Without, a thread sends
+/// a long range, as long as the reader keeps up.
 ///
 /// # Errors
-/// Those of the drain, and `source_changed` when the file is shorter than the range.
+/// Those of the drain, and `source_changed` if the file is shorter than the range.
 pub async fn serve(
     reader: &dyn ReadHandle,
     range: ByteRange,
@@ -256,7 +256,7 @@ pub async fn serve(
         if left.is_empty() {
             break;
         }
-        // Between two turns on a thread, so that others who wait for one have their chance.
+        // Between two turns on a thread, so that other transfers can get it.
         let outgoing = drain.outgoing().await?;
         let (mut outgoing, filled) = fill(reader, outgoing, left).await?;
         if let Some(hasher) = hasher.as_deref_mut() {
@@ -271,7 +271,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Reads the beginning of `range` into the room.
+/// Reads the beginning of `range` into the buffer.
 async fn fill(reader: &dyn ReadHandle, outgoing: Outgoing, range: ByteRange) -> Result<(Outgoing, usize)> {
     let left = usize::try_from(range.len()).unwrap_or(usize::MAX);
     let want = outgoing.capacity().min(left);
@@ -285,7 +285,8 @@ fn became_shorter() -> Error {
     Error::new(ErrorCode::SourceChanged, Side::Active, Phase::Transfer).with_detail("the file became shorter")
 }
 
-/// In clear text the kernel sends the file itself: to a reader that keeps up from a thread, to others as there is room.
+/// In clear text the kernel sends the file: from a thread while the reader keeps up, else as the
+/// socket accepts data.
 async fn serve_file(
     reader: &dyn ReadHandle,
     file: SystemFile<'_>,
@@ -293,7 +294,7 @@ async fn serve_file(
     drain: &mut impl Drain,
     progress: &Progress,
 ) -> Result<()> {
-    // For less the hint costs more than it can save; where something is not in memory it is given all the same.
+    // For less, the hint costs more than it saves. Data that is not in memory is fetched anyway.
     if range.len() > RESIDENT_BYTES {
         reader.advise_sequential(range);
     }
@@ -317,7 +318,7 @@ async fn serve_file(
     Ok(())
 }
 
-/// One turn on a thread; `None` when there is none, or too little left for one.
+/// One turn on a thread; `None` if none is free, or too little is left.
 async fn send_steadily(
     file: SystemFile<'_>,
     left: ByteRange,
@@ -353,7 +354,8 @@ async fn send_steadily(
     }
 }
 
-/// Trouble with the file is ours; trouble with the bare connection may have been announced.
+/// Errors of the file are ours. For an error of the bare connection the other end may have sent a
+/// reason.
 async fn told<T>(outcome: Result<T>, drain: &mut impl Drain) -> Result<T> {
     match outcome {
         Err(error) if error.side() != Side::Active => Err(drain.explain(error).await),
@@ -361,7 +363,7 @@ async fn told<T>(outcome: Result<T>, drain: &mut impl Drain) -> Result<T> {
     }
 }
 
-/// Makes sure that the beginning of `left` is in memory, unless it reaches no farther than what is. Returns how far.
+/// Brings the beginning of `left` into memory, unless it is there already. Returns how far.
 async fn make_resident_to(file: SystemFile<'_>, left: ByteRange, resident_end: u64) -> Result<u64> {
     if left.start < resident_end {
         return Ok(resident_end);
@@ -386,7 +388,7 @@ async fn send_piece(file: SystemFile<'_>, piece: ByteRange, drain: &mut impl Dra
     }
 }
 
-/// Passes payload on until it ends, hashing it on the way. Returns how much it was.
+/// Passes payload on until it ends, and hashes it. Returns its size in bytes.
 ///
 /// # Errors
 /// Those of both ends.
@@ -407,7 +409,7 @@ pub async fn relay(
     Ok(total)
 }
 
-/// Sends one batch, and counts what was taken.
+/// Sends a batch, and counts the bytes that were accepted.
 pub(crate) async fn send_batch(drain: &mut impl Drain, mut batch: Batch, progress: &Progress) -> Result<()> {
     while !batch.is_empty() {
         let mut outgoing = drain.outgoing().await?;

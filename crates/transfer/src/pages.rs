@@ -1,5 +1,5 @@
-//! Sending a file as pages with checksums: it is read into the gaps between the checksums, these are
-//! computed while the data are in the cache, and all goes out with one call.
+//! Sends a file as pages with checksums: reads it into the gaps between the checksums, computes
+//! these while the data is in the cache, and sends everything with one call.
 
 use net::Outgoing;
 use storage::{ReadHandle, RoomPart};
@@ -8,28 +8,28 @@ use types::{ByteRange, Result};
 use crate::mover::Drain;
 use crate::progress::Progress;
 
-/// One part of an answer of pages: what its head has to say.
+/// A part of an answer of pages, for its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagesPart {
-    /// Where its data begin in the file.
+    /// Offset of its data in the file.
     pub offset: u64,
-    /// Data in it, in bytes; 0 at or behind the end of the file.
+    /// Size of its data in bytes; 0 at or after the end of the file.
     pub data_bytes: usize,
-    /// Data and checksums, in bytes.
+    /// Size of data and checksums in bytes.
     pub wire_bytes: usize,
     /// Whether it is the last part.
     pub is_last: bool,
 }
 
-/// Sends a range of a file as parts of pages with checksums. Each part fits into one buffer, so that it
-/// stays in the processor's cache, and is sent with one call, the head that `head` makes for it in
-/// front. The last part is the one that ends the range, or the file if that ends before.
+/// Sends a range of a file as parts of pages with checksums. A part fits into one buffer, so it
+/// stays in the processor's cache, and is sent with one call after the head that `head` makes for
+/// it. The last part ends the range, or the file if that is shorter.
 ///
-/// What the drain has queued goes out in front of the first part. Whoever gets an error finds the
-/// connection between two parts, unless the error is the drain's.
+/// Data that the drain has queued is sent before the first part. After an error that is not the
+/// drain's, the connection is between two parts.
 ///
 /// # Errors
-/// Those of the drain; `storage_failed` when the file cannot be read.
+/// Those of the drain; `storage_failed` if the file cannot be read.
 pub async fn serve_pages<const HEAD_BYTES: usize>(
     reader: &dyn ReadHandle,
     range: ByteRange,
@@ -59,8 +59,8 @@ pub async fn serve_pages<const HEAD_BYTES: usize>(
     }
 }
 
-/// Reads `want` bytes from `offset` on into the room, fewer only where the file ends: a part that ended
-/// within a page would leave the next one out of step.
+/// Reads `want` bytes at `offset` into the buffer; fewer only at the end of the file. A part that
+/// ended within a page would misalign the next one.
 async fn fill_whole(reader: &dyn ReadHandle, room: Outgoing, offset: u64, want: usize) -> Result<(Outgoing, usize)> {
     let range = ByteRange::new(offset, offset.saturating_add(want as u64));
     reader.read_parts(room, vec![RoomPart { at: 0, range }]).await

@@ -1,5 +1,5 @@
-//! Sending many ranges of files with something in front of each, together in few calls: small ones copied through us,
-//! longer ones, in clear text, gathered by the kernel.
+//! Sends many ranges of files, each with a head, in few calls: small ones are copied, longer ones
+//! in clear text are gathered by the kernel.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -13,13 +13,13 @@ use types::{ByteRange, Error, ErrorCode, Phase, Result, Side};
 use crate::mover::{COPIED_BYTES_MAX, Drain, serve};
 use crate::progress::Progress;
 
-/// Ranges of files in the order in which they are to be sent, each with a few bytes in front.
+/// Ranges of files to send in this order, each with a short head.
 #[derive(Default)]
 pub struct Pieces(Arc<List>);
 
 #[derive(Default, Clone)]
 struct List {
-    /// What stands in front of the ranges, one behind the other.
+    /// The heads of all ranges, concatenated.
     heads: Vec<u8>,
     pieces: Vec<Piece>,
 }
@@ -33,17 +33,17 @@ struct Piece {
     range: ByteRange,
 }
 
-/// How far the pieces have been sent.
+/// The position up to which the pieces have been sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Place {
     piece: usize,
-    /// Bytes of that piece, head and range together.
+    /// Bytes sent of that piece, head and range together.
     done: u64,
 }
 
 impl Pieces {
-    /// Appends a range with `head` in front of it, which begins another message of the protocol. Over TLS it begins
-    /// a record.
+    /// Appends a range with a `head` that begins another message of the protocol, and over TLS
+    /// another record.
     pub fn add_message(&mut self, head: &[u8], reader: &Arc<dyn ReadHandle>, range: ByteRange) {
         self.add(head, reader, range);
         let list = Arc::make_mut(&mut self.0);
@@ -52,7 +52,7 @@ impl Pieces {
         }
     }
 
-    /// Appends a range with `head` in front of it.
+    /// Appends a range with a `head`.
     pub fn add(&mut self, head: &[u8], reader: &Arc<dyn ReadHandle>, range: ByteRange) {
         let list = Arc::make_mut(&mut self.0);
         let start = list.heads.len();
@@ -76,8 +76,8 @@ impl Piece {
         self.reader.as_file().map_or(Ok(true), |file| file.is_cached(part))
     }
 
-    /// Puts the last `left` bytes of the range, or as much of their beginning as there is room for, into the bundle;
-    /// `None` when there is none.
+    /// Puts the last `left` bytes of the range into the bundle, as many as fit; `None` if it is
+    /// full.
     fn put_into(&self, bundle: &mut Bundle, left: u64) -> io::Result<Option<u64>> {
         let Some(file) = self.reader.as_file() else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -89,17 +89,17 @@ impl Piece {
         }
     }
 
-    /// Whether the kernel had better send it itself.
+    /// Whether it is better sent by the kernel.
     fn bypasses(&self, copied_max: u64) -> bool {
         self.range.len() > copied_max && self.reader.as_file().is_some()
     }
 }
 
-/// Sends all pieces. What the drain has queued goes out in front of them.
+/// Sends all pieces, after data that the drain has queued.
 ///
 /// # Errors
-/// Those of the drain; `source_changed` when a file is shorter than its range, `storage_failed` when it
-/// cannot be read. The connection is then in the middle of a message.
+/// Those of the drain; `source_changed` if a file is shorter than its range, `storage_failed` if it
+/// cannot be read. The connection is then within a message.
 pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
     let list = &pieces.0;
     if list.pieces.is_empty() {
@@ -115,7 +115,7 @@ pub async fn serve_pieces(pieces: &Pieces, drain: &mut impl Drain, progress: &Pr
     }
 }
 
-/// Has the kernel gather all pieces, and send them in few calls.
+/// Lets the kernel gather all pieces and send them in few calls.
 async fn bundle_pieces(
     list: &Arc<List>,
     mut bundle: Bundle,
@@ -144,7 +144,7 @@ async fn bundle_pieces(
     Ok(())
 }
 
-/// Sends pieces up to a length from buffers, and longer ones straight from the file.
+/// Sends pieces up to a certain length from buffers, and longer ones directly from the file.
 async fn copy_pieces(list: &List, copied_max: u64, drain: &mut impl Drain, progress: &Progress) -> Result<()> {
     let mut place = Place::default();
     while let Some(piece) = list.pieces.get(place.piece) {
@@ -180,7 +180,7 @@ async fn copy_pieces(list: &List, copied_max: u64, drain: &mut impl Drain, progr
     Ok(())
 }
 
-/// What has been put into a room.
+/// The contents of a buffer.
 struct Load {
     bytes: usize,
     payload_bytes: u64,
@@ -201,7 +201,7 @@ impl Load {
     }
 }
 
-/// Ranges of one file that belong into a room.
+/// Ranges of one file for a buffer.
 struct Ranges<'a> {
     reader: &'a Arc<dyn ReadHandle>,
     parts: Vec<RoomPart>,
@@ -216,21 +216,21 @@ fn failed(cause: io::Error) -> Error {
 }
 
 impl List {
-    /// Whether the kernel had better gather these pieces than have them copied through us.
+    /// Whether gathering by the kernel costs less than copying.
     fn is_worth_a_bundle(&self) -> bool {
         self.pieces.len() > 1
             && self.pieces.iter().all(|piece| piece.reader.as_file().is_some())
             && self.pieces.iter().any(|piece| piece.bypasses(COPIED_BYTES_MAX))
     }
 
-    /// Puts pieces from a place on into the bundle, until it is full or, without patience, something is not in memory. Gives
-    /// how many bytes of payload that is, and the place behind them.
+    /// Puts pieces into the bundle, beginning at `place`, until it is full or, without patience,
+    /// data is not in memory. Returns the number of payload bytes, and the next position.
     fn gather(&self, bundle: &mut Bundle, mut place: Place, patience: Patience) -> io::Result<(u64, Place)> {
         let mut payload_bytes = 0;
         while let Some(piece) = self.pieces.get(place.piece) {
             let (head_bytes, length) = (piece.head.len() as u64, piece.len());
             while place.done < head_bytes {
-                // It is not longer than the head.
+                // Fits into `usize`: it is not longer than the head.
                 let left = &self.heads[piece.head.start + place.done as usize..piece.head.end];
                 match bundle.put(left)? {
                     0 => return Ok((payload_bytes, place)),
@@ -264,8 +264,8 @@ impl List {
         Ok((payload_bytes, place))
     }
 
-    /// Continues to load a room: puts heads into the slots, and returns the ranges of the next file
-    /// that belong between them. Ends at a piece that begins a message (a buffer begins a TLS
+    /// Continues to fill a buffer: puts heads into the slots, and returns the ranges of the next
+    /// file that belong between them. Ends at a piece that begins a message (a buffer begins a TLS
     /// record) or whose range is too long to be copied.
     fn load(&self, mut rest: &mut [IoSliceMut<'_>], load: &mut Load, copied_max: u64) -> Option<Ranges<'_>> {
         load.is_complete = true;
@@ -312,7 +312,7 @@ impl List {
     }
 }
 
-/// Copies as much as fits.
+/// Copies the bytes that fit.
 fn copy(bytes: &[u8], slots: &mut [IoSliceMut<'_>]) -> usize {
     let mut left = bytes;
     for slot in slots {
@@ -345,7 +345,8 @@ mod tests {
         Arc::new(BlockingReader::new(memory.open(&path).unwrap()))
     }
 
-    /// The bytes of all rooms, each of three slots of two bytes. `files` is what the readers read.
+    /// The bytes of all buffers, each of three slots of two bytes. `files` has the readers'
+    /// contents.
     fn loaded(pieces: &Pieces, files: &[(&Arc<dyn ReadHandle>, &[u8])]) -> Vec<u8> {
         let (mut place, mut all) = (Place::default(), Vec::new());
         while place.piece < pieces.0.pieces.len() {

@@ -1,5 +1,5 @@
-//! Copies into every kind of sink that takes data in any order: from a source that breaks (what is fetched again, what is
-//! not, and when it is given up), from a store, resumed, and compared.
+//! Copies into sinks that take data in any order: from a source that breaks (resuming, restarting,
+//! giving up), from a store, resumed, and verified.
 
 mod made_up;
 
@@ -34,17 +34,17 @@ fn content(version: u8) -> Vec<u8> {
 /// How the source behaves.
 #[derive(Clone)]
 struct Script {
-    /// GET answers that break off half-way, from the first one on.
+    /// The number of GET answers, from the first, that break half-way.
     breaks: usize,
-    /// Whether parts can be asked for.
+    /// Whether ranges are supported.
     ranges: bool,
     /// Whether a validator is sent.
     tagged: bool,
-    /// Whether the file is another one after the first break.
+    /// Whether the file changes after the first break.
     changes: bool,
 }
 
-/// A source with its own idea of HTTP; remembers the ranges that it was asked for.
+/// An HTTP source with scripted behaviour; records the requested ranges.
 struct Source {
     port: u16,
     asked: Arc<Mutex<Vec<Option<usize>>>>,
@@ -56,7 +56,7 @@ impl Source {
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = asked.clone();
-        // Ends with the test: nobody connects any more.
+        // Ends with the test's last connection.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (script, seen) = (script.clone(), seen.clone());
@@ -71,7 +71,7 @@ impl Source {
     }
 }
 
-/// One request; false when the connection is done with.
+/// Answers one request; false when the connection is to be closed.
 fn answer(mut stream: &TcpStream, script: &Script, asked: &Mutex<Vec<Option<usize>>>) -> bool {
     let (mut method, mut from, mut line) = (String::new(), None, String::new());
     let mut reader = BufReader::new(stream);
@@ -124,7 +124,7 @@ fn answer(mut stream: &TcpStream, script: &Script, asked: &Mutex<Vec<Option<usiz
         && !broken
 }
 
-/// A sink of each kind, and what it holds.
+/// A sink of each kind, with its contents.
 enum To {
     Store(Store),
     MadeUp(MadeUp),
@@ -297,7 +297,7 @@ async fn several_streams_fall_back_to_one_where_there_are_no_ranges() {
     }
 }
 
-/// A file of a store as a source.
+/// A file in a store, as a source.
 async fn stored_source(content: &[u8]) -> (Store, Arc<dyn transfer::Source>) {
     let store = Store::new(Arc::new(Memory::new(100_000_000)));
     let upload = store.create(&path(), &UploadOptions::default()).await.unwrap();

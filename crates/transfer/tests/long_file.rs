@@ -1,4 +1,5 @@
-//! A long file over a connection, in clear text and encrypted: by a thread to readers that keep up, by the runtime to others.
+//! Sends a long file in clear text and encrypted: from a thread to readers that keep up, from the
+//! runtime to others.
 
 use std::time::Duration;
 
@@ -35,15 +36,15 @@ enum Far {
     Encrypted(Stream),
 }
 
-/// What came to the other end.
+/// The data received at the other end.
 struct Seen {
     bytes: Vec<u8>,
-    /// Whether it was told that this is all: in clear text nobody can tell.
+    /// Whether TLS announced the end; `None` in clear text.
     is_whole: Option<bool>,
 }
 
 impl Far {
-    /// Reads to the end, and rests so often in between, each time longer than a thread waits.
+    /// Reads to the end, with this number of pauses, each longer than a thread waits.
     async fn read(self, rests: u32) -> Seen {
         let mut bytes = Vec::new();
         let mut rests = (0..rests).map(|_| tokio::time::sleep(STEADY_WAIT * 3 / 2));
@@ -119,7 +120,7 @@ async fn file_is_cut_short((mut stream, far): (Stream, Far)) {
     let place = Place::new().await;
     let path = place.directory.path().join("f");
     let cut = async {
-        // The socket is full by now, and nobody has read.
+        // By now the socket is full.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let file = std::fs::File::options().write(true).open(path).unwrap();
         file.set_len(1000).unwrap();

@@ -1,4 +1,4 @@
-//! Files served and received in blocks and as pages with checksums, between two ends of a connection.
+//! Files sent and received in blocks and as pages with checksums, over a connection.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ async fn encrypted_pair() -> (Frames, Frames) {
     (near.unwrap(), far.unwrap())
 }
 
-/// The head of a part, as these tests write it.
+/// The head of a part in these tests.
 fn head(part: &PagesPart) -> [u8; 13] {
     let mut head = [0; 13];
     head[..8].copy_from_slice(&part.offset.to_be_bytes());
@@ -76,7 +76,7 @@ fn head(part: &PagesPart) -> [u8; 13] {
     head
 }
 
-/// Reads parts up to the last one and returns the data, each unit checked.
+/// Reads all parts, checks each page, and returns the data.
 async fn read_parts(far: &mut Frames, offset: u64) -> Vec<u8> {
     let mut data = Vec::new();
     loop {
@@ -132,7 +132,7 @@ async fn any_range_of_a_file_is_served_as_pages() {
     served_whole(near, far).await;
 }
 
-/// A file of which only odd bits are in memory, and whose disk gives little at a time.
+/// A file with few bytes in memory, on a disk that returns little at a time.
 struct Reluctant(Arc<dyn FileReader>);
 
 impl FileReader for Reluctant {
@@ -165,11 +165,11 @@ async fn pages_stay_in_step_when_reads_are_short() {
     assert!(data == bytes[100..]);
 }
 
-/// Sends payload as parts of pages, as a client does that writes.
+/// Sends payload as parts of pages, as a writing client does.
 struct Paged<'a> {
     stream: &'a mut Stream,
     offset: u64,
-    /// Where the last part ends.
+    /// The end of the last part.
     end: u64,
     parts: usize,
 }
@@ -234,7 +234,7 @@ async fn what_has_come_from_a_program_is_not_kept_back() {
         send_from(&mut input, &mut drain, &mut hasher, &Progress::default()).await
     };
     let talking = async {
-        // Whole pages, so that only what comes next could tell that there is no more.
+        // Whole pages, so that only the next read would show the end.
         for _ in 0..3 {
             program.write_all(&pattern(8192)).await.unwrap();
             let mut came = 0;
@@ -263,7 +263,7 @@ async fn all_of(reader: &dyn ReadHandle) -> Vec<u8> {
     }
 }
 
-/// Puts a file together from blocks and returns the damaged units, the checksums and the content.
+/// Assembles a file from blocks, and returns the damaged pages, the checksums and the content.
 async fn put_together(
     (mut near, mut far): (Frames, Frames),
     blocks: &[(u64, Vec<u8>)],
@@ -309,7 +309,7 @@ fn checksums(bytes: &[u8]) -> Vec<Checksum> {
     hasher.finish()
 }
 
-/// `bytes` in encoded blocks that begin at these offsets, in the order of `order`.
+/// `bytes` as encoded blocks that begin at `starts`, in the order `order`.
 fn blocks(bytes: &[u8], starts: &[usize], order: &[usize]) -> Vec<(u64, Vec<u8>)> {
     let block = |&index: &usize| {
         let (start, end) = (starts[index], *starts.get(index + 1).unwrap_or(&bytes.len()));
@@ -340,7 +340,7 @@ async fn pages_in_any_order_make_the_file_and_its_checksums() {
 async fn a_damaged_page_is_stored_named_and_then_corrected() {
     let bytes = pattern(500_000);
     let mut sent = blocks(&bytes, &[0, 200_000], &[0, 1]);
-    // In the data of the third unit of the second block.
+    // In the data of the third page of the second block.
     let second = 4 + (200_704 - 200_000) + 4100 + 4 + 50;
     sent[1].1[second] ^= 0x80;
     let (damaged, sums, content) = put_together(clear_pair().await, &sent).await;

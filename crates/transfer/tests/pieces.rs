@@ -1,4 +1,4 @@
-//! Many ranges of a file in one answer, as the receiver gets them: gathered by the kernel in clear text, copied over TLS.
+//! Many ranges of a file in one answer: gathered by the kernel in clear text, copied over TLS.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ impl Place {
         Self::with(pattern(FILE_BYTES)).await
     }
 
-    /// Pieces of these ranges with heads, and all that is to arrive.
+    /// Pieces with these ranges and heads, and the expected bytes.
     fn pieces(&self, ranges: &[(usize, usize)]) -> (Pieces, Vec<u8>) {
         let (mut pieces, mut all) = (Pieces::default(), Vec::new());
         for (index, (start, end)) in ranges.iter().enumerate() {
-            // Some heads are longer than what a pipe takes as a whole.
+            // Some heads are longer than a pipe accepts as a whole.
             let head = format!("<{index}{}>", "-".repeat(index * 1000));
             let range = ByteRange::new(*start as u64, *end as u64);
             pieces.add(head.as_bytes(), &self.reader, range);
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-/// Long and short, empty ones, at odd places, overlapping, and one that is longer than a pipe holds.
+/// Long, short, empty, unaligned and overlapping ranges, and one that is longer than a pipe holds.
 const RANGES: [(usize, usize); 9] = [
     (0, 100_000),
     (5, 5),
@@ -81,7 +81,7 @@ async fn pieces_arrive_in_order_also_when_no_pipe_is_left() {
     assert_eq!(taken.len(), BUNDLES_MAX, "a pipe was kept by who needs it no more");
     assert!(net::Bundle::take().is_none());
     arrives_whole(&place).await;
-    // One that goes with something in it is not lent again.
+    // A pipe that is returned with data in it is not reused.
     taken[0].put(b"left behind").unwrap();
     taken.clear();
     for _ in 0..2 {
@@ -91,13 +91,13 @@ async fn pieces_arrive_in_order_also_when_no_pipe_is_left() {
     a_shorter_file_is_noticed(place).await;
 }
 
-/// Whoever gives up in the middle leaves nothing behind for the next.
+/// A cancelled answer leaves nothing for the next one.
 async fn drop_in_the_middle(place: &Place) {
     let (pieces, _) = place.pieces(&[(0, FILE_BYTES), (0, FILE_BYTES), (0, FILE_BYTES), (0, FILE_BYTES)]);
     let (mut near, far) = pair().await;
     let progress = Progress::new();
     let serving = serve_pieces(&pieces, &mut near, &progress);
-    // Nobody reads, so that it has to wait.
+    // Without a reader it has to wait.
     let ended = tokio::time::timeout(Duration::from_millis(200), serving).await;
     assert!(ended.is_err(), "16 MiB fit into the socket");
     drop(far);

@@ -1,4 +1,4 @@
-//! The data phase of a copy into a sink that takes data from front to back.
+//! The data phase of a copy into a sink that takes data in order.
 
 use remote::GetOptions;
 use storage::{Answer, Hasher, ReadHandle};
@@ -15,7 +15,7 @@ use crate::pace::keep_pace;
 use crate::patience::Patience;
 use crate::verify::{blame_store, compare, computed, wanted};
 
-/// What went to the sink in one attempt, and what the source told of it.
+/// What one attempt sent to the sink, and what the source reported.
 struct Sent {
     moved: Moved,
     theirs: Vec<Checksum>,
@@ -23,13 +23,13 @@ struct Sent {
 
 impl Copy<'_> {
     pub(super) async fn move_in_order(&self, asked: &Asked) -> Result<Moved> {
-        // Which of two peers is slow cannot be told; the one that is asked for data comes first.
+        // Between two peers it is unknown which is slow. The source gets the blame.
         let side = match self.source.local() {
             Some(_) => Side::Destination,
             None => Side::Source,
         };
         let sending = keep_pace(self.progress, side, self.sending(asked));
-        // A failure does not wait for a checksum that may take long.
+        // After a failure, do not wait for a checksum that may take long.
         let late = async { Ok(self.late_checksums(asked).await) };
         let (Sent { mut moved, mut theirs }, late) = tokio::try_join!(sending, late)?;
         theirs.extend(late);
@@ -42,17 +42,18 @@ impl Copy<'_> {
         Ok(moved)
     }
 
-    /// Held in memory of its own: it holds all that a peer may answer, and its type is that of any copy.
+    /// Boxed: the future is large, because it holds the peer's answers, and has one type for all
+    /// copies.
     fn sending<'a>(&'a self, asked: &'a Asked) -> Answer<'a, Sent> {
         Box::pin(self.send_all(asked))
     }
 
-    /// Sends the file; again from the start while the sink has taken nothing of it.
+    /// Sends the file. Retries from the start while the sink has taken none of it.
     async fn send_all(&self, asked: &Asked) -> Result<Sent> {
         let mut patience = Patience::new(self.order.attempts);
         let mut is_absent = asked.existed == Some(false);
         loop {
-            // When it has waited for another attempt, somebody else may have stored the file.
+            // Only for the first attempt: during a pause, another client may store the file.
             let error = match self.send(asked, std::mem::take(&mut is_absent)).await {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
@@ -67,7 +68,7 @@ impl Copy<'_> {
     async fn send(&self, asked: &Asked, is_absent: bool) -> Result<Sent> {
         let local = self.source.local();
         let mut incoming = match local {
-            // Before the sink is asked to store anything.
+            // Opened before the sink begins to store.
             None => Some(self.read(asked).await?),
             Some(_) => None,
         };
@@ -80,7 +81,7 @@ impl Copy<'_> {
                 facts = now;
             } else {
                 check_not_shorter(least_bytes, now.size_bytes)?;
-                // Only what comes with the data is sure enough to be announced: some sources say 0 when they are asked.
+                // Announce only the size that comes with the data: some sources report 0 to a HEAD.
                 facts.size_bytes = now.size_bytes;
             }
             least_bytes = facts.size_bytes.unwrap_or(least_bytes);
@@ -144,7 +145,7 @@ impl Copy<'_> {
         incoming.map_err(|error| refusal_or(asked.refusal.clone(), error))
     }
 
-    /// A file on this machine is hashed only where no checksum is kept, so that the kernel can send it.
+    /// A local file is hashed only if no checksum is kept, so that the kernel can send it.
     fn hasher(&self, declared: &[Checksum], told: &[Checksum]) -> Option<Hasher> {
         let mut algorithms = computed(self.order);
         if self.source.local().is_some() {
@@ -202,7 +203,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Passes batches on to a sink that is no peer's connection.
+    /// Passes batches to a sink that is not a peer's connection.
     async fn append_all(
         &self,
         incoming: &mut impl Payload,
@@ -221,7 +222,7 @@ impl Copy<'_> {
     }
 }
 
-/// What comes is not less than the source said when it was asked.
+/// The data must not be shorter than the source reported before.
 fn check_not_shorter(asked: u64, now: Option<u64>) -> Result<()> {
     match now.filter(|now| *now < asked) {
         None => Ok(()),

@@ -1,8 +1,9 @@
-//! One engine for every copy: a source is copied into a sink.
+//! The engine of all copies, from a source into a sink.
 //!
-//! [`copy`] asks the source, asks the sink, moves the data, compares the checksums of both sides, gives the file its name and
-//! cleans up after a failure. What it may do depends on what source and sink say of themselves: several streams and resumption
-//! where the sink takes data in any order, files that the kernel sends where the source lies on this machine.
+//! [`copy`] asks source and sink, moves the data, compares checksums, commits the file, and cleans
+//! up after a failure. It uses the abilities that source and sink declare: several streams and
+//! resuming if the sink takes data in any order, sending by the kernel if the source is a local
+//! file.
 
 mod any_order;
 mod confirm;
@@ -39,13 +40,14 @@ pub use store_source::StoreSource;
 
 /// Copies `source` to `sink`.
 ///
-/// The source is asked first; nothing is written when it is missing or refuses. Then the sink reserves space, and the data
-/// moves: where the sink takes it in any order, over several streams if these help, and a broken connection goes on where it
-/// stopped while the source's validator is unchanged. The checksums of both sides are compared. What a failed copy left at a
-/// peer is removed if there was no such file before. Dropping the future ends the copy.
+/// The source is asked first; if it is missing or refuses, nothing is written. Then the sink
+/// reserves space, and the data moves. If the sink takes data in any order, several streams may be
+/// used, and a broken transfer resumes while the source's validator is unchanged. The checksums of
+/// both sides are compared. Remains of a failed copy at a peer are removed if there was no such
+/// file before. Dropping the future cancels the copy.
 ///
 /// # Errors
-/// With the side and phase at which it failed.
+/// The failure with its side and phase.
 pub async fn copy(
     source: &Arc<dyn Source>,
     sink: &dyn Sink,
@@ -61,7 +63,7 @@ pub async fn copy(
         progress,
     };
     match Box::pin(copy.once()).await {
-        // What was begun belongs to a file that is no more; the new one deserves one fresh start.
+        // The part belongs to an old version of the file. Start once more with the new version.
         Err(error) if error.code() == ErrorCode::SourceChanged && copy.may_begin_again() => {
             progress.set_moved(0);
             Box::pin(copy.once()).await
@@ -80,15 +82,15 @@ struct Copy<'a> {
     progress: &'a Progress,
 }
 
-/// What the two sides said before the data moved.
+/// The answers of both sides before the data moves.
 struct Asked {
-    /// What the source says; `None` when it was not asked, or refused.
+    /// The source's answer; `None` if it was not asked, or refused.
     facts: Option<SourceFacts>,
-    /// Its refusal to say, although it may still be readable.
+    /// Its refusal to answer. The data may still be readable.
     refusal: Option<Error>,
     /// Whether it was asked for its checksum.
     with_checksum: bool,
-    /// How long it took to answer.
+    /// The time until it answered.
     took: Duration,
     /// Whether the sink had a file of this name.
     existed: Option<bool>,
@@ -100,17 +102,17 @@ impl Asked {
     }
 }
 
-/// Data that has reached the sink.
+/// The result of the data phase.
 struct Moved {
     bytes: u64,
     streams: u32,
     /// Checksums that were computed here.
     computed: Vec<Checksum>,
-    /// Checksums of the data: computed, or kept with a source on this machine.
+    /// Checksums of the data: computed, or kept with a local source.
     ours: Vec<Checksum>,
-    /// What was compared with the source.
+    /// The result of the comparison with the source.
     verified: Verified,
-    /// What the sink said when it had stored the file.
+    /// The sink's answer after it stored the file.
     stored: Stored,
 }
 
@@ -149,7 +151,7 @@ impl Copy<'_> {
         })
     }
 
-    /// A sink that takes data in order may have stored some of it already.
+    /// Not if the sink takes data in order: it may have stored some already.
     fn may_begin_again(&self) -> bool {
         self.sink.abilities().any_order || self.progress.moved_bytes() == 0
     }
@@ -160,7 +162,8 @@ impl Copy<'_> {
         abilities.is_remote && !abilities.any_order
     }
 
-    /// The source's checksums when they were not asked for before the data; none when it tells none.
+    /// The source's checksums, if they were not requested before the data; empty if it reports
+    /// none.
     async fn late_checksums(&self, asked: &Asked) -> Vec<Checksum> {
         let facts = asked.facts.as_ref();
         let is_known = facts.is_some_and(|facts| !facts.checksums.is_empty() || asked.with_checksum);
@@ -172,7 +175,7 @@ impl Copy<'_> {
         told.unwrap_or_default()
     }
 
-    /// Asks both sides what stands there.
+    /// Asks both sides about the file.
     async fn ask(&self) -> Result<Asked> {
         self.progress.enter(Phase::Open);
         let began = Instant::now();
@@ -203,7 +206,8 @@ impl Copy<'_> {
         if !self.order.ask_first && self.source.local().is_none() {
             return Ok((None, None));
         }
-        // Some sources compute their checksum when asked. Where it can be asked for while the data moves, it is.
+        // Some sources compute a checksum on request. If possible, it is requested while data
+        // moves.
         let algorithms = if with_checksum { wanted(self.order) } else { Vec::new() };
         match self.source.ask(&algorithms).await {
             Ok(facts) => Ok((Some(facts), None)),
@@ -212,17 +216,18 @@ impl Copy<'_> {
         }
     }
 
-    /// Whether the data may be read without a word about the file: unless its checksum is needed, and does not come with it.
+    /// Whether the data may be read without an answer about the file. Not if its checksum is needed
+    /// and does not come with the data.
     fn may_go_on_unasked(&self) -> bool {
         let needs_checksum = self.order.verification == Verification::Required && self.order.expected.is_none();
         !needs_checksum || !self.sink.abilities().any_order
     }
 
-    /// Whether the source has what is expected, as far as it says.
+    /// Checks the source's checksums, if it reported any, against the expected one.
     fn check_announced(&self, checksums: &[Checksum]) -> Result<()> {
         match self.source.local() {
             None => check_announced(self.order, checksums),
-            // What is not kept is computed.
+            // A local source has no kept checksum: it is computed while the data moves.
             Some(_) => {
                 let order = Order {
                     verification: Verification::WhenAvailable,
@@ -233,7 +238,8 @@ impl Copy<'_> {
         }
     }
 
-    /// What is declared to the sink with the data: the client's expectation, or what the source says.
+    /// The checksums to declare to the sink: the one that the client expects, or those of the
+    /// source.
     fn declared(&self, told: &[Checksum]) -> Vec<Checksum> {
         match &self.order.expected {
             Some(expected) => vec![expected.clone()],
@@ -241,7 +247,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Compares what a peer has stored.
+    /// Verifies the file that a peer stored.
     async fn verify_stored(&self, moved: &Moved) -> Result<Verified> {
         if self.source.local().is_some() && !moved.computed.is_empty() {
             let _ = self.source.keep_checksums(&moved.computed).await;
@@ -252,8 +258,9 @@ impl Copy<'_> {
         }
     }
 
-    /// Removes what an upload left at a peer without hidden parts: only where nothing was before, something was sent, and the
-    /// peer does not say that the name was taken meanwhile. Anything else could be somebody else's file.
+    /// Removes the remains of an upload at a peer that has no hidden parts. Only if there was no
+    /// file before, data was sent, and the peer does not report that the name was taken meanwhile.
+    /// Otherwise it could be another client's file.
     async fn clean_up(&self, asked: &Asked, error: &Error) {
         if asked.existed == Some(false) && self.progress.moved_bytes() > 0 && error.code() != ErrorCode::PeerExists {
             self.progress.enter(Phase::Cleanup);
@@ -262,7 +269,7 @@ impl Copy<'_> {
     }
 }
 
-/// Whether what is stored is known to be something else than what was sent.
+/// Whether the stored file is known to differ from the data sent.
 fn is_wrong_there(error: &Error) -> bool {
     matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers)
 }

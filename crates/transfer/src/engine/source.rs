@@ -1,4 +1,4 @@
-//! Where the data of a copy comes from.
+//! The trait of sources of a copy.
 
 use std::net::SocketAddr;
 
@@ -9,27 +9,28 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Resu
 
 use crate::mover::Payload;
 
-/// A file that can be copied. Errors name the side and the phase.
+/// A file to copy. Errors have a side and a phase.
 pub trait Source: Send + Sync {
-    /// What the engine may do with it.
+    /// What the engine can do with it.
     fn abilities(&self) -> SourceAbilities;
 
-    /// Asks what the file is, with the `wanted` checksums, best first, as far as they are known.
+    /// Asks for the file's properties, and for the `wanted` checksums, best first, if they are
+    /// known.
     ///
     /// # Errors
-    /// Why the file cannot be read.
+    /// The file cannot be read.
     fn ask<'a>(&'a self, wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SourceFacts>;
 
-    /// Whether the data may be readable although [`Source::ask`] failed so.
+    /// Whether the data may be readable although [`Source::ask`] failed with this error.
     fn may_be_read_after(&self, _refusal: &Error) -> bool {
         false
     }
 
-    /// Asks for checksums alone while the data moves; they may take as long as reading the file. `was_asked` says whether
-    /// [`Source::ask`] was called before.
+    /// Asks for checksums only, while the data moves. They may take as long as reading the file.
+    /// `was_asked`: [`Source::ask`] was called before.
     ///
     /// # Errors
-    /// Why they are not told.
+    /// The source does not report them.
     fn checksums<'a>(&'a self, _wanted: &'a [ChecksumAlgorithm], _was_asked: bool) -> Answer<'a, Vec<Checksum>> {
         Box::pin(async { Ok(Vec::new()) })
     }
@@ -37,8 +38,8 @@ pub trait Source: Send + Sync {
     /// Begins to read the file or a range of it.
     ///
     /// # Errors
-    /// The refusal; `source_changed` when the validator no longer holds; `peer_misbehaved` when something else than what was
-    /// asked for would come.
+    /// The refusal; `source_changed` if the validator no longer matches; `peer_misbehaved` if the
+    /// answer is not what was requested.
     fn read<'a>(&'a self, options: &'a GetOptions) -> Answer<'a, Box<dyn Incoming>>;
 
     /// Opens a file that may be opened only once ([`SourceAbilities::opens_once`]).
@@ -49,43 +50,45 @@ pub trait Source: Send + Sync {
         Box::pin(async { Err(Error::new(ErrorCode::NotImplemented, Side::Source, Phase::Open)) })
     }
 
-    /// The open file, where it is one of a store here.
+    /// The open file, if it is in a local store.
     fn local(&self) -> Option<&dyn ReadHandle> {
         None
     }
 
-    /// Keeps checksums that were computed while the file was read. Failing to is no error.
+    /// Keeps checksums that were computed while the file was read. A failure to keep them is
+    /// ignored.
     fn keep_checksums<'a>(&'a self, _computed: &'a [Checksum]) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Where it is, if it is on another server: the number of streams that was worth it is remembered for that server.
+    /// Its location, if it is on another server, to record the best number of streams for that
+    /// server.
     fn location(&self) -> Option<&Location> {
         None
     }
 }
 
-/// What can be done with a source.
+/// Abilities of a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SourceAbilities {
-    /// Its data is decrypted here, so further streams can use further processors.
+    /// Its data is decrypted here, so more streams can use more processors.
     pub is_encrypted: bool,
-    /// Several connections can read it although it is opened once.
+    /// Several connections can read it although it is opened only once.
     pub opens_once: bool,
-    /// A checksum that is known before the data moves saves it the checksums of pages.
+    /// Knowing its checksum before the data moves saves the checksums of pages.
     pub prefers_checksum_first: bool,
 }
 
-/// What a source says of its file.
+/// What a source reports about its file.
 #[derive(Clone, Debug, Default)]
 pub struct SourceFacts {
     /// Size in bytes.
     pub size_bytes: Option<u64>,
-    /// By what the same state of the file is recognised.
+    /// Identifies this version of the file.
     pub validator: Option<Validator>,
     /// Checksums of the whole file, each algorithm at most once.
     pub checksums: Vec<Checksum>,
-    /// Whether ranges can be read; `None` when the source does not say.
+    /// Whether ranges can be read; `None` if the source does not say.
     pub accepts_ranges: Option<bool>,
 }
 
@@ -100,15 +103,15 @@ impl From<&Facts> for SourceFacts {
     }
 }
 
-/// Data on its way from a source.
+/// Data arriving from a source.
 pub trait Incoming: Send {
     /// The next bytes in order; `None` at the end.
     ///
     /// # Errors
-    /// That not all of it comes.
+    /// The data is incomplete.
     fn next(&mut self) -> Answer<'_, Option<Batch>>;
 
-    /// What the source says of the file with the data. Checksums may come behind the data.
+    /// What the source reports with the data. Checksums may come after the data.
     fn facts(&self) -> SourceFacts {
         SourceFacts::default()
     }

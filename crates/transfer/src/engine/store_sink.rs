@@ -1,4 +1,4 @@
-//! A file of a store as the sink of a copy.
+//! A file in a store, as a sink.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl StoreSink {
         }
     }
 
-    /// Whether the file exists, which decides about its rights and the answer's words.
+    /// Whether the file exists, which decides its permissions and the wording of the answer.
     async fn look_up(&self, order: &Order) -> Result<Option<bool>> {
         let refused = |code| Err(Error::new(code, Side::Destination, Phase::Open).with_subject(&self.path));
         match self.store.stat(&self.path).await {
@@ -95,7 +95,7 @@ impl StorePart {
             checksums,
             ..CommitFacts::default()
         };
-        // The configuration may have been reloaded since the copy began.
+        // The configuration may have changed since the copy began.
         let changing = match &self.permit {
             Some(permit) => permit.check(&self.store, &self.path).await?,
             None => Changing::default(),

@@ -1,4 +1,4 @@
-//! A file of a store as the source of a copy.
+//! A file in a store, as a source.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl StoreSource {
     /// Opens the file.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// It cannot be read.
     pub async fn open(store: &Store, path: &LogicalPath) -> Result<Self> {
         Ok(Self {
             store: store.clone(),
@@ -76,7 +76,7 @@ impl Source for StoreSource {
     }
 }
 
-/// A range of the file that is read into batches, for sinks that cannot take the file itself.
+/// Reads a range of the file into batches, for sinks that cannot take the file itself.
 struct Reading {
     reader: Arc<dyn ReadHandle>,
     left: ByteRange,

@@ -1,5 +1,5 @@
-//! A copy over several connections at once: each fetches blocks of the file by range and writes
-//! them where they belong, so nothing waits in memory to be put in order.
+//! Copies over several connections. Each fetches blocks by range and writes them at their offsets,
+//! so no data waits in memory for its turn.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,16 +23,16 @@ use crate::progress::Progress;
 use crate::rest::{Rest, least_block_bytes};
 use crate::verify::computed;
 
-/// Where the streams of one transfer have their data from.
+/// The origin of the data of all streams.
 pub(super) enum Origin {
-    /// Each asks for the file.
+    /// Each stream opens the file.
     Each(Arc<dyn Source>),
-    /// Each is a connection more to a file that is open; the first of them has been added.
+    /// Each stream is a further connection to an open file; the first is connected already.
     Bound(Opened),
 }
 
 impl Origin {
-    /// Whether a stream of this number can begin.
+    /// Whether the stream with this number can begin.
     async fn admits(&self, number: u32) -> bool {
         match self {
             Self::Bound(opened) if number > 0 => opened.bind().await,
@@ -48,7 +48,7 @@ impl Origin {
     }
 }
 
-/// What the streams of one transfer share.
+/// State that the streams of one transfer share.
 struct Shared {
     origin: Origin,
     budget: Budget,
@@ -56,27 +56,27 @@ struct Shared {
     validator: Option<Validator>,
     size_bytes: u64,
     attempts: u32,
-    /// The whole will be compared with the source's checksum.
+    /// The file will be compared with the source's checksum.
     is_compared: bool,
-    /// It is known already what the whole will be compared with.
+    /// The source has reported that checksum.
     is_told: Arc<AtomicBool>,
-    /// Streams may be added although the line is short.
+    /// Streams may be added on a short line too.
     shares_processors: bool,
     rest: Mutex<Rest>,
-    /// Whether a stream has found nothing left to take.
+    /// A stream found no block left.
     is_spent: watch::Sender<bool>,
-    /// Checksums of finished pieces.
+    /// Checksums of finished blocks.
     sums: Mutex<RangeSums>,
     progress: Progress,
-    /// How many streams the rest is divided for.
+    /// The number of streams among which the rest is divided.
     sharers: AtomicU32,
-    /// Streams from this number on take no more blocks.
+    /// Streams with this number or a higher one take no more blocks.
     wanted: AtomicU32,
-    /// Streams that have brought nothing, for whatever reason.
+    /// The number of streams that brought nothing, for any reason.
     idle: AtomicU32,
-    /// Whether the source has not taken one of them.
+    /// The source refused one of the streams.
     is_limited: AtomicBool,
-    /// Shortest time in which the source has answered, in microseconds; all bits set before it has.
+    /// Shortest response time of the source, in microseconds; all bits set before the first answer.
     nearest_us: AtomicU64,
 }
 
@@ -121,7 +121,7 @@ impl Shared {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it would come out that a part belongs to another state of the file.
+    /// Whether a block from another version of the file would be detected.
     fn tells_versions_apart(&self) -> bool {
         self.validator.is_some() || self.is_compared || self.is_told.load(Ordering::Relaxed)
     }
@@ -175,14 +175,15 @@ pub(super) async fn receive_ranges(
     let streams = run(&shared, span, job.copy.source.location()).await?;
     let sums = std::mem::replace(&mut *shared.sums(), RangeSums::new(&[]));
     let combined = sums.finish(size);
-    // What does not combine is read again, as is all of it should a range have been lost.
+    // Checksums that cannot be combined need reading the file; all do if a range is missing.
     let rest: Vec<_> = algorithms
         .into_iter()
         .filter(|algorithm| combined.is_none() || !algorithm.combines())
         .collect();
     let mut checksums = combined.unwrap_or_default();
     if !rest.is_empty() {
-        // This takes as long as the file is large, and is no slowness of the source.
+        // The time for this depends on the file's size. It must not count as slowness of the
+        // source.
         job.copy.progress.enter(Phase::Checksum);
         checksums.extend(job.part.reread(&rest).await?);
     }
@@ -194,7 +195,7 @@ pub(super) async fn receive_ranges(
     })
 }
 
-/// Lets the streams run until nothing is left, and gives how many there were at the same time.
+/// Runs the streams until nothing is left. Returns the most that ran at the same time.
 async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Result<u32> {
     let budget = &shared.budget;
     let joined = budget.add_streams(usual(budget, source, span) - span.first);
@@ -224,7 +225,7 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
                 };
                 let broken = |cause| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(cause);
                 if let Err(error) = ended.map_err(broken).and_then(|result| result) {
-                    // What comes after this must not meet a stream that is still writing.
+                    // No stream may write after this returns.
                     workers.shutdown().await;
                     return Err(error);
                 }
@@ -253,13 +254,14 @@ async fn run(shared: &Arc<Shared>, span: Span, source: Option<&Location>) -> Res
     }
 }
 
-/// How many streams a copy begins with: where it may choose, its share of those that recent copies have settled on.
+/// The number of streams with which a copy begins: if it may choose, its share of the number on
+/// which recent copies settled.
 fn usual(budget: &Budget, source: Option<&Location>, span: Span) -> u32 {
     let usual = source.map_or(1, |source| budget.history().streams(source));
     budget.share_of(usual).clamp(span.first, span.most)
 }
 
-/// One stream: block after block until none is left.
+/// One stream: fetches blocks until none is left.
 async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> Result<()> {
     if !shared.origin.admits(number).await {
         shared.idle.fetch_add(1, Ordering::Relaxed);
@@ -293,7 +295,7 @@ async fn work(shared: Arc<Shared>, number: u32, extra: Option<ExtraStream>) -> R
     Ok(())
 }
 
-/// Fetches a block, with patience.
+/// Fetches a block, with retries.
 async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
     let mut patience = Patience::new(shared.attempts);
     while !block.is_empty() {
@@ -303,7 +305,7 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
             take_in(shared, download, block).await
         };
         let Err(error) = fetched.await else { break };
-        // One that has never sent a part does not do so when it is asked again.
+        // A source that has never sent a range will not do so on a retry.
         let has_no_ranges = error.code() == ErrorCode::PeerMisbehaved && shared.nearest().is_none();
         if has_no_ranges || !error.retry() || error.side() != Side::Source || !shared.tells_versions_apart() {
             return Err(error);
@@ -316,8 +318,9 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange) -> Result<()> {
     Ok(())
 }
 
-/// Fetches of a block what comes at once, for a stream that nobody asked for: a source that has no connection more for us must
-/// not be the end of a transfer that goes well on the others, nor keep them waiting when they have nothing else to do.
+/// Fetches a block without retries, for a stream that was added by choice. If the source has no
+/// further connection for us, the transfer must go on over the other streams, without waiting for
+/// this one.
 async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
     let mut is_spent = shared.is_spent.subscribe();
     let fetched = async {
@@ -334,7 +337,7 @@ async fn fetch_some(shared: &Shared, block: &mut ByteRange) -> Result<()> {
     }
 }
 
-/// Asks for a block, and waits for the answer.
+/// Requests a block, and waits for the answer.
 async fn open(shared: &Shared, block: ByteRange) -> Result<Box<dyn Incoming>> {
     let options = GetOptions {
         range: Some(block),
@@ -351,7 +354,7 @@ async fn open(shared: &Shared, block: ByteRange) -> Result<Box<dyn Incoming>> {
     Ok(incoming)
 }
 
-/// Takes in what is left of `block`; after an error its start tells how far it came.
+/// Receives the rest of `block`. After an error, its start shows what is still missing.
 async fn take_in(shared: &Shared, mut incoming: Box<dyn Incoming>, block: &mut ByteRange) -> Result<()> {
     let _connected = shared.progress.connected(incoming.peer_address());
     let start = block.start;

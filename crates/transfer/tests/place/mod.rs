@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use types::LogicalPath;
 
-/// The file `f` in a directory of its own.
+/// The file `f` in a separate directory.
 pub(crate) struct Place {
     pub(crate) reader: Arc<dyn ReadHandle>,
     pub(crate) content: Vec<u8>,
