@@ -4,12 +4,14 @@
 //! Everything around that is here: TLS and the loop over requests (`connection`), who sends them
 //! (`admission`), the ways to answer (`answer`), the answer to an error (`refusal`), the record for
 //! the log, and the [`Claim`]s by which a door says which methods and paths it answers.
+//! A [`control`] door has an axum router instead.
 #![forbid(unsafe_code)]
 
 mod admission;
 mod answer;
 mod claim;
 mod connection;
+pub mod control;
 mod exchange;
 pub mod limits;
 mod record;

@@ -9,3 +9,5 @@ pub const REFUSED_BODY_BYTES_MAX: u64 = 256 * 1024;
 pub const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Seconds after which a client may repeat a request that failed for lack of room or time.
 pub const RETRY_AFTER_S: u64 = 10;
+/// Refused connections of a control door that get the reason at the same time.
+pub const REFUSED_CONNECTIONS_MAX: usize = 16;

@@ -5,7 +5,7 @@ use types::{ByteRange, Checksum};
 use crate::date::push_date;
 use crate::digest::{digest_value, repr_digest_value};
 use crate::head::Method;
-use crate::headers::{Headers, push_value_bytes};
+use crate::headers::{Headers, is_token, push_value_bytes};
 use crate::names::{
     CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DELEGATE_TO, DIGEST, ETAG,
     LAST_MODIFIED, LOCATION, LOCK_TOKEN, REPR_DIGEST, RETRY_AFTER, SERVER, TRAILER, TRANSFER_ENCODING, TRANSFER_STATUS,
@@ -17,6 +17,20 @@ use crate::status::reason_phrase;
 
 /// Room for the usual head, and for a short body that is put behind it.
 const HEAD_BYTES: usize = 1024;
+
+/// Fields that say how the message is framed, and when and by whom it was sent.
+const OF_MESSAGE: [&str; 8] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    "Date",
+    REQUEST_ID,
+    SERVER,
+    TRAILER,
+    TRANSFER_ENCODING,
+    "Upgrade",
+];
+/// Where the name of the request stands.
+const REQUEST_ID: &str = "X-Request-Id";
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -271,13 +285,25 @@ impl ResponseBuilder {
     /// The name under which this request is found in the log.
     #[must_use]
     pub fn request_id(self, id: &str) -> Self {
-        self.field("X-Request-Id", id)
+        self.field(REQUEST_ID, id)
     }
 
     /// Nothing on the way may keep this answer.
     #[must_use]
     pub fn no_store(self) -> Self {
         self.field("Cache-Control", "no-store")
+    }
+
+    /// A field that says something about the content, as the handler of a control door sets it.
+    /// Left out are those of the message itself, which its sender sets, and what is no field's
+    /// name.
+    #[must_use]
+    pub fn content_field(self, name: &str, value: &str) -> Self {
+        let is_of_message = OF_MESSAGE.iter().any(|known| name.eq_ignore_ascii_case(known));
+        match is_of_message || !is_token(name) {
+            true => self,
+            false => self.field(name, value),
+        }
     }
 
     /// The finished head with its empty line.

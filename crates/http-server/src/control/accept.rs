@@ -1,0 +1,71 @@
+//! The port of a control door.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use endpoint::{ClientId, Share, ShareKind};
+use net::listen::{Acceptor, Opening, opening};
+use tokio::net::TcpStream;
+use types::limits::LAST_WORDS_WAIT;
+use types::{Error, Result};
+
+use super::ControlDoor;
+
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+impl ControlDoor {
+    /// Accepts connections until the door closes. A client that holds its share of them is refused,
+    /// with the reason where it speaks in clear text.
+    pub async fn accept(&self, listener: Acceptor) {
+        let gate = &self.0.server.gate;
+        loop {
+            let accepted = tokio::select! {
+                () = gate.draining() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted.and_then(|(tcp, peer)| Ok((TcpStream::from_std(tcp)?, peer))) {
+                Ok((tcp, peer)) => self.take_in(tcp, peer),
+                // A lack of descriptors passes only when others close.
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+
+    fn take_in(&self, tcp: TcpStream, peer: SocketAddr) {
+        let door = self.clone();
+        let shares = &self.0.server.fair_share;
+        match shares.take(ShareKind::Connections, &ClientId::at(peer.ip())) {
+            Ok(share) => drop(tokio::spawn(async move { door.serve(tcp, peer, share).await })),
+            Err(refusal) => {
+                if let Ok(permit) = self.0.refusing.clone().try_acquire_owned() {
+                    tokio::spawn(async move {
+                        door.turn_away(tcp, &refusal).await;
+                        drop(permit);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Its error is of no request, and the client has seen it.
+    async fn serve(&self, tcp: TcpStream, peer: SocketAddr, share: Share) -> Result<()> {
+        let server = &self.0.server;
+        let visit = server.gate.enter();
+        let opening = tokio::select! {
+            () = server.gate.draining() => return Ok(()),
+            opening = opening(&tcp, server.idle()) => opening?,
+        };
+        let serving = self.serve_connection(tcp, opening, peer);
+        drop(visit);
+        let served = serving.await;
+        drop(share);
+        served
+    }
+
+    async fn turn_away(&self, tcp: TcpStream, refusal: &Error) {
+        if let Ok(Opening::Text) = opening(&tcp, LAST_WORDS_WAIT).await {
+            self.0.server.turn_away(tcp, refusal).await;
+        }
+    }
+}

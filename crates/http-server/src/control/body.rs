@@ -1,0 +1,137 @@
+//! The body of a request: read from the connection when the handler asks for it, and never ahead.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use http_body::{Frame, SizeHint};
+use tokio::sync::{Notify, mpsc};
+use types::{Error, ErrorCode, Phase, Result, Side};
+
+use crate::exchange::Exchange;
+
+/// What the handler reads.
+struct RequestBody {
+    wanted: Arc<Notify>,
+    has_asked: bool,
+    pieces: mpsc::Receiver<Result<Bytes>>,
+    size: SizeHint,
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
+        if !std::mem::replace(&mut self.has_asked, true) {
+            self.wanted.notify_one();
+        }
+        let piece = ready!(self.pieces.poll_recv(context));
+        self.has_asked = false;
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.size
+    }
+}
+
+/// What feeds it, beside the handler.
+pub(super) struct Feed {
+    wanted: Arc<Notify>,
+    /// Until the body has ended.
+    pieces: Option<mpsc::Sender<Result<Bytes>>>,
+    left_bytes: usize,
+    limit_bytes: usize,
+    fault: Option<Error>,
+}
+
+/// The body of this request, of at most `limit_bytes`, and what feeds it.
+pub(super) fn body_of(exchange: &Exchange<'_>, limit_bytes: usize) -> (Feed, Body) {
+    let wanted = Arc::new(Notify::new());
+    let (give, pieces) = mpsc::channel(1);
+    let is_empty = exchange.incoming.is_done();
+    let feed = Feed {
+        wanted: wanted.clone(),
+        pieces: (!is_empty).then_some(give),
+        left_bytes: limit_bytes,
+        limit_bytes,
+        fault: None,
+    };
+    if is_empty {
+        return (feed, Body::empty());
+    }
+    let body = RequestBody {
+        wanted,
+        has_asked: false,
+        pieces,
+        size: exchange
+            .incoming
+            .remaining()
+            .map_or_else(SizeHint::new, SizeHint::with_exact),
+    };
+    (feed, Body::new(body))
+}
+
+impl Feed {
+    /// Waits until the handler wants the next piece.
+    pub(super) async fn wanted(&self) {
+        match self.pieces {
+            Some(_) => self.wanted.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads the next piece and gives it to the handler.
+    pub(super) async fn give_next(&mut self, exchange: &mut Exchange<'_>) {
+        let piece = match self.next(exchange).await {
+            Ok(Some(piece)) => Ok(piece),
+            Ok(None) => {
+                self.pieces = None;
+                return;
+            }
+            Err(fault) => {
+                self.fault = Some(fault.clone());
+                Err(fault)
+            }
+        };
+        if let Some(pieces) = &self.pieces {
+            // Only what was asked for is sent, so there is room, and a handler that has dropped the
+            // body meanwhile does not want it.
+            let _ = pieces.try_send(piece);
+        }
+        if self.fault.is_some() {
+            self.pieces = None;
+        }
+    }
+
+    async fn next(&mut self, exchange: &mut Exchange<'_>) -> Result<Option<Bytes>> {
+        let left_bytes = self.left_bytes as u64;
+        if exchange.incoming.remaining().is_some_and(|rest| rest > left_bytes) {
+            return Err(self.too_large());
+        }
+        exchange.invite_body().await?;
+        let Some(batch) = exchange.incoming.next(exchange.connection).await? else {
+            return Ok(None);
+        };
+        exchange.record.bytes_in += batch.len() as u64;
+        self.left_bytes = self
+            .left_bytes
+            .checked_sub(batch.len())
+            .ok_or_else(|| self.too_large())?;
+        let mut piece = Vec::with_capacity(batch.len());
+        batch.append_to(&mut piece);
+        Ok(Some(piece.into()))
+    }
+
+    fn too_large(&self) -> Error {
+        let error = Error::new(ErrorCode::BodyTooLarge, Side::Client, Phase::Open);
+        error.with_detail(format!("{} bytes", self.limit_bytes))
+    }
+
+    /// What was wrong with the body, if the handler has met it.
+    pub(super) fn take_fault(self) -> Option<Error> {
+        self.fault
+    }
+}

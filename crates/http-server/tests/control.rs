@@ -1,0 +1,499 @@
+//! Control doors on loopback: who is on the other side, what is refused, and how they close.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::routing::{get, post};
+use credentials::{Credential, Macaroon, MacaroonKey};
+use endpoint::{FairShare, Gate, ShareLimits};
+use http_server::control::{Client, ControlDoor, Refusal};
+use http_server::{ConnectionLimits, RequestLog, RequestRecord, Server};
+use http_wire::{HeadLimits, Method};
+use identity::{Authenticator, CertificateFiles, Certificates, ClearText, Sources};
+use net::http::Connection;
+use net::listen::Acceptor;
+use net::tls::{ClientCertificates, ClientIdentity, ClientTls, ServerTls, Trust};
+use net::{Role, Stream, Waits};
+use testkit::{Authority, Scratch};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc, oneshot};
+use types::{Error, ErrorCode, Phase, Side};
+
+/// No wait in these tests may take longer: then something hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+const BODY_BYTES_MAX: usize = 100_000;
+const SECRET: &[u8] = b"a secret of the tests";
+const JANE: &str = "/O=Crossload test/CN=Jane Doe";
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+/// Remembers all records.
+#[derive(Default)]
+struct Log {
+    records: Mutex<Vec<RequestRecord>>,
+    news: Notify,
+}
+
+impl RequestLog for Log {
+    fn request(&self, record: &RequestRecord) {
+        self.records.lock().unwrap().push(record.clone());
+        self.news.notify_one();
+    }
+}
+
+impl Log {
+    async fn next(&self) -> RequestRecord {
+        soon(async {
+            loop {
+                let first = {
+                    let mut records = self.records.lock().unwrap();
+                    (!records.is_empty()).then(|| records.remove(0))
+                };
+                match first {
+                    Some(record) => return record,
+                    None => self.news.notified().await,
+                }
+            }
+        })
+        .await
+    }
+}
+
+struct Door {
+    door: ControlDoor,
+    address: SocketAddr,
+    log: Arc<Log>,
+}
+
+impl Door {
+    fn open(router: Router, change: impl FnOnce(&mut Server)) -> Self {
+        let log = Arc::new(Log::default());
+        let mut server = Server {
+            server_name: "crossload/test".into(),
+            tls: None,
+            authenticator: Authenticator::default(),
+            fair_share: FairShare::default(),
+            limits: ConnectionLimits::default(),
+            gate: Gate::default(),
+            log: log.clone(),
+        };
+        change(&mut server);
+        let door = ControlDoor::new(server, router, BODY_BYTES_MAX);
+        let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
+        let own = door.clone();
+        tokio::spawn(async move { own.accept(acceptor).await });
+        Self { door, address, log }
+    }
+
+    async fn connect(&self) -> Caller {
+        let tcp = TcpStream::connect(self.address).await.unwrap();
+        Caller::new(Stream::clear(tcp, Role::Peer(Side::Source), Waits::default()))
+    }
+
+    async fn ask(&self, head: &str, body: &str) -> Answer {
+        self.connect().await.ask(head, body).await
+    }
+}
+
+/// A client's connection.
+struct Caller(Connection);
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: String,
+    text: String,
+}
+
+impl Caller {
+    fn new(stream: Stream) -> Self {
+        Self(Connection::new(stream))
+    }
+
+    async fn send(&mut self, text: &str) {
+        self.0.stream.queue(text.as_bytes());
+        soon(self.0.stream.flush()).await.unwrap();
+    }
+
+    /// `head` is the request line and headers, each line ending in LF.
+    async fn ask(&mut self, head: &str, body: &str) -> Answer {
+        let (line, headers) = head.split_once('\n').unwrap();
+        let mut text = format!("{line} HTTP/1.1\r\nHost: test\r\n{}", headers.replace('\n', "\r\n"));
+        if !body.is_empty() {
+            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        // The server may refuse and close before it has read everything.
+        self.0.stream.queue(format!("{text}\r\n{body}").as_bytes());
+        let _ = soon(self.0.stream.flush()).await;
+        let method = Method::from_name(line.split(' ').next().unwrap());
+        self.answer(&method).await
+    }
+
+    async fn head(&mut self) -> http_wire::ResponseHead {
+        self.0.response(&HeadLimits::default(), PATIENCE).await.unwrap()
+    }
+
+    async fn answer(&mut self, method: &Method) -> Answer {
+        let head = self.head().await;
+        let framing = head.framing(method).unwrap();
+        let body = soon(self.0.body(framing).collect(1 << 20)).await.unwrap();
+        Answer {
+            status: head.status,
+            headers: head
+                .headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}\n"))
+                .collect(),
+            text: String::from_utf8(body).unwrap(),
+        }
+    }
+
+    async fn is_closed(&mut self) -> bool {
+        let next = self.0.response(&HeadLimits::default(), PATIENCE).await;
+        next.is_err_and(|error| error.code() == ErrorCode::PeerClosed)
+    }
+}
+
+/// Says who asks, and refuses who does not say so.
+async fn who(client: Client) -> Result<String, Refusal> {
+    let credential = client.credential()?;
+    let name = match &**credential {
+        Credential::Anonymous => return Err(error(ErrorCode::Unauthenticated).into()),
+        Credential::Certificate(_) => credential.principal().and_then(|person| person.dn.clone()),
+        other => Some(format!("{:?}", other.kind())),
+    };
+    Ok(format!("{} {}", name.unwrap_or_default(), client.is_encrypted))
+}
+
+fn error(code: ErrorCode) -> Error {
+    Error::new(code, Side::Client, Phase::Authenticate)
+}
+
+fn pages() -> Router {
+    Router::new()
+        .route("/who", get(who))
+        .route("/echo", post(|body: String| async { body }))
+        .route("/typed/{id}", get(typed))
+}
+
+async fn typed(path: axum::extract::Path<String>) -> ([(header::HeaderName, &'static str); 3], String) {
+    let headers = [
+        (header::CONTENT_TYPE, "text/x-test"),
+        (header::CONTENT_LENGTH, "77"),
+        (header::CONNECTION, "upgrade"),
+    ];
+    (headers, format!("page {}", path.0))
+}
+
+fn macaroon() -> String {
+    let minted = Macaroon::mint(&MacaroonKey::new(SECRET), "test", "id", ["activity:LIST"]).unwrap();
+    minted.to_text().expose().to_owned()
+}
+
+#[tokio::test]
+async fn a_handler_sees_certificate_and_token_and_the_log_who_it_was() {
+    let scratch = Scratch::new("control").unwrap();
+    let authority = Authority::new(scratch.path()).unwrap();
+    let host = authority.issue_localhost().unwrap();
+    let (chain, key) = authority
+        .issue_user(JANE)
+        .unwrap()
+        .write_pair(scratch.path(), "jane")
+        .unwrap();
+    let files = CertificateFiles {
+        trust_directory: Some(authority.trust_directory()),
+        ..CertificateFiles::default()
+    };
+    let door = Door::open(pages(), |server| {
+        let asks = ClientCertificates::Optional;
+        server.tls = Some(ServerTls::asking(&host.certificate, &host.key, asks).unwrap());
+        server.authenticator = Authenticator::new(Sources {
+            macaroon_keys: vec![MacaroonKey::new(SECRET)],
+            certificates: Certificates::new(Some(files.read(None).0)),
+            ..Sources::default()
+        });
+    });
+    let trust = Trust {
+        files: vec![authority.ca_file()],
+        ..Trust::default()
+    };
+    let (tls, _) = ClientTls::load(&trust).unwrap();
+    let identity = ClientIdentity::load(&chain, &key).unwrap();
+    let visit = async |tls: &ClientTls, token: &str| {
+        let tcp = TcpStream::connect(door.address).await.unwrap();
+        let stream = Stream::connect_tls(tcp, tls, "localhost", Side::Source, Waits::default()).await;
+        let mut caller = Caller::new(stream.unwrap());
+        let answer = caller.ask(&format!("GET /who\n{token}"), "").await;
+        (answer, door.log.next().await)
+    };
+    let (answer, record) = visit(&tls.showing(Some(&identity)), "").await;
+    assert_eq!((answer.status, answer.text), (200, format!("{JANE} true")));
+    assert_eq!((record.credential, record.security), ("certificate", "TLSv1.3"));
+    assert!(record.subject.is_some_and(|subject| subject.contains("Jane Doe")));
+    let token = format!("Authorization: Bearer {}\n", macaroon());
+    let (answer, record) = visit(&tls.showing(Some(&identity)), &token).await;
+    assert_eq!((answer.status, &*answer.text), (200, "Macaroon true"));
+    assert_eq!(
+        (record.credential, record.status, record.bytes_out),
+        ("macaroon", Some(200), 13)
+    );
+    let (answer, record) = visit(&tls, "").await;
+    assert_eq!(answer.status, 401);
+    assert!(
+        answer.headers.contains("WWW-Authenticate: Bearer"),
+        "{}",
+        answer.headers
+    );
+    assert!(answer.text.contains("[unauthenticated]"), "{}", answer.text);
+    assert!(answer.text.contains(&record.request_id), "{}", answer.text);
+    assert_eq!(record.error.unwrap().code, "unauthenticated");
+    let (answer, _) = visit(&tls, "Authorization: Bearer nonsense\n").await;
+    assert!(
+        answer.status == 401 && answer.headers.contains("invalid_token"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_token_in_clear_text_counts_only_where_that_is_allowed() {
+    for (clear_text, words) in [
+        (ClearText::Never, "[tls_required]"),
+        (ClearText::Always, "Macaroon false"),
+    ] {
+        let door = Door::open(pages(), |server| {
+            server.authenticator = Authenticator::new(Sources {
+                macaroon_keys: vec![MacaroonKey::new(SECRET)],
+                clear_text,
+                ..Sources::default()
+            });
+        });
+        let answer = door
+            .ask(&format!("GET /who\nAuthorization: Bearer {}\n", macaroon()), "")
+            .await;
+        assert!(answer.text.contains(words), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_said_in_the_words_of_the_table() {
+    let door = Door::open(pages(), |server| {
+        server.limits.head = HeadLimits {
+            head_bytes: 500,
+            ..HeadLimits::default()
+        };
+        server.limits.head_timeout = Duration::from_millis(300);
+    });
+    let too_long = format!("GET /who\nX-Long: {}\n", "x".repeat(600));
+    for (head, status, code) in [
+        ("GET /nowhere\n", 404, "not_found"),
+        ("DELETE /who\n", 405, "method_not_allowed"),
+        ("GET /who\nTransfer-Encoding: gzip, chunked\n", 501, "not_implemented"),
+        (&too_long, 431, "head_too_large"),
+    ] {
+        let answer = door.ask(head, "").await;
+        let record = door.log.next().await;
+        assert_eq!(
+            (answer.status, record.status),
+            (status, Some(u32::from(status))),
+            "{head}: {answer:?}"
+        );
+        assert!(
+            answer.text.contains(&format!("[{code}] {}", record.request_id)),
+            "{answer:?}"
+        );
+        assert_eq!(record.error.unwrap().code, code);
+        assert!(status != 405 || answer.headers.contains("GET,HEAD"), "{answer:?}");
+    }
+    let mut slow = door.connect().await;
+    slow.send("GET /who HTTP/1.1\r\nHo").await;
+    let answer = slow.answer(&Method::Get).await;
+    assert_eq!(answer.status, 408);
+    assert!(
+        answer.text.contains("[head_timeout]") && slow.is_closed().await,
+        "{answer:?}"
+    );
+    assert_eq!(door.log.next().await.path, "-");
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_closed() {
+    let door = Door::open(pages(), |server| server.limits.idle = Duration::from_millis(50));
+    let mut caller = door.connect().await;
+    assert!(caller.is_closed().await);
+    let mut caller = door.connect().await;
+    assert_eq!(caller.ask("GET /typed/1\n", "").await.status, 200);
+    assert!(caller.is_closed().await);
+}
+
+#[tokio::test]
+async fn a_body_of_more_than_the_limit_is_refused_with_its_length_and_without() {
+    let door = Door::open(pages(), |_| {});
+    let allowed = "x".repeat(BODY_BYTES_MAX);
+    let mut caller = door.connect().await;
+    assert_eq!(caller.ask("POST /echo\n", &allowed).await.text, allowed);
+    assert_eq!(caller.ask("POST /echo\n", "again").await.text, "again");
+    let (first, second) = (door.log.next().await, door.log.next().await);
+    assert_eq!((first.bytes_in, second.bytes_out), (BODY_BYTES_MAX as u64, 5));
+    let answer = door.ask("POST /echo\n", &format!("{allowed}x")).await;
+    assert!(
+        answer.status == 413 && answer.text.contains("[body_too_large]"),
+        "{answer:?}"
+    );
+    let mut chunked = door.connect().await;
+    chunked
+        .send("POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .await;
+    chunked
+        .send(&format!("{:x}\r\n{allowed}x\r\n0\r\n\r\n", BODY_BYTES_MAX + 1))
+        .await;
+    assert_eq!(chunked.answer(&Method::Post).await.status, 413);
+    for _ in 0..2 {
+        assert_eq!(door.log.next().await.error.unwrap().code, "body_too_large");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_asked_for_when_the_handler_wants_it() {
+    let door = Door::open(pages(), |_| {});
+    let waiting = "HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    let mut caller = door.connect().await;
+    caller.send(&format!("POST /nowhere {waiting}")).await;
+    assert_eq!(caller.answer(&Method::Post).await.status, 404);
+    let mut caller = door.connect().await;
+    caller.send(&format!("POST /echo {waiting}")).await;
+    assert_eq!(caller.head().await.status, 100);
+    caller.send("abc").await;
+    assert_eq!(caller.answer(&Method::Post).await.text, "abc");
+}
+
+#[tokio::test]
+async fn a_handler_sets_what_is_about_the_content_only() {
+    let door = Door::open(pages(), |_| {});
+    let mut caller = door.connect().await;
+    for (method, text) in [("GET", "page 7"), ("HEAD", "")] {
+        let answer = caller.ask(&format!("{method} /typed/7?secret=1\n"), "").await;
+        assert_eq!((answer.status, &*answer.text), (200, text));
+        let headers = answer.headers;
+        assert!(headers.contains("content-type: text/x-test"), "{headers}");
+        assert!(
+            !headers.contains("upgrade") && headers.contains("Server: crossload/test"),
+            "{headers}"
+        );
+        assert_eq!(door.log.next().await.path, "/typed/7");
+    }
+}
+
+/// A page whose pieces come out of a channel.
+fn stream_of(pieces: mpsc::Receiver<&'static str>) -> Router {
+    struct Pieces(mpsc::Receiver<&'static str>);
+    impl axum::body::HttpBody for Pieces {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+            let piece = self.0.poll_recv(context);
+            piece.map(|piece| piece.map(|text| Ok(http_body::Frame::data(Bytes::from(text)))))
+        }
+    }
+    let pieces = Arc::new(Mutex::new(Some(pieces)));
+    let answer = move || {
+        let pieces = pieces.lock().unwrap().take().unwrap();
+        async { Body::new(Pieces(pieces)) }
+    };
+    Router::new().route("/events", get(answer))
+}
+
+#[tokio::test]
+async fn pieces_are_sent_as_they_come_and_end_with_the_client() {
+    let (give, pieces) = mpsc::channel(1);
+    let door = Door::open(stream_of(pieces), |_| {});
+    let mut caller = door.connect().await;
+    caller.send("GET /events HTTP/1.1\r\nHost: test\r\n\r\n").await;
+    let head = caller.head().await;
+    let framing = head.framing(&Method::Get).unwrap();
+    let mut body = caller.0.body(framing);
+    for text in ["one", "two"] {
+        give.send(text).await.unwrap();
+        let batch = soon(body.next()).await.unwrap().unwrap();
+        assert_eq!(batch.front(), Some(text.as_bytes()));
+    }
+    drop(caller);
+    soon(give.closed()).await;
+    let record = door.log.next().await;
+    assert_eq!((record.status, record.bytes_out), (Some(200), 6));
+    assert_eq!(record.error.unwrap().code, "client_gone");
+}
+
+#[tokio::test]
+async fn a_closing_door_finishes_what_is_under_way_and_cuts_off_what_never_ends() {
+    let (began, begun) = oneshot::channel();
+    let (go, wait) = oneshot::channel::<()>();
+    let channels = Arc::new(Mutex::new(Some((began, wait))));
+    let slow = move || {
+        let (began, wait) = channels.lock().unwrap().take().unwrap();
+        async move {
+            began.send(()).unwrap();
+            wait.await.unwrap();
+            "at last"
+        }
+    };
+    let (_give, pieces) = mpsc::channel(1);
+    let router = pages().route("/slow", get(slow)).merge(stream_of(pieces));
+    let door = Door::open(router, |_| {});
+    let (mut idle, mut asking, mut endless) = (door.connect().await, door.connect().await, door.connect().await);
+    assert_eq!(idle.ask("GET /typed/1\n", "").await.status, 200);
+    endless.send("GET /events HTTP/1.1\r\nHost: test\r\n\r\n").await;
+    assert_eq!(endless.head().await.status, 200);
+    asking.send("GET /slow HTTP/1.1\r\nHost: test\r\n\r\n").await;
+    soon(begun).await.unwrap();
+    assert_eq!(door.door.connections(), 3);
+    let closing = door.door.clone();
+    let closing = tokio::spawn(async move { closing.shut_down(Duration::from_secs(60)).await });
+    assert!(idle.is_closed().await);
+    go.send(()).unwrap();
+    let answer = asking.answer(&Method::Get).await;
+    assert!(
+        answer.text == "at last" && answer.headers.contains("Connection: close"),
+        "{answer:?}"
+    );
+    // A second call ends the grace of the first.
+    soon(door.door.shut_down(Duration::ZERO)).await;
+    soon(closing).await.unwrap();
+    assert_eq!(door.door.connections(), 0);
+    let mut records = Vec::new();
+    for _ in 0..3 {
+        records.push(door.log.next().await);
+    }
+    let cut = records.iter().find(|record| record.path == "/events").unwrap();
+    assert_eq!(cut.error.as_ref().unwrap().code, "cancelled");
+    assert!(TcpStream::connect(door.address).await.is_err(), "it listens still");
+}
+
+#[tokio::test]
+async fn a_client_with_too_many_connections_is_told_so() {
+    let limits = ShareLimits {
+        connections: 2,
+        client_percent: 100,
+        ..ShareLimits::default()
+    };
+    let door = Door::open(pages(), |server| server.fair_share.set_limits(&limits));
+    let (mut one, mut two) = (door.connect().await, door.connect().await);
+    assert_eq!(one.ask("GET /typed/1\n", "").await.status, 200);
+    assert_eq!(two.ask("GET /typed/1\n", "").await.status, 200);
+    let answer = door.ask("GET /typed/1\n", "").await;
+    assert!(
+        matches!(answer.status, 429 | 503) && answer.headers.contains("Retry-After"),
+        "{answer:?}"
+    );
+    assert_eq!(one.ask("GET /typed/2\n", "").await.text, "page 2");
+}
