@@ -1,4 +1,4 @@
-//! The listener and its pages.
+//! The door and its pages.
 
 use std::sync::Arc;
 
@@ -7,10 +7,13 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use endpoint::Refusals;
+use endpoint::{FairShare, Gate, Refusals, RequestLog, ShareLimits};
+use http_server::control::ControlDoor;
+use http_server::{ConnectionLimits, Server};
+use identity::Authenticator;
 use serde_json::json;
-use tokio::net::TcpListener;
 
+use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX};
 use crate::metrics::Metrics;
 use crate::ready::{Check, Export, check_certificate, check_export, check_reload};
 
@@ -40,12 +43,26 @@ impl std::fmt::Debug for Admin {
     }
 }
 
-/// Answers on `listener` until the process ends.
-///
-/// # Errors
-/// When the listener itself fails.
-pub async fn serve(listener: TcpListener, admin: Arc<Admin>) -> std::io::Result<()> {
-    axum::serve(listener, pages(admin)).await
+/// The door: in clear text, within the limits of [`crate::limits`]. `log` gets a record of each
+/// request.
+#[must_use]
+pub fn door(admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) -> ControlDoor {
+    let shares = ShareLimits {
+        connections: ADMIN_CONNECTIONS_MAX,
+        // Monitoring may come from one address.
+        client_percent: 100,
+        ..ShareLimits::default()
+    };
+    let server = Server {
+        server_name,
+        tls: None,
+        authenticator: Authenticator::default(),
+        fair_share: FairShare::new(&shares, None),
+        limits: ConnectionLimits::default(),
+        gate: Gate::default(),
+        log,
+    };
+    ControlDoor::new(server, pages(admin), ADMIN_BODY_BYTES_MAX)
 }
 
 fn pages(admin: Arc<Admin>) -> Router {

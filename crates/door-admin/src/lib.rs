@@ -1,14 +1,17 @@
 //! The admin door: metrics for Prometheus, and whether the server is alive and ready.
 //!
-//! It speaks clear text on an address of its own that only administrators and monitoring reach.
+//! It is a control door ([`http_server::control`]) in clear text, on an address of its own that
+//! only administrators and monitoring reach: it asks for no credential. Its connections are counted
+//! apart from those of clients, so that it can be reached when clients hold all that there are.
 //! What it shows is documented in `docs/metrics.md`.
 #![forbid(unsafe_code)]
 
 mod door;
+pub mod limits;
 mod metrics;
 mod process;
 mod ready;
 
-pub use door::{Admin, serve};
+pub use door::{Admin, door};
 pub use metrics::{ErrorNames, Metrics, Request, Transfer, Trust};
 pub use ready::{Check, Export};

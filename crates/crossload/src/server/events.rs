@@ -101,6 +101,20 @@ impl Observer {
         }
     }
 
+    fn log_request(&self, event: &str, record: &RequestRecord) {
+        if !self.log_requests.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.names.are_shown() {
+            return self.log.write(event, record);
+        }
+        let mut record = record.clone();
+        self.names.hide(&mut record.subject);
+        self.names.hide(&mut record.user);
+        self.names.hide_in(&mut record.error);
+        self.log.write(event, &record);
+    }
+
     fn count_unlisted(&self, directory: &LogicalPath, unlisted: &Unlisted) {
         let kinds = [
             ("names", "names_unlisted", &unlisted.names, &self.named),
@@ -138,17 +152,18 @@ impl RequestLog for Observer {
         let is_xroot = record.protocol == Protocol::Xroot;
         // Programs stat thousands of files at once. A log line costs as much as the answer.
         let is_quiet = is_xroot && record.method == QUIET_METHOD && record.error.is_none();
-        if is_quiet || !self.log_requests.load(Ordering::Relaxed) {
-            return;
+        if !is_quiet {
+            self.log_request("request", record);
         }
-        if self.names.are_shown() {
-            return self.log.write("request", record);
-        }
-        let mut record = record.clone();
-        self.names.hide(&mut record.subject);
-        self.names.hide(&mut record.user);
-        self.names.hide_in(&mut record.error);
-        self.log.write("request", &record);
+    }
+}
+
+/// The log of the admin door, whose requests are not among those that the metrics count.
+pub(crate) struct AdminLog(pub(crate) Arc<Observer>);
+
+impl RequestLog for AdminLog {
+    fn request(&self, record: &RequestRecord) {
+        self.0.log_request("admin_request", record);
     }
 }
 

@@ -37,6 +37,7 @@ use crate::limits::FILE_WATCH_PERIOD;
 use config::{AllowedRights, Bytes, Configuration, Export, Niceness, Sections as _};
 use door_admin::{Admin, Metrics};
 use execution::{Rota, ServerThreads};
+use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,9 +46,9 @@ use crate::command_line::ServeOptions;
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
-use assemble::Assembly;
+use assemble::{Assembly, PRODUCT};
 use doors::{Entrance, Receptions};
-use events::Observer;
+use events::{AdminLog, Observer};
 use log::Log;
 use subsystem::Subsystem;
 use watch::Watch;
@@ -277,8 +278,7 @@ impl Server {
     }
 
     fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
-        let listener =
-            tokio::net::TcpListener::from_std(listener).map_err(|cause| Failure::system("listening", &cause))?;
+        let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let (shown, expiry) = (self.assembly.exported.shown.clone(), self.assembly.certificate.expiry());
         let (stopping, reload_fault) = (self.stopping.clone(), self.reload_fault.clone());
         let admin = Arc::new(Admin {
@@ -289,12 +289,10 @@ impl Server {
             reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
         });
-        let log = self.log.clone();
-        tokio::spawn(async move {
-            if let Err(cause) = door_admin::serve(listener, admin).await {
-                log.write("admin_failed", &json!({"error": cause.to_string()}));
-            }
-        });
+        let log = Arc::new(AdminLog(self.observer.clone()));
+        let door = door_admin::door(admin, PRODUCT.to_owned(), log);
+        // It stays open while the others close, and says that the server is stopping.
+        tokio::spawn(async move { door.accept(listener).await });
         Ok(())
     }
 
