@@ -38,9 +38,9 @@ section! {
         /// Threads that serve connections; 0 means one for each core, but at least two. As many
         /// again run third-party copies, and as many again run long transfers at a lower priority.
         worker_threads: u32 = Some(0) => RESTART;
-        /// Most threads that wait for disks, for the threads that serve connections. Third-party
-        /// copies and long transfers may each use as many again. Commits of uploads have threads of
-        /// their own, up to 256 for each export.
+        /// Most threads that wait for disks on behalf of the threads that serve connections.
+        /// Third-party copies and long transfers may each use as many again. Commits of uploads
+        /// have separate threads, up to 256 for each export.
         blocking_threads: u32 = Some(128) => RESTART;
         /// Nice increment of the threads for long transfers, so that short requests go first.
         /// `"auto"` means 10 where the server has its control group to itself, and 0 elsewhere,

@@ -9,17 +9,17 @@ const PREAMBLE: &str = "\
 
 # Configuration
 
-`crossload serve --config FILE` reads one TOML file. `crossload serve DIRECTORY` needs none: it takes the defaults below,
-with one export at `/` that everybody may read (or write, with `--write`). `crossload config check FILE` tells what is
-wrong with a file, and `crossload config example` prints one with every key.
+`crossload serve --config FILE` reads one TOML file. `crossload serve DIRECTORY` needs none: it uses the defaults below,
+with one export at `/` that everyone may read (or write, with `--write`). `crossload config check FILE` lists mistakes in
+a file, and `crossload config example` prints one with every key.
 
 - Unknown keys are refused.
 - Durations are written `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"2h\"`, `\"1d\"`; sizes as a number of bytes or `\"64MiB\"`, `\"10GB\"`.
 - File names are relative to the directory of the configuration file.
-- Changes of the file, of certificates and of authorities are picked up within seconds, or at once on SIGHUP. When the new
-  state is broken the old one stays in use, and the log says why.
-- A changed key takes effect `at once`; for `new connections`, while those that are open keep the old value; or with a
-  `restart`, until which the log says `reload_ignored`.
+- Changes of the file, of certificates and of authorities are noticed within seconds, or at once on SIGHUP. If the new
+  state is broken, the old one stays in use, and the log says why.
+- A changed key takes effect `at once`, for `new connections` (open ones keep the old value), or after a `restart` (until
+  then the log says `reload_ignored`).
 ";
 
 /// The manual in Markdown.
