@@ -320,7 +320,67 @@ impl std::fmt::Debug for Client {
 
 #[cfg(test)]
 mod tests {
+    use net::tls::Trust;
+    use types::Side;
+
     use super::*;
+
+    fn client() -> Client {
+        let wait = Duration::from_secs(1);
+        Client::new(ClientOptions {
+            tls: ClientTls::load(&Trust::default()).unwrap().0,
+            addresses: AddressPolicy::ANY,
+            connect: wait,
+            first_byte: wait,
+            stall: wait,
+            user_agent: "test".to_owned(),
+        })
+    }
+
+    fn abilities(url: &str) -> Abilities {
+        client().abilities(&Location::parse(url).unwrap())
+    }
+
+    #[test]
+    fn each_protocol_says_what_it_can_do() {
+        for url in ["http://a/f", "dav://a/f", "https://a/f", "davs://a/f"] {
+            let http = abilities(url);
+            assert!(
+                http.pulls && http.pushes && http.gives_macaroons && !http.opens_once,
+                "{url}"
+            );
+            assert!(!http.prefers_checksum_first && !http.opens_passive, "{url}");
+        }
+        for url in ["root://a//f", "xroot://a//f", "roots://a//f", "xroots://a//f"] {
+            let xrootd = abilities(url);
+            assert!(xrootd.pulls && xrootd.opens_once && xrootd.opens_passive, "{url}");
+            assert!(!xrootd.pushes && !xrootd.gives_macaroons, "servers of it only fetch");
+            assert_eq!(xrootd.prefers_checksum_first, !xrootd.is_encrypted, "{url}");
+        }
+        assert_eq!(abilities("s3://a/f"), Abilities::default());
+    }
+
+    #[test]
+    fn a_refused_head_is_no_last_word_over_http_only() {
+        let refusal = |code| types::Error::new(code, Side::Source, Phase::Open);
+        for code in [ErrorCode::PeerForbidden, ErrorCode::PeerUnsupported] {
+            assert!(abilities("https://a/f").may_read_after(&refusal(code)));
+            assert!(!abilities("root://a//f").may_read_after(&refusal(code)));
+        }
+        assert!(!abilities("https://a/f").may_read_after(&refusal(ErrorCode::PeerNotFound)));
+    }
+
+    #[tokio::test]
+    async fn a_scheme_without_a_protocol_is_refused_with_those_that_have_one() {
+        let file = Resource {
+            location: Location::parse("s3://a/f").unwrap(),
+            access: Access::default(),
+            side: Side::Source,
+        };
+        let error = client().head(&file, &[]).await.unwrap_err();
+        let known = "the scheme is not one of http, https, dav, davs, root, roots";
+        assert_eq!((error.code(), error.detail()), (ErrorCode::BadUrl, Some(known)));
+    }
 
     #[test]
     fn a_pin_is_for_one_host_only() {
