@@ -13,6 +13,8 @@ pub(crate) struct Failure {
     pub(crate) words: String,
     /// What the reader can do, if `words` do not say it.
     pub(crate) advice: Option<Advice>,
+    /// What the table calls it, where it is there.
+    pub(crate) code: Option<ErrorCode>,
     pub(crate) exit_code: u8,
 }
 
@@ -40,6 +42,7 @@ impl Failure {
         Self {
             words: words.into(),
             advice: None,
+            code: None,
             exit_code: INVALID,
         }
     }
@@ -50,6 +53,7 @@ impl Failure {
         Self {
             words: format!("{what}: {cause}"),
             advice: None,
+            code: None,
             exit_code: exit_code.unwrap_or(5),
         }
     }
@@ -59,6 +63,7 @@ impl Failure {
         Self {
             words: story(error),
             advice: Some(Advice::Own(advice.to_owned())),
+            code: Some(error.code()),
             exit_code: error.code().exit_code(),
         }
     }
@@ -89,6 +94,7 @@ impl From<Error> for Failure {
         Self {
             words: story(&error),
             advice: (code != ErrorCode::ClientGone).then_some(Advice::Of(code)),
+            code: Some(code),
             exit_code: code.exit_code(),
         }
     }

@@ -36,11 +36,16 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
     let result = runtime.block_on(async {
         let session = Session::open(&common)?;
         tokio::select! {
-            result = perform(&session, command) => result.inspect_err(|failure| session.explain_denial(failure.exit_code)),
+            result = perform(&session, command) => result.inspect_err(|failure| {
+                if let Some(code) = failure.code {
+                    session.explain_denial(code);
+                }
+            }),
             _ = tokio::signal::ctrl_c() => Err(Failure {
                 words: "4 (Interrupted system call) - canceled; an interrupted download continues when it is \
                         started again".to_owned(),
                 advice: None,
+                code: None,
                 exit_code: INTERRUPTED,
             }),
             () = wait(common.timeout) => Err(Failure {
@@ -48,6 +53,7 @@ pub(crate) fn run(command: Command) -> Result<u8, Failure> {
                 advice: Some(Advice::Own(
                     "Give a longer --timeout; an interrupted download continues.".to_owned(),
                 )),
+                code: None,
                 exit_code: TIMED_OUT,
             }),
         }

@@ -19,9 +19,6 @@ use crate::command_line::Common;
 use crate::output;
 use storage::local::{self, LocalEntry, LocalFiles, Unfit};
 
-/// Exit codes of refusals (EPERM, EACCES).
-const DENIED: [u8; 2] = [1, 13];
-
 /// Properties of a file or directory, remote or local.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Info {
@@ -173,8 +170,8 @@ impl Session {
     }
 
     /// After a refusal, prints which credential was sent. It is often not the intended one.
-    pub(crate) fn explain_denial(&self, exit_code: u8) {
-        if DENIED.contains(&exit_code) {
+    pub(crate) fn explain_denial(&self, code: ErrorCode) {
+        if code.denies_access() {
             self.tell_what_was_shown();
         }
     }

@@ -62,6 +62,7 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
         Some(why) => Err(Failure {
             words: format!("{INTERRUPTED} (Interrupted system call) - {why}; the test files were removed"),
             advice: None,
+            code: None,
             exit_code: INTERRUPTED,
         }),
         None => Ok(tally.exit_code()),

@@ -100,6 +100,7 @@ pub(super) async fn client(arguments: &[&OsStr]) -> Result<(), Failure> {
     Err(Failure {
         words: "the copy failed".to_owned(),
         advice: None,
+        code: None,
         exit_code,
     })
 }

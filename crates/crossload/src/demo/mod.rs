@@ -87,6 +87,7 @@ fn scratch_directory(bytes: u64) -> Result<tempfile::TempDir, Failure> {
         return Err(Failure {
             words: format!("28 (No space left on device) - {words}"),
             advice: None,
+            code: None,
             exit_code: 28,
         });
     };

@@ -239,6 +239,13 @@ impl ErrorCode {
         self.row().for_administrator
     }
 
+    /// Whether a credential is missing, invalid or insufficient, here or at a peer: the XRootD
+    /// protocol's "not authorized" (3010) or "authentication failed" (3030).
+    #[must_use]
+    pub fn denies_access(self) -> bool {
+        matches!(self.xroot_error(), 3010 | 3030)
+    }
+
     /// Whether the bearer token itself was refused, so that the client must get another one (RFC
     /// 6750 §3.1, `invalid_token`).
     #[must_use]
@@ -266,6 +273,17 @@ mod tests {
     fn a_refused_token_is_401() {
         for code in ErrorCode::ALL.iter().filter(|code| code.refuses_token()) {
             assert_eq!((code.http_status(), code.xroot_error()), (401, 3010), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_a_credential_could_change_is_a_denial() {
+        for code in ErrorCode::ALL.iter().filter(|code| code.http_status() == 401) {
+            assert!(code.denies_access(), "{code:?}");
+        }
+        assert!(ErrorCode::PeerDenied.denies_access() && ErrorCode::PeerForbidden.denies_access());
+        for code in [ErrorCode::MethodNotAllowed, ErrorCode::ReadOnly, ErrorCode::PeerNotFound] {
+            assert!(!code.denies_access(), "{code:?}");
         }
     }
 

@@ -129,7 +129,7 @@ impl<'a> Copier<'a> {
             None if left_out == 0 => Ok(0),
             None => Ok(1),
             Some(error) if files + failed + left_out == 1 => {
-                self.session.explain_denial(error.code().exit_code());
+                self.session.explain_denial(error.code());
                 Ok(error.code().exit_code())
             }
             Some(_) => {
