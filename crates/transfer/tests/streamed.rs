@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Client, ClientOptions, Resource};
+use storage::Overwrite;
 use transfer::{Budget, Order, Outcome, Progress, RemoteSink, RemoteSource, Source, Verification, copy};
 use types::{Checksum, Error, ErrorCode, Location, Result, Side};
 
@@ -22,6 +24,10 @@ struct Server {
     /// The answer to HEAD and GET at the source.
     head: String,
     get: Vec<u8>,
+    /// Whether it creates an empty file as soon as it is asked to store one.
+    creates_first: bool,
+    /// How many uploads it cuts before their content.
+    cuts: Arc<AtomicUsize>,
     stored: Arc<Mutex<HashMap<String, Vec<u8>>>>,
     methods: Arc<Mutex<Vec<String>>>,
 }
@@ -65,6 +71,13 @@ impl Server {
             ("head", false) => stream.write_all(format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", self.head).as_bytes()),
             ("get", false) => stream.write_all(&self.get),
             ("put", _) => {
+                if self.creates_first {
+                    self.stored.lock().unwrap().insert(path.to_owned(), Vec::new());
+                }
+                if self.cuts.load(Ordering::Relaxed) > 0 {
+                    self.cuts.fetch_sub(1, Ordering::Relaxed);
+                    return Ok(());
+                }
                 stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 let content = body(&mut reader, &request)?;
                 self.stored.lock().unwrap().insert(path.to_owned(), content);
@@ -169,6 +182,71 @@ async fn data_shorter_than_announced_is_the_sources_fault_and_removed() {
         );
         assert_eq!(server.stored().unwrap(), CONTENT);
     }
+}
+
+#[tokio::test]
+async fn data_longer_than_announced_is_the_sources_fault_and_removed() {
+    let more = [CONTENT, b", and more"].concat();
+    let server = Server::new(&head(CONTENT.len()), &until_closed(&more));
+    let error = server.copy(&Order::default()).await.unwrap_err();
+    assert_eq!(seen(&error), (ErrorCode::PeerSizeDiffers, Side::Source), "{error}");
+    assert_eq!(server.stored(), None);
+    let said = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", head(more.len()));
+    let server = Server::new(&head(CONTENT.len()), &[said.as_bytes(), &more].concat());
+    let error = server.copy(&Order::default()).await.unwrap_err();
+    assert_eq!(seen(&error), (ErrorCode::SourceChanged, Side::Source), "{error}");
+    assert!(!server.methods.lock().unwrap().contains(&"put".to_owned()));
+}
+
+fn refusing() -> Order {
+    Order {
+        overwrite: Overwrite::Refuse,
+        attempts: 2,
+        ..Order::default()
+    }
+}
+
+#[tokio::test]
+async fn the_empty_file_of_a_cut_upload_does_not_block_the_next_attempt() {
+    let whole = [
+        format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", head(CONTENT.len())).as_bytes(),
+        CONTENT,
+    ]
+    .concat();
+    let mut server = Server::new(&head(CONTENT.len()), &whole);
+    server.creates_first = true;
+    server.cuts.store(1, Ordering::Relaxed);
+    assert_eq!(server.copy(&refusing()).await.unwrap().bytes, CONTENT.len() as u64);
+    assert_eq!(server.stored().unwrap(), CONTENT);
+    server.stored.lock().unwrap().clear();
+    server.cuts.store(2, Ordering::Relaxed);
+    let error = server.copy(&refusing()).await.unwrap_err();
+    assert_eq!(seen(&error), (ErrorCode::PeerClosed, Side::Destination), "{error}");
+    assert_eq!(server.stored(), None, "nothing is in the way of another way");
+}
+
+#[tokio::test]
+async fn a_source_cut_before_its_first_byte_leaves_no_empty_file() {
+    let nothing = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", head(CONTENT.len()));
+    let mut server = Server::new(&head(CONTENT.len()), nothing.as_bytes());
+    server.creates_first = true;
+    let error = server.copy(&refusing()).await.unwrap_err();
+    assert_eq!(error.side(), Side::Source, "{error}");
+    assert_eq!(server.stored(), None);
+}
+
+#[tokio::test]
+async fn an_existing_file_stays_when_an_upload_is_cut() {
+    let server = Server::new(&head(CONTENT.len()), &until_closed(CONTENT));
+    server.stored.lock().unwrap().insert(THERE.to_owned(), Vec::new());
+    server.cuts.store(9, Ordering::Relaxed);
+    let order = Order {
+        attempts: 2,
+        ..Order::default()
+    };
+    let error = server.copy(&order).await.unwrap_err();
+    assert_eq!(seen(&error), (ErrorCode::PeerClosed, Side::Destination), "{error}");
+    assert_eq!(server.stored().unwrap(), b"", "it was not this copy that made it");
 }
 
 #[tokio::test]

@@ -372,6 +372,7 @@ impl Job<'_> {
             order: self.copy.order,
             bytes: received.bytes(),
             least_bytes: 0,
+            most_bytes: size,
         };
         receive(&mut limited, received, self.copy.progress).await?;
         told.extend(incoming.facts().checksums);

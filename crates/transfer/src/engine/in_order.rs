@@ -1,5 +1,7 @@
 //! The data phase of a copy into a sink that takes data in order.
 
+use std::sync::atomic::Ordering;
+
 use remote::GetOptions;
 use storage::{Answer, Hasher, ReadHandle};
 use types::{ByteRange, Checksum, Error, ErrorCode, Phase, Result, Side};
@@ -62,6 +64,8 @@ impl Copy<'_> {
                 return Err(error);
             }
             patience.wait(error, false).await?;
+            // Otherwise the next attempt would take it for another client's file.
+            self.remove_empty(asked).await;
         }
     }
 
@@ -80,7 +84,7 @@ impl Copy<'_> {
                 self.check_announced(&now.checksums)?;
                 facts = now;
             } else {
-                check_not_shorter(least_bytes, now.size_bytes)?;
+                check_same_size(least_bytes, now.size_bytes)?;
                 // Announce only the size that comes with the data: some sources report 0 to a HEAD.
                 facts.size_bytes = now.size_bytes;
             }
@@ -93,7 +97,10 @@ impl Copy<'_> {
             declared: &declared,
             is_absent,
         };
-        let Begun::Stream(mut upload) = self.sink.begin(&begin).await? else {
+        let begun = self.sink.begin(&begin).await;
+        let is_refused = begun.as_ref().is_err_and(|error| error.peer_status().is_some());
+        asked.may_have_created.fetch_or(!is_refused, Ordering::Relaxed);
+        let Begun::Stream(mut upload) = begun? else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Open).with_private("no stream"));
         };
         self.progress.enter(Phase::Transfer);
@@ -195,6 +202,8 @@ impl Copy<'_> {
             incoming,
             order: self.order,
             least_bytes,
+            // Some sources report 0 for an unknown length.
+            most_bytes: Some(least_bytes).filter(|bytes| *bytes > 0),
             bytes: 0,
         };
         match upload.outlet() {
@@ -222,9 +231,9 @@ impl Copy<'_> {
     }
 }
 
-/// The data must not be shorter than the source reported before.
-fn check_not_shorter(asked: u64, now: Option<u64>) -> Result<()> {
-    match now.filter(|now| *now < asked) {
+/// The data must be as long as the source reported before. Some report 0 for an unknown length.
+fn check_same_size(asked: u64, now: Option<u64>) -> Result<()> {
+    match now.filter(|now| *now != asked && asked > 0) {
         None => Ok(()),
         Some(now) => Err(changed(asked, now, Phase::Open)),
     }

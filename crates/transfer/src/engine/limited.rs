@@ -1,5 +1,4 @@
-//! Limits the length of incoming data: at most what the order allows, at least what the source
-//! reported.
+//! Limits the length of incoming data: what the source reported, and at most what the order allows.
 
 use net::Batch;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -18,6 +17,8 @@ pub(super) struct Limited<'a> {
     /// The file must not be shorter. If an answer has no length, only this detects a lost
     /// connection, which looks like the end.
     pub(super) least_bytes: u64,
+    /// The file must not be longer, if the source reported its length.
+    pub(super) most_bytes: Option<u64>,
 }
 
 impl Payload for Limited<'_> {
@@ -25,6 +26,9 @@ impl Payload for Limited<'_> {
         let batch = self.incoming.next().await?;
         self.bytes += batch.as_ref().map_or(0, |batch| batch.len() as u64);
         self.order.check_size(self.bytes)?;
+        if let Some(most) = self.most_bytes.filter(|most| self.bytes > *most) {
+            return Err(differs(self.bytes, most));
+        }
         match batch {
             None if self.bytes < self.least_bytes => Err(differs(self.bytes, self.least_bytes)),
             batch => Ok(batch),

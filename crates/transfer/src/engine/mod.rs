@@ -19,6 +19,7 @@ mod store_source;
 mod streams;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use remote::Stored;
@@ -94,6 +95,8 @@ struct Asked {
     took: Duration,
     /// Whether the sink had a file of this name.
     existed: Option<bool>,
+    /// The sink was asked to store the file and did not refuse, so the name may exist now.
+    may_have_created: AtomicBool,
 }
 
 impl Asked {
@@ -199,6 +202,7 @@ impl Copy<'_> {
             with_checksum,
             took,
             existed: self.sink.existed(self.order).await?,
+            may_have_created: AtomicBool::new(false),
         })
     }
 
@@ -259,11 +263,27 @@ impl Copy<'_> {
     }
 
     /// Removes the remains of an upload at a peer that has no hidden parts. Only if there was no
-    /// file before, data was sent, and the peer does not report that the name was taken meanwhile.
-    /// Otherwise it could be another client's file.
+    /// file before, and the peer does not report that the name was taken meanwhile. Otherwise it
+    /// could be another client's file.
     async fn clean_up(&self, asked: &Asked, error: &Error) {
-        if asked.existed == Some(false) && self.progress.moved_bytes() > 0 && error.code() != ErrorCode::PeerExists {
-            self.progress.enter(Phase::Cleanup);
+        if asked.existed != Some(false) || error.code() == ErrorCode::PeerExists {
+            return;
+        }
+        self.progress.enter(Phase::Cleanup);
+        match self.progress.moved_bytes() {
+            0 => self.remove_empty(asked).await,
+            _ => drop(self.sink.remove().await),
+        }
+    }
+
+    /// Removes the empty file that a peer without hidden parts created before any data was sent. One
+    /// that is not empty is another client's.
+    async fn remove_empty(&self, asked: &Asked) {
+        if asked.existed != Some(false) || !asked.may_have_created.load(Ordering::Relaxed) {
+            return;
+        }
+        let found = self.sink.look(&[]).await;
+        if found.is_ok_and(|facts| facts.size_bytes == Some(0)) {
             let _ = self.sink.remove().await;
         }
     }
