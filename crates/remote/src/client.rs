@@ -278,7 +278,8 @@ impl Client {
     ///
     /// # Errors
     /// Why it did not begin: the server's own refusal, or what happened between it and the other
-    /// server; `peer_unsupported` when its protocol has no such order.
+    /// server; `peer_unsupported` when its protocol has no such order; `outcome_unknown` when it
+    /// got the order and did not answer.
     pub async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         let passive = Resource {
             location: order.peer.clone(),

@@ -3,9 +3,23 @@
 use std::fmt;
 
 use http_wire::Progress;
-use types::Result;
+use types::{Error, ErrorCode, Phase, Result};
 
 use crate::protocol::Pending;
+use crate::resource::Resource;
+
+/// `active` has begun a copy, or may have, and its connection is lost. Whether it goes on is
+/// unknown: it notices that its client has gone when it next writes to it, and some servers ignore
+/// that.
+pub(crate) fn lost(active: &Resource, why: &Error) -> Error {
+    let detail = match why.detail() {
+        Some(detail) => format!("{}: {detail}", why.code().meaning()),
+        None => why.code().meaning().to_owned(),
+    };
+    active
+        .error(ErrorCode::OutcomeUnknown, Phase::Transfer)
+        .with_detail(detail)
+}
 
 /// A copy that another server makes, in one protocol. Dropping it ends the copy, where the server
 /// notices that.
@@ -33,8 +47,8 @@ impl Copying {
     ///
     /// # Errors
     /// The active server's own words when the copy failed, with the side and code that they name;
-    /// `cancelled` when it was cancelled there; `peer_stalled` without a marker for too long;
-    /// `peer_closed` or `peer_misbehaved` when the answer ends without a result.
+    /// `cancelled` when it was cancelled there; `outcome_unknown` without a marker for too long,
+    /// and when the connection is lost or the answer ends without a result.
     pub async fn next(&mut self) -> Result<Option<Progress>> {
         self.0.next().await
     }

@@ -3,7 +3,7 @@
 //! Every transfer copies a [`Source`] into a [`Sink`]. [`copy`] does this for every pair of local
 //! and remote files: it asks both sides, moves the data, resumes, verifies, and commits or cleans
 //! up. Below it, three movers carry the bytes: [`receive`] into a store, [`serve`] out of a store,
-//! [`relay`] between two servers.
+//! [`relay`] between two servers. A copy that other servers make on our order is a [`ThirdParty`].
 //!
 //! Every future may be dropped at any time: an uncommitted upload removes its part.
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod rest;
 pub mod route;
 mod running;
 mod site;
+mod third_party;
 mod verify;
 
 pub use assembly::Assembly;
@@ -44,3 +45,4 @@ pub use pipe::send_from;
 pub use progress::Progress;
 pub use running::{CopyJob, Running, Slot, Slots};
 pub use site::{CopySettings, ForwardTo, Site, SiteLimits};
+pub use third_party::{ThirdParty, ThirdPartyOutcome};

@@ -48,3 +48,7 @@ pub const HASHED_RANGES_MAX: usize = 4096;
 pub const STEADY_TURN_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes that a thread seals and sends before it serves another connection.
 pub const SEALED_TURN_BYTES: u64 = 64 * 1024 * 1024;
+/// How long a destination is looked at, while nothing changes there, after the server that made the
+/// copy was lost: three times the usual period of markers, by which a server notices that its client
+/// has left.
+pub const SETTLE_WAIT: Duration = Duration::from_secs(15);

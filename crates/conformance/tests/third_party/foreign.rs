@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use conformance::{Lab, Reply, Scripted, Seen, Slot, adler32, bytes, last_json, last_line, shared, transfers, until};
+use conformance::{
+    Lab, Reply, Scripted, Seen, Slot, adler32, bytes, json_lines, last_json, last_line, shared, transfers, until,
+};
 use testkit::{Crossload, Nginx, NginxOptions, Process, Result, Xrootd, XrootdAccess, available, free_port, require};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -235,6 +237,54 @@ fn a_push_that_the_destination_does_not_know_of_is_no_success() {
         let run = site.lab.run_client("copy", &up);
         assert_eq!(run.code == Some(0), is_stored, "{put}, {after}: {}", run.said());
     }
+}
+
+/// A destination that takes a COPY, hangs up on its client, and has the file when it is asked for
+/// the second time.
+fn leaves_its_client(content: Vec<u8>) -> Scripted {
+    let looks = AtomicUsize::new(usize::MAX);
+    let digest = format!("Digest: adler32={:08x}", adler32(&content));
+    Scripted::start(move |seen| match seen.method.as_str() {
+        "COPY" => {
+            looks.store(0, Ordering::SeqCst);
+            let begun = "HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\nc\r\nPerf Marker\n\r\n";
+            Reply::SayAndClose(begun.into())
+        }
+        // So that it is asked to pull, and not the source to push.
+        "OPTIONS" => Reply::whole(seen, "200 OK", &["Server: XrootD/v5.5.3", "Allow: HEAD,GET,COPY"], b""),
+        "HEAD" if looks.load(Ordering::SeqCst) < usize::MAX && looks.fetch_add(1, Ordering::SeqCst) > 0 => {
+            Reply::whole(seen, "200 OK", &[&digest], &content)
+        }
+        _ => Reply::whole(seen, "404 Not Found", &[], b""),
+    })
+}
+
+#[test]
+fn a_copy_that_goes_on_without_its_client_is_found_and_no_other_way_is_tried() {
+    let test = "a_copy_that_goes_on_without_its_client_is_found_and_no_other_way_is_tried";
+    let Some(site) = site(test) else { return };
+    let content = bytes(10_000, 623);
+    std::fs::write(site.server.data().join("lost"), &content).expect("a file");
+    let destination = leaves_its_client(content);
+    let source = site.server.url("/data/lost");
+    let run = site
+        .lab
+        .run_client("copy", &["--json", &source, &destination.url("/f")]);
+    assert_eq!(run.code, Some(0), "{}", run.said());
+    let lines = json_lines(&run);
+    let found = lines
+        .iter()
+        .find(|line| line["event"] == "found_whole")
+        .expect("an event");
+    assert_eq!(found["error"]["code"], "outcome_unknown", "{found}");
+    let done = lines.iter().find(|line| line["event"] == "done").expect("an end");
+    assert!(
+        done["verified"].as_str().is_some_and(|sum| sum.starts_with("adler32")),
+        "{done}"
+    );
+    let seen = destination.seen();
+    let changing = |seen: &Seen| ["COPY", "PUT", "DELETE"].contains(&seen.method.as_str());
+    assert_eq!(seen.iter().filter(|seen| changing(seen)).count(), 1, "{seen:?}");
 }
 
 /// The file, for GET only, once it has been put off `busy` times.

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use transfer::Progress;
 use transfer::route::{Attempted, Plan, Way};
-use types::Error;
+use types::{Error, Location};
 
 use super::place::Place;
 use super::show::human_size;
@@ -131,6 +131,20 @@ impl Report {
                 json!({"mode": mode, "next": next, "error": error_json(error)}),
             ),
             _ => output::complain(&format!("{mode} failed: {}; trying {next}", error.public())),
+        }
+    }
+
+    /// The server that made a copy was lost, but the destination has the whole file.
+    pub(crate) fn found_whole(&self, destination: &Location, lost: &Error) {
+        match self.style {
+            Style::Json => event(
+                "found_whole",
+                json!({"destination": destination.to_string(), "error": error_json(lost)}),
+            ),
+            _ => output::complain(&format!(
+                "{}; {destination} has the whole file, with the source's checksum",
+                lost.public()
+            )),
         }
     }
 

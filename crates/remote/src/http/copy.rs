@@ -12,6 +12,7 @@ use super::answer::Answer;
 use super::client::Client;
 use super::exchange::{Ask, Body, Hop};
 use super::verdict::{code_of, code_of_words, side_of_words};
+use crate::copying::lost;
 use crate::options::{CopyOrder, Direction};
 use crate::resource::Resource;
 
@@ -68,7 +69,8 @@ impl Client {
     /// followed with all headers, except that our own token stays with its origin.
     ///
     /// # Errors
-    /// What the server answers before it begins: its own refusal, or what it met at the other side.
+    /// What the server answers before it begins: its own refusal, or what it met at the other side;
+    /// `outcome_unknown` when it got the order and did not answer.
     pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
         let delegates = order.delegates(active);
         let mut answer = self.ask_to_copy(active, order, delegates).await?;
@@ -100,8 +102,22 @@ impl Client {
             body: Body::Nothing,
             repeatable: true,
         };
-        self.ask_until_taken(active, &ask).await
+        let answered = self.ask_until_taken(active, &ask).await;
+        answered.map_err(|error| {
+            if may_have_begun(&error) {
+                lost(active, &error)
+            } else {
+                error
+            }
+        })
     }
+}
+
+/// The order was sent and not answered. Some servers begin at once and answer with the first
+/// marker.
+fn may_have_begun(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::PeerClosed | ErrorCode::PeerStalled)
+        && matches!(error.phase(), Phase::Open | Phase::Transfer)
 }
 
 /// A COPY that was refused before it began. Newer servers report the other side's fault here, with
@@ -141,8 +157,8 @@ impl Copying {
     ///
     /// # Errors
     /// The active server's own words when it failed, with the side and code that they tell;
-    /// `cancelled` when it was cancelled there; `peer_stalled` without a marker for too long;
-    /// `peer_closed` or `peer_misbehaved` when the answer ends without saying how the copy went.
+    /// `cancelled` when it was cancelled there; `outcome_unknown` without a marker for too long,
+    /// and when the answer ends without saying how the copy went.
     pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
         let deadline = tokio::time::Instant::now() + self.silence;
         while let Some(answer) = &mut self.answer {
@@ -151,7 +167,8 @@ impl Copying {
                 Err(_) => {
                     self.answer = None;
                     let error = self.file.error(ErrorCode::PeerStalled, Phase::Transfer);
-                    return Err(error.with_detail(format!("no progress marker for {} s", self.silence.as_secs())));
+                    let silent = format!("no progress marker for {} s", self.silence.as_secs());
+                    return Err(lost(&self.file, &error.with_detail(silent)));
                 }
                 Ok(Ok(Some(batch))) => {
                     let mut news = false;
@@ -194,7 +211,7 @@ impl Copying {
                 .file
                 .error(ErrorCode::Cancelled, Phase::Transfer)
                 .with_peer(None, &words)),
-            (None, Some(error)) => Err(error.with_detail("whether the copy succeeded is not known")),
+            (None, Some(error)) => Err(lost(&self.file, &error)),
             (None, None) if answer.as_ref().is_some_and(was_local) => {
                 if let Some(answer) = answer {
                     answer.finish().await;
@@ -203,7 +220,8 @@ impl Copying {
             }
             (None, None) => {
                 let error = self.file.error(ErrorCode::PeerMisbehaved, Phase::Transfer);
-                Err(error.with_detail("the answer does not say how the copy went"))
+                let error = error.with_detail("the answer does not say how the copy went");
+                Err(lost(&self.file, &error))
             }
         }
     }

@@ -17,6 +17,7 @@ use super::outlet::FILE_MODE;
 use super::route::{Pair, Route, pair};
 use super::session::{Event, Reply, Session};
 use super::verdict::refused;
+use crate::copying::lost;
 use crate::options::{CopyOrder, Direction};
 use crate::resource::Resource;
 
@@ -228,7 +229,7 @@ impl Client {
     /// The second sync: its answer is the end of the copy.
     async fn begin_copy(&self, mut destination: Held, source: Option<Held>, order: &CopyOrder) -> Result<Copying> {
         let sent = destination.session.send(&sync_request(destination.handle)).await;
-        let sync = sent.map_err(|error| destination.route.at.blame(error))?;
+        let sync = sent.map_err(|error| lost(&destination.route.at, &error))?;
         Ok(Copying {
             client: self.clone(),
             file: destination.route.at.clone(),
@@ -329,23 +330,33 @@ impl Copying {
     /// Waits for news of the copy; `None` when it has succeeded.
     ///
     /// # Errors
-    /// The destination's own words when it failed; `peer_stalled` when it says nothing for too
-    /// long.
+    /// The destination's own words when it failed; `outcome_unknown` when it says nothing for too
+    /// long, or is lost.
     pub(crate) async fn next(&mut self) -> Result<Option<Progress>> {
         let Some((mut destination, source)) = self.running.take() else {
             return Ok(None);
         };
         // The sessions are lost when this future fails or is dropped.
         let news = self.advance(&mut destination).await;
-        match news.map_err(|error| self.file.blame(error))? {
+        match news.map_err(|error| self.ended_by(error))? {
             Some(()) => {
                 self.running = Some((destination, source));
                 Ok(Some(self.progress.clone()))
             }
             None => {
-                self.conclude(destination, source).await?;
+                let closed = self.conclude(destination, source).await;
+                closed.map_err(|error| self.ended_by(error))?;
                 Ok(None)
             }
+        }
+    }
+
+    /// A refusal is the last word of the destination about the copy; any other failure leaves the
+    /// outcome open.
+    fn ended_by(&self, error: Error) -> Error {
+        match error.peer_status() {
+            Some(_) => self.file.blame(error),
+            None => lost(&self.file, &error),
         }
     }
 

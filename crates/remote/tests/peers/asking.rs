@@ -83,8 +83,8 @@ async fn markers_and_success_of_every_server_are_understood() {
 async fn a_status_alone_is_no_success() {
     let marker = &OURS[..1];
     let cases: [(&'static [&'static str], &'static str, ErrorCode, Side); 6] = [
-        (marker, "0\r\n\r\n", ErrorCode::PeerMisbehaved, Side::Destination),
-        (marker, "", ErrorCode::PeerClosed, Side::Destination),
+        (marker, "0\r\n\r\n", ErrorCode::OutcomeUnknown, Side::Destination),
+        (marker, "", ErrorCode::OutcomeUnknown, Side::Destination),
         (
             &["failure: Remote side failed with status code 404; error message: \"x\""],
             "0\r\n\r\n",
@@ -135,8 +135,26 @@ async fn silence_ends_a_copy() {
         ..order(Direction::Push)
     };
     let mut copying = client().copy(&server.file("/f"), &order).await.unwrap();
-    assert_eq!(copying.next().await.unwrap_err().code(), ErrorCode::PeerStalled);
+    assert_eq!(copying.next().await.unwrap_err().code(), ErrorCode::OutcomeUnknown);
     assert!(server.heard()[0].contains("Destination: https://other.example/f"));
+}
+
+#[tokio::test]
+async fn an_order_without_an_answer_may_have_begun_a_copy() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+    })
+    .await;
+    let error = client()
+        .copy(&server.file("/f"), &order(Direction::Pull))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), ErrorCode::OutcomeUnknown, "{error}");
+    assert!(!error.another_way());
+    // Where no server listens nothing has begun.
+    let closed = resource("http://127.0.0.1:1/f");
+    let error = client().copy(&closed, &order(Direction::Pull)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PeerUnreachable, "{error}");
 }
 
 #[tokio::test]

@@ -152,6 +152,23 @@ async fn what_the_destination_met_is_told_in_its_words() {
 }
 
 #[tokio::test]
+async fn what_a_lost_destination_does_is_not_known() {
+    let from = source().await;
+    let to = Server::welcoming(|_, mut peer| async move {
+        begun(&mut peer).await;
+    })
+    .await;
+    let mut copying = client().copy(&to.file("/g"), &order(&from.file("/f"))).await.unwrap();
+    let error = loop {
+        match copying.next().await {
+            Ok(news) => assert!(news.is_some(), "it is no success"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), ErrorCode::OutcomeUnknown, "{error}");
+}
+
+#[tokio::test]
 async fn who_makes_no_copies_is_passed_over_whatever_number_it_answers() {
     for number in [ErrorNumber::FILE_SYSTEM, ErrorNumber::UNSUPPORTED] {
         let from = source().await;

@@ -110,6 +110,7 @@ pub enum ErrorCode {
     PeerMisbehaved,
     PeerClosed,
     PeerStalled,
+    OutcomeUnknown,
     PeerSizeDiffers,
     SourceChanged,
     TooManyRedirects,
@@ -282,7 +283,11 @@ mod tests {
             assert!(code.denies_access(), "{code:?}");
         }
         assert!(ErrorCode::PeerDenied.denies_access() && ErrorCode::PeerForbidden.denies_access());
-        for code in [ErrorCode::MethodNotAllowed, ErrorCode::ReadOnly, ErrorCode::PeerNotFound] {
+        for code in [
+            ErrorCode::MethodNotAllowed,
+            ErrorCode::ReadOnly,
+            ErrorCode::PeerNotFound,
+        ] {
             assert!(!code.denies_access(), "{code:?}");
         }
     }

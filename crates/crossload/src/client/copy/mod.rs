@@ -1,6 +1,5 @@
 //! `copy`: what is to be copied where, file by file.
 
-mod compare;
 mod descent;
 mod target;
 mod ways;
@@ -230,9 +229,7 @@ impl<'a> Copier<'a> {
     }
 
     async fn copy_file(&mut self, source: &Place, target: &Place, info: &Info) -> Result<()> {
-        if !self.options.force {
-            self.refuse_existing(target).await?;
-        }
+        let is_absent = !self.options.force && self.refuse_existing(target).await?;
         let client = &self.session.client;
         let mut plan = route(self.options.mode.into(), &source.end(client), &target.end(client))?;
         if self.options.dry_run {
@@ -256,6 +253,7 @@ impl<'a> Copier<'a> {
             source,
             target,
             order: self.order(expected.clone()),
+            is_absent,
             progress: &progress,
         };
         let copied = self.report.watch(&progress, job.copy(&mut plan)).await;
@@ -282,15 +280,16 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    async fn refuse_existing(&self, target: &Place) -> Result<()> {
+    /// Whether the destination says that there is no such file.
+    async fn refuse_existing(&self, target: &Place) -> Result<bool> {
         let found = match self.session.look(target, Side::Destination).await {
             // A server that hides the name will refuse the copy itself.
-            Err(error) if error.peer_status().is_some() => return Ok(()),
+            Err(error) if error.peer_status().is_some() => return Ok(false),
             other => other?,
         };
         match found.filter(|_| *target != Place::Stdio) {
             Some(_) => Err(Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(target)),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use remote::{Access, CopyOrder, Direction, Resource};
-use storage::Overwrite;
+use remote::{Direction, Resource};
+use transfer::limits::SETTLE_WAIT;
 use transfer::route::{Plan, Way};
 use transfer::{
     InputSource, Order, Outcome, OutputSink, Progress, RemoteSink, RemoteSource, Sink, Source, StoreSink, StoreSource,
-    Verification, Verified, copy,
+    ThirdParty, Verification, Verified, copy,
 };
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
@@ -24,6 +24,8 @@ pub(super) struct Job<'a> {
     pub(super) source: &'a Place,
     pub(super) target: &'a Place,
     pub(super) order: Order,
+    /// The destination has just said that it has no such file.
+    pub(super) is_absent: bool,
     pub(super) progress: &'a Progress,
 }
 
@@ -36,15 +38,19 @@ pub(super) struct Copied {
 
 impl Copied {
     fn new(outcome: Outcome, way: Way) -> Self {
-        let verified = match outcome.verified {
-            Verified::Agreed(checksum) => Some(checksum.to_string()),
-            Verified::SizeOnly => None,
-        };
         Self {
             bytes: outcome.bytes,
             way,
-            verified,
+            verified: words(&outcome.verified),
         }
+    }
+}
+
+/// The checksum that both sides have.
+fn words(verified: &Verified) -> Option<String> {
+    match verified {
+        Verified::Agreed(checksum) => Some(checksum.to_string()),
+        Verified::SizeOnly => None,
     }
 }
 
@@ -72,11 +78,8 @@ impl Job<'_> {
     async fn by(&self, way: Way) -> Result<Copied> {
         let files = &self.session.files;
         match (way, self.source, self.target) {
-            (Way::Pull, Place::Remote(source), Place::Remote(target)) => {
-                self.third_party(source, target, Direction::Pull).await
-            }
-            (Way::Push, Place::Remote(source), Place::Remote(target)) => {
-                self.third_party(source, target, Direction::Push).await
+            (Way::Pull | Way::Push, Place::Remote(source), Place::Remote(target)) => {
+                self.third_party(source, target, way).await
             }
             (Way::Stream, Place::Remote(source), Place::Remote(target)) => {
                 self.move_here(self.remote_source(source), &self.remote_sink(target), way)
@@ -150,44 +153,38 @@ impl Job<'_> {
     }
 
     /// A copy between two servers that one of them makes.
-    async fn third_party(&self, source: &Location, target: &Location, direction: Direction) -> Result<Copied> {
-        let (source, target) = (self.source_at(source), self.target_at(target));
-        let (active, passive, way) = match direction {
-            Direction::Pull => (&target, &source, Way::Pull),
-            Direction::Push => (&source, &target, Way::Push),
+    async fn third_party(&self, source: &Location, target: &Location, way: Way) -> Result<Copied> {
+        let (source, destination) = (self.source_at(source), self.target_at(target));
+        let (direction, passive) = match way {
+            Way::Push => (Direction::Push, &destination),
+            _ => (Direction::Pull, &source),
         };
-        let order = CopyOrder {
-            overwrite: self.order.overwrite == Overwrite::Allow,
-            streams: self.options.nbstreams,
-            expected: self.order.expected.clone(),
-            ..CopyOrder::new(
-                passive.location.clone(),
-                direction,
-                self.passive_access(passive, direction).await,
-            )
-        };
-        self.progress.enter(Phase::Open);
-        let mut copying = self.session.client.copy(active, &order).await?;
-        self.progress.enter(Phase::Transfer);
-        while let Some(news) = copying.next().await? {
-            self.progress.set_moved(news.bytes);
-        }
-        let (bytes, agreed) = self.compare(&source, &target).await?;
-        self.progress.set_moved(bytes);
-        Ok(Copied {
-            bytes,
-            way,
-            verified: agreed.map(|checksum| checksum.to_string()),
-        })
-    }
-
-    /// What the active server may show to the passive one.
-    async fn passive_access(&self, passive: &Resource, direction: Direction) -> Access {
         let shown = self.session.client.shown_in_copy(passive, direction).await;
         if let Some(note) = &shown.note {
             self.report.note(note);
         }
-        shown.access
+        let ordered = ThirdParty {
+            client: &self.session.client,
+            source: &source,
+            destination: &destination,
+            direction,
+            shown: &shown.access,
+            order: &self.order,
+            is_absent: self.is_absent,
+            // What the user asks for is compared before and after.
+            compares: self.options.checksum.is_none(),
+            settle: SETTLE_WAIT,
+            progress: self.progress,
+        };
+        let outcome = ordered.copy().await?;
+        if let Some(lost) = &outcome.lost {
+            self.report.found_whole(&destination.location, lost);
+        }
+        Ok(Copied {
+            bytes: outcome.bytes,
+            way,
+            verified: words(&outcome.verified),
+        })
     }
 
     async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {

@@ -1,0 +1,140 @@
+//! What became of a copy whose active server was lost: the connection broke, or it was silent for
+//! too long.
+//!
+//! The server may still be copying. In HTTP-TPC it must abort when its client leaves, but nothing
+//! guarantees that it has:
+//!
+//! - It notices with its next marker, up to five seconds later, or only when a retransmission times
+//!   out: a firewall may cut the connection without either end seeing it.
+//! - StoRM ignores that markers cannot be sent, and copies on.
+//! - A front end may break while the pool behind it goes on.
+//!
+//! The same holds for XRootD: the end of the session ends the copy, once the destination sees that
+//! end. Neither protocol has a transfer id, or a request by which another connection could end the
+//! copy or ask for its state.
+//!
+//! So a second way could write into the file of the first, or remove it when it cleans up:
+//! `outcome_unknown` allows no other way, and nothing is removed here. Only the destination shows
+//! the outcome. A file that has the source's size and checksum is what was ordered, whichever server
+//! wrote it. Anything else may still change: the destination is asked again until it has shown the
+//! same for [`ThirdParty::settle`].
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use types::{Checksum, Error, ErrorCode, Phase, Result};
+
+use super::compare::{COMMON, same_kind};
+use super::{ThirdParty, ThirdPartyOutcome};
+use crate::options::Verified;
+
+/// Pause before the destination is looked at again; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+
+/// What the file must be.
+struct Wanted {
+    size_bytes: Option<u64>,
+    checksum: Option<Checksum>,
+}
+
+/// What stands at the destination.
+enum Seen {
+    /// The whole file, compared.
+    Whole(u64, Checksum),
+    /// So much of it, or of another file.
+    Other(u64),
+    /// A file of the right size, whose content is not known to be the source's.
+    Uncompared,
+    /// There is no such file.
+    Nothing,
+    /// The destination does not say.
+    Untold,
+}
+
+impl ThirdParty<'_> {
+    /// Finds out what became of a copy whose server was lost.
+    ///
+    /// # Errors
+    /// `lost`, with what stands at the destination.
+    pub(super) async fn settle(&self, lost: Error) -> Result<ThirdPartyOutcome> {
+        self.progress.enter(Phase::Checksum);
+        let wanted = self.wanted().await;
+        let (mut most_bytes, mut since, mut pause) = (0, Instant::now(), FIRST_PAUSE);
+        loop {
+            let seen = self.look(&wanted).await;
+            match seen {
+                Seen::Whole(bytes, checksum) => {
+                    self.progress.set_moved(bytes);
+                    return Ok(ThirdPartyOutcome {
+                        bytes,
+                        verified: Verified::Agreed(checksum),
+                        lost: Some(lost),
+                    });
+                }
+                // It is still being written.
+                Seen::Other(bytes) if bytes > most_bytes => (most_bytes, since) = (bytes, Instant::now()),
+                _ => {}
+            }
+            if since.elapsed() >= self.settle {
+                return Err(with_sight(lost, &seen, &wanted));
+            }
+            sleep(pause.min(self.settle)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// What the source, or the order, says of the file.
+    async fn wanted(&self) -> Wanted {
+        let algorithms = if self.order.expected.is_some() {
+            &[][..]
+        } else {
+            &COMMON
+        };
+        let facts = self.client.head(self.source, algorithms).await.ok();
+        let size_bytes = facts.as_ref().and_then(|facts| facts.size_bytes);
+        let told = facts.and_then(|facts| facts.checksums.into_iter().next());
+        Wanted {
+            size_bytes: size_bytes.or(self.progress.total_bytes()),
+            checksum: self.order.expected.clone().or(told),
+        }
+    }
+
+    /// The checksum is asked for only when the size is right: a server may have to read the whole file for it.
+    async fn look(&self, wanted: &Wanted) -> Seen {
+        let size = match self.client.head(self.destination, &[]).await {
+            Ok(facts) => facts.size_bytes,
+            Err(error) if error.code() == ErrorCode::PeerNotFound => return Seen::Nothing,
+            Err(_) => return Seen::Untold,
+        };
+        match (size, wanted.size_bytes) {
+            (Some(bytes), Some(wanted)) if bytes != wanted => return Seen::Other(bytes),
+            _ => {}
+        }
+        let (Some(bytes), Some(checksum)) = (size.or(wanted.size_bytes), &wanted.checksum) else {
+            return Seen::Uncompared;
+        };
+        let stored = self.sums(self.destination, &[checksum.algorithm()]).await;
+        match same_kind(&stored, checksum) {
+            Some(stored) if stored == *checksum => Seen::Whole(bytes, stored),
+            _ => Seen::Uncompared,
+        }
+    }
+}
+
+/// The error with what stands at the destination.
+fn with_sight(lost: Error, seen: &Seen, wanted: &Wanted) -> Error {
+    let sight = match (seen, wanted.size_bytes) {
+        (Seen::Other(bytes), Some(wanted)) => format!("the destination has {bytes} bytes, the source {wanted}"),
+        (Seen::Nothing, _) => "the destination has no such file".to_owned(),
+        (Seen::Untold, _) => "the destination does not say what it has".to_owned(),
+        (Seen::Whole(..) | Seen::Other(_) | Seen::Uncompared, _) => {
+            "the destination has a file whose content is not known to be the source's".to_owned()
+        }
+    };
+    let detail = match lost.detail() {
+        Some(detail) => format!("{detail}; {sight}"),
+        None => sight,
+    };
+    lost.with_detail(detail)
+}
